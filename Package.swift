@@ -1,0 +1,97 @@
+// swift-tools-version:6.2
+// The package: one target where an import must be impossible, folders elsewhere. Docs/Architecture.md draws the data flow.
+import PackageDescription
+
+// CI sets ACCESSORY_WERROR, so that a newer compiler's new warning does not break a user's build.
+let strict: [SwiftSetting] = Context.environment["ACCESSORY_WERROR"] == nil ? [] : [.treatAllWarnings(as: .error)]
+
+let settings: [SwiftSetting] =
+    [
+        .enableUpcomingFeature("ExistentialAny"),
+        .enableUpcomingFeature("MemberImportVisibility"),
+        .enableUpcomingFeature("InternalImportsByDefault"),
+    ] + strict
+
+let log: Target.Dependency = .product(name: "Logging", package: "swift-log")
+let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
+
+let package = Package(
+    name: "accessorysetupd",
+    products: [
+        .executable(name: "accessorysetupd", targets: ["accessorysetupd"]),
+        .executable(name: "accessoryctl", targets: ["accessoryctl"]),
+        .executable(name: "accessory-sim", targets: ["accessory-sim"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-log", from: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.5.0"),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.5.0"),
+    ],
+    targets: [
+        // The wire.
+        .systemLibrary(name: "CDBus", pkgConfig: "dbus-1", providers: [.apt(["libdbus-1-dev"])]),
+        .systemLibrary(name: "CGLib", pkgConfig: "glib-2.0", providers: [.apt(["libglib2.0-dev"])]),
+        .systemLibrary(name: "CSystem"),
+        .target(name: "DBusKit", dependencies: ["CDBus", "CGLib", "CSystem", log], swiftSettings: settings),
+
+        // Key files (manifests, configuration), read by GLib.
+        .target(name: "KeyFiles", dependencies: ["CGLib"], swiftSettings: settings),
+
+        // Words and decisions: no bus, no disk, no clock.
+        .target(name: "AccessoryModel", swiftSettings: settings),
+        .target(name: "AccessoryCore", dependencies: ["AccessoryModel"], swiftSettings: settings),
+        .target(
+            name: "AccessoryEngine", dependencies: ["AccessoryCore", "AccessoryModel", log], swiftSettings: settings),
+
+        // Edges.
+        .target(
+            name: "BlueZRadio", dependencies: ["AccessoryCore", "AccessoryEngine", "AccessoryModel", "DBusKit", log],
+            swiftSettings: settings),
+        .target(
+            name: "GrantStore",
+            dependencies: [
+                "AccessoryCore", "AccessoryEngine", "AccessoryModel", log, .product(name: "GRDB", package: "GRDB.swift"),
+            ],
+            swiftSettings: settings),
+        .target(
+            name: "CallerIdentity", dependencies: ["AccessoryModel", "CSystem", "DBusKit", "KeyFiles", log],
+            swiftSettings: settings),
+        .target(
+            name: "AccessoryBus", dependencies: ["AccessoryModel", "DBusKit"],
+            resources: [
+                .embedInCode("Interfaces/org.accessorysetup1.Accessory.xml"),
+                .embedInCode("Interfaces/org.accessorysetup1.Grant.xml"),
+                .embedInCode("Interfaces/org.accessorysetup1.Manager.xml"),
+                .embedInCode("Interfaces/org.accessorysetup1.Picker.xml"),
+                .embedInCode("Interfaces/org.accessorysetup1.Session.xml"),
+            ], swiftSettings: settings),
+        .target(
+            name: "AccessoryService",
+            dependencies: [
+                "AccessoryBus", "AccessoryCore", "AccessoryEngine", "AccessoryModel", "CallerIdentity", "DBusKit", log,
+            ],
+            swiftSettings: settings),
+
+        // The other half of the air. Never BlueZRadio here: a shared bug would hide.
+        .target(name: "RadioSimulator", dependencies: ["AccessoryModel", "DBusKit", log], swiftSettings: settings),
+
+        // Programs.
+        .target(name: "ProgramSupport", dependencies: ["DBusKit", log], swiftSettings: settings),
+        .executableTarget(
+            name: "accessorysetupd",
+            dependencies: [
+                "AccessoryBus", "AccessoryCore", "AccessoryEngine", "AccessoryModel", "AccessoryService", "BlueZRadio",
+                "CallerIdentity", "DBusKit", "GrantStore", "KeyFiles", "ProgramSupport", log, arguments,
+            ], swiftSettings: settings),
+        .executableTarget(
+            name: "accessoryctl",
+            dependencies: ["AccessoryBus", "AccessoryModel", "DBusKit", "ProgramSupport", arguments],
+            swiftSettings: settings),
+        .executableTarget(
+            name: "accessory-sim", dependencies: ["DBusKit", "RadioSimulator", "ProgramSupport", log, arguments],
+            swiftSettings: settings),
+        .executableTarget(
+            name: "dice-sample", dependencies: ["DBusKit", "ProgramSupport", arguments], swiftSettings: settings),
+    ],
+    swiftLanguageModes: [.v6]
+)
