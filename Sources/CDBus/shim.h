@@ -1,0 +1,2 @@
+// libdbus-1 as a Clang module. Its API lets a client own the loop, which GDBus and sd-bus do not.
+#include <dbus/dbus.h>

@@ -1,0 +1,3 @@
+// GLib as a Clang module: main loop, key files, markup parser.
+#include <glib.h>
+#include <glib-unix.h>

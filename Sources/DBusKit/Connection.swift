@@ -1,0 +1,543 @@
+// A connection to a bus: libdbus for the wire, its watches and timeouts as sources of the main loop. Messages are taken in order by
+// one pump; signals go to subscriptions, calls to the object server, replies to whoever waits for them.
+
+internal import CDBus
+internal import CGLib
+
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Musl)
+    internal import Musl
+#endif
+
+/// A private connection to a message bus, used on the thread of its `MainLoop` only.
+public final class Connection {
+    /// Which bus.
+    public enum Address: Hashable, Sendable, CustomStringConvertible {
+        case system
+        case session
+        /// A D-Bus server address, for example `unix:path=/run/user/1000/bus`.
+        case server(String)
+
+        /// `system`, `session` or a server address.
+        public init(_ text: String) {
+            switch text {
+            case "system": self = .system
+            case "session": self = .session
+            default: self = .server(text)
+            }
+        }
+
+        public var description: String {
+            switch self {
+            case .system: "system"
+            case .session: "session"
+            case .server(let address): address
+            }
+        }
+    }
+
+    /// How eagerly the socket is read.
+    public enum Reading: Sendable {
+        /// As soon as something arrives.
+        case immediate
+        /// As soon as something arrives; but when a drain returned several messages, the next drain waits for this long. A busy
+        /// stream then costs a fraction of the wakeups, and a quiet one is not delayed.
+        case adaptive(pause: Duration)
+    }
+
+    public let loop: MainLoop
+    /// The name the bus gave us, `:1.42`.
+    public let uniqueName: String
+    /// Called once when the bus goes away.
+    public var onDisconnect: (() -> Void)?
+    /// Takes method calls; false means that nobody answers, and libdbus says `UnknownMethod`.
+    public var onCall: ((Message) -> Bool)?
+
+    let raw: OpaquePointer
+    private let reading: Reading
+    private var watches: [OpaquePointer: LoopSource] = [:]
+    private var timeouts: [OpaquePointer: LoopSource] = [:]
+    private var dispatchSource: LoopSource?
+    private var pause: LoopSource?
+    private var isDispatching = false
+    private var subscriptions: [SubscriptionGroup] = []
+    public private(set) var isConnected = true
+
+    /// Connects and says hello, waiting for both.
+    ///
+    /// - Throws: the bus' error, or `org.freedesktop.DBus.Error.BadAddress`.
+    public init(_ address: Address, loop: MainLoop, reading: Reading = .immediate) throws(BusError) {
+        self.loop = loop
+        self.reading = reading
+        var failure = CDBus.DBusError()
+        dbus_error_init(&failure)
+        let raw: OpaquePointer? =
+            switch address {
+            case .system: dbus_bus_get_private(DBUS_BUS_SYSTEM, &failure)
+            case .session: dbus_bus_get_private(DBUS_BUS_SESSION, &failure)
+            case .server(let text):
+                text.utf8.contains(0) ? nil : dbus_connection_open_private(text, &failure)
+            }
+        guard let raw else { throw BusError(taking: &failure) }
+        // libdbus would end the process when the bus goes; that is for us to decide.
+        dbus_connection_set_exit_on_disconnect(raw, 0)
+        if case .server = address, dbus_bus_register(raw, &failure) == 0 {
+            dbus_connection_close(raw)
+            dbus_connection_unref(raw)
+            throw BusError(taking: &failure)
+        }
+        self.raw = raw
+        uniqueName = dbus_bus_get_unique_name(raw).map { String(cString: $0) } ?? ""
+        // The most that a message may carry; the bus has a limit of its own, often lower.
+        dbus_connection_set_max_message_unix_fds(raw, 64)
+        integrate()
+    }
+
+    deinit {
+        for source in watches.values { source.cancel() }
+        for source in timeouts.values { source.cancel() }
+        dispatchSource?.cancel()
+        pause?.cancel()
+        dbus_connection_set_watch_functions(raw, nil, nil, nil, nil, nil)
+        dbus_connection_set_timeout_functions(raw, nil, nil, nil, nil, nil)
+        dbus_connection_set_dispatch_status_function(raw, nil, nil, nil)
+        dbus_connection_remove_filter(raw, Self.filter, Unmanaged.passUnretained(self).toOpaque())
+        dbus_connection_close(raw)
+        dbus_connection_unref(raw)
+    }
+
+    // MARK: Sending
+
+    /// Queues a message for sending.
+    public func send(_ message: Message) {
+        dbus_connection_send(raw, message.raw, nil)
+    }
+
+    /// Sends what is queued, waiting for the socket; for programs that are about to end.
+    public func flush() {
+        dbus_connection_flush(raw)
+    }
+
+    /// Calls a method. `completion` is called exactly once, from the loop, unless the call is cancelled first.
+    ///
+    /// - Parameter timeout: after this long the answer is `org.freedesktop.DBus.Error.NoReply`.
+    @discardableResult
+    public func call(
+        _ message: Message, timeout: Duration = .seconds(25),
+        completion: @escaping (Result<Message, BusError>) -> Void
+    ) -> PendingCall {
+        let pending = PendingCall(completion)
+        var handle: OpaquePointer?
+        let milliseconds = Int32(
+            clamping: timeout.components.seconds * 1000 + timeout.components.attoseconds / 1_000_000_000_000_000)
+        if dbus_connection_send_with_reply(raw, message.raw, &handle, max(1, milliseconds)) == 0 || handle == nil {
+            loop.soon { pending.finish(.failure(.disconnected("not connected to the bus"))) }
+            return pending
+        }
+        pending.adopt(handle!)
+        return pending
+    }
+
+    /// Calls a method on any service.
+    @discardableResult
+    public func call(
+        _ destination: String, _ path: ObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue] = [],
+        timeout: Duration = .seconds(25), limits: DecodingLimits = .standard,
+        completion: @escaping (Result<[DBusValue], BusError>) -> Void
+    ) -> PendingCall? {
+        do {
+            let message = try Message.call(
+                to: destination, path: path, interface: interface, member: member, arguments)
+            return call(message, timeout: timeout) { result in
+                completion(result.flatMap { reply in Result { () throws(BusError) in try reply.arguments(limits: limits) } })
+            }
+        } catch {
+            loop.soon { completion(.failure(error)) }
+            return nil
+        }
+    }
+
+    /// Calls a method and waits for the answer without running the loop: for command-line programs and start-up.
+    public func callAndWait(
+        _ destination: String, _ path: ObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue] = [],
+        timeout: Duration = .seconds(25)
+    ) throws(BusError) -> [DBusValue] {
+        let message = try Message.call(to: destination, path: path, interface: interface, member: member, arguments)
+        var failure = CDBus.DBusError()
+        dbus_error_init(&failure)
+        let milliseconds = Int32(clamping: timeout.components.seconds * 1000)
+        guard let reply = dbus_connection_send_with_reply_and_block(raw, message.raw, max(1, milliseconds), &failure) else {
+            throw BusError(taking: &failure)
+        }
+        return try Message(adopting: reply).arguments(limits: .generous)
+    }
+
+    // MARK: Names
+
+    /// Asks for a well-known name, without queueing for it.
+    ///
+    /// - Throws: `org.freedesktop.DBus.Error.AddressInUse` when somebody else owns it, or the bus' refusal.
+    public func requestName(_ name: String) throws(BusError) {
+        guard BusNames.isBusName(name) else { throw .invalidArguments("not a bus name: \(name)") }
+        let answer = try callAndWait(Bus.name, Bus.path, Bus.name, "RequestName", [.string(name), .uint32(4)])
+        // 1: owner, 4: already owner; 3: it exists.
+        guard let code = answer.first?.integerValue, code == 1 || code == 4 else {
+            throw .standard("AddressInUse", "somebody else owns \(name) on this bus")
+        }
+    }
+
+    /// Follows the owner of a name: `handler` gets the present owner first, then every change; nil means nobody.
+    public func watchName(_ name: String, handler: @escaping (String?) -> Void) -> Subscription {
+        let subscription = subscribe(
+            sender: Bus.name, path: Bus.path, interface: Bus.name, member: "NameOwnerChanged", argument0: name
+        ) { message in
+            guard let arguments = try? message.arguments(), arguments.count == 3,
+                let owner = arguments[2].stringValue
+            else { return }
+            handler(owner.isEmpty ? nil : owner)
+        }
+        call(Bus.name, Bus.path, Bus.name, "GetNameOwner", [.string(name)]) { [weak subscription] result in
+            guard subscription?.isActive == true else { return }
+            handler((try? result.get())?.first?.stringValue)
+        }
+        return subscription
+    }
+
+    // MARK: Signals
+
+    /// Subscribes to signals.
+    ///
+    /// - Parameter sender: the unique name (or the bus itself) that a signal must come from. A well-known name would not do: anybody
+    ///   can send a signal straight to us, past all match rules.
+    /// - Parameter argument0: only signals whose first argument is this text.
+    public func subscribe(
+        sender: String, path: ObjectPath? = nil, below namespace: ObjectPath? = nil, interface: String, member: String,
+        argument0: String? = nil, handler: @escaping (Message) -> Void
+    ) -> Subscription {
+        precondition(BusNames.isBusName(sender) && BusNames.isInterface(interface) && BusNames.isMember(member))
+        var rule = "type='signal',sender='\(sender)',interface='\(interface)',member='\(member)'"
+        if let path { rule += ",path='\(path)'" }
+        if let namespace { rule += ",path_namespace='\(namespace)'" }
+        if let argument0 { rule += ",arg0='\(argument0)'" }
+        let subscription = Subscription(
+            rule: rule, sender: sender, path: path, namespace: namespace, argument0: argument0, handler: handler)
+        subscription.connection = self
+        if let group = subscriptions.first(where: { $0.interface == interface && $0.member == member }) {
+            group.members.append(subscription)
+        } else {
+            let group = SubscriptionGroup(interface: interface, member: member)
+            group.members.append(subscription)
+            subscriptions.append(group)
+        }
+        matchRule("AddMatch", rule)
+        return subscription
+    }
+
+    fileprivate func remove(_ subscription: Subscription) {
+        for group in subscriptions { group.members.removeAll { $0 === subscription } }
+        subscriptions.removeAll { $0.members.isEmpty }
+        if isConnected { matchRule("RemoveMatch", subscription.rule) }
+    }
+
+    private func matchRule(_ member: String, _ rule: String) {
+        guard
+            let message = try? Message.call(
+                to: Bus.name, path: Bus.path, interface: Bus.name, member: member, [.string(rule)])
+        else { return }
+        message.expectNoReply()
+        send(message)
+    }
+
+    private func deliver(signal raw: OpaquePointer) {
+        guard let interface = dbus_message_get_interface(raw), let member = dbus_message_get_member(raw),
+            let sender = dbus_message_get_sender(raw), let path = dbus_message_get_path(raw)
+        else { return }
+        for group in subscriptions where group.matches(interface, member) {
+            var message: Message?
+            // A handler may subscribe or cancel: walk a copy, and ask each again whether it still wants the signal.
+            let members = group.members
+            for subscription in members where subscription.matches(raw, sender, path) {
+                if message == nil { message = Message(retaining: raw) }
+                subscription.handler?(message!)
+            }
+            return
+        }
+    }
+
+    // MARK: The pump
+
+    private static let filter: DBusHandleMessageFunction = { _, message, data in
+        Unmanaged<Connection>.fromOpaque(data!).takeUnretainedValue().take(message!)
+    }
+
+    private func take(_ message: OpaquePointer) -> DBusHandlerResult {
+        switch dbus_message_get_type(message) {
+        case 1:
+            guard let onCall, onCall(Message(retaining: message)) else { return DBUS_HANDLER_RESULT_NOT_YET_HANDLED }
+            return DBUS_HANDLER_RESULT_HANDLED
+        case 4:
+            if dbus_message_is_signal(message, "org.freedesktop.DBus.Local", "Disconnected") != 0 {
+                isConnected = false
+                onDisconnect?()
+                onDisconnect = nil
+            } else {
+                deliver(signal: message)
+            }
+            return DBUS_HANDLER_RESULT_HANDLED
+        default:
+            return DBUS_HANDLER_RESULT_NOT_YET_HANDLED
+        }
+    }
+
+    private func integrate() {
+        let me = Unmanaged.passUnretained(self).toOpaque()
+        dbus_connection_add_filter(raw, Self.filter, me, nil)
+        dbus_connection_set_watch_functions(
+            raw,
+            { watch, data in
+                Unmanaged<Connection>.fromOpaque(data!).takeUnretainedValue().update(watch: watch!)
+                return 1
+            },
+            { watch, data in Unmanaged<Connection>.fromOpaque(data!).takeUnretainedValue().remove(watch: watch!) },
+            { watch, data in Unmanaged<Connection>.fromOpaque(data!).takeUnretainedValue().update(watch: watch!) },
+            me, nil)
+        dbus_connection_set_timeout_functions(
+            raw,
+            { timeout, data in
+                Unmanaged<Connection>.fromOpaque(data!).takeUnretainedValue().update(timeout: timeout!)
+                return 1
+            },
+            { timeout, data in Unmanaged<Connection>.fromOpaque(data!).takeUnretainedValue().remove(timeout: timeout!) },
+            { timeout, data in Unmanaged<Connection>.fromOpaque(data!).takeUnretainedValue().update(timeout: timeout!) },
+            me, nil)
+        dbus_connection_set_dispatch_status_function(
+            raw,
+            { _, status, data in
+                guard status == DBUS_DISPATCH_DATA_REMAINS else { return }
+                Unmanaged<Connection>.fromOpaque(data!).takeUnretainedValue().scheduleDispatch()
+            }, me, nil)
+        // What arrived while we said hello.
+        if dbus_connection_get_dispatch_status(raw) == DBUS_DISPATCH_DATA_REMAINS { scheduleDispatch() }
+    }
+
+    private func update(watch: OpaquePointer) {
+        remove(watch: watch)
+        let flags = dbus_watch_get_flags(watch)
+        guard dbus_watch_get_enabled(watch) != 0 else { return }
+        let readable = DBUS_WATCH_READABLE.rawValue
+        let writable = DBUS_WATCH_WRITABLE.rawValue
+        if flags & readable != 0, pause?.isActive == true { return }
+        var condition = G_IO_ERR.rawValue | G_IO_HUP.rawValue
+        if flags & readable != 0 { condition |= G_IO_IN.rawValue }
+        if flags & writable != 0 { condition |= G_IO_OUT.rawValue }
+        watches[watch] = loop.onReady(dbus_watch_get_unix_fd(watch), GIOCondition(rawValue: condition)) { [weak self] ready in
+            var what: UInt32 = 0
+            if ready.rawValue & G_IO_IN.rawValue != 0 { what |= readable }
+            if ready.rawValue & G_IO_OUT.rawValue != 0 { what |= writable }
+            if ready.rawValue & G_IO_ERR.rawValue != 0 { what |= DBUS_WATCH_ERROR.rawValue }
+            if ready.rawValue & G_IO_HUP.rawValue != 0 { what |= DBUS_WATCH_HANGUP.rawValue }
+            guard let self else { return false }
+            self.handle(watch, what)
+            return true
+        }
+    }
+
+    private func remove(watch: OpaquePointer) {
+        watches.removeValue(forKey: watch)?.cancel()
+    }
+
+    private func handle(_ watch: OpaquePointer, _ what: UInt32) {
+        dbus_watch_handle(watch, what)
+        let drained = dispatchAll()
+        guard what & DBUS_WATCH_READABLE.rawValue != 0, case .adaptive(let interval) = reading, drained > 2, isConnected
+        else { return }
+        // Busy: read again after the pause instead of at every message, and go back to the descriptor when it is quiet.
+        remove(watch: watch)
+        pause = loop.every(interval) { [weak self] in
+            guard let self else { return false }
+            if self.isConnected, dbus_watch_get_enabled(watch) != 0, self.drain(watch) > 2 { return true }
+            self.pause?.cancel()
+            self.pause = nil
+            if self.isConnected { self.update(watch: watch) }
+            return false
+        }
+    }
+
+    /// Reads until the socket is empty. libdbus takes 2 KiB at a time.
+    private func drain(_ watch: OpaquePointer) -> Int {
+        var total = 0
+        while isConnected {
+            dbus_watch_handle(watch, DBUS_WATCH_READABLE.rawValue)
+            let count = dispatchAll()
+            total += count
+            // Bounded, so that a flood cannot keep the loop from its other sources.
+            if count == 0 || total > 512 { break }
+        }
+        return total
+    }
+
+    private func update(timeout: OpaquePointer) {
+        remove(timeout: timeout)
+        guard dbus_timeout_get_enabled(timeout) != 0 else { return }
+        timeouts[timeout] = loop.every(.milliseconds(Int64(dbus_timeout_get_interval(timeout)))) { [weak self] in
+            dbus_timeout_handle(timeout)
+            self?.dispatchAll()
+            return true
+        }
+    }
+
+    private func remove(timeout: OpaquePointer) {
+        timeouts.removeValue(forKey: timeout)?.cancel()
+    }
+
+    private func scheduleDispatch() {
+        guard !isDispatching, dispatchSource == nil else { return }
+        dispatchSource = loop.soon { [weak self] in
+            self?.dispatchSource = nil
+            self?.dispatchAll()
+        }
+    }
+
+    @discardableResult
+    private func dispatchAll() -> Int {
+        // libdbus forbids re-entrance; a handler that runs the loop comes back here.
+        guard !isDispatching else { return 0 }
+        isDispatching = true
+        // A handler may drop the last reference to the connection.
+        dbus_connection_ref(raw)
+        let held = raw
+        defer { dbus_connection_unref(held) }
+        var count = 0
+        while dbus_connection_get_dispatch_status(raw) == DBUS_DISPATCH_DATA_REMAINS {
+            dbus_connection_dispatch(raw)
+            count += 1
+        }
+        isDispatching = false
+        return count
+    }
+}
+
+// MARK: -
+
+/// A call that waits for its answer.
+public final class PendingCall {
+    private var handle: OpaquePointer?
+    private var completion: ((Result<Message, BusError>) -> Void)?
+
+    init(_ completion: @escaping (Result<Message, BusError>) -> Void) {
+        self.completion = completion
+    }
+
+    deinit {
+        if let handle { dbus_pending_call_unref(handle) }
+    }
+
+    /// Whether the answer is still to come.
+    public var isPending: Bool { completion != nil }
+
+    /// Forgets the call: the completion is not called, a late answer is dropped. (The service goes on with what it does.)
+    public func cancel() {
+        completion = nil
+        guard let handle else { return }
+        self.handle = nil
+        dbus_pending_call_cancel(handle)
+        dbus_pending_call_unref(handle)
+    }
+
+    func adopt(_ handle: OpaquePointer) {
+        self.handle = handle
+        let box = Unmanaged.passRetained(self).toOpaque()
+        dbus_pending_call_set_notify(
+            handle,
+            { _, data in Unmanaged<PendingCall>.fromOpaque(data!).takeUnretainedValue().collect() }, box,
+            { data in Unmanaged<PendingCall>.fromOpaque(data!).release() })
+        // The answer may have come before the notification was set.
+        if dbus_pending_call_get_completed(handle) != 0 { collect() }
+    }
+
+    private func collect() {
+        guard let handle, let reply = dbus_pending_call_steal_reply(handle) else { return }
+        let message = Message(adopting: reply)
+        finish(message.error.map { .failure($0) } ?? .success(message))
+    }
+
+    func finish(_ result: Result<Message, BusError>) {
+        guard let completion else { return }
+        self.completion = nil
+        completion(result)
+    }
+}
+
+/// A subscription to signals. The connection keeps it until `cancel()`.
+public final class Subscription {
+    fileprivate let rule: String
+    fileprivate weak var connection: Connection?
+    fileprivate var handler: ((Message) -> Void)?
+    private let sender: String
+    private let path: ObjectPath?
+    private let namespace: ObjectPath?
+    private let argument0: String?
+
+    fileprivate init(
+        rule: String, sender: String, path: ObjectPath?, namespace: ObjectPath?, argument0: String?,
+        handler: @escaping (Message) -> Void
+    ) {
+        self.rule = rule
+        self.sender = sender
+        self.path = path
+        self.namespace = namespace
+        self.argument0 = argument0
+        self.handler = handler
+    }
+
+    public var isActive: Bool { handler != nil }
+
+    public func cancel() {
+        guard handler != nil else { return }
+        handler = nil
+        connection?.remove(self)
+    }
+
+    fileprivate func matches(_ raw: OpaquePointer, _ sender: UnsafePointer<CChar>, _ path: UnsafePointer<CChar>) -> Bool {
+        guard handler != nil, strcmp(sender, self.sender) == 0 else { return false }
+        if let wanted = self.path, strcmp(path, wanted.rawValue) != 0 { return false }
+        if let namespace, namespace.rawValue != "/" {
+            let length = namespace.rawValue.utf8.count
+            guard strncmp(path, namespace.rawValue, length) == 0, path[length] == 0 || path[length] == 0x2F else { return false }
+        }
+        guard let argument0 else { return true }
+        var iterator = DBusMessageIter()
+        guard dbus_message_iter_init(raw, &iterator) != 0, dbus_message_iter_get_arg_type(&iterator) == TypeCode.string
+        else { return false }
+        var text: UnsafePointer<CChar>?
+        dbus_message_iter_get_basic(&iterator, &text)
+        return text.map { strcmp($0, argument0) == 0 } ?? false
+    }
+}
+
+/// Subscriptions to one signal, so that a signal is compared once per kind and not once per subscription.
+private final class SubscriptionGroup {
+    let interface: String
+    let member: String
+    var members: [Subscription] = []
+
+    init(interface: String, member: String) {
+        self.interface = interface
+        self.member = member
+    }
+
+    func matches(_ interface: UnsafePointer<CChar>, _ member: UnsafePointer<CChar>) -> Bool {
+        strcmp(member, self.member) == 0 && strcmp(interface, self.interface) == 0
+    }
+}
+
+extension BusError {
+    /// Takes over what libdbus put into its own error structure.
+    init(taking failure: inout CDBus.DBusError) {
+        self.init(
+            name: failure.name.map { String(cString: $0) } ?? "org.freedesktop.DBus.Error.Failed",
+            message: failure.message.map { String(cString: $0) } ?? "")
+        dbus_error_free(&failure)
+    }
+}

@@ -1,0 +1,137 @@
+// Values on the bus, typed, in both directions. A value always knows its signature, also when it is an empty array.
+
+/// A D-Bus value.
+public indirect enum DBusValue: Equatable, Sendable {
+    case byte(UInt8)
+    case boolean(Bool)
+    case int16(Int16)
+    case uint16(UInt16)
+    case int32(Int32)
+    case uint32(UInt32)
+    case int64(Int64)
+    case uint64(UInt64)
+    case double(Double)
+    case string(String)
+    case objectPath(ObjectPath)
+    case signature(String)
+    case fileDescriptor(FileDescriptor)
+    /// `ay`, kept apart from other arrays because payloads are bytes.
+    case bytes([UInt8])
+    case array(of: Signature, [DBusValue])
+    case dictionary(key: Signature, value: Signature, [Entry])
+    case structure([DBusValue])
+    case variant(DBusValue)
+
+    /// One entry of a dictionary, in the order of the wire.
+    public struct Entry: Equatable, Sendable {
+        public let key: DBusValue
+        public let value: DBusValue
+
+        public init(_ key: DBusValue, _ value: DBusValue) {
+            self.key = key
+            self.value = value
+        }
+    }
+
+    public var signature: Signature {
+        switch self {
+        case .byte: "y"
+        case .boolean: "b"
+        case .int16: "n"
+        case .uint16: "q"
+        case .int32: "i"
+        case .uint32: "u"
+        case .int64: "x"
+        case .uint64: "t"
+        case .double: "d"
+        case .string: "s"
+        case .objectPath: "o"
+        case .signature: "g"
+        case .fileDescriptor: "h"
+        case .bytes: "ay"
+        case .array(let element, _): Signature(validated: "a\(element)")
+        case .dictionary(let key, let value, _): Signature(validated: "a{\(key)\(value)}")
+        case .structure(let fields): Signature(validated: "(\(fields.map(\.signature.rawValue).joined()))")
+        case .variant: "v"
+        }
+    }
+}
+
+// MARK: - Building
+
+extension DBusValue {
+    /// `as`.
+    public static func strings(_ values: [String]) -> DBusValue { .array(of: "s", values.map { .string($0) }) }
+
+    /// `ao`.
+    public static func objectPaths(_ values: [ObjectPath]) -> DBusValue { .array(of: "o", values.map { .objectPath($0) }) }
+
+    /// `a{sv}`, keys in alphabetical order, so that output can be compared.
+    public static func vardict(_ values: [String: DBusValue]) -> DBusValue {
+        .dictionary(
+            key: "s", value: "v", values.sorted { $0.key < $1.key }.map { Entry(.string($0.key), .variant($0.value)) })
+    }
+}
+
+// MARK: - Reading
+
+extension DBusValue {
+    public var stringValue: String? { if case .string(let value) = unwrapped { value } else { nil } }
+    public var booleanValue: Bool? { if case .boolean(let value) = unwrapped { value } else { nil } }
+    public var objectPathValue: ObjectPath? { if case .objectPath(let value) = unwrapped { value } else { nil } }
+    public var bytesValue: [UInt8]? { if case .bytes(let value) = unwrapped { value } else { nil } }
+    public var doubleValue: Double? { if case .double(let value) = unwrapped { value } else { nil } }
+    public var fileDescriptorValue: FileDescriptor? {
+        if case .fileDescriptor(let value) = unwrapped { value } else { nil }
+    }
+
+    /// Any integer type, by value.
+    public var integerValue: Int? {
+        switch unwrapped {
+        case .byte(let value): Int(value)
+        case .int16(let value): Int(value)
+        case .uint16(let value): Int(value)
+        case .int32(let value): Int(value)
+        case .uint32(let value): Int(value)
+        case .int64(let value): Int(exactly: value)
+        case .uint64(let value): Int(exactly: value)
+        default: nil
+        }
+    }
+
+    public var arrayValue: [DBusValue]? {
+        switch unwrapped {
+        case .array(_, let values): values
+        case .bytes(let bytes): bytes.map { .byte($0) }
+        default: nil
+        }
+    }
+
+    public var stringsValue: [String]? {
+        guard case .array(let element, let values) = unwrapped, element == "s" else { return nil }
+        return values.compactMap(\.stringValue)
+    }
+
+    public var structureValue: [DBusValue]? { if case .structure(let fields) = unwrapped { fields } else { nil } }
+
+    public var entries: [Entry]? { if case .dictionary(_, _, let entries) = unwrapped { entries } else { nil } }
+
+    /// `a{sv}` (or any dictionary with string keys) without the variants around its values. A key that comes twice counts once, with
+    /// its last value.
+    public var vardictValue: [String: DBusValue]? {
+        guard case .dictionary(let key, _, let entries) = unwrapped, key == "s" || entries.isEmpty else { return nil }
+        var result: [String: DBusValue] = [:]
+        for entry in entries {
+            guard let key = entry.key.stringValue else { return nil }
+            result[key] = entry.value.unwrapped
+        }
+        return result
+    }
+
+    /// The value inside variants.
+    public var unwrapped: DBusValue {
+        var value = self
+        while case .variant(let inner) = value { value = inner }
+        return value
+    }
+}

@@ -1,0 +1,163 @@
+// The one thread: GLib's main loop with a context of its own. Watches and timeouts of the bus, timers and Unix signals are its
+// sources. Everything that lives on it is a plain, non-Sendable object: the compiler then keeps it on the thread that made it,
+// without hops and without locks (Docs/Decisions/0003).
+
+internal import CGLib
+
+/// GLib's main loop, private to the thread that creates and runs it.
+public final class MainLoop {
+    let context: OpaquePointer
+    private let loop: OpaquePointer
+
+    public init() {
+        context = g_main_context_new()
+        loop = g_main_loop_new(context, 0)
+    }
+
+    deinit {
+        g_main_loop_unref(loop)
+        g_main_context_unref(context)
+    }
+
+    /// Runs until `quit()`. Sources fire on the calling thread.
+    public func run() {
+        g_main_loop_run(loop)
+    }
+
+    /// Ends `run()` after the source that is firing.
+    public func quit() {
+        g_main_loop_quit(loop)
+    }
+
+    /// One turn of the loop; waits for a source to be ready when `mayBlock`.
+    public func iterate(mayBlock: Bool = true) {
+        g_main_context_iteration(context, mayBlock ? 1 : 0)
+    }
+
+    /// Runs the loop until `condition` holds or `timeout` is over; for programs that have nothing else to do meanwhile.
+    ///
+    /// - Returns: whether the condition held.
+    public func run(until condition: () -> Bool, timeout: Duration) -> Bool {
+        var expired = false
+        let timer = after(timeout) { expired = true }
+        defer { timer.cancel() }
+        while !condition() {
+            if expired { return false }
+            iterate()
+        }
+        return true
+    }
+
+    /// Calls `body` once, after at least `delay`.
+    @discardableResult
+    public func after(_ delay: Duration, _ body: @escaping () -> Void) -> LoopSource {
+        attach(g_timeout_source_new(Self.milliseconds(delay))) {
+            body()
+            return false
+        }
+    }
+
+    /// Calls `body` every `interval` until it returns false.
+    @discardableResult
+    public func every(_ interval: Duration, _ body: @escaping () -> Bool) -> LoopSource {
+        attach(g_timeout_source_new(Self.milliseconds(interval)), body)
+    }
+
+    /// Calls `body` once, when the sources that are ready now have been served.
+    @discardableResult
+    public func soon(_ body: @escaping () -> Void) -> LoopSource {
+        // Default priority instead of the idle one: under load an idle source might wait for ever.
+        let source = g_idle_source_new()!
+        g_source_set_priority(source, G_PRIORITY_DEFAULT)
+        return attach(source) {
+            body()
+            return false
+        }
+    }
+
+    /// Calls `body` on a Unix signal, on the loop's thread, until it returns false.
+    @discardableResult
+    public func onSignal(_ number: Int32, _ body: @escaping () -> Bool) -> LoopSource {
+        attach(g_unix_signal_source_new(number), body)
+    }
+
+    /// Calls `body` while `descriptor` is readable (and on hang-up or error), until it returns false.
+    @discardableResult
+    public func onReadable(_ descriptor: Int32, _ body: @escaping () -> Bool) -> LoopSource {
+        onReady(descriptor, GIOCondition(rawValue: G_IO_IN.rawValue | G_IO_HUP.rawValue | G_IO_ERR.rawValue)) { _ in
+            body()
+        }
+    }
+
+    func onReady(_ descriptor: Int32, _ condition: GIOCondition, _ body: @escaping (GIOCondition) -> Bool)
+        -> LoopSource
+    {
+        let source = g_unix_fd_source_new(descriptor, condition)!
+        let handle = LoopSource(source)
+        let box = Unmanaged.passRetained(DescriptorBody(body))
+        let callback: @convention(c) (gint, GIOCondition, gpointer?) -> gboolean = { _, ready, data in
+            Unmanaged<DescriptorBody>.fromOpaque(data!).takeUnretainedValue().body(ready) ? 1 : 0
+        }
+        // GLib calls the function with the type of the source's kind; GSourceFunc is only its placeholder.
+        g_source_set_callback(source, unsafeBitCast(callback, to: GSourceFunc.self), box.toOpaque()) { data in
+            Unmanaged<DescriptorBody>.fromOpaque(data!).release()
+        }
+        g_source_attach(source, context)
+        return handle
+    }
+
+    private func attach(_ source: UnsafeMutablePointer<GSource>, _ body: @escaping () -> Bool) -> LoopSource {
+        let handle = LoopSource(source)
+        let box = Unmanaged.passRetained(SourceBody(body))
+        g_source_set_callback(
+            source,
+            { data in Unmanaged<SourceBody>.fromOpaque(data!).takeUnretainedValue().body() ? 1 : 0 },
+            box.toOpaque(),
+            { data in Unmanaged<SourceBody>.fromOpaque(data!).release() })
+        g_source_attach(source, context)
+        return handle
+    }
+
+    private static func milliseconds(_ duration: Duration) -> UInt32 {
+        let (seconds, attoseconds) = duration.components
+        let whole = max(0, seconds) * 1000 + max(0, attoseconds) / 1_000_000_000_000_000
+        return UInt32(clamping: whole)
+    }
+}
+
+/// A source of the loop: a timer, a signal, a descriptor. It goes on until cancelled or done; dropping the handle does not end it.
+public final class LoopSource {
+    private var source: UnsafeMutablePointer<GSource>?
+
+    init(_ source: UnsafeMutablePointer<GSource>) {
+        self.source = source
+    }
+
+    deinit {
+        if let source { g_source_unref(source) }
+    }
+
+    /// Whether the source can still fire.
+    public var isActive: Bool {
+        guard let source else { return false }
+        return g_source_is_destroyed(source) == 0
+    }
+
+    /// Ends the source. Safe at any time, also from its own body.
+    public func cancel() {
+        guard let source else { return }
+        self.source = nil
+        g_source_destroy(source)
+        g_source_unref(source)
+    }
+}
+
+private final class SourceBody {
+    let body: () -> Bool
+    init(_ body: @escaping () -> Bool) { self.body = body }
+}
+
+private final class DescriptorBody {
+    let body: (GIOCondition) -> Bool
+    init(_ body: @escaping (GIOCondition) -> Bool) { self.body = body }
+}

@@ -1,0 +1,160 @@
+// One message on the bus: made here or received, its header fields, its arguments as values.
+
+internal import CDBus
+
+/// A message. Received ones are immutable; ones made here are filled before they are sent.
+public final class Message {
+    public enum Kind: Sendable { case call, reply, error, signal, other }
+
+    let raw: OpaquePointer
+
+    init(adopting raw: OpaquePointer) {
+        self.raw = raw
+    }
+
+    init(retaining raw: OpaquePointer) {
+        self.raw = dbus_message_ref(raw)
+    }
+
+    deinit {
+        dbus_message_unref(raw)
+    }
+
+    // MARK: Making
+
+    /// A method call.
+    ///
+    /// - Throws: `InvalidArgs` for a bad name or a value that cannot travel (a string with NUL).
+    public static func call(
+        to destination: String, path: ObjectPath, interface: String, member: String, _ arguments: [DBusValue] = []
+    ) throws(BusError) -> Message {
+        guard BusNames.isBusName(destination) else { throw .invalidArguments("not a bus name: \(destination)") }
+        guard BusNames.isInterface(interface) else { throw .invalidArguments("not an interface: \(interface)") }
+        guard BusNames.isMember(member) else { throw .invalidArguments("not a method: \(member)") }
+        guard let raw = dbus_message_new_method_call(destination, path.rawValue, interface, member) else {
+            throw .failed("out of memory")
+        }
+        let message = Message(adopting: raw)
+        try message.append(arguments)
+        return message
+    }
+
+    /// A signal, for one connection or (without `destination`) for all who match.
+    public static func signal(
+        path: ObjectPath, interface: String, member: String, to destination: String? = nil, _ arguments: [DBusValue] = []
+    ) throws(BusError) -> Message {
+        guard BusNames.isInterface(interface) else { throw .invalidArguments("not an interface: \(interface)") }
+        guard BusNames.isMember(member) else { throw .invalidArguments("not a signal: \(member)") }
+        guard let raw = dbus_message_new_signal(path.rawValue, interface, member) else { throw .failed("out of memory") }
+        let message = Message(adopting: raw)
+        if let destination {
+            guard BusNames.isBusName(destination) else { throw .invalidArguments("not a bus name: \(destination)") }
+            dbus_message_set_destination(raw, destination)
+        }
+        try message.append(arguments)
+        return message
+    }
+
+    /// The answer to a call.
+    public func reply(_ arguments: [DBusValue] = []) throws(BusError) -> Message {
+        guard let raw = dbus_message_new_method_return(raw) else { throw .failed("out of memory") }
+        let message = Message(adopting: raw)
+        try message.append(arguments)
+        return message
+    }
+
+    /// The error answer to a call. A name or text that cannot travel is replaced rather than refused: an answer must go out.
+    public func errorReply(_ error: BusError) -> Message? {
+        let name = BusNames.isErrorName(error.name) ? error.name : "org.freedesktop.DBus.Error.Failed"
+        let text = error.message.utf8.contains(0) ? error.message.replacing("\0", with: "\u{FFFD}") : error.message
+        return dbus_message_new_error(raw, name, text).map(Message.init(adopting:))
+    }
+
+    private func append(_ arguments: [DBusValue]) throws(BusError) {
+        var writer = ValueWriter(appendingTo: raw)
+        for argument in arguments { try writer.write(argument) }
+    }
+
+    /// Says that no answer is wanted.
+    public func expectNoReply() {
+        dbus_message_set_no_reply(raw, 1)
+    }
+
+    // MARK: Header
+
+    public var kind: Kind {
+        switch dbus_message_get_type(raw) {
+        case 1: .call
+        case 2: .reply
+        case 3: .error
+        case 4: .signal
+        default: .other
+        }
+    }
+
+    public var path: ObjectPath? { dbus_message_get_path(raw).map { ObjectPath(validated: String(cString: $0)) } }
+    /// The path as text, for a look-up; cheaper than `path`.
+    public func withPath<Result>(_ body: (String) -> Result?) -> Result? {
+        dbus_message_get_path(raw).flatMap { body(String(cString: $0)) }
+    }
+    public var interface: String? { dbus_message_get_interface(raw).map { String(cString: $0) } }
+    public var member: String? { dbus_message_get_member(raw).map { String(cString: $0) } }
+    public var sender: String? { dbus_message_get_sender(raw).map { String(cString: $0) } }
+    public var destination: String? { dbus_message_get_destination(raw).map { String(cString: $0) } }
+    public var signature: String { String(cString: dbus_message_get_signature(raw)) }
+    public var wantsReply: Bool { dbus_message_get_no_reply(raw) == 0 }
+
+    /// The error that an error message carries.
+    public var error: BusError? {
+        guard kind == .error else { return nil }
+        let name = dbus_message_get_error_name(raw).map { String(cString: $0) } ?? "org.freedesktop.DBus.Error.Failed"
+        var text = ""
+        withArguments { cursor in
+            if cursor.type == .string { text = cursor.string ?? "" }
+        }
+        return BusError(name: name, message: text)
+    }
+
+    // MARK: Arguments
+
+    /// All arguments as values.
+    ///
+    /// - Throws: `LimitsExceeded` when the peer sent more than `limits` allow.
+    public func arguments(limits: DecodingLimits = .standard) throws(BusError) -> [DBusValue] {
+        var iterator = DBusMessageIter()
+        guard dbus_message_iter_init(raw, &iterator) != 0 else { return [] }
+        var decoder = ValueDecoder(limits: limits)
+        return try decoder.decodeAll(&iterator, depth: 0)
+    }
+
+    /// Walks the arguments in place, without making values: for what arrives thousands of times a second.
+    public func withArguments(_ body: (inout ValueCursor) -> Void) {
+        var cursor = ValueCursor(iterator: DBusMessageIter())
+        guard dbus_message_iter_init(raw, &cursor.iterator) != 0 else { return }
+        body(&cursor)
+    }
+
+    // MARK: The wire
+
+    /// The message as bytes, for tests and fuzzing.
+    public var wireFormat: [UInt8]? {
+        // A message gets its serial when it is sent; without one it cannot be marshalled.
+        if dbus_message_get_serial(raw) == 0 { dbus_message_set_serial(raw, 1) }
+        var buffer: UnsafeMutablePointer<CChar>?
+        var length: Int32 = 0
+        guard dbus_message_marshal(raw, &buffer, &length) != 0, let buffer else { return nil }
+        defer { dbus_free(buffer) }
+        return buffer.withMemoryRebound(to: UInt8.self, capacity: Int(length)) {
+            Array(UnsafeBufferPointer(start: $0, count: Int(length)))
+        }
+    }
+
+    /// A message from bytes; nil when libdbus finds them invalid.
+    public static func demarshal(_ bytes: [UInt8]) -> Message? {
+        bytes.withUnsafeBytes { buffer in
+            guard let start = buffer.baseAddress else { return nil }
+            return dbus_message_demarshal(start.assumingMemoryBound(to: CChar.self), Int32(buffer.count), nil)
+                .map(Message.init(adopting:))
+        }
+    }
+}

@@ -1,0 +1,104 @@
+// Names on the bus. libdbus aborts the process when it is handed a bad name, so every name that reaches it was checked here.
+
+internal import CDBus
+
+/// An object path, always valid by the D-Bus specification.
+public struct ObjectPath: Hashable, Sendable, CustomStringConvertible, ExpressibleByStringLiteral, Comparable {
+    public let rawValue: String
+
+    /// Nil when `rawValue` is not a valid object path.
+    public init?(_ rawValue: String) {
+        guard !rawValue.utf8.contains(0), dbus_validate_path(rawValue, nil) != 0 else { return nil }
+        self.rawValue = rawValue
+    }
+
+    /// For paths that libdbus has validated already.
+    init(validated rawValue: String) {
+        self.rawValue = rawValue
+    }
+
+    /// A literal that is not a path is a programming error.
+    public init(stringLiteral value: StaticString) {
+        guard let path = ObjectPath("\(value)") else { preconditionFailure("not an object path: \(value)") }
+        self = path
+    }
+
+    public var description: String { rawValue }
+
+    public static func < (a: ObjectPath, b: ObjectPath) -> Bool { a.rawValue < b.rawValue }
+
+    /// The path of a child; nil when `element` may not stand in a path (`[A-Za-z0-9_]+`).
+    public func appending(_ element: String) -> ObjectPath? {
+        ObjectPath(rawValue == "/" ? "/\(element)" : "\(rawValue)/\(element)")
+    }
+
+    /// Whether `self` lies below `ancestor`.
+    public func isBelow(_ ancestor: ObjectPath) -> Bool {
+        ancestor.rawValue == "/" ? rawValue != "/" : rawValue.hasPrefix(ancestor.rawValue + "/")
+    }
+}
+
+/// Checks of the other kinds of names.
+public enum BusNames {
+    public static func isBusName(_ name: String) -> Bool {
+        !name.utf8.contains(0) && dbus_validate_bus_name(name, nil) != 0
+    }
+
+    public static func isInterface(_ name: String) -> Bool {
+        !name.utf8.contains(0) && dbus_validate_interface(name, nil) != 0
+    }
+
+    public static func isMember(_ name: String) -> Bool {
+        !name.utf8.contains(0) && dbus_validate_member(name, nil) != 0
+    }
+
+    public static func isErrorName(_ name: String) -> Bool {
+        !name.utf8.contains(0) && dbus_validate_error_name(name, nil) != 0
+    }
+}
+
+/// Names of the bus itself.
+public enum Bus {
+    public static let name = "org.freedesktop.DBus"
+    public static let path: ObjectPath = "/org/freedesktop/DBus"
+    public static let properties = "org.freedesktop.DBus.Properties"
+    public static let introspectable = "org.freedesktop.DBus.Introspectable"
+    public static let objectManager = "org.freedesktop.DBus.ObjectManager"
+    public static let peer = "org.freedesktop.DBus.Peer"
+}
+
+/// An error on the bus: a name for programs, a message for people.
+public struct BusError: Error, Hashable, Sendable, CustomStringConvertible {
+    public let name: String
+    public let message: String
+
+    public init(name: String, message: String) {
+        self.name = name
+        self.message = message
+    }
+
+    public var description: String { message.isEmpty ? name : "\(name): \(message)" }
+
+    public static func failed(_ message: String) -> BusError { standard("Failed", message) }
+    public static func invalidArguments(_ message: String) -> BusError { standard("InvalidArgs", message) }
+    public static func unknownMethod(_ message: String) -> BusError { standard("UnknownMethod", message) }
+    public static func unknownObject(_ path: ObjectPath) -> BusError { standard("UnknownObject", "no such object: \(path)") }
+    public static func unknownInterface(_ name: String) -> BusError { standard("UnknownInterface", "no such interface: \(name)") }
+    public static func unknownProperty(_ name: String) -> BusError { standard("UnknownProperty", "no such property: \(name)") }
+    public static func readOnly(_ name: String) -> BusError { standard("PropertyReadOnly", "property is read-only: \(name)") }
+    public static func accessDenied(_ message: String) -> BusError { standard("AccessDenied", message) }
+    public static func notSupported(_ message: String) -> BusError { standard("NotSupported", message) }
+    public static func limitsExceeded(_ message: String) -> BusError { standard("LimitsExceeded", message) }
+    public static func disconnected(_ message: String) -> BusError { standard("Disconnected", message) }
+    public static func cancelled() -> BusError { standard("Cancelled", "the call was cancelled") }
+
+    /// `org.freedesktop.DBus.Error.<name>`.
+    public static func standard(_ name: String, _ message: String) -> BusError {
+        BusError(name: "org.freedesktop.DBus.Error.\(name)", message: message)
+    }
+
+    /// Whether the error is `org.freedesktop.DBus.Error.<name>`.
+    public func isStandard(_ name: String) -> Bool {
+        self.name == "org.freedesktop.DBus.Error.\(name)"
+    }
+}

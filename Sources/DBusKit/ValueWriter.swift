@@ -1,0 +1,119 @@
+// From values to the wire. Everything is checked before libdbus sees it, because libdbus aborts on what it thinks a bug.
+
+internal import CDBus
+
+struct ValueWriter {
+    private var iterator = DBusMessageIter()
+    private let raw: OpaquePointer
+
+    init(appendingTo raw: OpaquePointer) {
+        self.raw = raw
+        dbus_message_iter_init_append(raw, &iterator)
+    }
+
+    mutating func write(_ value: DBusValue) throws(BusError) {
+        // Checked first: a container that was opened and then fails would leave the message half written.
+        try Self.check(value, depth: 0)
+        Self.append(value, to: &iterator)
+    }
+
+    /// Throws for what cannot travel: text with NUL, elements that are not of the container's type, nesting beyond the
+    /// specification's 32 levels.
+    private static func check(_ value: DBusValue, depth: Int) throws(BusError) {
+        guard depth < 32 else { throw .invalidArguments("nested too deeply") }
+        switch value {
+        case .string(let text):
+            guard !text.utf8.contains(0) else { throw .invalidArguments("text with NUL: \(text.debugDescription)") }
+        case .signature(let text):
+            guard Signature.split(text) != nil else { throw .invalidArguments("not a signature: \(text.debugDescription)") }
+        case .array(let element, let values):
+            for value in values {
+                guard value.signature == element else {
+                    throw .invalidArguments("an element of type \(value.signature) in an array of \(element)")
+                }
+                try check(value, depth: depth + 1)
+            }
+        case .dictionary(let key, let valueType, let entries):
+            for entry in entries {
+                guard entry.key.signature == key, entry.value.signature == valueType else {
+                    throw .invalidArguments(
+                        "an entry {\(entry.key.signature)\(entry.value.signature)} in a{\(key)\(valueType)}")
+                }
+                try check(entry.key, depth: depth + 1)
+                try check(entry.value, depth: depth + 1)
+            }
+        case .structure(let fields):
+            guard !fields.isEmpty else { throw .invalidArguments("an empty structure") }
+            for field in fields { try check(field, depth: depth + 1) }
+        case .variant(let inner):
+            try check(inner, depth: depth + 1)
+        default:
+            break
+        }
+    }
+
+    private static func append(_ value: DBusValue, to iterator: inout DBusMessageIter) {
+        switch value {
+        case .byte(let value): basic(TypeCode.byte, value, &iterator)
+        case .boolean(let value): basic(TypeCode.boolean, dbus_bool_t(value ? 1 : 0), &iterator)
+        case .int16(let value): basic(TypeCode.int16, value, &iterator)
+        case .uint16(let value): basic(TypeCode.uint16, value, &iterator)
+        case .int32(let value): basic(TypeCode.int32, value, &iterator)
+        case .uint32(let value): basic(TypeCode.uint32, value, &iterator)
+        case .int64(let value): basic(TypeCode.int64, value, &iterator)
+        case .uint64(let value): basic(TypeCode.uint64, value, &iterator)
+        case .double(let value): basic(TypeCode.double, value, &iterator)
+        case .string(let text): self.text(TypeCode.string, text, &iterator)
+        case .objectPath(let path): text(TypeCode.objectPath, path.rawValue, &iterator)
+        case .signature(let text): self.text(TypeCode.signature, text, &iterator)
+        case .fileDescriptor(let descriptor): basic(TypeCode.unixFD, descriptor.rawValue, &iterator)
+        case .bytes(let bytes):
+            container(TypeCode.array, "y", &iterator) { inner in
+                bytes.withUnsafeBytes { buffer in
+                    // An array of length 0 may have no address; libdbus wants one all the same.
+                    var start: UnsafeRawPointer? = buffer.baseAddress ?? UnsafeRawPointer(bitPattern: 1)
+                    _ = dbus_message_iter_append_fixed_array(&inner, TypeCode.byte, &start, Int32(buffer.count))
+                }
+            }
+        case .array(let element, let values):
+            container(TypeCode.array, element.rawValue, &iterator) { inner in
+                for value in values { append(value, to: &inner) }
+            }
+        case .dictionary(let key, let valueType, let entries):
+            container(TypeCode.array, "{\(key)\(valueType)}", &iterator) { inner in
+                for entry in entries {
+                    container(TypeCode.dictEntry, nil, &inner) { pair in
+                        append(entry.key, to: &pair)
+                        append(entry.value, to: &pair)
+                    }
+                }
+            }
+        case .structure(let fields):
+            container(TypeCode.structure, nil, &iterator) { inner in
+                for field in fields { append(field, to: &inner) }
+            }
+        case .variant(let value):
+            container(TypeCode.variant, value.signature.rawValue, &iterator) { append(value, to: &$0) }
+        }
+    }
+
+    private static func basic<T: BitwiseCopyable>(_ code: Int32, _ value: T, _ iterator: inout DBusMessageIter) {
+        withUnsafePointer(to: value) { _ = dbus_message_iter_append_basic(&iterator, code, $0) }
+    }
+
+    private static func text(_ code: Int32, _ text: String, _ iterator: inout DBusMessageIter) {
+        text.withCString { pointer in
+            var pointer: UnsafePointer<CChar>? = pointer
+            _ = dbus_message_iter_append_basic(&iterator, code, &pointer)
+        }
+    }
+
+    private static func container(
+        _ code: Int32, _ contents: String?, _ iterator: inout DBusMessageIter, _ body: (inout DBusMessageIter) -> Void
+    ) {
+        var inner = DBusMessageIter()
+        _ = dbus_message_iter_open_container(&iterator, code, contents, &inner)
+        body(&inner)
+        _ = dbus_message_iter_close_container(&iterator, &inner)
+    }
+}
