@@ -1,0 +1,148 @@
+// A key file (desktop-entry syntax), parsed by GLib, with problems that say file, line and key. Only the keys that the reader knows
+// are allowed, so that a typing mistake is an error and not silence.
+
+internal import CGLib
+
+/// What is wrong with a key file.
+public struct KeyFileProblem: Error, Hashable, Sendable, CustomStringConvertible {
+    public let file: String
+    /// 1…; 0 when it concerns the whole file.
+    public let line: Int
+    public let key: String
+    public let reason: String
+
+    public init(file: String, line: Int, key: String, reason: String) {
+        self.file = file
+        self.line = line
+        self.key = key
+        self.reason = reason
+    }
+
+    public var description: String {
+        file + (line > 0 ? ":\(line)" : "") + ": " + (key.isEmpty ? "" : "\(key): ") + reason
+    }
+}
+
+public final class KeyFile {
+    public let path: String
+    private let raw: OpaquePointer
+    private let lines: [Substring]
+
+    /// - Throws: a problem when the file cannot be read or is not a key file.
+    public init(path: String) throws(KeyFileProblem) {
+        self.path = path
+        raw = g_key_file_new()
+        var text: UnsafeMutablePointer<gchar>?
+        var length: gsize = 0
+        var failure: UnsafeMutablePointer<GError>?
+        guard g_file_get_contents(path, &text, &length, &failure) != 0, let text else {
+            lines = []
+            throw Self.problem(path, &failure)
+        }
+        defer { g_free(text) }
+        let contents = String(
+            decoding: UnsafeRawBufferPointer(start: text, count: Int(length)), as: UTF8.self)
+        lines = contents.split(separator: "\n", omittingEmptySubsequences: false)
+        guard g_key_file_load_from_data(raw, text, length, GKeyFileFlags(rawValue: 0), &failure) != 0 else {
+            var problem = Self.problem(path, &failure)
+            // GLib quotes the line that it did not understand; find it.
+            if let line = lines.firstIndex(where: { !$0.isEmpty && problem.reason.contains("“\($0)”") }) {
+                problem = KeyFileProblem(file: path, line: line + 1, key: "", reason: problem.reason)
+            }
+            throw problem
+        }
+    }
+
+    deinit {
+        g_key_file_unref(raw)
+    }
+
+    private static func problem(_ path: String, _ failure: inout UnsafeMutablePointer<GError>?) -> KeyFileProblem {
+        defer { g_clear_error(&failure) }
+        let reason = failure.map { String(cString: $0.pointee.message) } ?? "cannot be read"
+        return KeyFileProblem(file: path, line: 0, key: "", reason: reason)
+    }
+
+    /// Everything that stands in the file and is not in `known` (group → keys).
+    public func unknown(besides known: [String: Set<String>]) -> [KeyFileProblem] {
+        var problems: [KeyFileProblem] = []
+        for group in strings(g_key_file_get_groups(raw, nil)) {
+            guard let keys = known[group] else {
+                problems.append(
+                    KeyFileProblem(file: path, line: line(of: "[\(group)]"), key: "[\(group)]", reason: "unknown section"))
+                continue
+            }
+            for key in strings(g_key_file_get_keys(raw, group, nil, nil)) where !keys.contains(key) {
+                problems.append(problem(group, key, "unknown key"))
+            }
+        }
+        return problems
+    }
+
+    /// A problem with a key, with its line.
+    public func problem(_ group: String, _ key: String, _ reason: String) -> KeyFileProblem {
+        KeyFileProblem(file: path, line: line(of: key, in: group), key: key, reason: reason)
+    }
+
+    public func has(_ group: String, _ key: String) -> Bool { g_key_file_has_key(raw, group, key, nil) != 0 }
+
+    /// The text of a key; nil when it is absent.
+    public func string(_ group: String, _ key: String) throws(KeyFileProblem) -> String? {
+        guard has(group, key) else { return nil }
+        guard let text = g_key_file_get_string(raw, group, key, nil) else {
+            throw problem(group, key, "not valid text")
+        }
+        defer { g_free(text) }
+        return String(cString: text)
+    }
+
+    /// The list of a key, separated by `;`; empty when it is absent.
+    public func list(_ group: String, _ key: String) throws(KeyFileProblem) -> [String] {
+        guard has(group, key) else { return [] }
+        guard let list = g_key_file_get_string_list(raw, group, key, nil, nil) else {
+            throw problem(group, key, "not valid text")
+        }
+        return strings(list)
+    }
+
+    /// The whole number of a key; nil when it is absent.
+    public func integer(_ group: String, _ key: String) throws(KeyFileProblem) -> Int? {
+        guard let text = try string(group, key) else { return nil }
+        guard let value = Int(text) else { throw problem(group, key, "\(text): not a whole number") }
+        return value
+    }
+
+    private func strings(_ list: UnsafeMutablePointer<UnsafeMutablePointer<gchar>?>?) -> [String] {
+        guard let list else { return [] }
+        defer { g_strfreev(list) }
+        var result: [String] = []
+        var index = 0
+        while let text = list[index] {
+            result.append(String(cString: text))
+            index += 1
+        }
+        return result
+    }
+
+    private func line(of header: String) -> Int {
+        (lines.firstIndex { $0.trimmingSpaces == header } ?? -1) + 1
+    }
+
+    private func line(of key: String, in group: String) -> Int {
+        var inside = false
+        for (index, line) in lines.enumerated() {
+            let text = line.trimmingSpaces
+            if text.hasPrefix("[") { inside = text == "[\(group)]" }
+            if inside, text.hasPrefix(key), text.dropFirst(key.count).first(where: { $0 != " " }) == "=" { return index + 1 }
+        }
+        return 0
+    }
+}
+
+extension Substring {
+    fileprivate var trimmingSpaces: Substring {
+        var text = self
+        while text.last?.isWhitespace == true { text.removeLast() }
+        return text.drop(while: \.isWhitespace)
+    }
+}
