@@ -1,0 +1,110 @@
+// What was set up and who may use it: accessories, grants, and the apps they are for.
+
+/// An accessory's identity in our store: a random UUID, the same for all apps, never derived from an address.
+public struct AccessoryID: Hashable, Sendable, CustomStringConvertible, Comparable {
+    /// Upper case, 8-4-4-4-12.
+    public let rawValue: String
+
+    public init?(_ rawValue: String) {
+        guard rawValue.utf8.count == 36, BluetoothUUID(rawValue) != nil else { return nil }
+        self.rawValue = rawValue.uppercased()
+    }
+
+    /// A random (version 4) UUID.
+    public static func random() -> AccessoryID {
+        var generator = SystemRandomNumberGenerator()
+        let high = generator.next() & 0xFFFF_FFFF_FFFF_0FFF | 0x4000
+        let low = generator.next() & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000
+        return AccessoryID(BluetoothUUID(high: high, low: low).description)!
+    }
+
+    public var description: String { rawValue }
+    public static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
+}
+
+/// An app's identifier, as its manifest says: reverse-DNS, `[A-Za-z0-9._-]`, at most 255 bytes.
+public struct AppID: Hashable, Sendable, CustomStringConvertible, Comparable {
+    public let rawValue: String
+
+    public init?(_ rawValue: String) {
+        let allowed = rawValue.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"):
+                true
+            default: false
+            }
+        }
+        guard allowed, (1...255).contains(rawValue.utf8.count), !rawValue.hasPrefix(".") else { return nil }
+        self.rawValue = rawValue
+    }
+
+    public var description: String { rawValue }
+    public static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
+}
+
+/// Whether an app may use an accessory (`ASAccessory.AccessoryState`; raw values as there).
+public enum AuthorizationState: String, Hashable, Sendable {
+    case unauthorized
+    case awaitingAuthorization
+    case authorized
+}
+
+/// An accessory that was set up. Its key is its identity, never an object path: paths and private addresses change.
+public struct Accessory: Hashable, Sendable {
+    public let id: AccessoryID
+    public var displayName: String
+    /// The identity address, once known; nil for an accessory without Bluetooth.
+    public var address: BluetoothAddress?
+    /// Whether we made the bond, and so undo it with the last grant.
+    public var isBonded: Bool
+    /// The descriptor that found it.
+    public var descriptor: DiscoveryDescriptor
+    public var image: ProductImage?
+    /// The complete SSID, for one with Wi-Fi.
+    public var ssid: [UInt8]?
+    /// Seconds since 1970.
+    public var created: Int64
+
+    public init(
+        id: AccessoryID, displayName: String, address: BluetoothAddress?, isBonded: Bool, descriptor: DiscoveryDescriptor,
+        image: ProductImage? = nil, ssid: [UInt8]? = nil, created: Int64
+    ) {
+        self.id = id
+        self.displayName = displayName
+        self.address = address
+        self.isBonded = isBonded
+        self.descriptor = descriptor
+        self.image = image
+        self.ssid = ssid
+        self.created = created
+    }
+}
+
+/// This app may use this accessory.
+public struct Grant: Hashable, Sendable {
+    /// Counted up in the store, never used twice.
+    public let id: Int64
+    public let app: AppID
+    public let accessory: AccessoryID
+    public var state: AuthorizationState
+    /// An admin's switch; a disabled grant opens nothing.
+    public var isEnabled: Bool
+    /// Seconds since 1970.
+    public var created: Int64
+    /// Seconds since 1970; nil when never.
+    public var lastUsed: Int64?
+
+    public init(
+        id: Int64, app: AppID, accessory: AccessoryID, state: AuthorizationState, isEnabled: Bool = true, created: Int64,
+        lastUsed: Int64? = nil
+    ) {
+        self.id = id
+        self.app = app
+        self.accessory = accessory
+        self.state = state
+        self.isEnabled = isEnabled
+        self.created = created
+        self.lastUsed = lastUsed
+    }
+}

@@ -1,0 +1,30 @@
+// What an accessory says of itself on the air, put together from all that was heard of it in one run.
+
+/// How the radio names a device for as long as it keeps its object: an opaque token (for BlueZ, the object path).
+public struct RadioDeviceID: Hashable, Sendable, CustomStringConvertible {
+    public let rawValue: String
+    public init(_ rawValue: String) { self.rawValue = rawValue }
+    public var description: String { rawValue }
+}
+
+/// The advertised state of one device. Its parts may come in several packets; each part replaces what it speaks of and leaves the
+/// rest, so that an accessory matches as soon as its parts together do.
+public struct Advertisement: Hashable, Sendable {
+    public var device: RadioDeviceID
+    public var address: BluetoothAddress
+    public var localName: String?
+    public var serviceUUIDs: Set<BluetoothUUID> = []
+    public var serviceData: [BluetoothUUID: [UInt8]] = [:]
+    public var manufacturerData: [CompanyIdentifier: [UInt8]] = [:]
+    /// dBm; nil when the radio does not say (BlueZ: absent or 127).
+    public var rssi: Int?
+    /// dBm, as advertised.
+    public var txPower: Int?
+    /// Bonded with this machine.
+    public var isPaired = false
+
+    public init(device: RadioDeviceID, address: BluetoothAddress) {
+        self.device = device
+        self.address = address
+    }
+}

@@ -1,0 +1,50 @@
+// What an app declares (the Linux form of the Info.plist keys) and who may speak for it.
+
+/// One app's manifest.
+public struct AppManifest: Hashable, Sendable {
+    public enum Technology: String, Hashable, Sendable, CaseIterable {
+        case bluetooth = "Bluetooth"
+        case wifi = "WiFi"
+    }
+
+    public var id: AppID
+    /// Shown to the person.
+    public var name: String
+    /// The file it came from.
+    public var source: String
+
+    // Who may speak for it: any one of these.
+    public var units: Set<String> = []
+    public var flatpaks: Set<String> = []
+    public var executables: Set<String> = []
+    /// Restricts `executables` to these users (names or numbers); empty means any user.
+    public var users: Set<String> = []
+
+    public var supports: Set<Technology> = []
+    public var services: Set<BluetoothUUID> = []
+    public var names: Set<String> = []
+    public var companies: Set<CompanyIdentifier> = []
+
+    public init(id: AppID, name: String, source: String) {
+        self.id = id
+        self.name = name
+        self.source = source
+    }
+}
+
+/// A program on the bus, as the daemon sees it: resolved once per connection, from the kernel.
+public struct Caller: Hashable, Sendable {
+    public var uid: UInt32
+    public var groups: Set<UInt32>
+    public var pid: Int32
+    /// The executable's path; nil when it could not be read.
+    public var executable: String?
+    /// The systemd unit, from the control group.
+    public var unit: String?
+
+    public init(uid: UInt32, groups: Set<UInt32> = [], pid: Int32) {
+        self.uid = uid
+        self.groups = groups
+        self.pid = pid
+    }
+}

@@ -1,0 +1,39 @@
+// The limits that the daemon holds (rule 19 of the session API), each a number with a reason. Docs/Limits.md lists them.
+
+/// Limits on what a peer may ask for. Passing one is `InvalidRequest`, naming the limit.
+public enum Limits {
+    /// Sessions that one app may have at a time.
+    public static let sessionsPerApp = 8
+    /// Connections that may wait for their identity, or be known, at a time.
+    public static let clients = 1024
+    /// Requests of one connection that wait for its identity.
+    public static let waitingRequestsPerClient = 64
+    /// Items of one picker.
+    public static let itemsPerPicker = 256
+    /// Offers shown at a time; the nearest are kept.
+    public static let offersShown = 64
+    /// Bytes of one product image.
+    public static let imageBytes = 1 << 20
+    /// Bytes of all product images of one picker.
+    public static let imageBytesPerPicker = 16 << 20
+    /// Bytes of a display name.
+    public static let nameBytes = 256
+    /// Bytes of a name substring or regular expression.
+    public static let nameSubstringBytes = 248
+    /// Bytes of a data blob: the longest payload of an extended advert.
+    public static let dataBytes = 1650
+    /// Entries of one dictionary.
+    public static let dictionaryEntries = 64
+    /// Registered pickers.
+    public static let pickers = 16
+    /// Devices tracked during discovery; the ones not heard for longest go first.
+    public static let trackedDevices = 2048
+    /// Service UUIDs, service data and manufacturer data entries kept for one device.
+    public static let advertEntriesPerDevice = 32
+    /// A PIN has 1–16 bytes (Core 5.4, Vol 3, Part C, 3.2.3.3).
+    public static let pinBytes = 1...16
+    /// A passkey has six decimal digits.
+    public static let passkey: ClosedRange<UInt32> = 0...999_999
+    /// Seconds a discovery may be given: up to a day, or unbounded.
+    public static let discoveryTimeout = 0.1...86_400.0
+}

@@ -1,0 +1,77 @@
+// What the person is shown and asked: offers, prompts, answers.
+
+/// One accessory in range that the person may pick.
+public struct Offer: Hashable, Sendable {
+    /// Opaque, valid within one picker.
+    public let id: String
+    public let device: RadioDeviceID
+    public let address: BluetoothAddress
+    /// The index of the item that it matched.
+    public let item: Int
+    /// The app's name for it, or the stored one when it is shared.
+    public let name: String
+    public let advertisedName: String
+    /// Smoothed, dBm; nil when unknown.
+    public var rssi: Int?
+    /// Set up by another app already: picking shares it.
+    public let shared: AccessoryID?
+    /// Whether picking it pairs it.
+    public let needsPairing: Bool
+
+    public init(
+        id: String, device: RadioDeviceID, address: BluetoothAddress, item: Int, name: String, advertisedName: String,
+        rssi: Int?, shared: AccessoryID?, needsPairing: Bool
+    ) {
+        self.id = id
+        self.device = device
+        self.address = address
+        self.item = item
+        self.name = name
+        self.advertisedName = advertisedName
+        self.rssi = rssi
+        self.shared = shared
+        self.needsPairing = needsPairing
+    }
+}
+
+/// What pairing asks of the person, or shows.
+public enum PairingPrompt: Hashable, Sendable {
+    /// Does the accessory show the same number?
+    case confirmPasskey(UInt32)
+    /// Which number does the accessory show?
+    case enterPasskey
+    /// Enter this number at the accessory; `entered` digits are in.
+    case displayPasskey(UInt32, entered: UInt16)
+    case enterPIN
+    case displayPIN(String)
+    /// The accessory asks for access.
+    case consent
+
+    /// The name on the bus.
+    public var kind: String {
+        switch self {
+        case .confirmPasskey: "confirm-passkey"
+        case .enterPasskey: "enter-passkey"
+        case .displayPasskey: "display-passkey"
+        case .enterPIN: "enter-pin"
+        case .displayPIN: "display-pin"
+        case .consent: "consent"
+        }
+    }
+
+    /// Whether pairing waits for the person.
+    public var needsAnswer: Bool {
+        switch self {
+        case .confirmPasskey, .enterPasskey, .enterPIN, .consent: true
+        case .displayPasskey, .displayPIN: false
+        }
+    }
+}
+
+/// The person's answer to a prompt.
+public enum PromptAnswer: Hashable, Sendable {
+    case accept
+    case reject
+    case passkey(UInt32)
+    case pin(String)
+}

@@ -1,0 +1,6 @@
+// The version of this software, in one place.
+
+public enum Version {
+    /// Semantic version.
+    public static let current = "0.1.0"
+}
