@@ -1,0 +1,152 @@
+// Which item of a picker an advert belongs to. Items are compiled once per picker into an index by what every one of them must name
+// (a service UUID or a company identifier), so that an advert costs look-ups for what it advertises and not for every item.
+
+public import AccessoryModel
+
+/// The compiled items of one picker.
+public struct Matcher: Sendable {
+    /// How near is `immediate`, in dBm of smoothed signal strength; a started offer is held until 6 dB below, or it would flicker.
+    public struct Nearness: Hashable, Sendable {
+        public var threshold: Int
+        public static let hysteresis = 6
+
+        /// −55 dBm is about half a metre for a typical accessory at 0 dBm.
+        public init(threshold: Int = -55) {
+            self.threshold = threshold
+        }
+    }
+
+    private let rules: [Rule]
+    private var byService: [BluetoothUUID: Bucket] = [:]
+    private var byCompany: [CompanyIdentifier: Bucket] = [:]
+    private let nearness: Nearness
+    /// Verdicts on names, which cost microseconds and repeat with every advert.
+    private var nameVerdicts: [NameQuestion: Bool] = [:]
+
+    private struct NameQuestion: Hashable {
+        let rule: Int
+        let name: String
+    }
+
+    /// The descriptors are valid (see `DescriptorRules`); one without Bluetooth traits matches no advert.
+    public init(_ descriptors: [DiscoveryDescriptor], nearness: Nearness = Nearness()) {
+        self.nearness = nearness
+        rules = descriptors.map(Rule.init)
+        for (index, rule) in rules.enumerated() {
+            // One key suffices: the other traits are checked on the candidates. A service is rarer on the air than a company.
+            if let service = rule.service {
+                byService[service, default: Bucket()].add(index, rule.serviceData)
+            } else if let company = rule.company {
+                byCompany[company, default: Bucket()].add(index, rule.manufacturerData)
+            }
+        }
+    }
+
+    /// The first item that the advert matches, or nil.
+    ///
+    /// - Parameters:
+    ///   - smoothedRSSI: dBm; nil when unknown, which is never near.
+    ///   - isOffered: whether this device is offered already, for the hysteresis of nearness.
+    public mutating func firstMatch(_ advert: Advertisement, smoothedRSSI: Int?, isOffered: Bool = false) -> Int? {
+        var best = Int.max
+        for service in advert.serviceUUIDs {
+            scan(byService[service], payload: advert.serviceData[service], advert, smoothedRSSI, isOffered, &best)
+        }
+        for (service, payload) in advert.serviceData where !advert.serviceUUIDs.contains(service) {
+            scan(byService[service], payload: payload, advert, smoothedRSSI, isOffered, &best)
+        }
+        for (company, payload) in advert.manufacturerData {
+            scan(byCompany[company], payload: payload, advert, smoothedRSSI, isOffered, &best)
+        }
+        return best == Int.max ? nil : best
+    }
+
+    private mutating func scan(
+        _ bucket: Bucket?, payload: [UInt8]?, _ advert: Advertisement, _ rssi: Int?, _ isOffered: Bool, _ best: inout Int
+    ) {
+        guard let bucket else { return }
+        scan(bucket.others, advert, rssi, isOffered, &best)
+        if let first = payload?.first, let group = bucket.byFirstByte[first] {
+            scan(group, advert, rssi, isOffered, &best)
+        }
+    }
+
+    private mutating func scan(
+        _ candidates: [Int], _ advert: Advertisement, _ rssi: Int?, _ isOffered: Bool, _ best: inout Int
+    ) {
+        for index in candidates {
+            // Ascending: what comes later cannot be the first match.
+            if index >= best { return }
+            if accepts(index, advert, rssi, isOffered) {
+                best = index
+                return
+            }
+        }
+    }
+
+    private mutating func accepts(_ index: Int, _ advert: Advertisement, _ rssi: Int?, _ isOffered: Bool) -> Bool {
+        let rule = rules[index]
+        guard rule.acceptsPayloads(of: advert) else { return false }
+        if rule.isImmediate {
+            guard let rssi, rssi >= nearness.threshold - (isOffered ? Nearness.hysteresis : 0) else { return false }
+        }
+        guard let nameRule = rule.name else { return true }
+        guard let name = advert.localName else { return false }
+        let question = NameQuestion(rule: index, name: name)
+        if let verdict = nameVerdicts[question] { return verdict }
+        let verdict = nameRule.matches(name)
+        // Bounded: names come from strangers.
+        if nameVerdicts.count >= 4096 { nameVerdicts.removeAll(keepingCapacity: true) }
+        nameVerdicts[question] = verdict
+        return verdict
+    }
+}
+
+/// One descriptor, ready to be applied.
+struct Rule: Sendable {
+    let service: BluetoothUUID?
+    let serviceData: MaskedData?
+    let company: CompanyIdentifier?
+    let manufacturerData: MaskedData?
+    let name: NameRule?
+    let isImmediate: Bool
+
+    init(_ descriptor: DiscoveryDescriptor) {
+        service = descriptor.serviceUUID
+        serviceData = descriptor.serviceData
+        company = descriptor.companyIdentifier
+        manufacturerData = descriptor.manufacturerData
+        name = descriptor.nameSubstring.flatMap { NameRule(substring: $0, options: descriptor.nameCompareOptions) }
+        isImmediate = descriptor.range == .immediate
+    }
+
+    /// The traits that need neither the name nor the distance.
+    func acceptsPayloads(of advert: Advertisement) -> Bool {
+        if let service {
+            let payload = advert.serviceData[service]
+            guard payload != nil || advert.serviceUUIDs.contains(service) else { return false }
+            if let serviceData {
+                guard let payload, serviceData.matches(payload) else { return false }
+            }
+        }
+        if let company {
+            guard let payload = advert.manufacturerData[company] else { return false }
+            if let manufacturerData, !manufacturerData.matches(payload) { return false }
+        }
+        return true
+    }
+}
+
+/// Items under one key. Where many share a key and differ in their data, the data's first byte tells them apart.
+private struct Bucket: Sendable {
+    var others: [Int] = []
+    var byFirstByte: [UInt8: [Int]] = [:]
+
+    mutating func add(_ index: Int, _ data: MaskedData?) {
+        if let data, data.mask[0] == 0xFF {
+            byFirstByte[data.blob[0], default: []].append(index)
+        } else {
+            others.append(index)
+        }
+    }
+}

@@ -1,0 +1,82 @@
+// Which descriptors are valid, and which of them this app may use: rules 1, 3, 4 and 6 of the session API. Everything is checked
+// before the picker sees any of it.
+
+public import AccessoryModel
+
+public enum DescriptorRules {
+    /// Checks one descriptor by itself.
+    ///
+    /// - Throws: `InvalidRequest` naming the key and the value.
+    public static func check(_ descriptor: DiscoveryDescriptor) throws(SetupError) {
+        let bluetooth = descriptor.wantsBluetooth
+        if let name = descriptor.nameSubstring {
+            guard bluetooth else {
+                throw .invalid("bluetoothNameSubstring", name, "needs bluetoothServiceUUID or bluetoothCompanyIdentifier")
+            }
+            guard !name.isEmpty else { throw .invalid("bluetoothNameSubstring", "\"\"", "is empty") }
+            guard name.utf8.count <= Limits.nameSubstringBytes else {
+                throw .invalid("bluetoothNameSubstring", name, "longer than \(Limits.nameSubstringBytes) bytes")
+            }
+            guard NameRule(substring: name, options: descriptor.nameCompareOptions) != nil else {
+                throw .invalid("bluetoothNameSubstring", name, "not a regular expression")
+            }
+        } else if !descriptor.nameCompareOptions.isEmpty {
+            throw .invalid(
+                "bluetoothNameSubstringCompareOptions", descriptor.nameCompareOptions.rawValue, "needs bluetoothNameSubstring")
+        }
+        if descriptor.manufacturerData != nil, descriptor.companyIdentifier == nil {
+            throw .invalid(
+                "bluetoothManufacturerDataBlob", Hex.text(descriptor.manufacturerData?.blob ?? []),
+                "needs bluetoothCompanyIdentifier")
+        }
+        if descriptor.serviceData != nil, descriptor.serviceUUID == nil {
+            throw .invalid("bluetoothServiceDataBlob", Hex.text(descriptor.serviceData?.blob ?? []), "needs bluetoothServiceUUID")
+        }
+        for (key, data) in [
+            ("bluetoothManufacturerDataBlob", descriptor.manufacturerData), ("bluetoothServiceDataBlob", descriptor.serviceData),
+        ] {
+            guard let data, data.blob.count > Limits.dataBytes else { continue }
+            throw .invalid(key, "\(data.blob.count) bytes", "longer than \(Limits.dataBytes) bytes")
+        }
+        if let ssid = descriptor.ssid, let prefix = descriptor.ssidPrefix {
+            throw .invalid("ssid", lossy(ssid), "cannot be combined with ssidPrefix (\(lossy(prefix)))")
+        }
+        for (key, value) in [("ssid", descriptor.ssid), ("ssidPrefix", descriptor.ssidPrefix)] {
+            guard let value else { continue }
+            guard !value.isEmpty else { throw .invalid(key, "\"\"", "is empty") }
+            guard value.count <= 32 else { throw .invalid(key, lossy(value), "longer than 32 bytes") }
+        }
+        guard bluetooth || descriptor.wantsWiFi || descriptor.wifiAware != nil else {
+            if descriptor.range == .immediate {
+                throw .invalid("bluetoothRange", "immediate", "needs bluetoothServiceUUID or bluetoothCompanyIdentifier")
+            }
+            throw SetupError(
+                .invalidRequest,
+                "descriptor: names neither bluetoothServiceUUID nor bluetoothCompanyIdentifier, and no network either")
+        }
+    }
+
+    /// Checks that an app's manifest declares what its descriptor names.
+    ///
+    /// - Throws: `InvalidRequest` naming the key, the value and the manifest.
+    public static func check(_ descriptor: DiscoveryDescriptor, declaredBy app: AppManifest) throws(SetupError) {
+        if descriptor.wantsBluetooth, !app.supports.contains(.bluetooth) {
+            throw .invalid("descriptor", "Bluetooth", "not among Supports= in \(app.source)")
+        }
+        if descriptor.wantsWiFi || descriptor.wifiAware != nil, !app.supports.contains(.wifi) {
+            throw .invalid(descriptor.ssid != nil ? "ssid" : "ssidPrefix", "WiFi", "not among Supports= in \(app.source)")
+        }
+        if let company = descriptor.companyIdentifier, !app.companies.contains(company) {
+            throw .invalid(
+                "bluetoothCompanyIdentifier", company, "not among BluetoothCompanyIdentifiers= in \(app.source)")
+        }
+        if let service = descriptor.serviceUUID, !app.services.contains(service) {
+            throw .invalid("bluetoothServiceUUID", service, "not among BluetoothServices= in \(app.source)")
+        }
+        if let name = descriptor.nameSubstring, !app.names.contains(name) {
+            throw .invalid("bluetoothNameSubstring", name, "not among BluetoothNames= in \(app.source)")
+        }
+    }
+
+    private static func lossy(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
+}
