@@ -1,0 +1,137 @@
+// One picker run: the machine, the matcher, and what was heard of the accessories that match.
+
+public import AccessoryCore
+public import AccessoryModel
+
+public final class PickerRun {
+    /// Counted up, never used twice in a daemon's life.
+    public let id: Int
+    public let session: Session
+    public let items: [DisplayItem]
+    public let settings: PickerSettings
+    /// The picker program that shows it.
+    public internal(set) var client: ClientID
+    public internal(set) var machine: SetupMachine
+    /// Seconds since 1970; nil when discovery is unbounded or its time does not run.
+    public internal(set) var deadline: Double?
+
+    var discovery: DiscoveryToken?
+    var deadlineTimer: (any EngineTimer)?
+    var pruneTimer: (any EngineTimer)?
+    /// The intent noted for the pairing that runs.
+    var intent: BondIntent?
+
+    private var matcher: Matcher
+    private let dependsOnDistance: Bool
+    private var candidates: [RadioDeviceID: Candidate] = [:]
+    private var offersMade = 0
+
+    private struct Candidate {
+        var advertisement: Advertisement
+        var smoothed: Double?
+        var lastHeard: Double
+        var item: Int?
+        var offer: Int
+    }
+
+    /// A device that was not heard for this long is gone from the picker. (BlueZ drops its own temporary devices after 30 s too, but
+    /// keeps the ones it knows.)
+    static let silence = 30.0
+    /// How much a new sample of the signal strength counts.
+    private static let smoothing = 0.3
+
+    init(id: Int, session: Session, items: [DisplayItem], settings: PickerSettings, client: ClientID, nearness: Matcher.Nearness) {
+        self.id = id
+        self.session = session
+        self.items = items
+        self.settings = settings
+        self.client = client
+        machine = SetupMachine(isBounded: settings.discoveryTimeout != nil)
+        matcher = Matcher(items.map(\.descriptor), nearness: nearness)
+        dependsOnDistance = items.contains { $0.descriptor.range == .immediate }
+    }
+
+    public var presentation: PickerPresentation { machine.presentation }
+
+    // MARK: What is in range
+
+    /// Takes in what was heard; true when what is offered may have changed.
+    func take(_ changes: [HeardDevice], now: Double) -> Bool {
+        var changed = false
+        for change in changes {
+            let advert = change.advertisement
+            var candidate =
+                candidates[advert.device]
+                ?? Candidate(advertisement: advert, smoothed: nil, lastHeard: now, item: nil, offer: 0)
+            let isNew = candidate.offer == 0
+            if isNew {
+                offersMade += 1
+                candidate.offer = offersMade
+            }
+            candidate.lastHeard = now
+            candidate.advertisement = advert
+            if let sample = advert.rssi {
+                candidate.smoothed = candidate.smoothed.map { $0 + Self.smoothing * (Double(sample) - $0) } ?? Double(sample)
+            } else {
+                candidate.smoothed = nil
+            }
+            let before = candidate.item
+            if isNew || change.contentChanged || dependsOnDistance {
+                candidate.item = matcher.firstMatch(
+                    advert, smoothedRSSI: candidate.smoothed.map { Int($0.rounded()) }, isOffered: before != nil)
+            }
+            if before != nil || candidate.item != nil { changed = true }
+            candidates[advert.device] = candidate
+        }
+        if candidates.count > Limits.trackedDevices { dropOldest() }
+        return changed
+    }
+
+    /// Forgets a device; true when it was offered.
+    func drop(_ device: RadioDeviceID) -> Bool {
+        candidates.removeValue(forKey: device)?.item != nil
+    }
+
+    /// Forgets what has been silent; true when something of it was offered.
+    func prune(now: Double) -> Bool {
+        let silent = candidates.filter { now - $0.value.lastHeard > Self.silence }
+        for device in silent.keys { candidates[device] = nil }
+        return silent.values.contains { $0.item != nil }
+    }
+
+    private func dropOldest() {
+        let byAge = candidates.sorted { $0.value.lastHeard < $1.value.lastHeard }
+        for (device, _) in byAge.prefix(candidates.count - Limits.trackedDevices) { candidates[device] = nil }
+    }
+
+    /// What the person may pick now, in the order of appearance. What this app has already is not offered again.
+    func offers(ledger: Ledger) -> [Offer] {
+        var offers: [(order: Int, offer: Offer)] = []
+        for (device, candidate) in candidates {
+            guard let index = candidate.item else { continue }
+            let advert = candidate.advertisement
+            let known = ledger.accessory(at: advert.address)
+            if let known, ledger.grant(of: known.id, to: session.app.id) != nil { continue }
+            let wantsPairing = items[index].descriptor.supportedOptions.contains(.pairingLE)
+            offers.append(
+                (
+                    candidate.offer,
+                    Offer(
+                        id: "\(candidate.offer)", device: device, address: advert.address, item: index,
+                        name: known?.displayName ?? items[index].name, advertisedName: advert.localName ?? "",
+                        rssi: candidate.smoothed.map { Int($0.rounded()) }, shared: known?.id,
+                        needsPairing: wantsPairing && known?.isBonded != true)
+                ))
+        }
+        if offers.count > Limits.offersShown {
+            offers.sort { ($0.offer.rssi ?? -128, $1.order) > ($1.offer.rssi ?? -128, $0.order) }
+            offers.removeSubrange(Limits.offersShown...)
+        }
+        return offers.sorted { $0.order < $1.order }.map(\.offer)
+    }
+
+    /// The image of an offer: the stored one when it is shared, else the item's.
+    func image(of offer: Offer, ledger: Ledger) -> ProductImage? {
+        offer.shared.flatMap { ledger.accessories[$0]?.image } ?? items[offer.item].image
+    }
+}

@@ -1,0 +1,111 @@
+// The other edges the engine needs: a store, time, and somebody to tell.
+
+public import AccessoryCore
+public import AccessoryModel
+
+/// Where accessories and grants survive. Calls return once the change is on disk.
+public protocol LedgerStore: AnyObject {
+    func load() throws -> StoredState
+    /// All steps together or none; finished intents are dropped in the same transaction.
+    func commit(_ steps: [Ledger.Step], finishing intents: [BondIntent]) throws
+    /// Notes that a bond is about to be made or removed, before the radio is asked: after a power cut, what is noted and not granted
+    /// is removed from the radio.
+    func note(_ intent: BondIntent) throws
+    func forget(_ intent: BondIntent) throws
+    /// A number that no grant has had.
+    func nextGrantID() throws -> Int64
+}
+
+/// A bond that may exist without a grant.
+public struct BondIntent: Hashable, Sendable {
+    public enum Purpose: String, Hashable, Sendable {
+        case pairing
+        case removal
+    }
+
+    public let address: BluetoothAddress
+    /// The radio's object at that time: while the radio's service lives, it finds a device whose private address became an identity.
+    public let device: RadioDeviceID?
+    public let purpose: Purpose
+
+    public init(address: BluetoothAddress, device: RadioDeviceID?, purpose: Purpose) {
+        self.address = address
+        self.device = device
+        self.purpose = purpose
+    }
+}
+
+/// What the store holds.
+public struct StoredState {
+    public var accessories: [Accessory]
+    public var grants: [Grant]
+    public var intents: [BondIntent]
+
+    public init(accessories: [Accessory] = [], grants: [Grant] = [], intents: [BondIntent] = []) {
+        self.accessories = accessories
+        self.grants = grants
+        self.intents = intents
+    }
+}
+
+/// Time, so that tests can hold it still.
+public protocol EngineClock: AnyObject {
+    /// Seconds since 1970.
+    var now: Int64 { get }
+    /// Monotonic seconds.
+    var uptime: Double { get }
+    /// Calls `body` once on the engine's thread after `seconds`, unless the timer is cancelled.
+    func after(_ seconds: Double, _ body: @escaping () -> Void) -> any EngineTimer
+}
+
+public protocol EngineTimer: AnyObject {
+    func cancel()
+}
+
+/// A connection to us; the service says what the text is (a unique bus name).
+public struct ClientID: Hashable, Sendable, CustomStringConvertible {
+    public let rawValue: String
+    public init(_ rawValue: String) { self.rawValue = rawValue }
+    public var description: String { rawValue }
+}
+
+/// What the engine tells the outside. Order matters and is kept.
+public protocol EngineObserver: AnyObject {
+    func radioStateChanged(_ state: RadioState)
+    func pickerAvailabilityChanged()
+    func sessionOpened(_ session: Session)
+    func sessionChanged(_ session: Session)
+    func sessionClosed(_ session: Session)
+    func event(_ event: SessionEvent, in session: Session)
+    func pickerOpened(_ picker: PickerRun)
+    func pickerChanged(_ picker: PickerRun, from old: PickerPresentation)
+    func pickerDeadlineChanged(_ picker: PickerRun)
+    func pickerClosed(_ picker: PickerRun)
+    /// A client has become the one that shows the picker.
+    func pickerAssigned(_ picker: PickerRun, to client: ClientID)
+    func accessoryAppeared(_ accessory: Accessory)
+    func accessoryChanged(_ accessory: Accessory)
+    /// Gone from the ledger.
+    func accessoryDisappeared(_ accessory: Accessory)
+    /// An app sees an accessory from now on, or no longer.
+    func visibilityChanged(of accessory: Accessory, to app: AppID, visible: Bool)
+    func grantAppeared(_ grant: Grant)
+    func grantChanged(_ grant: Grant)
+    func grantDisappeared(_ grant: Grant)
+}
+
+/// An event of a session, with what it speaks of as it is at this moment.
+public struct SessionEvent {
+    public var type: SessionEventType
+    public var accessory: Accessory?
+    public var state: AuthorizationState = .authorized
+    public var picker: Int?
+    public var error: SetupError?
+
+    public init(_ type: SessionEventType, accessory: Accessory? = nil, picker: Int? = nil, error: SetupError? = nil) {
+        self.type = type
+        self.accessory = accessory
+        self.picker = picker
+        self.error = error
+    }
+}

@@ -1,0 +1,106 @@
+// What the engine needs of a Bluetooth radio, in the model's words. BlueZRadio adapts BlueZ to it; tests put a manual one here.
+
+public import AccessoryCore
+public import AccessoryModel
+
+/// Whether a radio can be used.
+public enum RadioState: String, Hashable, Sendable {
+    case ready
+    /// There is an adapter, without power.
+    case off
+    /// No adapter, or no service.
+    case absent
+}
+
+/// A Bluetooth radio, used on the engine's thread only.
+public protocol Radio: AnyObject {
+    var state: RadioState { get }
+    /// Told what happens; set once, before `start()`.
+    var observer: (any RadioObserver)? { get set }
+
+    /// Begins to follow the service.
+    func start()
+
+    /// Discovery runs as long as at least one token lives.
+    func discover() -> DiscoveryToken
+
+    /// Pairs a device that was heard. Answered by exactly one `pairingEnded`, within two minutes, whatever happens.
+    func pair(_ device: RadioDeviceID)
+    /// Answers the prompt that `pairingPrompted` brought.
+    func answer(_ answer: PromptAnswer)
+    /// Calls pairing off; it still ends with `pairingEnded`.
+    func cancelPairing()
+
+    /// Removes the bond and everything else that is known of a device. Success when there was nothing.
+    ///
+    /// - Parameter device: the object it had, for an address that is private and may have changed since.
+    func removeBond(_ address: BluetoothAddress, device: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void)
+
+    /// The radio's object for an identity, if it has one now.
+    func device(for address: BluetoothAddress) -> RadioDeviceID?
+}
+
+/// Keeps discovery running; the end of its life is the end of the need.
+public struct DiscoveryToken: ~Copyable {
+    private let release: () -> Void
+
+    public init(release: @escaping () -> Void) {
+        self.release = release
+    }
+
+    deinit {
+        release()
+    }
+}
+
+/// Why the radio could not do something: a word for programs, a text for people.
+public struct RadioFailure: Error, Hashable, Sendable, CustomStringConvertible {
+    public enum Reason: Hashable, Sendable {
+        /// The radio is gone, off, or its service is.
+        case unavailable
+        /// The accessory refused, or keys did not fit.
+        case refused
+        /// The link broke or the accessory is gone.
+        case connection
+        case timeout
+        case cancelled
+        case other
+    }
+
+    public let reason: Reason
+    public let message: String
+
+    public init(_ reason: Reason, _ message: String) {
+        self.reason = reason
+        self.message = message
+    }
+
+    public var description: String { message }
+}
+
+/// What a radio tells.
+public protocol RadioObserver: AnyObject {
+    func radioChanged(_ state: RadioState, reason: String)
+    /// Discovery is needed and cannot be had; it will not come by itself.
+    func discoveryFailed(_ failure: RadioFailure)
+    /// Devices heard since the last call, each once, with everything known of it.
+    func heard(_ changes: [HeardDevice])
+    /// The radio has dropped a device.
+    func lost(_ device: RadioDeviceID)
+    func pairingPrompted(_ prompt: PairingPrompt)
+    func pairingEnded(_ result: Result<PairedIdentity, RadioFailure>)
+    /// The radio's object for an identity (`device(for:)`) has come, gone or changed; for all of them when `address` is nil.
+    func deviceChanged(_ address: BluetoothAddress?)
+}
+
+/// A device that was heard.
+public struct HeardDevice: Hashable, Sendable {
+    public let advertisement: Advertisement
+    /// More than the signal strength changed.
+    public let contentChanged: Bool
+
+    public init(_ advertisement: Advertisement, contentChanged: Bool) {
+        self.advertisement = advertisement
+        self.contentChanged = contentChanged
+    }
+}

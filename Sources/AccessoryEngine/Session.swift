@@ -1,0 +1,23 @@
+// One app's session: between `CreateSession` and `Invalidate`, or the end of the app's connection.
+
+public import AccessoryModel
+
+public final class Session {
+    public enum State: String, Hashable, Sendable {
+        case created
+        case active
+        case invalidated
+    }
+
+    /// Counted up, never used twice in a daemon's life.
+    public let id: Int
+    public let client: ClientID
+    public let app: AppManifest
+    public internal(set) var state: State = .created
+
+    init(id: Int, client: ClientID, app: AppManifest) {
+        self.id = id
+        self.client = client
+        self.app = app
+    }
+}
