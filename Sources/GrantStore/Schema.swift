@@ -1,0 +1,46 @@
+// The tables, as a list of migrations: never edited, only added to. Docs/Storage.md explains every column.
+
+internal import GRDB
+
+enum Schema {
+    static var migrator: DatabaseMigrator {
+        var migrator = DatabaseMigrator()
+        migrator.registerMigration("1 accessories and grants") { database in
+            try database.execute(
+                sql: """
+                    CREATE TABLE accessory (
+                        id TEXT PRIMARY KEY NOT NULL,
+                        displayName TEXT NOT NULL,
+                        address TEXT,
+                        addressKind TEXT,
+                        isBonded INTEGER NOT NULL,
+                        descriptor TEXT NOT NULL,
+                        image BLOB,
+                        ssid BLOB,
+                        created INTEGER NOT NULL,
+                        UNIQUE (address, addressKind)
+                    ) STRICT;
+                    CREATE TABLE accessGrant (
+                        id INTEGER PRIMARY KEY NOT NULL,
+                        app TEXT NOT NULL,
+                        accessory TEXT NOT NULL REFERENCES accessory (id),
+                        state TEXT NOT NULL,
+                        isEnabled INTEGER NOT NULL,
+                        created INTEGER NOT NULL,
+                        lastUsed INTEGER,
+                        UNIQUE (app, accessory)
+                    ) STRICT;
+                    CREATE TABLE bondIntent (
+                        address TEXT NOT NULL,
+                        addressKind TEXT NOT NULL,
+                        device TEXT,
+                        purpose TEXT NOT NULL,
+                        PRIMARY KEY (address, addressKind, purpose)
+                    ) STRICT;
+                    CREATE TABLE counter (name TEXT PRIMARY KEY NOT NULL, value INTEGER NOT NULL) STRICT;
+                    INSERT INTO counter VALUES ('grant', 0);
+                    """)
+        }
+        return migrator
+    }
+}
