@@ -1,0 +1,318 @@
+// BlueZ as the engine's radio: follows the service, its adapters and its devices on a bus connection of its own, and hands adverts
+// over in batches. What BlueZ says of an object is kept here; what it means is decided in the engine.
+
+public import AccessoryEngine
+public import AccessoryModel
+public import DBusKit
+public import Logging
+
+internal import AccessoryCore
+
+public final class BlueZRadio: Radio {
+    public weak var observer: (any RadioObserver)?
+    public private(set) var state = RadioState.absent
+
+    private let connection: Connection
+    private let log: Logger
+    private let preferredAdapter: String?
+    private let agent: PairingAgent
+    private let server: ObjectServer
+    private lazy var discovery = Discovery(on: connection, log: log) { [weak self] failure in
+        self?.observer?.discoveryFailed(failure)
+    }
+
+    private var owner: String?
+    private var nameWatch: Subscription?
+    private var subscriptions: [Subscription] = []
+    private var airSubscription: Subscription?
+    private var adapters: [ObjectPath: Adapter] = [:]
+    private var adapter: ObjectPath?
+    private let devices = DeviceTable()
+    private var attempt: PairingAttempt?
+    private var handOver: LoopSource?
+    private var isHandOverDue = false
+
+    private struct Adapter {
+        var isPowered = false
+    }
+
+    /// Adverts are handed over at most this often.
+    private static let handOverInterval = Duration.milliseconds(100)
+
+    /// - Parameters:
+    ///   - connection: one of the radio's own; agent, discovery filter and pairing belong to the connection that asks.
+    ///   - adapter: the adapter's name (`hci1`); nil takes the first one with power.
+    public init(on connection: Connection, adapter: String?, log: Logger) throws(BusError) {
+        self.connection = connection
+        self.log = log
+        preferredAdapter = adapter
+        agent = try PairingAgent()
+        server = ObjectServer(on: connection, root: PairingAgent.path)
+        server.export(agent)
+        connection.onCall = { [server] in server.serve($0) }
+        agent.onPrompt = { [weak self] in self?.observer?.pairingPrompted($0) }
+    }
+
+    public func start() {
+        discovery.onNeedChanged = { [weak self] in self?.needChanged($0) }
+        nameWatch = connection.watchName(BlueZ.service) { [weak self] in self?.ownerChanged($0) }
+    }
+
+    // MARK: Radio
+
+    public func discover() -> DiscoveryToken { discovery.token() }
+
+    public func pair(_ device: RadioDeviceID) {
+        guard let entry = devices[device.rawValue] else {
+            return later { $0.pairingEnded(.failure(RadioFailure(.connection, "the accessory is gone"))) }
+        }
+        guard attempt == nil else {
+            return later { $0.pairingEnded(.failure(RadioFailure(.other, "another pairing is running"))) }
+        }
+        let attempt = PairingAttempt(
+            entry.path, on: connection, agent: agent, log: log, isConnected: { [weak entry] in entry?.isConnected == true }
+        ) { [weak self] result in
+            guard let self else { return }
+            self.attempt = nil
+            if case .success(let identity) = result { entry.advertisement.address = identity.address }
+            self.discovery.renewFilter()
+            self.observer?.pairingEnded(result)
+        }
+        self.attempt = attempt
+        attempt.begin(isPaired: entry.advertisement.isPaired)
+    }
+
+    public func answer(_ answer: PromptAnswer) { agent.answer(answer) }
+
+    public func cancelPairing() { attempt?.cancel() }
+
+    public func removeBond(
+        _ address: BluetoothAddress, device hint: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void
+    ) {
+        guard let entry = devices.device(at: address) ?? hint.flatMap({ devices[$0.rawValue] }) else {
+            return completion(.success(()))
+        }
+        guard let adapter = adapters.keys.first(where: { entry.path.isBelow($0) }) else {
+            return completion(.failure(RadioFailure(.unavailable, "the adapter is gone")))
+        }
+        // A connected device takes bluetoothd two seconds.
+        connection.call(
+            BlueZ.service, adapter, BlueZ.adapter, "RemoveDevice", [.objectPath(entry.path)], timeout: .seconds(20)
+        ) { result in
+            switch result {
+            case .success: completion(.success(()))
+            case .failure(let error) where BlueZ.isError(error, "DoesNotExist"): completion(.success(()))
+            case .failure(let error): completion(.failure(RadioFailure(.other, "\(error)")))
+            }
+        }
+    }
+
+    public func device(for address: BluetoothAddress) -> RadioDeviceID? {
+        devices.device(at: address).map { RadioDeviceID($0.path.rawValue) }
+    }
+
+    private func later(_ body: @escaping (any RadioObserver) -> Void) {
+        connection.loop.soon { [weak self] in
+            if let observer = self?.observer { body(observer) }
+        }
+    }
+
+    // MARK: The service
+
+    private func ownerChanged(_ new: String?) {
+        guard new != owner else { return }
+        owner = new
+        agent.owner = new
+        for subscription in subscriptions { subscription.cancel() }
+        subscriptions = []
+        airSubscription?.cancel()
+        airSubscription = nil
+        adapters = [:]
+        devices.removeAll()
+        attempt?.abort(RadioFailure(.unavailable, "bluetoothd is gone"))
+        settle(reason: new == nil ? "bluetoothd is not running" : "bluetoothd has started")
+        observer?.deviceChanged(nil)
+        guard let new else { return }
+        subscriptions = [
+            connection.subscribe(sender: new, path: BlueZ.root, interface: Bus.objectManager, member: "InterfacesAdded") {
+                [weak self] in self?.interfacesAdded($0)
+            },
+            connection.subscribe(sender: new, path: BlueZ.root, interface: Bus.objectManager, member: "InterfacesRemoved") {
+                [weak self] in self?.interfacesRemoved($0)
+            },
+            connection.subscribe(
+                sender: new, interface: Bus.properties, member: "PropertiesChanged", argument0: BlueZ.adapter
+            ) { [weak self] in self?.adapterChanged($0) },
+        ]
+        if discovery.isNeeded { listen(true) }
+        readAll()
+    }
+
+    /// Reads all objects, at the start and after anything that may have been missed.
+    private func readAll() {
+        guard
+            let message = try? Message.call(
+                to: BlueZ.service, path: BlueZ.root, interface: Bus.objectManager, member: "GetManagedObjects")
+        else { return }
+        let asked = owner
+        connection.call(message) { [weak self] result in
+            guard let self, self.owner == asked else { return }
+            switch result {
+            case .failure(let error):
+                self.log.error("BlueZ' objects cannot be read", metadata: ["error": "\(error)"])
+            case .success(let reply):
+                var paths: Set<String> = []
+                reply.withArguments { objects in
+                    objects.forEachEntry { entry in
+                        guard let path = entry.string.flatMap({ ObjectPath($0) }) else { return }
+                        entry.next()
+                        paths.insert(path.rawValue)
+                        self.put(path, &entry)
+                    }
+                }
+                for device in self.devices.keep(only: paths) { self.observer?.lost(device.advertisement.device) }
+                self.adapters = self.adapters.filter { paths.contains($0.key.rawValue) }
+                self.settle(reason: "BlueZ' objects were read")
+                self.observer?.deviceChanged(nil)
+                self.scheduleHandOver()
+            }
+        }
+    }
+
+    /// Takes over an object's interfaces (`a{sa{sv}}` under the cursor).
+    private func put(_ path: ObjectPath, _ interfaces: inout ValueCursor) {
+        interfaces.forEachEntry { entry in
+            if entry.isString("org.bluez.Adapter1") {
+                entry.next()
+                self.putAdapter(path, &entry)
+            } else if entry.isString("org.bluez.Device1") {
+                entry.next()
+                _ = self.devices.put(path, &entry)
+            }
+        }
+    }
+
+    private func putAdapter(_ path: ObjectPath, _ properties: inout ValueCursor) {
+        var changed = adapters[path] ?? Adapter()
+        var isDiscovering: Bool?
+        properties.forEachEntry { entry in
+            if entry.isString("Powered") {
+                entry.next()
+                entry.withVariant { changed.isPowered = $0.boolean ?? false }
+            } else if entry.isString("Discovering") {
+                entry.next()
+                entry.withVariant { isDiscovering = $0.boolean }
+            }
+        }
+        adapters[path] = changed
+        if path == adapter, let isDiscovering { discovery.discoveringChanged(isDiscovering) }
+    }
+
+    private func interfacesAdded(_ message: Message) {
+        message.withArguments { arguments in
+            guard let path = arguments.string.flatMap({ ObjectPath($0) }) else { return }
+            arguments.next()
+            put(path, &arguments)
+            if adapters[path] != nil { settle(reason: "an adapter was added") }
+            if let device = devices[path] {
+                if let observer { observer.deviceChanged(device.advertisement.address) }
+                scheduleHandOver()
+            }
+        }
+    }
+
+    private func interfacesRemoved(_ message: Message) {
+        guard let arguments = try? message.arguments(), arguments.count == 2, let path = arguments[0].objectPathValue,
+            let names = arguments[1].stringsValue
+        else { return }
+        if names.contains(BlueZ.adapter), adapters.removeValue(forKey: path) != nil {
+            settle(reason: "the adapter \(path) was removed")
+        }
+        guard names.contains(BlueZ.device), let device = devices.remove(path) else { return }
+        if attempt?.device == path { attempt?.abort(RadioFailure(.connection, "the accessory is gone")) }
+        observer?.lost(device.advertisement.device)
+        observer?.deviceChanged(device.advertisement.address)
+    }
+
+    private func adapterChanged(_ message: Message) {
+        guard let path = message.path, adapters[path] != nil else { return }
+        message.withArguments { arguments in
+            arguments.next()
+            putAdapter(path, &arguments)
+        }
+        settle(reason: adapters[path]?.isPowered == true ? "the adapter \(path) has power" : "the adapter \(path) is off")
+    }
+
+    /// Chooses the adapter and says what changed.
+    private func settle(reason: String) {
+        let paths = adapters.keys.sorted()
+        let candidates = preferredAdapter.map { name in paths.filter { $0.rawValue.hasSuffix("/" + name) } } ?? paths
+        let isPowered = { (path: ObjectPath) in self.adapters[path]?.isPowered == true }
+        // The one in use is kept as long as it works.
+        let chosen = candidates.first { $0 == adapter && isPowered($0) } ?? candidates.first(where: isPowered) ?? candidates.first
+        adapter = chosen
+        let new: RadioState = chosen.map { isPowered($0) ? .ready : .off } ?? .absent
+        discovery.use(new == .ready ? chosen : nil)
+        guard new != state else { return }
+        state = new
+        if new != .ready { attempt?.abort(RadioFailure(.unavailable, reason)) }
+        observer?.radioChanged(new, reason: reason)
+    }
+
+    // MARK: Adverts
+
+    private func needChanged(_ isNeeded: Bool) {
+        if isNeeded {
+            devices.forgetAir()
+            listen(true)
+            // Devices that came and went while nobody listened.
+            if owner != nil { readAll() }
+        } else {
+            listen(false)
+            handOver?.cancel()
+            handOver = nil
+            devices.forgetAir()
+        }
+    }
+
+    /// Device signals are subscribed to only while somebody needs them: other programs' scans do not wake us.
+    private func listen(_ isNeeded: Bool) {
+        airSubscription?.cancel()
+        airSubscription = nil
+        guard isNeeded, let owner else { return }
+        airSubscription = connection.subscribe(
+            sender: owner, below: BlueZ.manager, interface: Bus.properties, member: "PropertiesChanged", argument0: BlueZ.device
+        ) { [weak self] in self?.deviceChanged($0) }
+    }
+
+    private func deviceChanged(_ message: Message) {
+        guard let device = message.withPath({ devices[$0] }) else { return }
+        message.withArguments { devices.update(device, &$0) }
+        if devices.hasNews { scheduleHandOver() }
+    }
+
+    /// The first news goes at once, what follows waits for the interval's end.
+    private func scheduleHandOver() {
+        guard discovery.isNeeded, devices.hasNews else { return }
+        guard handOver == nil else {
+            isHandOverDue = true
+            return
+        }
+        hand()
+        handOver = connection.loop.every(Self.handOverInterval) { [weak self] in
+            guard let self else { return false }
+            guard self.isHandOverDue else {
+                self.handOver = nil
+                return false
+            }
+            self.isHandOverDue = false
+            self.hand()
+            return true
+        }
+    }
+
+    private func hand() {
+        let news = devices.takeNews()
+        if !news.isEmpty { observer?.heard(news) }
+    }
+}

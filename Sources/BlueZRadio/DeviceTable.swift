@@ -1,0 +1,228 @@
+// What BlueZ says of its devices: one row per foreign property that we use, read straight from the wire. This is the path that
+// thousands of adverts a second take; whoever replaces it (a reader of its own) replaces this file and its one caller.
+
+internal import AccessoryEngine
+internal import AccessoryModel
+internal import DBusKit
+
+/// One device object of BlueZ.
+final class Device {
+    let path: ObjectPath
+    var advertisement: Advertisement
+    var isConnected = false
+
+    /// Heard since discovery began: a device that BlueZ only remembers is not in range.
+    var isHeard = false
+    fileprivate(set) var contentChanged = false
+    fileprivate var isQueued = false
+    private var rssiSum = 0
+    private var rssiCount = 0
+    private var uuidsFingerprint: UInt64 = 0
+
+    init(path: ObjectPath, address: BluetoothAddress) {
+        self.path = path
+        advertisement = Advertisement(device: RadioDeviceID(path.rawValue), address: address)
+    }
+
+    /// The mean strength since it was last asked for, dBm.
+    fileprivate func takeRSSI() {
+        guard rssiCount > 0 else { return }
+        advertisement.rssi = Int((Double(rssiSum) / Double(rssiCount)).rounded())
+        rssiSum = 0
+        rssiCount = 0
+    }
+
+    /// Forgets the air, keeps the object.
+    func forgetAir() {
+        let old = advertisement
+        advertisement = Advertisement(device: old.device, address: old.address)
+        advertisement.localName = old.localName
+        advertisement.isPaired = old.isPaired
+        isHeard = false
+        uuidsFingerprint = 0
+        rssiSum = 0
+        rssiCount = 0
+    }
+
+    /// Takes over one property: the cursor stands on its name, the next value is its variant.
+    ///
+    /// - Returns: whether it is something that only a packet on the air brings.
+    func apply(_ entry: inout ValueCursor) -> Bool {
+        if entry.isString("RSSI") { return value(&entry) { takeSample($0.int16) } }
+        if entry.isString("ManufacturerData") { return value(&entry) { manufacturerData(&$0) } }
+        if entry.isString("ServiceData") { return value(&entry) { serviceData(&$0) } }
+        if entry.isString("UUIDs") { return value(&entry) { uuids(&$0) } }
+        if entry.isString("Name") { return value(&entry) { name(&$0) } }
+        if entry.isString("TxPower") { return value(&entry) { advertisement.txPower = $0.int16.map(Int.init) } }
+        if entry.isString("Paired") {
+            _ = value(&entry) { advertisement.isPaired = $0.boolean ?? advertisement.isPaired }
+        } else if entry.isString("Connected") {
+            _ = value(&entry) { isConnected = $0.boolean ?? isConnected }
+        }
+        return false
+    }
+
+    private func value(_ entry: inout ValueCursor, _ body: (inout ValueCursor) -> Void) -> Bool {
+        entry.next()
+        entry.withVariant(body)
+        return true
+    }
+
+    private func takeSample(_ rssi: Int16?) {
+        // 127: the radio does not know.
+        guard let rssi, rssi != 127 else {
+            advertisement.rssi = nil
+            return
+        }
+        rssiSum += Int(rssi)
+        rssiCount += 1
+    }
+
+    private func name(_ value: inout ValueCursor) {
+        if let old = advertisement.localName, value.isString(equalTo: old) { return }
+        advertisement.localName = value.string
+        contentChanged = true
+    }
+
+    private func uuids(_ value: inout ValueCursor) {
+        var fingerprint: UInt64 = 1
+        value.forEachElement { fingerprint = fingerprint &* 31 &+ $0.fingerprint }
+        guard fingerprint != uuidsFingerprint else { return }
+        uuidsFingerprint = fingerprint
+        value.forEachElement { element in
+            guard let uuid = element.string.flatMap({ BluetoothUUID($0) }), !advertisement.serviceUUIDs.contains(uuid),
+                advertisement.serviceUUIDs.count < Limits.advertEntriesPerDevice
+            else { return }
+            advertisement.serviceUUIDs.insert(uuid)
+            contentChanged = true
+        }
+    }
+
+    private func serviceData(_ value: inout ValueCursor) {
+        value.forEachEntry { entry in
+            guard let uuid = entry.string.flatMap({ BluetoothUUID($0) }) else { return }
+            entry.next()
+            entry.withVariant { payload in
+                if let old = advertisement.serviceData[uuid], payload.isBytes(old) { return }
+                guard let bytes = payload.bytes,
+                    advertisement.serviceData[uuid] != nil || advertisement.serviceData.count < Limits.advertEntriesPerDevice
+                else { return }
+                advertisement.serviceData[uuid] = bytes
+                contentChanged = true
+            }
+        }
+    }
+
+    private func manufacturerData(_ value: inout ValueCursor) {
+        value.forEachEntry { entry in
+            guard let company = entry.uint16.map({ CompanyIdentifier($0) }) else { return }
+            entry.next()
+            entry.withVariant { payload in
+                if let old = advertisement.manufacturerData[company], payload.isBytes(old) { return }
+                guard let bytes = payload.bytes,
+                    advertisement.manufacturerData[company] != nil
+                        || advertisement.manufacturerData.count < Limits.advertEntriesPerDevice
+                else { return }
+                advertisement.manufacturerData[company] = bytes
+                contentChanged = true
+            }
+        }
+    }
+}
+
+/// All devices of BlueZ, and the ones that were heard since the last hand-over: a state, not a log, so a flood stays bounded.
+final class DeviceTable {
+    private var devices: [String: Device] = [:]
+    private var queue: [Device] = []
+
+    var all: some Collection<Device> { devices.values }
+    var hasNews: Bool { !queue.isEmpty }
+
+    subscript(path: ObjectPath) -> Device? { devices[path.rawValue] }
+    subscript(path: String) -> Device? { devices[path] }
+
+    func device(at address: BluetoothAddress) -> Device? {
+        devices.values.first { $0.advertisement.address == address }
+    }
+
+    /// Takes over an object's properties (`a{sv}` under the cursor); makes the object when it is new.
+    func put(_ path: ObjectPath, _ properties: inout ValueCursor) -> Device? {
+        var addressText: String?
+        var kind = BluetoothAddress.Kind.public
+        properties.forEachEntry { entry in
+            if entry.isString("Address") {
+                entry.next()
+                entry.withVariant { addressText = $0.string }
+            } else if entry.isString("AddressType") {
+                entry.next()
+                entry.withVariant { kind = $0.string.flatMap { BluetoothAddress.Kind(rawValue: $0) } ?? .public }
+            }
+        }
+        guard let address = addressText.flatMap({ BluetoothAddress($0, kind: kind) }) else { return nil }
+        let device = devices[path.rawValue] ?? Device(path: path, address: address)
+        device.advertisement.address = address
+        devices[path.rawValue] = device
+        var hasRSSI = false
+        properties.forEachEntry { entry in
+            if entry.isString("RSSI") { hasRSSI = true }
+            _ = device.apply(&entry)
+        }
+        // Only a device with a signal strength was heard in this discovery; the others BlueZ remembers.
+        if hasRSSI { enqueue(device) }
+        return device
+    }
+
+    /// Takes over a `PropertiesChanged` of a device; the cursor stands on the interface's name.
+    func update(_ device: Device, _ arguments: inout ValueCursor) {
+        arguments.next()
+        var heard = false
+        arguments.forEachEntry { entry in
+            if device.apply(&entry) { heard = true }
+        }
+        if heard { enqueue(device) }
+    }
+
+    private func enqueue(_ device: Device) {
+        device.isHeard = true
+        guard !device.isQueued else { return }
+        device.isQueued = true
+        queue.append(device)
+    }
+
+    /// Every device heard since the last call, once.
+    func takeNews() -> [HeardDevice] {
+        let news = queue.map { device in
+            device.takeRSSI()
+            defer {
+                device.contentChanged = false
+                device.isQueued = false
+            }
+            return HeardDevice(device.advertisement, contentChanged: device.contentChanged)
+        }
+        queue.removeAll(keepingCapacity: true)
+        return news
+    }
+
+    func remove(_ path: ObjectPath) -> Device? {
+        let device = devices.removeValue(forKey: path.rawValue)
+        if let device, device.isQueued { queue.removeAll { $0 === device } }
+        return device
+    }
+
+    func keep(only paths: Set<String>) -> [Device] {
+        let gone = devices.values.filter { !paths.contains($0.path.rawValue) }
+        for device in gone { _ = remove(device.path) }
+        return gone
+    }
+
+    func forgetAir() {
+        for device in queue { device.isQueued = false }
+        queue = []
+        for device in devices.values { device.forgetAir() }
+    }
+
+    func removeAll() {
+        devices = [:]
+        queue = []
+    }
+}

@@ -1,0 +1,145 @@
+// Discovery as a shared need: while at least one token lives, BlueZ scans for us; with the last one it stops. BlueZ may lose a scan
+// (adapter reset, another client's stop, a connection on 5.66); it is started again, a bounded number of times.
+
+internal import AccessoryEngine
+internal import DBusKit
+internal import Logging
+
+final class Discovery {
+    private enum State: String {
+        case stopped, starting, running, stopping
+    }
+
+    private let connection: Connection
+    private let log: Logger
+    private let failed: (RadioFailure) -> Void
+    private var needs = 0
+    private var state = State.stopped
+    private var adapter: ObjectPath?
+    private var attempts = 0
+    private var retry: LoopSource?
+    /// Told when the first need comes and when the last one goes.
+    var onNeedChanged: ((Bool) -> Void)?
+
+    /// How often a scan is tried before its failure is reported.
+    private static let patience = 5
+    private static let callTimeout = Duration.seconds(10)
+
+    init(on connection: Connection, log: Logger, failed: @escaping (RadioFailure) -> Void) {
+        self.connection = connection
+        self.log = log
+        self.failed = failed
+    }
+
+    var isNeeded: Bool { needs > 0 }
+
+    func token() -> DiscoveryToken {
+        needs += 1
+        if needs == 1 {
+            attempts = 0
+            onNeedChanged?(true)
+            advance()
+        }
+        return DiscoveryToken { [weak self] in
+            guard let self else { return }
+            self.needs -= 1
+            guard self.needs == 0 else { return }
+            self.retry?.cancel()
+            self.advance()
+            self.onNeedChanged?(false)
+        }
+    }
+
+    /// The adapter to scan with; nil when there is none with power. What ran on the old one is gone.
+    func use(_ adapter: ObjectPath?) {
+        guard self.adapter != adapter else { return }
+        self.adapter = adapter
+        retry?.cancel()
+        attempts = 0
+        state = .stopped
+        advance()
+    }
+
+    /// BlueZ says whether it scans.
+    func discoveringChanged(_ isDiscovering: Bool) {
+        guard state == .running, !isDiscovering, needs > 0 else { return }
+        change(.stopped, "BlueZ stopped scanning")
+        again(after: RadioFailure(.other, "BlueZ stopped scanning"))
+    }
+
+    /// BlueZ 5.66 loses the filter when a connection was made.
+    func renewFilter() {
+        guard state == .running, let adapter else { return }
+        setFilter(adapter) { _ in }
+    }
+
+    private func advance() {
+        guard let adapter else { return }
+        switch state {
+        case .stopped where needs > 0:
+            change(.starting, "needed")
+            setFilter(adapter) { [weak self] result in
+                guard let self, self.state == .starting, self.adapter == adapter else { return }
+                switch result {
+                case .success: self.start(adapter)
+                case .failure(let error): self.ended(error)
+                }
+            }
+        case .running where needs == 0:
+            change(.stopping, "no longer needed")
+            connection.call(
+                BlueZ.service, adapter, BlueZ.adapter, "StopDiscovery", timeout: Self.callTimeout
+            ) { [weak self] result in
+                guard let self, self.state == .stopping, self.adapter == adapter else { return }
+                if case .failure(let error) = result { self.log.debug("StopDiscovery failed", metadata: ["error": "\(error)"]) }
+                self.change(.stopped, "stopped")
+                self.advance()
+            }
+        case .stopped, .starting, .running, .stopping:
+            break
+        }
+    }
+
+    private func setFilter(_ adapter: ObjectPath, _ completion: @escaping (Result<Void, BusError>) -> Void) {
+        // Nothing else in the filter: UUIDs misses accessories with service data only, and crashes bluetoothd 5.87; BlueZ' RSSI
+        // threshold is not reliable.
+        let filter = DBusValue.vardict(["Transport": .string("le"), "DuplicateData": .boolean(true)])
+        connection.call(
+            BlueZ.service, adapter, BlueZ.adapter, "SetDiscoveryFilter", [filter], timeout: Self.callTimeout
+        ) { completion($0.map { _ in }) }
+    }
+
+    private func start(_ adapter: ObjectPath) {
+        connection.call(
+            BlueZ.service, adapter, BlueZ.adapter, "StartDiscovery", timeout: Self.callTimeout
+        ) { [weak self] result in
+            guard let self, self.state == .starting, self.adapter == adapter else { return }
+            switch result {
+            case .success:
+                self.attempts = 0
+                self.change(.running, "started")
+                self.advance()
+            case .failure(let error):
+                self.ended(error)
+            }
+        }
+    }
+
+    private func ended(_ error: BusError) {
+        change(.stopped, "\(error)")
+        guard needs > 0 else { return }
+        again(after: RadioFailure(BlueZ.isError(error, "NotReady") ? .unavailable : .other, "\(error)"))
+    }
+
+    /// Tries again after a pause; `InProgress` may stick until bluetoothd restarts, so not for ever.
+    private func again(after failure: RadioFailure) {
+        attempts += 1
+        guard attempts < Self.patience else { return failed(failure) }
+        retry = connection.loop.after(.milliseconds(200 * attempts)) { [weak self] in self?.advance() }
+    }
+
+    private func change(_ new: State, _ reason: String) {
+        log.debug("discovery \(state.rawValue) → \(new.rawValue)", metadata: ["reason": "\(reason)"])
+        state = new
+    }
+}

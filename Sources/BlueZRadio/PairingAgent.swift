@@ -1,0 +1,100 @@
+// Our org.bluez.Agent1: BlueZ asks it what pairing needs of the person. It is registered on the connection that pairs and is never
+// the default agent, so it meets no other program's pairings.
+
+internal import AccessoryModel
+internal import DBusKit
+
+/// Questions of bluetoothd, one at a time, for the device that is being paired.
+final class PairingAgent: ExportedObject {
+    static let path: ObjectPath = "/org/accessorysetup1/agent"
+    static let capability = "KeyboardDisplay"
+
+    let path: ObjectPath = PairingAgent.path
+    private(set) var interfaces: [ExportedInterface] = []
+    /// Only bluetoothd may ask.
+    var owner: String?
+    /// The device that is being paired; all others are rejected.
+    var device: ObjectPath?
+    var onPrompt: ((PairingPrompt) -> Void)?
+    private var question: MethodCall?
+
+    init() throws(BusError) {
+        var agent = ExportedInterface(try InterfaceDescription.parse(xml: Self.xml)[0])
+        agent.method("Release") { call throws(BusError) in call.reply() }
+        agent.method("Cancel") { [unowned self] call throws(BusError) in
+            dropQuestion()
+            call.reply()
+        }
+        agent.method("RequestPinCode") { [unowned self] call throws(BusError) in try ask(call, .enterPIN) }
+        agent.method("RequestPasskey") { [unowned self] call throws(BusError) in try ask(call, .enterPasskey) }
+        agent.method("RequestConfirmation") { [unowned self] call throws(BusError) in
+            try ask(call, .confirmPasskey(UInt32(call.arguments[1].integerValue ?? 0)))
+        }
+        agent.method("DisplayPinCode") { [unowned self] call throws(BusError) in
+            try check(call)
+            onPrompt?(.displayPIN(call.arguments[1].stringValue ?? ""))
+            call.reply()
+        }
+        agent.method("DisplayPasskey") { [unowned self] call throws(BusError) in
+            try check(call)
+            onPrompt?(
+                .displayPasskey(
+                    UInt32(call.arguments[1].integerValue ?? 0), entered: UInt16(call.arguments[2].integerValue ?? 0)))
+            call.reply()
+        }
+        // The person picked this very device: what it asks for on the way is covered by that.
+        agent.method("RequestAuthorization") { [unowned self] call throws(BusError) in
+            try check(call)
+            call.reply()
+        }
+        agent.method("AuthorizeService") { [unowned self] call throws(BusError) in
+            try check(call)
+            call.reply()
+        }
+        interfaces = [agent]
+    }
+
+    func isVisible(to caller: String) -> Bool { caller == owner }
+
+    private func check(_ call: MethodCall) throws(BusError) {
+        guard let device, call.arguments.first?.objectPathValue == device else { throw BlueZ.rejected }
+    }
+
+    private func ask(_ call: MethodCall, _ prompt: PairingPrompt) throws(BusError) {
+        try check(call)
+        dropQuestion()
+        question = call
+        onPrompt?(prompt)
+    }
+
+    /// The person's answer to the last question. An answer without a question is dropped: BlueZ has cancelled it meanwhile.
+    func answer(_ answer: PromptAnswer) {
+        guard let call = question else { return }
+        question = nil
+        switch answer {
+        case .accept: call.reply()
+        case .passkey(let number): call.reply(.uint32(number))
+        case .pin(let text): call.reply(.string(text))
+        case .reject: call.fail(BlueZ.rejected)
+        }
+    }
+
+    func dropQuestion() {
+        question?.fail(BlueZ.cancelled)
+        question = nil
+    }
+
+    private static let xml = """
+        <node><interface name="org.bluez.Agent1">
+          <method name="Release"/>
+          <method name="RequestPinCode"><arg type="o" direction="in" name="device"/><arg type="s" direction="out" name="pincode"/></method>
+          <method name="DisplayPinCode"><arg type="o" direction="in" name="device"/><arg type="s" direction="in" name="pincode"/></method>
+          <method name="RequestPasskey"><arg type="o" direction="in" name="device"/><arg type="u" direction="out" name="passkey"/></method>
+          <method name="DisplayPasskey"><arg type="o" direction="in" name="device"/><arg type="u" direction="in" name="passkey"/><arg type="q" direction="in" name="entered"/></method>
+          <method name="RequestConfirmation"><arg type="o" direction="in" name="device"/><arg type="u" direction="in" name="passkey"/></method>
+          <method name="RequestAuthorization"><arg type="o" direction="in" name="device"/></method>
+          <method name="AuthorizeService"><arg type="o" direction="in" name="device"/><arg type="s" direction="in" name="uuid"/></method>
+          <method name="Cancel"/>
+        </interface></node>
+        """
+}
