@@ -1,0 +1,81 @@
+// One manifest file to one app: strict, every problem with file, line and key, and a file with a problem gives no app at all.
+
+public import AccessoryModel
+public import KeyFiles
+
+public enum ManifestReader {
+    private static let application = "Application"
+    private static let setup = "AccessorySetup"
+    private static let known: [String: Set<String>] = [
+        application: ["Id", "Name", "Unit", "Flatpak", "Executable", "User"],
+        setup: ["Supports", "BluetoothServices", "BluetoothNames", "BluetoothCompanyIdentifiers", "InfoPlist"],
+    ]
+
+    /// The app that a file declares, or all that is wrong with it.
+    public static func read(path: String) -> Result<AppManifest, ManifestProblems> {
+        do {
+            return try read(KeyFile(path: path))
+        } catch {
+            return .failure(ManifestProblems(list: [error]))
+        }
+    }
+
+    private static func read(_ file: KeyFile) throws(KeyFileProblem) -> Result<AppManifest, ManifestProblems> {
+        var problems = file.unknown(besides: known)
+        let note = { (group: String, key: String, reason: String) in problems.append(file.problem(group, key, reason)) }
+
+        let idText = try file.string(application, "Id") ?? ""
+        let id = AppID(idText)
+        if id == nil { note(application, "Id", idText.isEmpty ? "is missing" : "\(idText): not an identifier") }
+        let stem = file.path.split(separator: "/").last.map { $0.hasSuffix(".conf") ? String($0.dropLast(5)) : String($0) } ?? ""
+        if id != nil, stem != idText { note(application, "Id", "\(idText): the file must be called \(idText).conf") }
+        let name = try file.string(application, "Name") ?? ""
+        if name.isEmpty || name.utf8.count > Limits.nameBytes {
+            note(application, "Name", name.isEmpty ? "is missing" : "is too long")
+        }
+
+        var manifest = AppManifest(id: id ?? AppID("invalid")!, name: name, source: file.path)
+        manifest.units = Set(try file.list(application, "Unit"))
+        manifest.flatpaks = Set(try file.list(application, "Flatpak"))
+        manifest.executables = Set(try file.list(application, "Executable"))
+        manifest.users = Set(try file.list(application, "User"))
+        for executable in manifest.executables where !executable.hasPrefix("/") {
+            note(application, "Executable", "\(executable): not an absolute path")
+        }
+        if manifest.units.isEmpty, manifest.flatpaks.isEmpty, manifest.executables.isEmpty {
+            note(application, "Unit", "is missing, and so are Flatpak and Executable: nobody could speak for this app")
+        }
+        if !manifest.users.isEmpty, manifest.executables.isEmpty { note(application, "User", "needs Executable") }
+
+        for technology in try file.list(setup, "Supports") {
+            if let technology = AppManifest.Technology(rawValue: technology) {
+                manifest.supports.insert(technology)
+            } else {
+                note(setup, "Supports", "\(technology): neither Bluetooth nor WiFi")
+            }
+        }
+        if manifest.supports.isEmpty, !file.has(setup, "Supports") { note(setup, "Supports", "is missing") }
+        for text in try file.list(setup, "BluetoothServices") {
+            if let uuid = BluetoothUUID(text) {
+                manifest.services.insert(uuid)
+            } else {
+                note(setup, "BluetoothServices", "\(text): not a UUID")
+            }
+        }
+        for text in try file.list(setup, "BluetoothCompanyIdentifiers") {
+            if let company = CompanyIdentifier(hexadecimal: text) {
+                manifest.companies.insert(company)
+            } else {
+                note(setup, "BluetoothCompanyIdentifiers", "\(text): not four hexadecimal digits")
+            }
+        }
+        manifest.names = Set(try file.list(setup, "BluetoothNames"))
+        if file.has(setup, "InfoPlist") { note(setup, "InfoPlist", "is not supported by this version") }
+        return problems.isEmpty ? .success(manifest) : .failure(ManifestProblems(list: problems))
+    }
+}
+
+/// All that is wrong with one file.
+public struct ManifestProblems: Error, Hashable, Sendable {
+    public let list: [KeyFileProblem]
+}
