@@ -1,0 +1,86 @@
+// Our interface as both sides see it: names, paths, and the one table from errors to bus names.
+
+public import AccessoryModel
+public import DBusKit
+
+public enum AccessoryBus {
+    public static let name = "org.accessorysetup1"
+    public static let root: ObjectPath = "/org/accessorysetup1"
+
+    public static let manager = "org.accessorysetup1.Manager"
+    public static let session = "org.accessorysetup1.Session"
+    public static let accessory = "org.accessorysetup1.Accessory"
+    public static let picker = "org.accessorysetup1.Picker"
+    public static let grant = "org.accessorysetup1.Grant"
+
+    /// The interface as its XML file describes it.
+    ///
+    /// - Throws: when a file that was built in is not valid: a broken build.
+    public static func description(of interface: String) throws(BusError) -> InterfaceDescription {
+        let bytes: [UInt8] =
+            switch interface {
+            case manager: PackageResources.org_accessorysetup1_Manager_xml
+            case session: PackageResources.org_accessorysetup1_Session_xml
+            case accessory: PackageResources.org_accessorysetup1_Accessory_xml
+            case picker: PackageResources.org_accessorysetup1_Picker_xml
+            case grant: PackageResources.org_accessorysetup1_Grant_xml
+            default: []
+            }
+        guard
+            let description = try InterfaceDescription.parse(xml: String(decoding: bytes, as: UTF8.self))
+                .first(where: { $0.name == interface })
+        else { throw .failed("no description of \(interface)") }
+        return description
+    }
+
+    // MARK: Paths
+
+    public static func sessionPath(_ id: Int) -> ObjectPath { path("session", "\(id)") }
+    public static func pickerPath(_ id: Int) -> ObjectPath { path("picker", "\(id)") }
+    public static func grantPath(_ id: Int64) -> ObjectPath { path("grant", "\(id)") }
+
+    /// A UUID's hyphens may not stand in a path; underscores take their place.
+    public static func accessoryPath(_ id: AccessoryID) -> ObjectPath {
+        path("accessory", id.rawValue.replacing("-", with: "_"))
+    }
+
+    private static func path(_ kind: String, _ element: String) -> ObjectPath {
+        // Built from letters, digits and underscores only.
+        ObjectPath("\(root)/\(kind)/\(element)")!
+    }
+}
+
+extension SetupError.Code {
+    /// The name after `org.accessorysetup1.Error.`.
+    public var busName: String {
+        switch self {
+        case .unknown: "Unknown"
+        case .activationFailed: "ActivationFailed"
+        case .connectionFailed: "ConnectionFailed"
+        case .discoveryTimeout: "DiscoveryTimeout"
+        case .extensionNotFound: "ExtensionNotFound"
+        case .invalidated: "Invalidated"
+        case .invalidRequest: "InvalidRequest"
+        case .pickerAlreadyActive: "PickerAlreadyActive"
+        case .pickerRestricted: "PickerRestricted"
+        case .userCancelled: "UserCancelled"
+        case .userRestricted: "UserRestricted"
+        }
+    }
+}
+
+extension BusError {
+    public static let accessorySetupPrefix = "org.accessorysetup1.Error."
+
+    /// An error of the session API, on the bus.
+    public init(_ error: SetupError) {
+        self.init(name: Self.accessorySetupPrefix + error.code.busName, message: error.message)
+    }
+
+    /// The session API's code; nil for other errors.
+    public var setupCode: SetupError.Code? {
+        guard name.hasPrefix(Self.accessorySetupPrefix) else { return nil }
+        let short = name.dropFirst(Self.accessorySetupPrefix.count)
+        return SetupError.Code.allCases.first { $0.busName == short }
+    }
+}

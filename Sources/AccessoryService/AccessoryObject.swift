@@ -1,0 +1,52 @@
+// An accessory on the bus: apps with a grant see what concerns them, admins see the rest too.
+
+internal import AccessoryBus
+internal import AccessoryCore
+internal import AccessoryEngine
+internal import AccessoryModel
+internal import DBusKit
+
+final class AccessoryObject: ExportedObject {
+    let path: ObjectPath
+    let id: AccessoryID
+    private unowned let service: AccessoryService
+    private(set) var interfaces: [ExportedInterface] = []
+
+    private static let forAdmins: Set<String> = ["Address", "Apps", "Rename", "Remove"]
+
+    init(_ id: AccessoryID, _ service: AccessoryService) {
+        self.id = id
+        self.service = service
+        path = AccessoryBus.accessoryPath(id)
+        var interface = ExportedInterface(service.description(AccessoryBus.accessory))
+        interface.hide { [unowned service] caller in service.clients.isAdmin(caller) ? [] : Self.forAdmins }
+        for name in [
+            "DisplayName", "State", "BluetoothIdentifier", "BluetoothTransportBridgingIdentifier", "Ssid",
+            "WiFiAwarePairedDeviceID", "Descriptor", "Device",
+        ] {
+            interface.property(name) { [unowned service] caller in
+                guard let accessory = service.engine.ledger.accessories[id] else { return nil }
+                return WireEncoding.properties(
+                    of: accessory, state: service.state(of: id, for: caller), device: service.devicePath(of: accessory))[name]
+            }
+        }
+        interface.property("Address") { [unowned service] _ in
+            .string(service.engine.ledger.accessories[id]?.address?.description ?? "")
+        }
+        interface.property("Apps") { [unowned service] _ in
+            .strings(service.engine.ledger.grants(of: id).map(\.app.rawValue).sorted())
+        }
+        interface.method("Rename") { call throws(BusError) in
+            throw .notSupported("Rename is not offered by this version")
+        }
+        interface.method("Remove") { [unowned service] call throws(BusError) in
+            guard let accessory = service.engine.ledger.accessories[id] else { throw .unknownObject(call.path) }
+            try asking { () throws(SetupError) in
+                try service.engine.remove(accessory, reason: "removed by an admin") { call.reply() }
+            }
+        }
+        interfaces = [interface]
+    }
+
+    func isVisible(to caller: String) -> Bool { service.sees(id, caller) }
+}

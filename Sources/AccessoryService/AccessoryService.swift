@@ -1,0 +1,269 @@
+// Our interface on the bus: exported objects that decode, ask the engine and encode; who sees which of them; and the engine's news as
+// signals to the connections concerned. The only place that knows both a caller and an object.
+
+internal import AccessoryBus
+public import AccessoryCore
+public import AccessoryEngine
+public import AccessoryModel
+public import CallerIdentity
+public import DBusKit
+public import Logging
+
+public final class AccessoryService {
+    let engine: AccessoryEngine
+    let manifests: ManifestStore
+    let clients: ClientRegistry
+    let server: ObjectServer
+    let connection: Connection
+    let log: Logger
+    let descriptions: [String: InterfaceDescription]
+
+    private var managerObject: ManagerObject?
+    private var sessionObjects: [Int: SessionObject] = [:]
+    private var accessoryObjects: [AccessoryID: AccessoryObject] = [:]
+    private var grantObjects: [Int64: GrantObject] = [:]
+    private var pickerObject: PickerObject?
+    /// Paths of sessions that were invalidated while their app lives on: its calls are `Invalidated`, not `UnknownObject`.
+    private var graves: [ObjectPath: String] = [:]
+
+    /// How many ended sessions of one connection are remembered.
+    private static let gravesPerClient = 64
+
+    public init(
+        engine: AccessoryEngine, manifests: ManifestStore, resolver: CallerResolver, connection: Connection, log: Logger
+    ) throws(BusError) {
+        self.engine = engine
+        self.manifests = manifests
+        self.connection = connection
+        self.log = log
+        clients = ClientRegistry(on: connection, resolver: resolver, log: log)
+        server = ObjectServer(on: connection, root: AccessoryBus.root)
+        var descriptions: [String: InterfaceDescription] = [:]
+        for name in [AccessoryBus.manager, AccessoryBus.session, AccessoryBus.accessory, AccessoryBus.picker, AccessoryBus.grant] {
+            descriptions[name] = try AccessoryBus.description(of: name)
+        }
+        self.descriptions = descriptions
+    }
+
+    /// Exports everything; the name is to be owned after this, never before.
+    public func start() {
+        let manager = ManagerObject(self)
+        managerObject = manager
+        server.export(manager)
+        for accessory in engine.ledger.accessories.values { accessoryAppeared(accessory) }
+        for grant in engine.ledger.grants.values { grantAppeared(grant) }
+        engine.observer = self
+        clients.serve = { [unowned self] in serve($0) }
+        clients.onGone = { [unowned self] in gone($0) }
+        connection.onCall = { [clients] in clients.take($0) }
+    }
+
+    private func serve(_ message: Message) -> Bool {
+        if let path = message.path, let owner = graves[path], owner == message.sender,
+            message.interface == AccessoryBus.session || message.interface == nil
+        {
+            let error = BusError(SetupError(.invalidated, "the session \(path) was invalidated"))
+            if message.wantsReply, let answer = message.errorReply(error) { connection.send(answer) }
+            return true
+        }
+        return server.serve(message)
+    }
+
+    private func gone(_ client: String) {
+        graves = graves.filter { $0.value != client }
+        engine.clientGone(ClientID(client))
+    }
+
+    // MARK: Who is who
+
+    /// The apps that a connection has sessions of.
+    func apps(of client: String) -> Set<AppID> {
+        Set(engine.sessions.values.filter { $0.client.rawValue == client }.map(\.app.id))
+    }
+
+    func sees(_ accessory: AccessoryID, _ client: String) -> Bool {
+        if clients.isAdmin(client) { return true }
+        return apps(of: client).contains { engine.ledger.grant(of: accessory, to: $0)?.isEnabled == true }
+    }
+
+    /// Connections that see an accessory now.
+    private func audience(of accessory: AccessoryID) -> Audience {
+        .only(clients.known.filter { sees(accessory, $0) })
+    }
+
+    private func audience(of session: Session) -> Audience {
+        .only(Array(Set(clients.admins + [session.client.rawValue])).sorted())
+    }
+
+    private func audience(of picker: PickerRun) -> Audience {
+        .only(Array(Set(clients.admins + [picker.client.rawValue])).sorted())
+    }
+
+    /// The accessory behind a path that `client` may see.
+    ///
+    /// - Throws: `UnknownObject`, exactly as for a path that does not exist.
+    func accessory(at path: ObjectPath, for client: String) throws(BusError) -> Accessory {
+        guard let object = server.object(at: path) as? AccessoryObject, sees(object.id, client),
+            let accessory = engine.ledger.accessories[object.id]
+        else { throw .unknownObject(path) }
+        return accessory
+    }
+
+    func devicePath(of accessory: Accessory) -> ObjectPath? {
+        engine.device(of: accessory).flatMap { ObjectPath($0.rawValue) }
+    }
+
+    /// The state that a caller sees: the app's own grant, or for an admin the best of all.
+    func state(of accessory: AccessoryID, for client: String) -> AuthorizationState {
+        let mine = apps(of: client).compactMap { engine.ledger.grant(of: accessory, to: $0)?.state }.first
+        return mine ?? engine.ledger.grants(of: accessory).first?.state ?? .unauthorized
+    }
+
+    func description(_ name: String) -> InterfaceDescription {
+        // All five were read in `init`.
+        descriptions[name]!
+    }
+}
+
+/// Runs a request of the engine's and answers with the session API's errors.
+func asking<Value>(_ body: () throws(SetupError) -> Value) throws(BusError) -> Value {
+    do { return try body() } catch { throw BusError(error) }
+}
+
+// MARK: - What the engine tells
+
+extension AccessoryService: EngineObserver {
+    public func radioStateChanged(_ state: RadioState) { managerChanged("Bluetooth") }
+    public func pickerAvailabilityChanged() { managerChanged("PickerAvailable") }
+
+    private func managerChanged(_ property: String) {
+        guard let managerObject else { return }
+        server.propertiesChanged(managerObject, AccessoryBus.manager, [property], to: .only(clients.known))
+    }
+
+    public func sessionOpened(_ session: Session) {
+        let object = SessionObject(session, self)
+        sessionObjects[session.id] = object
+        server.export(object, to: audience(of: session))
+        for accessory in engine.ledger.accessories(of: session.app.id) where !clients.isAdmin(session.client.rawValue) {
+            if let object = accessoryObjects[accessory.id] { server.announce(object, to: .only([session.client.rawValue])) }
+        }
+    }
+
+    public func sessionChanged(_ session: Session) {
+        guard let object = sessionObjects[session.id] else { return }
+        server.propertiesChanged(object, AccessoryBus.session, ["State", "Accessories"], to: audience(of: session))
+    }
+
+    public func sessionClosed(_ session: Session) {
+        guard let object = sessionObjects.removeValue(forKey: session.id) else { return }
+        let client = session.client.rawValue
+        server.withdraw(object.path, to: audience(of: session))
+        guard clients.caller(client) != nil, graves.values.count(where: { $0 == client }) < Self.gravesPerClient else { return }
+        graves[object.path] = client
+    }
+
+    public func event(_ event: SessionEvent, in session: Session) {
+        guard let object = sessionObjects[session.id] else { return }
+        var details: [String: DBusValue] = [:]
+        if let accessory = event.accessory {
+            details["accessory"] = .objectPath(AccessoryBus.accessoryPath(accessory.id))
+            details["properties"] = .vardict(
+                WireEncoding.properties(of: accessory, state: event.state, device: devicePath(of: accessory)))
+        }
+        details["picker"] = event.picker.map { .objectPath(AccessoryBus.pickerPath($0)) }
+        if let error = event.error.map({ BusError($0) }) {
+            details["error"] = .string(error.name)
+            details["message"] = .string(error.message)
+        }
+        server.emit(
+            path: object.path, interface: AccessoryBus.session, member: "Event", to: session.client.rawValue,
+            [.string(event.type.name), .vardict(details)])
+    }
+
+    public func pickerOpened(_ picker: PickerRun) {
+        let object = PickerObject(picker, self)
+        pickerObject = object
+        server.export(object, to: audience(of: picker))
+    }
+
+    public func pickerAssigned(_ picker: PickerRun, to client: ClientID) {
+        guard let pickerObject, !clients.isAdmin(client.rawValue) else { return }
+        server.announce(pickerObject, to: .only([client.rawValue]))
+    }
+
+    public func pickerChanged(_ picker: PickerRun, from old: PickerPresentation) {
+        guard let pickerObject else { return }
+        let new = picker.presentation
+        var names: [String] = []
+        if new.stage != old.stage { names.append("Stage") }
+        if new.prompt != old.prompt || new.failure != old.failure { names.append("Prompt") }
+        if new.offers != old.offers {
+            // A change of stage carries the offers that belong to it; the stream of signal strengths waits for slow readers.
+            if names.isEmpty { return pickerObject.offersChanged() }
+            names.append("Offers")
+        }
+        server.propertiesChanged(pickerObject, AccessoryBus.picker, names, to: audience(of: picker))
+    }
+
+    public func pickerDeadlineChanged(_ picker: PickerRun) {
+        guard let pickerObject else { return }
+        server.propertiesChanged(pickerObject, AccessoryBus.picker, ["Deadline"], to: audience(of: picker))
+    }
+
+    public func pickerClosed(_ picker: PickerRun) {
+        guard let object = pickerObject else { return }
+        pickerObject = nil
+        object.close()
+        server.withdraw(object.path, to: audience(of: picker))
+    }
+
+    func sendOffers(_ object: PickerObject) {
+        server.propertiesChanged(object, AccessoryBus.picker, ["Offers"], to: audience(of: object.run))
+    }
+
+    public func accessoryAppeared(_ accessory: Accessory) {
+        let object = AccessoryObject(accessory.id, self)
+        accessoryObjects[accessory.id] = object
+        server.export(object, to: .only(clients.admins))
+    }
+
+    public func accessoryChanged(_ accessory: Accessory) {
+        guard let object = accessoryObjects[accessory.id] else { return }
+        server.propertiesChanged(
+            object, AccessoryBus.accessory, ["DisplayName", "State", "Device", "Address"], to: audience(of: accessory.id))
+    }
+
+    public func accessoryDisappeared(_ accessory: Accessory) {
+        guard let object = accessoryObjects.removeValue(forKey: accessory.id) else { return }
+        server.withdraw(object.path, to: .only(clients.admins))
+    }
+
+    public func visibilityChanged(of accessory: Accessory, to app: AppID, visible: Bool) {
+        guard let object = accessoryObjects[accessory.id] else { return }
+        let concerned = Set(engine.sessions.values.filter { $0.app.id == app }.map(\.client.rawValue))
+            .filter { !clients.isAdmin($0) }.sorted()
+        if visible {
+            server.announce(object, to: .only(concerned))
+        } else {
+            server.dismiss(object, to: .only(concerned))
+        }
+        server.propertiesChanged(object, AccessoryBus.accessory, ["Apps"], to: .only(clients.admins))
+    }
+
+    public func grantAppeared(_ grant: Grant) {
+        let object = GrantObject(grant.id, self)
+        grantObjects[grant.id] = object
+        server.export(object, to: .only(clients.admins))
+    }
+
+    public func grantChanged(_ grant: Grant) {
+        guard let object = grantObjects[grant.id] else { return }
+        server.propertiesChanged(object, AccessoryBus.grant, ["State", "Enabled"], to: .only(clients.admins))
+    }
+
+    public func grantDisappeared(_ grant: Grant) {
+        guard let object = grantObjects.removeValue(forKey: grant.id) else { return }
+        server.withdraw(object.path, to: .only(clients.admins))
+    }
+}

@@ -1,0 +1,129 @@
+// Who speaks to us: every connection is identified once, before its first request is served; its later requests wait behind, in
+// order. A connection that goes takes its sessions and pickers with it.
+
+internal import AccessoryModel
+internal import CallerIdentity
+internal import DBusKit
+internal import Foundation
+internal import Logging
+
+/// One connection that has called us.
+final class Client {
+    enum State {
+        case resolving([Message])
+        case known(Caller)
+    }
+
+    let name: String
+    fileprivate(set) var state = State.resolving([])
+    fileprivate var watch: Subscription?
+
+    init(name: String) {
+        self.name = name
+    }
+
+    var caller: Caller? { if case .known(let caller) = state { caller } else { nil } }
+}
+
+final class ClientRegistry {
+    private let connection: Connection
+    private let resolver: CallerResolver
+    private let log: Logger
+    private var clients: [String: Client] = [:]
+    /// Serves a request of a client that is known.
+    var serve: ((Message) -> Bool)?
+    var onGone: ((String) -> Void)?
+
+    /// The group whose members may show pickers.
+    static let pickerGroup = "accessory-picker"
+
+    init(on connection: Connection, resolver: CallerResolver, log: Logger) {
+        self.connection = connection
+        self.resolver = resolver
+        self.log = log
+    }
+
+    func caller(_ name: String) -> Caller? { clients[name]?.caller }
+
+    /// Root, and the daemon's own user. Root cannot be contained anyway; nobody else runs as the daemon's user where it has its own.
+    func isAdmin(_ name: String) -> Bool {
+        guard let caller = caller(name) else { return false }
+        return caller.uid == 0 || caller.uid == geteuid()
+    }
+
+    func mayShowPickers(_ name: String) -> Bool {
+        guard let caller = caller(name) else { return false }
+        if isAdmin(name) { return true }
+        return getgrnam(Self.pickerGroup).map { caller.groups.contains($0.pointee.gr_gid) } ?? false
+    }
+
+    var admins: [String] { clients.keys.filter { isAdmin($0) }.sorted() }
+    var known: [String] { clients.values.filter { $0.caller != nil }.map(\.name).sorted() }
+
+    /// Takes a method call: now, once its caller is known, or never.
+    func take(_ message: Message) -> Bool {
+        guard let name = message.sender else { return false }
+        guard let client = clients[name] else { return admit(name, message) }
+        switch client.state {
+        case .known:
+            return serve?(message) ?? false
+        case .resolving(var waiting):
+            guard waiting.count < Limits.waitingRequestsPerClient else {
+                return refuse(
+                    message, .limitsExceeded("more than \(Limits.waitingRequestsPerClient) requests before the first answer"))
+            }
+            waiting.append(message)
+            client.state = .resolving(waiting)
+            return true
+        }
+    }
+
+    private func admit(_ name: String, _ message: Message) -> Bool {
+        guard clients.count < Limits.clients else {
+            return refuse(message, .limitsExceeded("\(Limits.clients) connections use this service already"))
+        }
+        let client = Client(name: name)
+        client.state = .resolving([message])
+        clients[name] = client
+        // Asked for before the identity: an end in between is then not missed.
+        client.watch = connection.subscribe(
+            sender: Bus.name, path: Bus.path, interface: Bus.name, member: "NameOwnerChanged", argument0: name
+        ) { [weak self] message in
+            guard let new = (try? message.arguments())?.last?.stringValue, new.isEmpty else { return }
+            self?.gone(name)
+        }
+        resolver.resolve(name) { [weak self] result in self?.resolved(client, result) }
+        return true
+    }
+
+    private func resolved(_ client: Client, _ result: Result<Caller, IdentityFailure>) {
+        guard clients[client.name] === client, case .resolving(let waiting) = client.state else { return }
+        switch result {
+        case .success(let caller):
+            client.state = .known(caller)
+            log.debug(
+                "client identified",
+                metadata: [
+                    "client": "\(client.name)", "uid": "\(caller.uid)", "pid": "\(caller.pid)",
+                    "executable": "\(caller.executable ?? "?")", "unit": "\(caller.unit ?? "none")",
+                ])
+            for message in waiting { _ = serve?(message) }
+        case .failure(let failure):
+            log.warning("client refused", metadata: ["client": "\(client.name)", "reason": "\(failure)"])
+            for message in waiting { _ = refuse(message, .accessDenied("\(failure)")) }
+            client.watch?.cancel()
+            clients[client.name] = nil
+        }
+    }
+
+    private func refuse(_ message: Message, _ error: BusError) -> Bool {
+        if message.wantsReply, let answer = message.errorReply(error) { connection.send(answer) }
+        return true
+    }
+
+    private func gone(_ name: String) {
+        guard let client = clients.removeValue(forKey: name) else { return }
+        client.watch?.cancel()
+        onGone?(name)
+    }
+}

@@ -1,0 +1,51 @@
+// The entry to our interface: sessions for apps, registration for picker programs, the state of the radios for everybody.
+
+internal import AccessoryBus
+internal import AccessoryEngine
+internal import AccessoryModel
+internal import CallerIdentity
+internal import DBusKit
+internal import Logging
+
+final class ManagerObject: ExportedObject {
+    let path = AccessoryBus.root
+    private(set) var interfaces: [ExportedInterface] = []
+
+    init(_ service: AccessoryService) {
+        var manager = ExportedInterface(service.description(AccessoryBus.manager))
+        manager.property("Version") { _ in .string(Version.current) }
+        manager.property("Bluetooth") { [unowned service] _ in .string(service.engine.radioState.rawValue) }
+        manager.property("WiFi") { _ in .string(RadioState.absent.rawValue) }
+        manager.property("PickerAvailable") { [unowned service] _ in .boolean(!service.engine.pickerClients.isEmpty) }
+        manager.method("CreateSession") { [unowned service] call throws(BusError) in
+            try WireDecoding.empty(call.arguments[0], "options")
+            guard let caller = service.clients.caller(call.sender) else { throw .accessDenied("unknown caller") }
+            let app: AppManifest
+            do {
+                app = try AppMatching.app(of: caller, in: service.manifests)
+            } catch {
+                service.log.notice("session refused", metadata: ["client": "\(call.sender)", "reason": "\(error)"])
+                throw BusError(SetupError(.activationFailed, "\(error)"))
+            }
+            let session = try asking { () throws(SetupError) in
+                try service.engine.createSession(client: ClientID(call.sender), app: app)
+            }
+            call.reply(.objectPath(AccessoryBus.sessionPath(session.id)))
+        }
+        manager.method("RegisterPicker") { [unowned service] call throws(BusError) in
+            try WireDecoding.empty(call.arguments[0], "capabilities")
+            guard service.clients.mayShowPickers(call.sender) else {
+                throw .accessDenied("a picker program runs as root or as a member of the group \(ClientRegistry.pickerGroup)")
+            }
+            try asking { () throws(SetupError) in try service.engine.registerPicker(ClientID(call.sender)) }
+            call.reply()
+        }
+        manager.method("UnregisterPicker") { [unowned service] call throws(BusError) in
+            service.engine.unregisterPicker(ClientID(call.sender))
+            call.reply()
+        }
+        interfaces = [manager]
+    }
+
+    func isVisible(to caller: String) -> Bool { true }
+}
