@@ -1,0 +1,134 @@
+// Where our programs' log goes: to the journal with its fields when the journal is listening, else to standard error in a form that
+// people and, by its priority prefix, the journal can read.
+
+public import Logging
+
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Musl)
+    internal import Musl
+#endif
+
+/// A swift-log handler for daemons and their tools.
+public struct LogOutput: LogHandler {
+    public var logLevel: Logger.Level
+    public var metadata: Logger.Metadata = [:]
+    private let label: String
+    private let journal: JournalSocket?
+
+    /// - Parameter label: the program's or the part's name.
+    public init(label: String, level: Logger.Level) {
+        self.label = label
+        logLevel = level
+        journal = JournalSocket.shared
+    }
+
+    public subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    public func log(event: LogEvent) {
+        let fields = metadata.merging(event.metadata ?? [:]) { $1 }.sorted { $0.key < $1.key }
+        if let journal {
+            journal.send(priority: event.level.priority, message: "\(event.message)", label: label, fields: fields)
+            return
+        }
+        var line = isatty(2) == 1 ? "\(label): \(event.level): " : "<\(event.level.priority)>\(label): "
+        line += "\(event.message)"
+        for (key, value) in fields { line += " \(key)=\(quoted("\(value)"))" }
+        // One write a line, so that lines of several programs do not mix.
+        line += "\n"
+        _ = line.withCString { write(2, $0, strlen($0)) }
+    }
+
+    private func quoted(_ text: String) -> String {
+        text.contains(where: { $0.isWhitespace || $0 == "\"" }) ? text.debugDescription : text
+    }
+}
+
+extension Logger.Level {
+    /// The journal's priority (sd-daemon(3)).
+    fileprivate var priority: Int {
+        switch self {
+        case .critical: 2
+        case .error: 3
+        case .warning: 4
+        case .notice: 5
+        case .info: 6
+        case .debug, .trace: 7
+        }
+    }
+}
+
+/// The journal's own socket (systemd's "Native Journal Protocol").
+private final class JournalSocket: Sendable {
+    static let shared = JournalSocket()
+    private let descriptor: Int32
+
+    /// Nil unless standard error goes to the journal: a log that somebody redirected must go where it was sent.
+    private init?() {
+        guard let stream = getenv("JOURNAL_STREAM") else { return nil }
+        var status = stat()
+        guard fstat(2, &status) == 0, String(cString: stream) == "\(status.st_dev):\(status.st_ino)" else { return nil }
+        let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return nil }
+        guard UnixDatagram.connect(descriptor, to: "/run/systemd/journal/socket") else {
+            close(descriptor)
+            return nil
+        }
+        self.descriptor = descriptor
+    }
+
+    func send(priority: Int, message: String, label: String, fields: [(key: String, value: Logger.MetadataValue)]) {
+        var text: [UInt8] = []
+        func field(_ name: String, _ value: String) {
+            text += Array(name.utf8)
+            if value.utf8.contains(UInt8(ascii: "\n")) {
+                // A value with line breaks: its length, 64 bits little endian, then its bytes.
+                text.append(UInt8(ascii: "\n"))
+                withUnsafeBytes(of: UInt64(value.utf8.count).littleEndian) { text += Array($0) }
+            } else {
+                text.append(UInt8(ascii: "="))
+            }
+            text += Array(value.utf8)
+            text.append(UInt8(ascii: "\n"))
+        }
+        field("PRIORITY", "\(priority)")
+        field("SYSLOG_IDENTIFIER", label)
+        field("MESSAGE", message)
+        for (key, value) in fields {
+            field("ACCESSORY_" + key.uppercased().map { $0.isLetter || $0.isNumber ? String($0) : "_" }.joined(), "\(value)")
+        }
+        _ = text.withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress!, $0.count, Int32(MSG_NOSIGNAL)) }
+    }
+}
+
+/// Datagrams to a Unix socket with a name.
+enum UnixDatagram {
+    /// - Parameter path: a file, or an abstract name after `@`.
+    static func connect(_ descriptor: Int32, to path: String) -> Bool {
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        var bytes = Array(path.utf8)
+        guard !bytes.isEmpty, bytes.count < MemoryLayout.size(ofValue: address.sun_path) else { return false }
+        if bytes[0] == UInt8(ascii: "@") { bytes[0] = 0 }
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
+        let length = socklen_t(MemoryLayout<sa_family_t>.size + bytes.count)
+        return withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { Glibc.connect(descriptor, $0, length) == 0 }
+        }
+    }
+}
+
+/// What the service manager wants to know (sd_notify(3)); nothing happens where there is none.
+public enum ServiceManager {
+    public static func notify(_ state: String) {
+        guard let path = getenv("NOTIFY_SOCKET").map({ String(cString: $0) }) else { return }
+        let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return }
+        defer { close(descriptor) }
+        guard UnixDatagram.connect(descriptor, to: path) else { return }
+        _ = state.withCString { send(descriptor, $0, strlen($0), Int32(MSG_NOSIGNAL)) }
+    }
+}

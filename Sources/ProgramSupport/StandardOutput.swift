@@ -1,0 +1,46 @@
+// Lines on standard output, unbuffered: scripts and tests wait for them.
+
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Musl)
+    internal import Musl
+#endif
+
+public enum StandardOutput {
+    /// Writes a line at once.
+    public static func line(_ text: String) { write(text + "\n") }
+
+    public static func write(_ text: String) { put(text, 1) }
+
+    /// A line on standard error.
+    public static func errorLine(_ text: String) { put(text + "\n", 2) }
+
+    private static func put(_ text: String, _ descriptor: Int32) {
+        var bytes = Array(text.utf8)[...]
+        while !bytes.isEmpty {
+            let count = bytes.withUnsafeBytes { writeOnce(descriptor, $0) }
+            guard count > 0 else { return }
+            bytes = bytes.dropFirst(count)
+        }
+    }
+
+    private static func writeOnce(_ descriptor: Int32, _ buffer: UnsafeRawBufferPointer) -> Int {
+        #if canImport(Glibc)
+            Glibc.write(descriptor, buffer.baseAddress!, buffer.count)
+        #else
+            Musl.write(descriptor, buffer.baseAddress!, buffer.count)
+        #endif
+    }
+
+    /// Text from strangers (an accessory's name) without control characters: a terminal would obey them.
+    public static func printable(_ text: String) -> String {
+        String(
+            String.UnicodeScalarView(
+                text.unicodeScalars.map { scalar in
+                    switch scalar.properties.generalCategory {
+                    case .control, .format, .surrogate, .privateUse, .unassigned, .lineSeparator, .paragraphSeparator: "\u{FFFD}"
+                    default: scalar
+                    }
+                }))
+    }
+}

@@ -1,0 +1,130 @@
+// The daemon: puts the parts together, in the order that keeps promises. Objects are exported before the name is owned, and the
+// service manager hears of us only once it is.
+
+internal import AccessoryCore
+internal import AccessoryEngine
+internal import AccessoryBus
+internal import AccessoryModel
+internal import AccessoryService
+public import ArgumentParser
+internal import BlueZRadio
+internal import CallerIdentity
+internal import DBusKit
+internal import Glibc
+internal import GrantStore
+public import Logging
+internal import ProgramSupport
+
+@main
+struct Daemon: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "accessorysetupd",
+        abstract: "Lets apps set up exactly the Bluetooth accessories that they declare.",
+        discussion: """
+            Exit status: 0 after SIGTERM or SIGINT, 1 when the bus, the store or the configuration cannot be used, \
+            64 for wrong arguments.
+            """,
+        version: Version.current)
+
+    @Option(help: "The bus to serve: system, session, or an address.")
+    var bus = "system"
+
+    @Option(help: "The bus that carries org.bluez, when it is another one.")
+    var bluezBus: String?
+
+    @Option(help: "Where the store is; default $STATE_DIRECTORY, else /var/lib/accessory-setup.")
+    var stateDirectory: String?
+
+    @Option(
+        name: .customLong("apps"),
+        help:
+            "A directory of app manifests; may be given again, later ones override. Default: /usr/share and /etc/accessory-setup/apps."
+    )
+    var appDirectories: [String] = []
+
+    @Option(help: "The configuration file; the default one may be absent.")
+    var config: String?
+
+    @Option(help: "trace, debug, info, notice, warning, error or critical. Addresses appear at debug only.")
+    var logLevel = Logger.Level.info
+
+    func run() throws {
+        let level = logLevel
+        LoggingSystem.bootstrap { LogOutput(label: $0, level: level) }
+        let log = Logger(label: "accessorysetupd")
+        do {
+            try serve(log)
+        } catch {
+            log.critical("cannot run: \(error)")
+            throw ExitCode.failure
+        }
+    }
+
+    private func serve(_ log: Logger) throws {
+        umask(0o077)
+        let configuration = try readConfiguration()
+        let loop = MainLoop()
+        let store = try GrantStore(directory: storeDirectory, log: log)
+        let connection = try Connection(Connection.Address(bus), loop: loop)
+        // A bus connection of the radio's own: its agent and its discovery filter belong to it, and a flood of adverts waits in its
+        // queue, not in front of an app's call. Adverts may wait a few milliseconds so that one wakeup serves many.
+        let radioConnection = try Connection(
+            Connection.Address(bluezBus ?? bus), loop: loop, reading: .adaptive(pause: .milliseconds(10)))
+        let radio = try BlueZRadio(on: radioConnection, adapter: configuration.adapter, log: log)
+        var engineConfiguration = AccessoryEngine.Configuration()
+        engineConfiguration.nearness = Matcher.Nearness(threshold: configuration.immediateRSSI)
+        let engine = try AccessoryEngine(
+            radio: radio, store: store, clock: LoopClock(loop), configuration: engineConfiguration, log: log)
+        let manifests = ManifestStore(
+            directories: appDirectories.isEmpty ? ManifestStore.standardDirectories : appDirectories, loop: loop, log: log)
+        let service = try AccessoryService(
+            engine: engine, manifests: manifests, resolver: CallerResolver(on: connection, log: log), connection: connection,
+            log: log)
+
+        var failure: String?
+        for lost in [connection, radioConnection] {
+            lost.onDisconnect = {
+                failure = "the bus closed the connection"
+                loop.quit()
+            }
+        }
+        for signal in [SIGTERM, SIGINT] {
+            loop.onSignal(signal) {
+                loop.quit()
+                return false
+            }
+        }
+        service.start()
+        engine.start()
+        try connection.requestName(AccessoryBus.name)
+        ServiceManager.notify("READY=1")
+        log.notice("ready", metadata: ["version": "\(Version.current)", "bus": "\(bus)", "apps": "\(manifests.apps.count)"])
+        loop.run()
+        ServiceManager.notify("STOPPING=1")
+        // Sessions learn that they are over before the name goes.
+        for session in engine.sessions.values.sorted(by: { $0.id < $1.id }) {
+            engine.invalidate(session, reason: "the daemon ends")
+        }
+        if connection.isConnected { connection.flush() }
+        if radioConnection.isConnected { radioConnection.flush() }
+        withExtendedLifetime((service, radio, manifests)) {}
+        if let failure {
+            log.critical("\(failure)")
+            throw ExitCode.failure
+        }
+        log.notice("stopped")
+    }
+
+    private func readConfiguration() throws -> Configuration {
+        if let config { return try Configuration(path: config) }
+        return access(Configuration.standardPath, F_OK) == 0 ? try Configuration(path: Configuration.standardPath) : Configuration()
+    }
+
+    private var storeDirectory: String {
+        // systemd gives a list when several are configured; ours is the first.
+        let given = getenv("STATE_DIRECTORY").map { String(cString: $0) }?.split(separator: ":").first.map(String.init)
+        return stateDirectory ?? given ?? "/var/lib/accessory-setup"
+    }
+}
+
+extension Logger.Level: @retroactive ExpressibleByArgument {}
