@@ -1,0 +1,107 @@
+// The air of a scenario: which accessories are in range, what each of them sends now, and what is bonded. It outlives the simulated
+// service, as real accessories outlive bluetoothd.
+
+internal import AccessoryModel
+internal import DBusKit
+internal import Logging
+
+/// One accessory on the air.
+final class AirAccessory {
+    let scenario: Scenario.Accessory
+    /// Out of range, by a fault or by `vanish`.
+    var isAway = false
+    var isInRange = false
+    var appearedAt = 0.0
+    /// Adapters (by name) that hold a bond with it.
+    var bonds: Set<String> = []
+    /// How many pairings have failed on purpose.
+    var faultsPlayed = 0
+    /// Who is connected to it: an adapter's name.
+    var connectedTo: String?
+    var characteristicValues: [String: [UInt8]] = [:]
+
+    init(_ scenario: Scenario.Accessory) {
+        self.scenario = scenario
+    }
+
+    /// The address on the air: for a private accessory one whose top bits say "resolvable".
+    var airAddress: BluetoothAddress {
+        guard scenario.addressType == .rpa else { return scenario.address }
+        return BluetoothAddress(value: scenario.address.value & 0x3FFF_FFFF_FFFF ^ 0x5A5A_5A5A | 0x4000_0000_0000, kind: .random)
+    }
+
+    /// A connected accessory with one advertising set stops advertising.
+    var isAdvertising: Bool { isInRange && !isAway && connectedTo == nil }
+
+    /// The fault that the next pairing plays.
+    func takeFault() -> Scenario.Pairing.Fault? {
+        guard let fault = scenario.pairing.fault else { return nil }
+        if let count = scenario.pairing.faultCount, faultsPlayed >= count { return nil }
+        faultsPlayed += 1
+        return fault
+    }
+}
+
+/// All accessories, played over time.
+final class Air {
+    let accessories: [AirAccessory]
+    private let loop: MainLoop
+    private var listeners: [ObjectIdentifier: (AirAccessory, Scenario.Advert) -> Void] = [:]
+    private let start: ContinuousClock.Instant
+    private var isPlaying = false
+
+    init(_ scenario: Scenario, loop: MainLoop) {
+        self.loop = loop
+        accessories = scenario.accessories.map(AirAccessory.init)
+        start = .now
+    }
+
+    /// Seconds since the start.
+    var now: Double {
+        let (seconds, attoseconds) = (ContinuousClock.now - start).components
+        return Double(seconds) + Double(attoseconds) / 1e18
+    }
+
+    func play() {
+        guard !isPlaying else { return }
+        isPlaying = true
+        for accessory in accessories {
+            schedule(accessory.scenario.appearsAt) { [self] in appear(accessory) }
+            if let leaves = accessory.scenario.leavesAt { schedule(leaves) { accessory.isInRange = false } }
+        }
+    }
+
+    func accessory(_ id: String) -> AirAccessory? { accessories.first { $0.scenario.id == id } }
+
+    /// Hears every advert that is sent while nobody is deaf: adverts nobody listens to cost nothing.
+    func listen(_ owner: AnyObject, _ hear: @escaping (AirAccessory, Scenario.Advert) -> Void) {
+        listeners[ObjectIdentifier(owner)] = hear
+    }
+
+    func stopListening(_ owner: AnyObject) { listeners[ObjectIdentifier(owner)] = nil }
+
+    private func schedule(_ at: Double, _ body: @escaping () -> Void) {
+        if at <= now { body() } else { loop.after(.seconds(at - now), body) }
+    }
+
+    private func appear(_ accessory: AirAccessory) {
+        accessory.isInRange = true
+        accessory.appearedAt = now
+        for advert in accessory.scenario.adverts {
+            loop.after(.seconds(advert.from)) { [self] in
+                send(advert, of: accessory)
+                loop.every(.seconds(advert.interval)) { [weak self] in
+                    guard let self, accessory.isInRange else { return false }
+                    if let until = advert.until, self.now - accessory.appearedAt >= until { return false }
+                    self.send(advert, of: accessory)
+                    return true
+                }
+            }
+        }
+    }
+
+    private func send(_ advert: Scenario.Advert, of accessory: AirAccessory) {
+        guard accessory.isAdvertising, !listeners.isEmpty else { return }
+        for hear in listeners.values { hear(accessory, advert) }
+    }
+}

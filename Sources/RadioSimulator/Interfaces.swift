@@ -1,0 +1,91 @@
+// The interfaces of org.bluez that the simulator serves, as introspection XML (from BlueZ' doc/org.bluez.*.rst, 5.66).
+
+internal import DBusKit
+
+enum Interfaces {
+    static func load() throws(BusError) -> [String: InterfaceDescription] {
+        var result: [String: InterfaceDescription] = [:]
+        for description in try InterfaceDescription.parse(xml: xml) { result[description.name] = description }
+        return result
+    }
+
+    static let adapter = "org.bluez.Adapter1"
+    static let device = "org.bluez.Device1"
+    static let agentManager = "org.bluez.AgentManager1"
+    static let service = "org.bluez.GattService1"
+    static let characteristic = "org.bluez.GattCharacteristic1"
+    static let simulator = "org.accessorysetup.Simulator1"
+
+    private static let xml = """
+        <node>
+          <interface name="org.bluez.AgentManager1">
+            <method name="RegisterAgent"><arg name="agent" type="o" direction="in"/><arg name="capability" type="s" direction="in"/></method>
+            <method name="UnregisterAgent"><arg name="agent" type="o" direction="in"/></method>
+            <method name="RequestDefaultAgent"><arg name="agent" type="o" direction="in"/></method>
+          </interface>
+          <interface name="org.bluez.Adapter1">
+            <method name="StartDiscovery"/>
+            <method name="StopDiscovery"/>
+            <method name="SetDiscoveryFilter"><arg name="properties" type="a{sv}" direction="in"/></method>
+            <method name="GetDiscoveryFilters"><arg name="filters" type="as" direction="out"/></method>
+            <method name="RemoveDevice"><arg name="device" type="o" direction="in"/></method>
+            <property name="Address" type="s" access="read"/>
+            <property name="AddressType" type="s" access="read"/>
+            <property name="Name" type="s" access="read"/>
+            <property name="Alias" type="s" access="readwrite"/>
+            <property name="Powered" type="b" access="readwrite"/>
+            <property name="Pairable" type="b" access="readwrite"/>
+            <property name="Discoverable" type="b" access="readwrite"/>
+            <property name="Discovering" type="b" access="read"/>
+            <property name="UUIDs" type="as" access="read"/>
+          </interface>
+          <interface name="org.bluez.Device1">
+            <method name="Connect"/>
+            <method name="Disconnect"/>
+            <method name="Pair"/>
+            <method name="CancelPairing"/>
+            <property name="Address" type="s" access="read"/>
+            <property name="AddressType" type="s" access="read"/>
+            <property name="Name" type="s" access="read"/>
+            <property name="Alias" type="s" access="readwrite"/>
+            <property name="Paired" type="b" access="read"/>
+            <property name="Bonded" type="b" access="read"/>
+            <property name="Trusted" type="b" access="readwrite"/>
+            <property name="Blocked" type="b" access="readwrite"/>
+            <property name="LegacyPairing" type="b" access="read"/>
+            <property name="Connected" type="b" access="read"/>
+            <property name="ServicesResolved" type="b" access="read"/>
+            <property name="UUIDs" type="as" access="read"/>
+            <property name="Adapter" type="o" access="read"/>
+            <property name="RSSI" type="n" access="read"/>
+            <property name="TxPower" type="n" access="read"/>
+            <property name="ManufacturerData" type="a{qv}" access="read"/>
+            <property name="ServiceData" type="a{sv}" access="read"/>
+          </interface>
+          <interface name="org.bluez.GattService1">
+            <property name="UUID" type="s" access="read"/>
+            <property name="Device" type="o" access="read"/>
+            <property name="Primary" type="b" access="read"/>
+          </interface>
+          <interface name="org.bluez.GattCharacteristic1">
+            <method name="ReadValue"><arg name="options" type="a{sv}" direction="in"/><arg name="value" type="ay" direction="out"/></method>
+            <method name="WriteValue"><arg name="value" type="ay" direction="in"/><arg name="options" type="a{sv}" direction="in"/></method>
+            <method name="StartNotify"/>
+            <method name="StopNotify"/>
+            <property name="UUID" type="s" access="read"/>
+            <property name="Service" type="o" access="read"/>
+            <property name="Value" type="ay" access="read"/>
+            <property name="Notifying" type="b" access="read"/>
+            <property name="Flags" type="as" access="read"/>
+          </interface>
+          <interface name="org.accessorysetup.Simulator1">
+            <!-- Plays one action of the scenario language now; the target is an adapter's name or an accessory's id. -->
+            <method name="Do"><arg name="action" type="s" direction="in"/><arg name="target" type="s" direction="in"/></method>
+            <!-- Accessories that hold a bond, by id. -->
+            <method name="Bonds"><arg name="accessories" type="as" direction="out"/></method>
+            <!-- Accessories that are connected, by id. -->
+            <method name="Connections"><arg name="accessories" type="as" direction="out"/></method>
+          </interface>
+        </node>
+        """
+}

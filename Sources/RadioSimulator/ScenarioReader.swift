@@ -1,0 +1,260 @@
+// Reads a scenario from JSON: strict, so that a typing mistake is an error with its place and not a fault that never happens.
+
+internal import AccessoryModel
+internal import Foundation
+
+/// What is wrong with a scenario, and where: `accessories[2].pairing.mode: …`.
+public struct ScenarioProblem: Error, Hashable, Sendable, CustomStringConvertible {
+    public let place: String
+    public let reason: String
+    public var description: String { place.isEmpty ? reason : "\(place): \(reason)" }
+}
+
+extension Scenario {
+    /// - Throws: `ScenarioProblem`.
+    public init(file: String) throws {
+        guard let data = FileManager.default.contents(atPath: file) else {
+            throw ScenarioProblem(place: file, reason: "cannot be read")
+        }
+        try self.init(json: Array(data))
+    }
+
+    /// - Throws: `ScenarioProblem`.
+    public init(json: [UInt8]) throws {
+        let value: Any
+        do {
+            value = try JSONSerialization.jsonObject(with: Data(json))
+        } catch {
+            throw ScenarioProblem(place: "", reason: "not JSON: \(error.localizedDescription)")
+        }
+        self.init()
+        try JSONObject.read(value, "") { top in
+            if let list = try top.objects("adapters", Self.adapter) { adapters = list }
+            accessories = try top.objects("accessories", Self.accessory)?.flatMap { $0 } ?? []
+            events = try top.objects("events", Self.event) ?? []
+        }
+        var seen: Set<String> = []
+        for accessory in accessories where !seen.insert(accessory.id).inserted {
+            throw ScenarioProblem(place: "accessories", reason: "the id \(accessory.id) comes twice")
+        }
+        for event in events { try check(event, seen) }
+    }
+
+    private func check(_ event: Event, _ ids: Set<String>) throws {
+        var names: [String] = []
+        if case .pairingStarted(let id, _) = event.trigger { names.append(id) }
+        switch event.action {
+        case .vanish(let id), .return(let id): names.append(id)
+        default: break
+        }
+        if let unknown = names.first(where: { !ids.contains($0) }) {
+            throw ScenarioProblem(place: "events", reason: "no accessory \(unknown)")
+        }
+    }
+
+    private static func adapter(_ json: JSONObject) throws -> Adapter {
+        var adapter = Adapter()
+        adapter.name = try json.string("name") ?? adapter.name
+        if let text = try json.string("address") { adapter.address = try json.address("address", text, .public) }
+        adapter.isPowered = try json.boolean("powered") ?? true
+        return adapter
+    }
+
+    /// One entry makes `count` accessories.
+    private static func accessory(_ json: JSONObject) throws -> [Accessory] {
+        guard let id = try json.string("id"), let address = try json.string("address") else {
+            throw json.problem("id", "id and address are required")
+        }
+        guard !id.isEmpty, id.utf8.allSatisfy({ $0 == 0x2D || (0x30...0x39).contains($0) || (0x61...0x7A).contains($0) }) else {
+            throw json.problem("id", "\(id): only a–z, 0–9 and - are allowed")
+        }
+        let type = try json.word("addressType", Accessory.AddressType.self) ?? .random
+        var accessory = Accessory(
+            id: id, address: try json.address("address", address, type == .public ? .public : .random), addressType: type)
+        accessory.appearsAt = try json.number("appearsAt", 0...86_400) ?? 0
+        accessory.leavesAt = try json.number("leavesAt", 0...86_400)
+        accessory.isConnectable = try json.boolean("connectable") ?? true
+        accessory.adverts = try json.objects("adverts", advert) ?? []
+        accessory.pairing = try json.object("pairing", pairing) ?? Pairing()
+        accessory.services = try json.objects("gatt", service) ?? []
+        let count = Int(try json.number("count", 1...1000) ?? 1)
+        guard count > 1 else { return [accessory] }
+        return (0..<count).map { number in
+            var copy = accessory
+            copy.id = "\(id)-\(number)"
+            copy.address = BluetoothAddress(value: accessory.address.value + UInt64(number), kind: accessory.address.kind)
+            copy.adverts = accessory.adverts.map { advert in
+                var advert = advert
+                advert.payload.name = advert.payload.name?.replacing("%d", with: "\(number)")
+                if let name = advert.scanResponse?.name { advert.scanResponse?.name = name.replacing("%d", with: "\(number)") }
+                return advert
+            }
+            return copy
+        }
+    }
+
+    private static func advert(_ json: JSONObject) throws -> Advert {
+        var advert = Advert()
+        advert.from = try json.number("from", 0...86_400) ?? 0
+        advert.until = try json.number("until", 0...86_400)
+        advert.interval = try json.number("interval", 0.02...10) ?? 0.1
+        if json.isNull("rssi") { advert.rssi = nil } else { advert.rssi = Int(try json.number("rssi", -127...20) ?? -50) }
+        advert.payload = try payload(json)
+        advert.scanResponse = try json.object("scanResponse", payload)
+        return advert
+    }
+
+    private static func payload(_ json: JSONObject) throws -> Payload {
+        var payload = Payload()
+        payload.name = try json.string("name")
+        payload.serviceUUIDs = try (json.strings("serviceUUIDs") ?? []).map { try json.uuid("serviceUUIDs", $0) }
+        for (key, hex) in try json.texts("serviceData") ?? [:] {
+            payload.serviceData[try json.uuid("serviceData", key)] = try json.hex("serviceData.\(key)", hex)
+        }
+        for (key, hex) in try json.texts("manufacturerData") ?? [:] {
+            guard let company = CompanyIdentifier(hexadecimal: key) else {
+                throw json.problem("manufacturerData", "\(key): not a company identifier")
+            }
+            payload.manufacturerData[company] = try json.hex("manufacturerData.\(key)", hex)
+        }
+        payload.txPower = try json.number("txPower", -127...20).map { Int($0) }
+        return payload
+    }
+
+    private static func pairing(_ json: JSONObject) throws -> Pairing {
+        var pairing = Pairing()
+        pairing.mode = try json.word("mode", Pairing.Mode.self) ?? .justWorks
+        pairing.passkey = UInt32(try json.number("passkey", 0...999_999) ?? 123_456)
+        pairing.pin = try json.string("pin") ?? "0000"
+        pairing.isLegacy = try json.boolean("legacy") ?? false
+        pairing.confirms = try json.boolean("confirms") ?? true
+        pairing.fault = try json.word("fault", Pairing.Fault.self)
+        pairing.delay = try json.number("delay", 0...120) ?? 2
+        pairing.faultCount = try json.number("faultCount", 0...1000).map { Int($0) }
+        return pairing
+    }
+
+    private static func service(_ json: JSONObject) throws -> Service {
+        guard let uuid = try json.string("uuid") else { throw json.problem("uuid", "is required") }
+        return Service(
+            uuid: try json.uuid("uuid", uuid), characteristics: try json.objects("characteristics", characteristic) ?? [])
+    }
+
+    private static func characteristic(_ json: JSONObject) throws -> Characteristic {
+        guard let uuid = try json.string("uuid") else { throw json.problem("uuid", "is required") }
+        var characteristic = Characteristic(uuid: try json.uuid("uuid", uuid))
+        characteristic.flags = try json.strings("flags") ?? ["read"]
+        if let hex = try json.string("value") { characteristic.value = try json.hex("value", hex) }
+        characteristic.notify = try json.object("notify") { json in
+            Notify(
+                interval: try json.number("interval", 0.001...3600) ?? 1,
+                values: try (json.strings("values") ?? []).map { try json.hex("values", $0) })
+        }
+        return characteristic
+    }
+
+    private static func event(_ json: JSONObject) throws -> Event {
+        let at = try json.number("at", 0...86_400)
+        let after = try json.number("after", 0...86_400) ?? 0
+        let on = try json.string("on")
+        let accessory = try json.string("accessory") ?? ""
+        let adapter = try json.string("adapter") ?? "hci0"
+        let word = try json.string("do") ?? ""
+        guard let action = Action(word, target: accessory.isEmpty ? adapter : accessory) else {
+            throw json.problem("do", "\(word): unknown")
+        }
+        switch (at, on) {
+        case (let at?, nil): return Event(trigger: .at(at), action: action)
+        case (nil, "discoveryStarted"): return Event(trigger: .discoveryStarted(after: after), action: action)
+        case (nil, "pairingStarted"): return Event(trigger: .pairingStarted(accessory: accessory, after: after), action: action)
+        case (nil, let on?): throw json.problem("on", "\(on): unknown")
+        default: throw json.problem("at", "needs exactly one of at and on")
+        }
+    }
+}
+
+/// A JSON object while it is read: every key that nobody asks for is an error; keys that start with `#` are comments.
+private final class JSONObject {
+    private let values: [String: Any]
+    private let place: String
+    private var asked: Set<String> = []
+
+    private init(_ values: [String: Any], _ place: String) {
+        self.values = values
+        self.place = place
+    }
+
+    @discardableResult
+    static func read<Value>(_ value: Any, _ place: String, _ body: (JSONObject) throws -> Value) throws -> Value {
+        guard let values = value as? [String: Any] else { throw ScenarioProblem(place: place, reason: "must be an object") }
+        let object = JSONObject(values, place)
+        let result = try body(object)
+        if let key = values.keys.sorted().first(where: { !$0.hasPrefix("#") && !object.asked.contains($0) }) {
+            throw object.problem(key, "unknown key")
+        }
+        return result
+    }
+
+    func problem(_ key: String, _ reason: String) -> ScenarioProblem {
+        ScenarioProblem(place: place.isEmpty ? key : "\(place).\(key)", reason: reason)
+    }
+
+    private func value<Value>(_ key: String, _ what: String, _ type: Value.Type) throws -> Value? {
+        asked.insert(key)
+        guard let value = values[key], !(value is NSNull) else { return nil }
+        guard let typed = value as? Value else { throw problem(key, "must be \(what)") }
+        return typed
+    }
+
+    func isNull(_ key: String) -> Bool {
+        asked.insert(key)
+        return values[key] is NSNull
+    }
+
+    func string(_ key: String) throws -> String? { try value(key, "text", String.self) }
+    func boolean(_ key: String) throws -> Bool? { try value(key, "true or false", Bool.self) }
+    func strings(_ key: String) throws -> [String]? { try value(key, "a list of texts", [String].self) }
+    func texts(_ key: String) throws -> [String: String]? { try value(key, "an object of texts", [String: String].self) }
+
+    func number(_ key: String, _ range: ClosedRange<Double>) throws -> Double? {
+        guard let number = try value(key, "a number", Double.self) else { return nil }
+        guard range.contains(number) else { throw problem(key, "\(number): must be \(range.lowerBound) to \(range.upperBound)") }
+        return number
+    }
+
+    func word<Word: RawRepresentable & CaseIterable>(_ key: String, _ type: Word.Type) throws -> Word?
+    where Word.RawValue == String {
+        guard let text = try string(key) else { return nil }
+        guard let word = Word(rawValue: text) else {
+            throw problem(key, "\(text): is none of \(Word.allCases.map(\.rawValue).joined(separator: ", "))")
+        }
+        return word
+    }
+
+    func object<Value>(_ key: String, _ body: (JSONObject) throws -> Value) throws -> Value? {
+        guard let value = try value(key, "an object", Any.self) else { return nil }
+        return try Self.read(value, place.isEmpty ? key : "\(place).\(key)", body)
+    }
+
+    func objects<Value>(_ key: String, _ body: (JSONObject) throws -> Value) throws -> [Value]? {
+        guard let list = try value(key, "a list", [Any].self) else { return nil }
+        return try list.enumerated().map { index, value in
+            try Self.read(value, (place.isEmpty ? key : "\(place).\(key)") + "[\(index)]", body)
+        }
+    }
+
+    func address(_ key: String, _ text: String, _ kind: BluetoothAddress.Kind) throws -> BluetoothAddress {
+        guard let address = BluetoothAddress(text, kind: kind) else { throw problem(key, "\(text): not an address") }
+        return address
+    }
+
+    func uuid(_ key: String, _ text: String) throws -> BluetoothUUID {
+        guard let uuid = BluetoothUUID(text) else { throw problem(key, "\(text): not a UUID") }
+        return uuid
+    }
+
+    func hex(_ key: String, _ text: String) throws -> [UInt8] {
+        guard let bytes = Hex.bytes(text) else { throw problem(key, "\(text): not hexadecimal bytes") }
+        return bytes
+    }
+}

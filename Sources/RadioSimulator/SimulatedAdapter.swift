@@ -1,0 +1,232 @@
+// A simulated adapter: power, discovery by client, and the device objects that adverts bring and silence takes away.
+
+internal import AccessoryModel
+internal import DBusKit
+internal import Logging
+
+final class SimulatedAdapter: ExportedObject {
+    let path: ObjectPath
+    let name: String
+    unowned let bluez: SimulatedBlueZ
+    private(set) var interfaces: [ExportedInterface] = []
+    private(set) var isPowered: Bool
+    private var alias: String
+    private var isPairable = false
+    private var isDiscoverable = false
+    private var discoverers: Set<String> = []
+    private var filters: [String: Filter] = [:]
+    private var devices: [String: SimulatedDevice] = [:]
+    private var sweep: LoopSource?
+
+    private struct Filter {
+        var duplicateData = true
+        var transport = "auto"
+        var uuids: Set<BluetoothUUID> = []
+        var rssi: Int?
+    }
+
+    /// BlueZ forgets devices that it does not know otherwise after this long without an advert.
+    static let temporaryTimeout = 30.0
+
+    init(_ scenario: Scenario.Adapter, _ bluez: SimulatedBlueZ) {
+        self.bluez = bluez
+        name = scenario.name
+        path = ObjectPath("/org/bluez/\(scenario.name)") ?? "/org/bluez/hci0"
+        isPowered = scenario.isPowered
+        alias = "simulator"
+        var adapter = ExportedInterface(bluez.descriptions[Interfaces.adapter]!)
+        adapter.property("Address") { _ in .string(scenario.address.description) }
+        adapter.property("AddressType") { _ in .string("public") }
+        adapter.property("Name") { _ in .string("simulator") }
+        adapter.property("Alias") { [unowned self] _ in .string(alias) }
+        adapter.property("Powered") { [unowned self] _ in .boolean(isPowered) }
+        adapter.property("Pairable") { [unowned self] _ in .boolean(isPairable) }
+        adapter.property("Discoverable") { [unowned self] _ in .boolean(isDiscoverable) }
+        adapter.property("Discovering") { [unowned self] _ in .boolean(isDiscovering) }
+        adapter.property("UUIDs") { _ in .strings([]) }
+        adapter.writable("Alias") { [unowned self] value, _ in
+            alias = value.stringValue ?? alias
+            changed("Alias")
+        }
+        adapter.writable("Powered") { [unowned self] value, _ in setPower(value.booleanValue ?? false) }
+        adapter.writable("Pairable") { [unowned self] value, _ in
+            isPairable = value.booleanValue ?? false
+            changed("Pairable")
+        }
+        adapter.writable("Discoverable") { [unowned self] value, _ in
+            isDiscoverable = value.booleanValue ?? false
+            changed("Discoverable")
+        }
+        adapter.method("SetDiscoveryFilter") { [unowned self] call throws(BusError) in
+            try needsPower()
+            filters[call.sender] = try Self.filter(call.arguments[0])
+            call.reply()
+        }
+        adapter.method("GetDiscoveryFilters") { call throws(BusError) in
+            call.reply(.strings(["UUIDs", "RSSI", "Pathloss", "Transport", "DuplicateData", "Discoverable", "Pattern"]))
+        }
+        adapter.method("StartDiscovery") { [unowned self] call throws(BusError) in
+            try needsPower()
+            guard !discoverers.contains(call.sender) else { throw .bluez("InProgress", "Operation already in progress") }
+            call.reply()
+            startDiscovery(call.sender)
+        }
+        adapter.method("StopDiscovery") { [unowned self] call throws(BusError) in
+            guard discoverers.contains(call.sender) else { throw .bluez("Failed", "No discovery started") }
+            call.reply()
+            stopDiscovery(call.sender)
+        }
+        adapter.method("RemoveDevice") { [unowned self] call throws(BusError) in
+            try needsPower()
+            guard let target = call.arguments[0].objectPathValue, let device = devices.values.first(where: { $0.path == target })
+            else { throw .bluez("DoesNotExist", "Does Not Exist") }
+            device.unbond()
+            remove(device)
+            call.reply()
+        }
+        interfaces = [adapter]
+    }
+
+    func isVisible(to caller: String) -> Bool { true }
+
+    private var isDiscovering: Bool { !discoverers.isEmpty && isPowered }
+
+    func needsPower() throws(BusError) {
+        guard isPowered else { throw .bluez("NotReady", "Resource Not Ready") }
+    }
+
+    private func changed(_ names: String...) {
+        bluez.server.propertiesChanged(self, Interfaces.adapter, names, to: .everybody)
+    }
+
+    private static func filter(_ value: DBusValue) throws(BusError) -> Filter {
+        var filter = Filter()
+        for (key, value) in value.vardictValue ?? [:] {
+            switch key {
+            case "DuplicateData": filter.duplicateData = value.booleanValue ?? true
+            case "Transport": filter.transport = value.stringValue ?? "auto"
+            case "UUIDs": filter.uuids = Set((value.stringsValue ?? []).compactMap { BluetoothUUID($0) })
+            case "RSSI": filter.rssi = value.integerValue
+            case "Pathloss", "Discoverable", "Pattern": break
+            default: throw .bluez("InvalidArguments", "Invalid arguments in method call")
+            }
+        }
+        return filter
+    }
+
+    // MARK: Power and life
+
+    func setPower(_ on: Bool) {
+        guard on != isPowered else { return }
+        isPowered = on
+        if on {
+            changed("Powered")
+            return
+        }
+        let wasDiscovering = !discoverers.isEmpty
+        discoverers = []
+        filters = [:]
+        bluez.air.stopListening(self)
+        sweep?.cancel()
+        for device in devices.values { device.linkLost(.bluez("AuthenticationCanceled", "Authentication Canceled")) }
+        if wasDiscovering { changed("Discovering") }
+        changed("Powered")
+        for device in devices.values { device.silence() }
+    }
+
+    /// The adapter or its service goes: what is under way fails, objects go.
+    func shutDown() {
+        bluez.air.stopListening(self)
+        sweep?.cancel()
+        for device in Array(devices.values) {
+            device.linkLost(.bluez("AuthenticationCanceled", "Authentication Canceled"))
+            remove(device)
+        }
+    }
+
+    func clientGone(_ client: String) {
+        filters[client] = nil
+        if discoverers.contains(client) { stopDiscovery(client) }
+        for device in devices.values { device.clientGone(client) }
+    }
+
+    // MARK: Discovery
+
+    private func startDiscovery(_ client: String) {
+        let wasIdle = discoverers.isEmpty
+        discoverers.insert(client)
+        guard wasIdle else { return }
+        changed("Discovering")
+        bluez.air.listen(self) { [unowned self] in hear($0, $1) }
+        sweep = bluez.loop.every(.seconds(1)) { [weak self] in
+            self?.dropSilent()
+            return self != nil
+        }
+        bluez.onDiscoveryStarted?()
+    }
+
+    private func stopDiscovery(_ client: String) {
+        discoverers.remove(client)
+        guard discoverers.isEmpty else { return }
+        bluez.air.stopListening(self)
+        changed("Discovering")
+        for device in Array(devices.values) {
+            device.silence()
+            // Non-connectable ones go the moment discovery stops.
+            if device.isTemporary, !device.accessory.scenario.isConnectable { remove(device) }
+        }
+        // Temporary devices go after their time also when nobody discovers.
+    }
+
+    private func hear(_ accessory: AirAccessory, _ advert: Scenario.Advert) {
+        guard isDiscovering, discoverers.contains(where: { passes(filters[$0] ?? Filter(), advert) }) else { return }
+        let duplicates = discoverers.contains { filters[$0]?.duplicateData ?? true }
+        let key = accessory.scenario.id
+        if let device = devices[key] {
+            device.hear(advert.payload, rssi: advert.rssi, duplicates: duplicates)
+            if let response = advert.scanResponse { device.hear(response, rssi: nil, duplicates: duplicates) }
+            return
+        }
+        let device = SimulatedDevice(accessory, self)
+        devices[key] = device
+        device.firstHeard(advert)
+        bluez.server.export(device, to: .everybody)
+        if let response = advert.scanResponse { device.hear(response, rssi: nil, duplicates: duplicates) }
+    }
+
+    private func passes(_ filter: Filter, _ advert: Scenario.Advert) -> Bool {
+        guard filter.transport != "bredr" else { return false }
+        if let threshold = filter.rssi, let rssi = advert.rssi, rssi < threshold { return false }
+        guard !filter.uuids.isEmpty else { return true }
+        // BlueZ compares its filter with the advertised lists only: service data alone does not pass (stoprocent/noble#89).
+        return advert.payload.serviceUUIDs.contains { filter.uuids.contains($0) }
+            || (advert.scanResponse?.serviceUUIDs.contains { filter.uuids.contains($0) } ?? false)
+    }
+
+    private func dropSilent() {
+        for device in Array(devices.values)
+        where device.isTemporary && !device.isConnected && bluez.air.now - device.lastHeard > Self.temporaryTimeout {
+            remove(device)
+        }
+    }
+
+    // MARK: Devices
+
+    /// Devices that the store of the real service would bring back.
+    func addBondedDevices() {
+        for accessory in bluez.air.accessories where accessory.bonds.contains(name) {
+            let device = SimulatedDevice(accessory, self)
+            devices[accessory.scenario.id] = device
+            bluez.server.export(device, to: .everybody)
+        }
+    }
+
+    func remove(_ device: SimulatedDevice) {
+        guard devices[device.accessory.scenario.id] === device else { return }
+        devices[device.accessory.scenario.id] = nil
+        device.end()
+        bluez.server.withdraw(device.path, to: .everybody)
+    }
+
+    func device(of accessory: AirAccessory) -> SimulatedDevice? { devices[accessory.scenario.id] }
+}

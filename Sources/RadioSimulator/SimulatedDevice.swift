@@ -1,0 +1,272 @@
+// A simulated device object: what its adverts said, its link, its bond, and its GATT server while it is connected.
+
+internal import AccessoryModel
+internal import DBusKit
+
+final class SimulatedDevice: ExportedObject {
+    let path: ObjectPath
+    let accessory: AirAccessory
+    unowned let adapter: SimulatedAdapter
+    private(set) var interfaces: [ExportedInterface] = []
+    private(set) var lastHeard: Double
+    private(set) var isConnected = false
+    private var address: BluetoothAddress
+    private var advertisedName: String?
+    private var alias: String?
+    private var uuids: Set<BluetoothUUID> = []
+    private var serviceData: [BluetoothUUID: [UInt8]] = [:]
+    private var manufacturerData: [CompanyIdentifier: [UInt8]] = [:]
+    private var rssi: Int?
+    private var txPower: Int?
+    private var isTrusted = false
+    private var isBlocked = false
+    private var pairing: SimulatedPairing?
+    private var connecting: LoopSource?
+    private var gatt: SimulatedGATT?
+
+    private var bluez: SimulatedBlueZ { adapter.bluez }
+    private var isPaired: Bool { accessory.bonds.contains(adapter.name) }
+    var isTemporary: Bool { !isPaired }
+
+    /// How long a link takes to come up.
+    private static let connectTime = Duration.milliseconds(50)
+
+    init(_ accessory: AirAccessory, _ adapter: SimulatedAdapter) {
+        self.accessory = accessory
+        self.adapter = adapter
+        // A device that was stored is known by its identity, one that was heard by what it calls itself now.
+        address = accessory.bonds.contains(adapter.name) ? accessory.scenario.address : accessory.airAddress
+        lastHeard = adapter.bluez.air.now
+        let element = "dev_" + address.description.replacing(":", with: "_")
+        path = adapter.path.appending(element) ?? adapter.path
+        interfaces = [makeInterface()]
+    }
+
+    func isVisible(to caller: String) -> Bool { true }
+
+    private func makeInterface() -> ExportedInterface {
+        var device = ExportedInterface(adapter.bluez.descriptions[Interfaces.device]!)
+        device.property("Address") { [unowned self] _ in .string(address.description) }
+        device.property("AddressType") { [unowned self] _ in .string(address.kind.rawValue) }
+        device.property("Name") { [unowned self] _ in advertisedName.map { .string($0) } }
+        device.property("Alias") { [unowned self] _ in
+            .string(alias ?? advertisedName ?? address.description.replacing(":", with: "-"))
+        }
+        device.property("Paired") { [unowned self] _ in .boolean(isPaired) }
+        device.property("Bonded") { [unowned self] _ in .boolean(isPaired) }
+        device.property("Trusted") { [unowned self] _ in .boolean(isTrusted) }
+        device.property("Blocked") { [unowned self] _ in .boolean(isBlocked) }
+        device.property("LegacyPairing") { [unowned self] _ in .boolean(accessory.scenario.pairing.isLegacy) }
+        device.property("Connected") { [unowned self] _ in .boolean(isConnected) }
+        device.property("ServicesResolved") { [unowned self] _ in .boolean(gatt != nil) }
+        device.property("Adapter") { [unowned self] _ in .objectPath(adapter.path) }
+        device.property("UUIDs") { [unowned self] _ in
+            let all = isConnected ? uuids.union(accessory.scenario.services.map(\.uuid)) : uuids
+            return .strings(all.sorted().map(\.description))
+        }
+        device.property("RSSI") { [unowned self] _ in rssi.map { .int16(Int16(clamping: $0)) } }
+        device.property("TxPower") { [unowned self] _ in txPower.map { .int16(Int16(clamping: $0)) } }
+        device.property("ServiceData") { [unowned self] _ in
+            serviceData.isEmpty
+                ? nil
+                : .dictionary(
+                    key: "s", value: "v",
+                    serviceData.sorted { $0.key < $1.key }.map { .init(.string($0.key.description), .variant(.bytes($0.value))) })
+        }
+        device.property("ManufacturerData") { [unowned self] _ in
+            manufacturerData.isEmpty
+                ? nil
+                : .dictionary(
+                    key: "q", value: "v",
+                    manufacturerData.sorted { $0.key < $1.key }.map { .init(.uint16($0.key.value), .variant(.bytes($0.value))) })
+        }
+        device.writable("Alias") { [unowned self] value, _ in
+            alias = value.stringValue.flatMap { $0.isEmpty ? nil : $0 }
+            changed("Alias")
+        }
+        device.writable("Trusted") { [unowned self] value, _ in
+            isTrusted = value.booleanValue ?? false
+            changed("Trusted")
+        }
+        device.writable("Blocked") { [unowned self] value, _ in
+            isBlocked = value.booleanValue ?? false
+            changed("Blocked")
+        }
+        device.method("Connect") { [unowned self] call throws(BusError) in
+            try adapter.needsPower()
+            guard !isConnected else { return call.reply() }
+            guard connecting == nil else { throw .bluez("InProgress", "Operation already in progress") }
+            connect { error in
+                if let error { call.fail(error) } else { call.reply() }
+            }
+        }
+        device.method("Disconnect") { [unowned self] call throws(BusError) in
+            guard isConnected else { throw .bluez("NotConnected", "Not Connected") }
+            linkLost(.bluez("AuthenticationCanceled", "Authentication Canceled"))
+            call.reply()
+        }
+        device.method("Pair") { [unowned self] call throws(BusError) in
+            try adapter.needsPower()
+            guard !isPaired else { throw .bluez("AlreadyExists", "Already Exists") }
+            guard pairing == nil else { throw .bluez("InProgress", "Operation already in progress") }
+            pair(call)
+        }
+        device.method("CancelPairing") { [unowned self] call throws(BusError) in
+            if let pairing {
+                pairing.fail(.bluez("AuthenticationCanceled", "Authentication Canceled"))
+            } else if isPaired {
+                // As BlueZ does it: without a pairing to cancel, the bond goes.
+                unbond()
+            } else {
+                throw .bluez("DoesNotExist", "Does Not Exist")
+            }
+            call.reply()
+        }
+        return device
+    }
+
+    func changed(_ names: String...) { changed(names) }
+
+    private func changed(_ names: [String]) {
+        bluez.server.propertiesChanged(self, Interfaces.device, names, to: .everybody)
+    }
+
+    // MARK: Adverts
+
+    /// The advert that makes the object: its properties travel with `InterfacesAdded`.
+    func firstHeard(_ advert: Scenario.Advert) {
+        _ = take(advert.payload)
+        rssi = advert.rssi
+        lastHeard = bluez.air.now
+    }
+
+    func hear(_ payload: Scenario.Payload, rssi new: Int?, duplicates: Bool) {
+        lastHeard = bluez.air.now
+        var names = take(payload)
+        if let new, duplicates || new != rssi {
+            rssi = new
+            names.append("RSSI")
+        }
+        if duplicates {
+            // DuplicateData: everything in the packet is signalled again.
+            if !payload.manufacturerData.isEmpty, !names.contains("ManufacturerData") { names.append("ManufacturerData") }
+            if !payload.serviceData.isEmpty, !names.contains("ServiceData") { names.append("ServiceData") }
+        }
+        if !names.isEmpty { changed(names) }
+    }
+
+    private func take(_ payload: Scenario.Payload) -> [String] {
+        var names: [String] = []
+        if let name = payload.name, name != advertisedName {
+            advertisedName = name
+            names.append("Name")
+            if alias == nil { names.append("Alias") }
+        }
+        if !uuids.isSuperset(of: payload.serviceUUIDs) {
+            uuids.formUnion(payload.serviceUUIDs)
+            names.append("UUIDs")
+        }
+        if !payload.serviceData.isEmpty, serviceData != payload.serviceData {
+            serviceData = payload.serviceData
+            names.append("ServiceData")
+        }
+        if !payload.manufacturerData.isEmpty, manufacturerData != payload.manufacturerData {
+            manufacturerData = payload.manufacturerData
+            names.append("ManufacturerData")
+        }
+        if let power = payload.txPower, power != txPower {
+            txPower = power
+            names.append("TxPower")
+        }
+        return names
+    }
+
+    /// Discovery ended: the signal strength is no longer known.
+    func silence() {
+        guard rssi != nil else { return }
+        rssi = nil
+        changed("RSSI")
+    }
+
+    // MARK: The link
+
+    /// Connects after the time a link takes.
+    func connect(_ completion: @escaping (BusError?) -> Void) {
+        connecting = bluez.loop.after(Self.connectTime) { [weak self] in
+            guard let self else { return completion(.bluez("Failed", "le-connection-abort-by-local")) }
+            self.connecting = nil
+            guard self.accessory.isAdvertising, self.accessory.scenario.isConnectable else {
+                return completion(.bluez("Failed", "le-connection-abort-by-local"))
+            }
+            self.linkUp()
+            completion(nil)
+        }
+    }
+
+    private func linkUp() {
+        guard !isConnected else { return }
+        isConnected = true
+        accessory.connectedTo = adapter.name
+        changed("Connected")
+        let gatt = SimulatedGATT(self, bluez)
+        self.gatt = gatt
+        gatt.export()
+        changed("UUIDs", "ServicesResolved")
+    }
+
+    /// The link is down: for whatever reason.
+    func linkLost(_ error: BusError) {
+        connecting?.cancel()
+        connecting = nil
+        pairing?.fail(error)
+        guard isConnected else { return }
+        isConnected = false
+        accessory.connectedTo = nil
+        gatt?.withdraw()
+        gatt = nil
+        changed("ServicesResolved", "Connected")
+    }
+
+    func clientGone(_ client: String) {
+        gatt?.clientGone(client)
+        // A pairing belongs to who asked for it.
+        if let pairing, pairing.client == client {
+            linkLost(.bluez("AuthenticationCanceled", "Authentication Canceled"))
+        }
+    }
+
+    func end() {
+        linkLost(.bluez("AuthenticationCanceled", "Authentication Canceled"))
+    }
+
+    // MARK: The bond
+
+    private func pair(_ call: MethodCall) {
+        let pairing = SimulatedPairing(self, call, bluez)
+        self.pairing = pairing
+        pairing.completion = { [weak self] error in
+            guard let self else { return }
+            self.pairing = nil
+            if error == nil { self.bond() }
+        }
+        bluez.onPairingStarted?(accessory)
+        pairing.begin()
+    }
+
+    private func bond() {
+        accessory.bonds.insert(adapter.name)
+        let identity = accessory.scenario.address
+        if identity != address {
+            address = identity
+            changed("Address", "AddressType")
+        }
+        changed("Bonded", "Paired")
+    }
+
+    func unbond() {
+        guard accessory.bonds.remove(adapter.name) != nil else { return }
+        changed("Bonded", "Paired")
+    }
+
+    var isBonded: Bool { isPaired }
+}

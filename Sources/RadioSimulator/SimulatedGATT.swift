@@ -1,0 +1,160 @@
+// The GATT server of a connected accessory: services and characteristics with read, write and notify, as BlueZ exports them.
+
+internal import AccessoryModel
+internal import DBusKit
+
+final class SimulatedGATT {
+    private let bluez: SimulatedBlueZ
+    private var services: [ServiceObject] = []
+    private var characteristics: [CharacteristicObject] = []
+
+    init(_ device: SimulatedDevice, _ bluez: SimulatedBlueZ) {
+        self.bluez = bluez
+        var handle = 0x0A
+        for service in device.accessory.scenario.services {
+            let element = "service" + Self.hex(handle)
+            guard let path = device.path.appending(element) else { continue }
+            services.append(ServiceObject(path, service.uuid, device, bluez))
+            for (index, characteristic) in service.characteristics.enumerated() {
+                handle += 2
+                guard let path = path.appending("char" + Self.hex(handle)) else { continue }
+                // Values outlive connections; they belong to the accessory.
+                let key = "\(service.uuid)/\(index)"
+                characteristics.append(CharacteristicObject(path, characteristic, key: key, device, bluez))
+            }
+            handle += 2
+        }
+    }
+
+    private static func hex(_ handle: Int) -> String {
+        let text = String(handle, radix: 16)
+        return String(repeating: "0", count: max(0, 4 - text.count)) + text
+    }
+
+    func export() {
+        for service in services { bluez.server.export(service, to: .everybody) }
+        for characteristic in characteristics { bluez.server.export(characteristic, to: .everybody) }
+    }
+
+    func withdraw() {
+        for characteristic in characteristics {
+            characteristic.stop()
+            bluez.server.withdraw(characteristic.path, to: .everybody)
+        }
+        for service in services { bluez.server.withdraw(service.path, to: .everybody) }
+    }
+
+    func clientGone(_ client: String) {
+        for characteristic in characteristics { characteristic.clientGone(client) }
+    }
+}
+
+private final class ServiceObject: ExportedObject {
+    let path: ObjectPath
+    private(set) var interfaces: [ExportedInterface] = []
+
+    init(_ path: ObjectPath, _ uuid: BluetoothUUID, _ device: SimulatedDevice, _ bluez: SimulatedBlueZ) {
+        self.path = path
+        let devicePath = device.path
+        var service = ExportedInterface(bluez.descriptions[Interfaces.service]!)
+        service.property("UUID") { _ in .string(uuid.description) }
+        service.property("Device") { _ in .objectPath(devicePath) }
+        service.property("Primary") { _ in .boolean(true) }
+        interfaces = [service]
+    }
+
+    func isVisible(to caller: String) -> Bool { true }
+}
+
+private final class CharacteristicObject: ExportedObject {
+    let path: ObjectPath
+    private let scenario: Scenario.Characteristic
+    private let key: String
+    private unowned let device: SimulatedDevice
+    private unowned let bluez: SimulatedBlueZ
+    private(set) var interfaces: [ExportedInterface] = []
+    private var subscribers: Set<String> = []
+    private var timer: LoopSource?
+    private var next = 0
+
+    init(_ path: ObjectPath, _ scenario: Scenario.Characteristic, key: String, _ device: SimulatedDevice, _ bluez: SimulatedBlueZ) {
+        self.path = path
+        self.scenario = scenario
+        self.key = key
+        self.device = device
+        self.bluez = bluez
+        let service = ObjectPath(String(path.rawValue[..<(path.rawValue.lastIndex(of: "/") ?? path.rawValue.endIndex)])) ?? "/"
+        var characteristic = ExportedInterface(bluez.descriptions[Interfaces.characteristic]!)
+        characteristic.property("UUID") { _ in .string(scenario.uuid.description) }
+        characteristic.property("Service") { _ in .objectPath(service) }
+        characteristic.property("Flags") { _ in .strings(scenario.flags) }
+        characteristic.property("Value") { [unowned self] _ in .bytes(value) }
+        characteristic.property("Notifying") { [unowned self] _ in .boolean(!subscribers.isEmpty) }
+        characteristic.method("ReadValue") { [unowned self] call throws(BusError) in
+            try allow("read")
+            call.reply(.bytes(value))
+        }
+        characteristic.method("WriteValue") { [unowned self] call throws(BusError) in
+            try allow("write")
+            device.accessory.characteristicValues[key] = call.arguments[0].bytesValue ?? []
+            call.reply()
+        }
+        characteristic.method("StartNotify") { [unowned self] call throws(BusError) in
+            guard scenario.flags.contains("notify") || scenario.flags.contains("indicate") else {
+                throw .bluez("NotSupported", "Operation is not supported")
+            }
+            start(call.sender)
+            call.reply()
+        }
+        characteristic.method("StopNotify") { [unowned self] call throws(BusError) in
+            guard subscribers.contains(call.sender) else { throw .bluez("Failed", "No notify session started") }
+            clientGone(call.sender)
+            call.reply()
+        }
+        interfaces = [characteristic]
+    }
+
+    func isVisible(to caller: String) -> Bool { true }
+
+    private var value: [UInt8] { device.accessory.characteristicValues[key] ?? scenario.value }
+
+    /// Whether the flags allow it; what wants encryption wants a bond.
+    private func allow(_ operation: String) throws(BusError) {
+        let plain = scenario.flags.contains { $0 == operation || $0 == operation + "-without-response" }
+        if plain { return }
+        guard scenario.flags.contains(where: { $0.hasSuffix("-" + operation) }) else {
+            throw .bluez("NotPermitted", "\(operation) not permitted")
+        }
+        guard device.isBonded else { throw .bluez("NotAuthorized", "Operation Not Authorized") }
+    }
+
+    private func start(_ client: String) {
+        let wasIdle = subscribers.isEmpty
+        subscribers.insert(client)
+        guard wasIdle else { return }
+        changed("Notifying")
+        guard let notify = scenario.notify, !notify.values.isEmpty else { return }
+        timer = bluez.loop.every(.seconds(notify.interval)) { [weak self] in
+            guard let self else { return false }
+            self.device.accessory.characteristicValues[self.key] = notify.values[self.next % notify.values.count]
+            self.next += 1
+            self.changed("Value")
+            return true
+        }
+    }
+
+    func clientGone(_ client: String) {
+        guard subscribers.remove(client) != nil, subscribers.isEmpty else { return }
+        stop()
+        changed("Notifying")
+    }
+
+    func stop() {
+        timer?.cancel()
+        timer = nil
+    }
+
+    private func changed(_ name: String) {
+        bluez.server.propertiesChanged(self, Interfaces.characteristic, [name], to: .everybody)
+    }
+}

@@ -1,0 +1,136 @@
+// A scenario at work: the air, the simulated service while it runs, and a control object by which tests play more of it.
+
+internal import AccessoryModel
+public import DBusKit
+public import Logging
+
+public final class Simulator {
+    public static let controlName = "org.accessorysetup.Simulator1"
+    public static let controlPath: ObjectPath = "/org/accessorysetup/simulator"
+
+    private let address: Connection.Address
+    private let loop: MainLoop
+    private let scenario: Scenario
+    private let air: Air
+    private let log: Logger
+    private let control: Connection
+    private let controlServer: ObjectServer
+    private var bluez: SimulatedBlueZ?
+    private var present: Set<String>
+    private var power: [String: Bool] = [:]
+    private var waiting: [Scenario.Event]
+    /// Called once when the bus goes away.
+    public var onDisconnect: (() -> Void)? {
+        didSet { control.onDisconnect = onDisconnect }
+    }
+
+    /// - Throws: the bus' error; `AddressInUse` when somebody else is `org.bluez` there.
+    public init(_ scenario: Scenario, bus address: Connection.Address, loop: MainLoop, log: Logger) throws(BusError) {
+        self.scenario = scenario
+        self.address = address
+        self.loop = loop
+        self.log = log
+        air = Air(scenario, loop: loop)
+        present = Set(scenario.adapters.map(\.name))
+        waiting = scenario.events
+        control = try Connection(address, loop: loop)
+        controlServer = ObjectServer(on: control, root: Self.controlPath)
+        let description = try Interfaces.load()[Interfaces.simulator]!
+        controlServer.export(ControlObject(self, description))
+        control.onCall = { [controlServer] in controlServer.serve($0) }
+        try control.requestName(Self.controlName)
+        try startService()
+        air.play()
+        for event in waiting {
+            guard case .at(let seconds) = event.trigger else { continue }
+            loop.after(.seconds(seconds)) { [unowned self] in perform(event.action) }
+        }
+    }
+
+    private func startService() throws(BusError) {
+        guard bluez == nil else { return }
+        let bluez = try SimulatedBlueZ(address, loop: loop, air: air, log: log)
+        bluez.onDiscoveryStarted = { [unowned self] in
+            trigger { if case .discoveryStarted(let after) = $0 { after } else { nil } }
+        }
+        bluez.onPairingStarted = { [unowned self] accessory in
+            trigger {
+                if case .pairingStarted(let id, let after) = $0, id == accessory.scenario.id { after } else { nil }
+            }
+        }
+        try bluez.start(scenario.adapters.filter { present.contains($0.name) }.map(withPower))
+        self.bluez = bluez
+    }
+
+    private func withPower(_ adapter: Scenario.Adapter) -> Scenario.Adapter {
+        var adapter = adapter
+        adapter.isPowered = power[adapter.name] ?? adapter.isPowered
+        return adapter
+    }
+
+    /// `on` events happen once.
+    private func trigger(_ delay: (Scenario.Event.Trigger) -> Double?) {
+        let due = waiting.filter { delay($0.trigger) != nil }
+        waiting.removeAll { delay($0.trigger) != nil }
+        for event in due {
+            loop.after(.seconds(delay(event.trigger) ?? 0)) { [unowned self] in perform(event.action) }
+        }
+    }
+
+    func perform(_ action: Scenario.Action) {
+        log.info("scenario: \(action)")
+        switch action {
+        case .adapterRemoved(let name):
+            present.remove(name)
+            bluez?.remove(name)
+        case .adapterAdded(let name):
+            present.insert(name)
+            if let adapter = scenario.adapters.first(where: { $0.name == name }) { bluez?.add(withPower(adapter)) }
+        case .adapterPowerOff(let name): setPower(name, false)
+        case .adapterPowerOn(let name): setPower(name, true)
+        case .serviceStopped:
+            bluez?.stop()
+            bluez = nil
+        case .serviceStarted:
+            do { try startService() } catch { log.error("the service does not start", metadata: ["error": "\(error)"]) }
+        case .vanish(let id):
+            guard let accessory = air.accessory(id) else { return }
+            accessory.isAway = true
+            for adapter in bluez.map({ Array($0.adapters.values) }) ?? [] {
+                adapter.device(of: accessory)?.linkLost(.bluez("AuthenticationCanceled", "Authentication Canceled"))
+            }
+        case .return(let id):
+            air.accessory(id)?.isAway = false
+        }
+    }
+
+    private func setPower(_ name: String, _ on: Bool) {
+        power[name] = on
+        bluez?.adapters[name]?.setPower(on)
+    }
+
+    fileprivate var bonds: [String] { air.accessories.filter { !$0.bonds.isEmpty }.map(\.scenario.id) }
+    fileprivate var connections: [String] { air.accessories.filter { $0.connectedTo != nil }.map(\.scenario.id) }
+}
+
+/// The control object.
+private final class ControlObject: ExportedObject {
+    let path = Simulator.controlPath
+    private(set) var interfaces: [ExportedInterface] = []
+
+    init(_ simulator: Simulator, _ description: InterfaceDescription) {
+        var control = ExportedInterface(description)
+        control.method("Do") { [unowned simulator] call throws(BusError) in
+            let word = call.arguments[0].stringValue ?? ""
+            let target = call.arguments[1].stringValue ?? ""
+            guard let action = Scenario.Action(word, target: target) else { throw .invalidArguments("unknown action: \(word)") }
+            simulator.perform(action)
+            call.reply()
+        }
+        control.method("Bonds") { [unowned simulator] call throws(BusError) in call.reply(.strings(simulator.bonds)) }
+        control.method("Connections") { [unowned simulator] call throws(BusError) in call.reply(.strings(simulator.connections)) }
+        interfaces = [control]
+    }
+
+    func isVisible(to caller: String) -> Bool { true }
+}
