@@ -1,0 +1,62 @@
+// The admin's tool and the terminal picker: one program, a client of the daemon's D-Bus interface like any other.
+
+internal import AccessoryBus
+internal import AccessoryModel
+internal import ArgumentParser
+internal import DBusKit
+internal import ProgramSupport
+
+@main
+struct AccessoryCtl: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "accessoryctl",
+        abstract: "Shows accessories, grants and pickers of accessorysetupd.",
+        discussion: """
+            Exit status: 0 success, 1 refused or failed, 2 cancelled by the person (picker), 3 the daemon cannot be reached, \
+            64 wrong arguments.
+            """,
+        version: Version.current,
+        subcommands: [Status.self, List.self, Show.self, Grants.self, Revoke.self, Remove.self, Picker.self],
+        defaultSubcommand: Status.self)
+}
+
+/// What every subcommand takes.
+struct BusOptions: ParsableArguments {
+    @Option(help: "The daemon's bus: system, session, or an address.")
+    var bus = "system"
+}
+
+/// How a command ends other than well.
+enum Ending {
+    static let failed = ExitCode(1)
+    static let cancelled = ExitCode(2)
+    static let unreachable = ExitCode(3)
+
+    /// Runs a command; what goes wrong is said in one line and becomes the exit status.
+    static func guarding(_ body: () throws -> Void) throws {
+        do {
+            try body()
+        } catch let code as ExitCode {
+            throw code
+        } catch let error as BusError {
+            StandardOutput.errorLine("accessoryctl: \(explain(error))")
+            throw isUnreachable(error) ? unreachable : failed
+        } catch {
+            StandardOutput.errorLine("accessoryctl: \(error)")
+            throw failed
+        }
+    }
+
+    private static func isUnreachable(_ error: BusError) -> Bool {
+        [
+            "ServiceUnknown", "NameHasNoOwner", "NoServer", "FileNotFound", "Disconnected", "NoReply", "BadAddress",
+            "Spawn.ServiceNotFound",
+        ]
+        .contains { error.isStandard($0) }
+    }
+
+    private static func explain(_ error: BusError) -> String {
+        isUnreachable(error)
+            ? "accessorysetupd cannot be reached: \(error.message)" : error.message.isEmpty ? error.name : error.message
+    }
+}

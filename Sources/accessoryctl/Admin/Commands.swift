@@ -1,0 +1,185 @@
+// The admin's commands: look, revoke, remove.
+
+internal import AccessoryBus
+internal import AccessoryModel
+internal import ArgumentParser
+internal import DBusKit
+internal import ProgramSupport
+
+struct JSONOption: ParsableArguments {
+    @Flag(help: "JSON for programs instead of a table.")
+    var json = false
+}
+
+struct Status: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "The daemon, its radios, and what it holds.")
+    @OptionGroup var options: BusOptions
+    @OptionGroup var output: JSONOption
+
+    func run() throws {
+        try Ending.guarding {
+            let inventory = try Inventory(options)
+            let version = try inventory.manager("Version").stringValue ?? ""
+            let bluetooth = try inventory.manager("Bluetooth").stringValue ?? ""
+            let wifi = try inventory.manager("WiFi").stringValue ?? ""
+            let picker = try inventory.manager("PickerAvailable").booleanValue ?? false
+            if output.json {
+                return try Output.json([
+                    "version": version, "bluetooth": bluetooth, "wifi": wifi, "pickerAvailable": picker,
+                    "accessories": inventory.accessories.count, "grants": inventory.grants.count,
+                    "sessions": inventory.sessions.map { ["app": $0.app, "state": $0.state] },
+                ])
+            }
+            StandardOutput.line("accessorysetupd \(version)")
+            StandardOutput.line("Bluetooth    \(bluetooth)")
+            StandardOutput.line("Wi-Fi        \(wifi)")
+            StandardOutput.line("picker       \(picker ? "registered" : "none registered")")
+            StandardOutput.line("accessories  \(inventory.accessories.count)")
+            StandardOutput.line("grants       \(inventory.grants.count)")
+            StandardOutput.line("sessions     \(inventory.sessions.count)")
+        }
+    }
+}
+
+struct List: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "The accessories that are set up.")
+    @OptionGroup var options: BusOptions
+    @OptionGroup var output: JSONOption
+
+    func run() throws {
+        try Ending.guarding {
+            let inventory = try Inventory(options)
+            if output.json { return try Output.json(inventory.accessories.map(\.json)) }
+            Output.table(
+                ["NAME", "ADDRESS", "STATE", "APPS", "ID"],
+                inventory.accessories.map { [$0.name, $0.address, $0.state, $0.apps.joined(separator: ","), $0.id] })
+        }
+    }
+}
+
+struct Show: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "All that is known of one accessory.")
+    @OptionGroup var options: BusOptions
+    @OptionGroup var output: JSONOption
+    @Argument(help: "Its name, address or identifier.") var accessory: String
+
+    func run() throws {
+        try Ending.guarding {
+            let inventory = try Inventory(options)
+            let accessory = try inventory.accessory(accessory)
+            let grants = inventory.grants.filter { $0.accessory == accessory.path }
+            if output.json {
+                var json = accessory.json
+                json["grants"] = grants.map { $0.json(inventory) }
+                return try Output.json(json)
+            }
+            for (key, value) in [
+                ("name", accessory.name), ("id", accessory.id), ("address", accessory.address), ("state", accessory.state),
+                ("device", accessory.device == "/" ? "unknown to BlueZ now" : accessory.device),
+                ("object", accessory.path.rawValue),
+            ] {
+                StandardOutput.line(key + String(repeating: " ", count: 9 - key.count) + StandardOutput.printable(value))
+            }
+            for (key, value) in (accessory.properties["Descriptor"]?.vardictValue ?? [:]).sorted(by: { $0.key < $1.key }) {
+                StandardOutput.line("found by \(key) \(StandardOutput.printable(value.text))")
+            }
+            for grant in grants {
+                StandardOutput.line(
+                    "grant \(grant.id)  \(grant.app)  \(grant.isEnabled ? grant.state : "disabled")  since \(Output.time(grant.created))"
+                )
+            }
+        }
+    }
+}
+
+struct Grants: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Which app may use which accessory.")
+    @OptionGroup var options: BusOptions
+    @OptionGroup var output: JSONOption
+
+    func run() throws {
+        try Ending.guarding {
+            let inventory = try Inventory(options)
+            if output.json { return try Output.json(inventory.grants.map { $0.json(inventory) }) }
+            Output.table(
+                ["GRANT", "APP", "ACCESSORY", "STATE", "CREATED"],
+                inventory.grants.map {
+                    [
+                        $0.id, $0.app, inventory.name(of: $0.accessory), $0.isEnabled ? $0.state : "disabled",
+                        Output.time($0.created),
+                    ]
+                })
+        }
+    }
+}
+
+struct Revoke: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Takes a grant away; with the last one the bond goes too.")
+    @OptionGroup var options: BusOptions
+    @Argument(help: "The grant's number (accessoryctl grants).") var grant: String
+
+    func run() throws {
+        try Ending.guarding {
+            let inventory = try Inventory(options)
+            guard let found = inventory.grants.first(where: { $0.id == grant }) else { throw BusError.failed("no grant \(grant)") }
+            _ = try inventory.connection.callAndWait(
+                AccessoryBus.name, found.path, AccessoryBus.grant, "Revoke", timeout: .seconds(40))
+            StandardOutput.line(
+                "revoked: \(found.app) may no longer use \(StandardOutput.printable(inventory.name(of: found.accessory)))")
+        }
+    }
+}
+
+struct Remove: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Removes an accessory: all its grants and its bond.")
+    @OptionGroup var options: BusOptions
+    @Argument(help: "Its name, address or identifier.") var accessory: String
+
+    func run() throws {
+        try Ending.guarding {
+            let inventory = try Inventory(options)
+            let found = try inventory.accessory(accessory)
+            _ = try inventory.connection.callAndWait(
+                AccessoryBus.name, found.path, AccessoryBus.accessory, "Remove", timeout: .seconds(40))
+            StandardOutput.line("removed: \(StandardOutput.printable(found.name))")
+        }
+    }
+}
+
+extension Inventory.Accessory {
+    var json: [String: Any] {
+        [
+            "id": id, "name": name, "address": address, "state": state, "apps": apps, "device": device, "path": path.rawValue,
+            "descriptor": (properties["Descriptor"]?.vardictValue ?? [:]).mapValues(\.json),
+        ]
+    }
+}
+
+extension Inventory.Grant {
+    func json(_ inventory: Inventory) -> [String: Any] {
+        [
+            "id": Int(id) ?? 0, "app": app, "accessory": accessory.rawValue, "name": inventory.name(of: accessory), "state": state,
+            "enabled": isEnabled, "created": created, "lastUsed": lastUsed,
+        ]
+    }
+}
+
+extension DBusValue {
+    /// As JSON: bytes become hexadecimal text.
+    fileprivate var json: Any {
+        switch self {
+        case .string(let text): text
+        case .boolean(let value): value
+        case .bytes(let bytes): Hex.text(bytes)
+        case .array(_, let values): values.map(\.json)
+        case .objectPath(let path): path.rawValue
+        default: integerValue ?? doubleValue ?? "\(self)"
+        }
+    }
+
+    /// For people.
+    fileprivate var text: String {
+        if let words = stringsValue { return words.joined(separator: " ") }
+        return "\(json)"
+    }
+}

@@ -1,0 +1,74 @@
+// What the daemon shows an admin, read once with GetManagedObjects.
+
+internal import AccessoryBus
+internal import AccessoryModel
+internal import DBusKit
+
+struct Inventory {
+    struct Accessory {
+        let path: ObjectPath
+        let properties: [String: DBusValue]
+        var id: String { properties["BluetoothIdentifier"]?.stringValue ?? "" }
+        var name: String { properties["DisplayName"]?.stringValue ?? "" }
+        var address: String { properties["Address"]?.stringValue ?? "" }
+        var state: String { properties["State"]?.stringValue ?? "" }
+        var device: String { properties["Device"]?.objectPathValue?.rawValue ?? "/" }
+        var apps: [String] { properties["Apps"]?.stringsValue ?? [] }
+    }
+
+    struct Grant {
+        let path: ObjectPath
+        let properties: [String: DBusValue]
+        var id: String { path.rawValue.split(separator: "/").last.map(String.init) ?? "" }
+        var app: String { properties["App"]?.stringValue ?? "" }
+        var accessory: ObjectPath { properties["Accessory"]?.objectPathValue ?? "/" }
+        var state: String { properties["State"]?.stringValue ?? "" }
+        var isEnabled: Bool { properties["Enabled"]?.booleanValue ?? false }
+        var created: Int { properties["Created"]?.integerValue ?? 0 }
+        var lastUsed: Int { properties["LastUsed"]?.integerValue ?? 0 }
+    }
+
+    var accessories: [Accessory] = []
+    var grants: [Grant] = []
+    var sessions: [(app: String, state: String)] = []
+    let connection: Connection
+
+    init(_ options: BusOptions) throws(BusError) {
+        connection = try Connection(Connection.Address(options.bus), loop: MainLoop())
+        let reply = try connection.callAndWait(
+            AccessoryBus.name, AccessoryBus.root, Bus.objectManager, "GetManagedObjects")
+        for entry in reply.first?.entries ?? [] {
+            guard let path = entry.key.objectPathValue, let interfaces = entry.value.vardictValue else { continue }
+            if let properties = interfaces[AccessoryBus.accessory]?.vardictValue {
+                accessories.append(Accessory(path: path, properties: properties))
+            } else if let properties = interfaces[AccessoryBus.grant]?.vardictValue {
+                grants.append(Grant(path: path, properties: properties))
+            } else if let properties = interfaces[AccessoryBus.session]?.vardictValue {
+                sessions.append((properties["App"]?.stringValue ?? "", properties["State"]?.stringValue ?? ""))
+            }
+        }
+    }
+
+    func manager(_ property: String) throws(BusError) -> DBusValue {
+        try connection.callAndWait(
+            AccessoryBus.name, AccessoryBus.root, Bus.properties, "Get", [.string(AccessoryBus.manager), .string(property)])[0]
+            .unwrapped
+    }
+
+    /// The one accessory that a person means: by identifier, address, or display name.
+    ///
+    /// - Throws: `Failed` when it is none, or more than one.
+    func accessory(_ text: String) throws(BusError) -> Accessory {
+        let wanted = text.lowercased()
+        let found = accessories.filter {
+            $0.id.lowercased() == wanted || $0.address.lowercased() == wanted || $0.name == text || $0.path.rawValue == text
+        }
+        guard let accessory = found.first else { throw .failed("no accessory “\(text)”") }
+        guard found.count == 1 else {
+            throw .failed("more than one accessory is called “\(text)”: \(found.map(\.id).joined(separator: ", "))")
+        }
+        return accessory
+    }
+
+    func name(of path: ObjectPath) -> String { accessories.first { $0.path == path }?.name ?? path.rawValue }
+}

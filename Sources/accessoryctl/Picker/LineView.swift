@@ -1,0 +1,99 @@
+// The picker on a dumb terminal or through a pipe: a numbered list, answered by lines.
+
+internal import AccessoryModel
+internal import DBusKit
+internal import Glibc
+internal import ProgramSupport
+
+final class LineView: PickerView {
+    private let client: () -> PickerClient?
+    private var state: PickerState?
+    private var shown: [OfferLine] = []
+    private var input: [UInt8] = []
+
+    init(_ loop: MainLoop, _ client: @escaping () -> PickerClient?) {
+        self.client = client
+        loop.onReadable(0) { [unowned self] in read() }
+    }
+
+    /// Whole lines only; the end of the input is "cancel".
+    private func read() -> Bool {
+        var buffer = [UInt8](repeating: 0, count: 256)
+        let count = Glibc.read(0, &buffer, buffer.count)
+        guard count > 0 else {
+            client()?.cancel()
+            return false
+        }
+        input += buffer[..<count]
+        while let end = input.firstIndex(of: 0x0A) {
+            let line = String(decoding: input[..<end], as: UTF8.self).trimmed
+            input.removeSubrange(...end)
+            answer(line)
+        }
+        // A line that never ends is not an answer.
+        if input.count > 4096 { input = [] }
+        return true
+    }
+
+    private func answer(_ line: String) {
+        guard let state else { return }
+        if line == "q" { return client()?.cancel() ?? () }
+        switch state.promptKind {
+        case "confirm-passkey", "consent":
+            client()?.respond(["accept": .boolean(["y", "yes"].contains(line.lowercased()))])
+        case "enter-passkey":
+            guard let number = UInt32(line), Limits.passkey.contains(number) else {
+                return StandardOutput.line("a number of up to six digits, please")
+            }
+            client()?.respond(["passkey": .uint32(number)])
+        case "enter-pin":
+            client()?.respond(["pin": .string(line)])
+        default:
+            guard let number = Int(line), shown.indices.contains(number - 1) else {
+                return StandardOutput.line("a number from the list, please, or q to cancel")
+            }
+            client()?.pick(shown[number - 1])
+        }
+    }
+
+    func waiting() { StandardOutput.line("waiting for a picker") }
+
+    func began(_ state: PickerState) {
+        self.state = state
+        shown = []
+        StandardOutput.line(Texts.title(state))
+        changed(state, from: PickerState())
+    }
+
+    func changed(_ state: PickerState, from old: PickerState) {
+        self.state = state
+        if state.stage != old.stage { StandardOutput.line(Texts.stage(state)) }
+        // A list that moves under the person's fingers is no list: numbers stay, what comes is added, what goes is said.
+        for offer in state.offers where !shown.contains(where: { $0.id == offer.id }) {
+            shown.append(offer)
+            StandardOutput.line("\(shown.count)) \(Texts.offer(offer))")
+        }
+        if state.stage == "offering" || state.stage == "searching" {
+            for (index, offer) in shown.enumerated()
+            where old.offers.contains(where: { $0.id == offer.id }) && !state.offers.contains(where: { $0.id == offer.id }) {
+                StandardOutput.line("\(index + 1)) is gone")
+            }
+        }
+        guard state.prompt != old.prompt, let prompt = Texts.prompt(state) else { return }
+        let isQuestion = ["confirm-passkey", "consent"].contains(state.promptKind ?? "")
+        StandardOutput.line(prompt + (isQuestion ? " [y/n]" : ""))
+    }
+
+    func refused(_ message: String) { StandardOutput.line("not possible: \(message)") }
+
+    func ended(_ state: PickerState) {
+        self.state = nil
+        StandardOutput.line(Texts.end(state))
+    }
+}
+
+extension String {
+    fileprivate var trimmed: String {
+        String(drop(while: \.isWhitespace).reversed().drop(while: \.isWhitespace).reversed())
+    }
+}

@@ -1,0 +1,151 @@
+// The bus side of the terminal picker: registers, follows the picker object, and tells a view what the person is to see.
+
+internal import AccessoryBus
+internal import AccessoryModel
+internal import DBusKit
+
+/// An offer as it arrives.
+struct OfferLine: Equatable {
+    let id: String
+    let name: String
+    let advertisedName: String
+    let rssi: Int?
+    let isShared: Bool
+}
+
+/// The picker as it arrives.
+struct PickerState: Equatable {
+    var appName = ""
+    var stage = "searching"
+    var offers: [OfferLine] = []
+    var prompt: [String: DBusValue] = [:]
+
+    var promptKind: String? { prompt["kind"]?.stringValue }
+    var passkey: String {
+        let digits = String(prompt["passkey"]?.integerValue ?? 0)
+        return String(repeating: "0", count: max(0, 6 - digits.count)) + digits
+    }
+    var failure: String? { prompt["message"]?.stringValue }
+}
+
+/// What shows a picker to the person and takes the answers.
+protocol PickerView: AnyObject {
+    func waiting()
+    func began(_ state: PickerState)
+    func changed(_ state: PickerState, from old: PickerState)
+    func refused(_ message: String)
+    func ended(_ state: PickerState)
+}
+
+final class PickerClient {
+    let loop: MainLoop
+    private let connection: Connection
+    private let view: any PickerView
+    private var owner: String?
+    private var path: ObjectPath?
+    private var isCancelled = false
+    private var state = PickerState()
+    private var subscriptions: [Subscription] = []
+    /// Called at the end of a run: true when an accessory was set up.
+    var onEnd: ((_ added: Bool, _ cancelled: Bool) -> Void)?
+    var onDaemonGone: (() -> Void)?
+
+    init(_ address: Connection.Address, loop: MainLoop, view: any PickerView) throws(BusError) {
+        self.loop = loop
+        self.view = view
+        connection = try Connection(address, loop: loop)
+        connection.onDisconnect = { [unowned self] in onDaemonGone?() }
+    }
+
+    /// Registers as a picker program.
+    func start() throws(BusError) {
+        // The first call starts the daemon where the bus can do that.
+        _ = try connection.callAndWait(AccessoryBus.name, AccessoryBus.root, Bus.peer, "Ping")
+        let name =
+            try connection.callAndWait(Bus.name, Bus.path, Bus.name, "GetNameOwner", [.string(AccessoryBus.name)])[0].stringValue
+            ?? ""
+        owner = name
+        subscriptions = [
+            connection.subscribe(sender: name, path: AccessoryBus.root, interface: Bus.objectManager, member: "InterfacesAdded") {
+                [unowned self] message in
+                guard let arguments = try? message.arguments(), let path = arguments[0].objectPathValue else { return }
+                appeared(path, arguments[1])
+            },
+            connection.subscribe(sender: name, path: AccessoryBus.root, interface: Bus.objectManager, member: "InterfacesRemoved") {
+                [unowned self] message in
+                guard let path = (try? message.arguments())?.first?.objectPathValue, path == self.path else { return }
+                disappeared()
+            },
+            connection.subscribe(
+                sender: name, interface: Bus.properties, member: "PropertiesChanged", argument0: AccessoryBus.picker
+            ) { [unowned self] message in
+                guard message.path == path, let arguments = try? message.arguments() else { return }
+                take(arguments[1])
+            },
+            connection.watchName(AccessoryBus.name) { [unowned self] new in
+                if new != owner { onDaemonGone?() }
+            },
+        ]
+        _ = try connection.callAndWait(
+            AccessoryBus.name, AccessoryBus.root, AccessoryBus.manager, "RegisterPicker", [.vardict([:])])
+        view.waiting()
+        let objects = try connection.callAndWait(AccessoryBus.name, AccessoryBus.root, Bus.objectManager, "GetManagedObjects")
+        for entry in objects.first?.entries ?? [] {
+            if let path = entry.key.objectPathValue { appeared(path, entry.value) }
+        }
+    }
+
+    private func appeared(_ path: ObjectPath, _ interfaces: DBusValue) {
+        guard self.path == nil, let properties = interfaces.vardictValue?[AccessoryBus.picker] else { return }
+        self.path = path
+        isCancelled = false
+        state = PickerState()
+        Self.apply(properties, to: &state)
+        view.began(state)
+    }
+
+    private func take(_ properties: DBusValue) {
+        let old = state
+        Self.apply(properties, to: &state)
+        if state != old { view.changed(state, from: old) }
+    }
+
+    private static func apply(_ properties: DBusValue, to state: inout PickerState) {
+        let values = properties.vardictValue ?? [:]
+        if let name = values["AppName"]?.stringValue { state.appName = name }
+        if let stage = values["Stage"]?.stringValue { state.stage = stage }
+        if let prompt = values["Prompt"]?.vardictValue { state.prompt = prompt }
+        if let offers = values["Offers"]?.arrayValue {
+            state.offers = offers.compactMap { value in
+                guard let offer = value.vardictValue, let id = offer["id"]?.stringValue else { return nil }
+                return OfferLine(
+                    id: id, name: offer["name"]?.stringValue ?? "", advertisedName: offer["advertisedName"]?.stringValue ?? "",
+                    rssi: offer["rssi"]?.integerValue, isShared: offer["shared"]?.booleanValue ?? false)
+            }
+        }
+    }
+
+    private func disappeared() {
+        path = nil
+        view.ended(state)
+        onEnd?(state.stage == "done", isCancelled)
+    }
+
+    // MARK: Answers
+
+    func pick(_ offer: OfferLine) { call("Pick", [.string(offer.id)]) }
+    func respond(_ answer: [String: DBusValue]) { call("Respond", [.vardict(answer)]) }
+
+    func cancel() {
+        isCancelled = true
+        call("Cancel", [])
+    }
+
+    private func call(_ member: String, _ arguments: [DBusValue]) {
+        guard let path else { return }
+        connection.call(AccessoryBus.name, path, AccessoryBus.picker, member, arguments) { [weak self] result in
+            guard let self, case .failure(let error) = result, self.path == path else { return }
+            self.view.refused(error.message)
+        }
+    }
+}

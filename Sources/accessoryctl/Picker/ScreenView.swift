@@ -1,0 +1,153 @@
+// The picker on a terminal: redrawn in place, chosen with the keyboard. It uses the few control sequences that every terminal since
+// the VT100 has, so it works over SSH.
+
+internal import AccessoryModel
+internal import DBusKit
+internal import Glibc
+internal import ProgramSupport
+
+final class ScreenView: PickerView {
+    private let client: () -> PickerClient?
+    private var state: PickerState?
+    private var selected: String?
+    private var typed = ""
+    private var note: String?
+    private var drawn = 0
+    private var original = termios()
+
+    init(_ loop: MainLoop, _ client: @escaping () -> PickerClient?) {
+        self.client = client
+        tcgetattr(0, &original)
+        var raw = original
+        // Keys one by one and unechoed; signals stay, so that Ctrl-C is an interrupt.
+        raw.c_lflag &= ~(UInt32(ICANON) | UInt32(ECHO))
+        tcsetattr(0, TCSANOW, &raw)
+        loop.onReadable(0) { [unowned self] in read() }
+    }
+
+    func restore() {
+        tcsetattr(0, TCSANOW, &original)
+        StandardOutput.write("\u{1B}[?25h")
+    }
+
+    // MARK: Keys
+
+    private func read() -> Bool {
+        var buffer = [UInt8](repeating: 0, count: 64)
+        let count = Glibc.read(0, &buffer, buffer.count)
+        guard count > 0 else {
+            client()?.cancel()
+            return false
+        }
+        var keys = buffer[..<count]
+        while let key = keys.first {
+            if keys.starts(with: [0x1B, 0x5B]), keys.count >= 3 {
+                arrow(keys[keys.startIndex + 2])
+                keys = keys.dropFirst(3)
+            } else {
+                press(key)
+                keys = keys.dropFirst()
+            }
+        }
+        draw()
+        return true
+    }
+
+    private func arrow(_ key: UInt8) {
+        guard let offers = state?.offers, !offers.isEmpty else { return }
+        let index = offers.firstIndex { $0.id == selected } ?? 0
+        let next = key == UInt8(ascii: "A") ? index - 1 : key == UInt8(ascii: "B") ? index + 1 : index
+        selected = offers[min(max(next, 0), offers.count - 1)].id
+    }
+
+    private func press(_ key: UInt8) {
+        guard let state else { return }
+        let character = Character(UnicodeScalar(key))
+        if key == 0x1B || (character == "q" && state.promptKind == nil) { return client()?.cancel() ?? () }
+        switch state.promptKind {
+        case "confirm-passkey", "consent":
+            if "yY".contains(character) { client()?.respond(["accept": .boolean(true)]) }
+            if "nN".contains(character) { client()?.respond(["accept": .boolean(false)]) }
+        case "enter-passkey", "enter-pin":
+            type(key, character, isPasskey: state.promptKind == "enter-passkey")
+        default:
+            if character == "k" { arrow(UInt8(ascii: "A")) }
+            if character == "j" { arrow(UInt8(ascii: "B")) }
+            guard key == 0x0A || key == 0x0D, let offer = state.offers.first(where: { $0.id == selected }) else { return }
+            note = nil
+            client()?.pick(offer)
+        }
+    }
+
+    private func type(_ key: UInt8, _ character: Character, isPasskey: Bool) {
+        switch key {
+        case 0x7F, 0x08: _ = typed.popLast()
+        case 0x0A, 0x0D:
+            if isPasskey, let number = UInt32(typed) { client()?.respond(["passkey": .uint32(number)]) }
+            if !isPasskey, !typed.isEmpty { client()?.respond(["pin": .string(typed)]) }
+            typed = ""
+        default:
+            let limit = isPasskey ? 6 : Limits.pinBytes.upperBound
+            if typed.utf8.count < limit, isPasskey ? character.isNumber : key >= 0x20 && key < 0x7F { typed.append(character) }
+        }
+    }
+
+    // MARK: The view
+
+    func waiting() { StandardOutput.line("Waiting for an app to ask for an accessory. Ctrl-C ends.") }
+
+    func began(_ state: PickerState) {
+        selected = state.offers.first?.id
+        note = nil
+        drawn = 0
+        StandardOutput.write("\u{1B}[?25l")
+        self.state = state
+        draw()
+    }
+
+    func changed(_ state: PickerState, from old: PickerState) {
+        self.state = state
+        if !state.offers.contains(where: { $0.id == selected }) { selected = state.offers.first?.id }
+        if state.promptKind != old.promptKind { typed = "" }
+        draw()
+    }
+
+    func refused(_ message: String) {
+        note = message
+        draw()
+    }
+
+    func ended(_ state: PickerState) {
+        self.state = nil
+        erase()
+        StandardOutput.write("\u{1B}[?25h")
+        StandardOutput.line(Texts.end(state))
+    }
+
+    private func erase() {
+        if drawn > 0 { StandardOutput.write("\u{1B}[\(drawn)A") }
+        StandardOutput.write("\r\u{1B}[J")
+        drawn = 0
+    }
+
+    private func draw() {
+        guard let state else { return }
+        var lines = [Texts.title(state), "  " + Texts.stage(state), ""]
+        for offer in state.offers {
+            lines.append(
+                (offer.id == selected ? "\u{1B}[7m > " : "   ") + Texts.offer(offer) + (offer.id == selected ? " \u{1B}[0m" : ""))
+        }
+        if let prompt = Texts.prompt(state) {
+            let isQuestion = ["confirm-passkey", "consent"].contains(state.promptKind ?? "")
+            lines += ["", "  " + prompt + (isQuestion ? "  y / n" : "  \(typed)")]
+        }
+        if let note { lines += ["", "  " + StandardOutput.printable(note)] }
+        lines += ["", state.promptKind == nil ? "  ↑ ↓ choose   Return set up   Esc cancel" : "  Esc cancel"]
+        // Lines longer than the terminal would wrap and spoil the redrawing.
+        var size = winsize()
+        let width = ioctl(1, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col > 0 ? Int(size.ws_col) : 80
+        erase()
+        for line in lines { StandardOutput.line(line.count > width ? String(line.prefix(width - 1)) : line) }
+        drawn = lines.count
+    }
+}

@@ -1,0 +1,74 @@
+// The picker without a person: answers given beforehand, one line for each thing that happens. For scripts and tests.
+
+internal import DBusKit
+internal import ProgramSupport
+
+final class UnattendedView: PickerView {
+    struct Answers {
+        let name: String
+        let accepts: Bool
+        let passkey: UInt32?
+        let pin: String?
+    }
+
+    private let answers: Answers
+    private let client: () -> PickerClient?
+    private var hasPicked = false
+    private var answered: String?
+
+    init(_ answers: Answers, _ client: @escaping () -> PickerClient?) {
+        self.answers = answers
+        self.client = client
+    }
+
+    func waiting() { StandardOutput.line("waiting for a picker") }
+
+    func began(_ state: PickerState) {
+        hasPicked = false
+        answered = nil
+        StandardOutput.line(Texts.title(state))
+        act(state)
+    }
+
+    func changed(_ state: PickerState, from old: PickerState) {
+        if state.stage != old.stage { StandardOutput.line(Texts.stage(state)) }
+        for offer in state.offers where !old.offers.contains(where: { $0.id == offer.id }) {
+            StandardOutput.line("offered: \(Texts.offer(offer))")
+        }
+        for offer in old.offers where state.stage == "offering" && !state.offers.contains(where: { $0.id == offer.id }) {
+            StandardOutput.line("gone: \(Texts.offer(offer))")
+        }
+        if state.prompt != old.prompt, let prompt = Texts.prompt(state) { StandardOutput.line(prompt) }
+        act(state)
+    }
+
+    private func act(_ state: PickerState) {
+        if state.stage == "failed", hasPicked {
+            // Nobody is here to try again.
+            client()?.cancel()
+            return
+        }
+        if !hasPicked, let offer = state.offers.first(where: { $0.name == answers.name || $0.advertisedName == answers.name }) {
+            hasPicked = true
+            StandardOutput.line("picking \(StandardOutput.printable(offer.name))")
+            client()?.pick(offer)
+        }
+        guard let kind = state.promptKind else {
+            answered = nil
+            return
+        }
+        guard answered != kind else { return }
+        answered = kind
+        switch kind {
+        case "confirm-passkey", "consent": client()?.respond(["accept": .boolean(answers.accepts)])
+        case "enter-passkey":
+            client()?.respond(answers.passkey.map { ["passkey": .uint32($0)] } ?? ["accept": .boolean(false)])
+        case "enter-pin":
+            client()?.respond(answers.pin.map { ["pin": .string($0)] } ?? ["accept": .boolean(false)])
+        default: break
+        }
+    }
+
+    func refused(_ message: String) { StandardOutput.line("refused: \(message)") }
+    func ended(_ state: PickerState) { StandardOutput.line(Texts.end(state)) }
+}
