@@ -1,0 +1,138 @@
+"""The checks' frame: a decorator that makes a function a check, and the loop that runs them. Each check runs in a
+process of its own, in a cgroup of its own, with a fresh bluetoothd, a fresh air and an empty store of bonds; when it
+ends, or hangs, its cgroup is killed and nothing of it is left for the next one."""
+
+import fnmatch
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+from lab import CheckFailed, Lab
+
+CGROUP = Path("/sys/fs/cgroup/check")
+STORE = Path("/var/lib/bluetooth")
+DIRECTORY = Path(__file__).resolve().parent.parent
+NO_ADAPTER_SECONDS = 10
+
+_checks = []
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    function: Callable
+    scenario: str | dict
+    seconds: float
+    start: bool
+
+
+def check(scenario, *, seconds=60, start=True):
+    """Makes `function(lab)` a check, named after its module and itself. `scenario` is a file in Tests/Scenarios or the
+    scenario itself; after `seconds` the check is killed and has failed; with `start=False` the scenario's clock waits
+    for the check to say `lab.air.start()`."""
+
+    def register(function):
+        group = function.__module__
+        _checks.append(Check(f"{group}.{function.__name__}", function, scenario, seconds, start))
+        return function
+
+    return register
+
+
+def chosen(pattern):
+    return [each for each in _checks if pattern is None or fnmatch.fnmatch(each.name, pattern)]
+
+
+def run_all(checks, logs, stock):
+    """Runs them in order, one line each, and returns the exit status."""
+    passed = failed = 0
+    stock.wait_until_ready()
+    print(f"air up after {time.clock_gettime(time.CLOCK_BOOTTIME):.2f} s", flush=True)
+    for each in checks:
+        began = time.monotonic()
+        why = _run(each, logs / each.name, stock)
+        seconds = time.monotonic() - began
+        if why is None:
+            passed += 1
+            print(f"ok   {each.name} ({seconds:.1f} s)", flush=True)
+        else:
+            failed += 1
+            print(f"FAIL {each.name}: {why} ({seconds:.1f} s)", flush=True)
+    print(f"{passed} passed, {failed} failed", flush=True)
+    return 0 if passed > 0 and failed == 0 else 1
+
+
+def _run(each, logs, stock):
+    """Returns None, or in a few words why the check failed."""
+    logs.mkdir()
+    if isinstance(each.scenario, dict):
+        scenario = logs / "scenario.json"
+        scenario.write_text(json.dumps(each.scenario, indent=2))
+    else:
+        scenario = DIRECTORY.parent / "Scenarios" / each.scenario
+    for old in STORE.iterdir():
+        subprocess.run(["rm", "-rf", "--", old], check=True)
+    CGROUP.mkdir()
+    try:
+        lab = Lab(logs, scenario)
+        reading, writing = os.pipe()
+        air = stock.make(scenario, lab.air_socket, lab.air_log)
+        (CGROUP / "cgroup.procs").write_text(str(air))
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            _be_the_check(each, lab, logs, writing)
+        os.close(writing)
+        return _verdict(reading, child, each.seconds)
+    finally:
+        _clear_away()
+
+
+def _be_the_check(each, lab, logs, verdict):
+    """The child: never returns."""
+    (CGROUP / "cgroup.procs").write_text(str(os.getpid()))
+    log = os.open(logs / "check.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    why = "passed"
+    try:
+        lab.set_up(each.start)
+        each.function(lab)
+    except CheckFailed as failure:
+        traceback.print_exc()
+        why = str(failure)
+    except BaseException as failure:
+        traceback.print_exc()
+        why = f"{type(failure).__name__}: {failure}".splitlines()[0]
+    sys.stdout.flush()
+    os.write(verdict, why.encode())
+    os._exit(0)
+
+
+def _verdict(reading, child, seconds):
+    with open(reading, "rb", buffering=0) as pipe:
+        ready, _, _ = select.select([pipe], [], [], seconds)
+        why = pipe.read(4096).decode() if ready else f"killed after {seconds:.0f} s"
+    (CGROUP / "cgroup.kill").write_text("1")
+    os.waitpid(child, 0)
+    if why == "passed":
+        return None
+    return why or "the check's process died"
+
+
+def _clear_away():
+    (CGROUP / "cgroup.kill").write_text("1")
+    deadline = time.monotonic() + NO_ADAPTER_SECONDS
+    # There is no event to wait for in either case, and both take milliseconds.
+    while "populated 1" in (CGROUP / "cgroup.events").read_text() or any(Path("/sys/class/bluetooth").glob("hci*")):
+        if time.monotonic() > deadline:
+            raise RuntimeError("processes or an adapter are left over from the last check")
+        time.sleep(0.01)
+    CGROUP.rmdir()

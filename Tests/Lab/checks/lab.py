@@ -1,0 +1,299 @@
+"""What a check is given: the processes it can start and watch, the air it can change, bluetoothd, and a look at BlueZ
+over D-Bus and at its store. Nothing here sleeps: all waiting is for an event, with a limit, in `Lab.wait_until`."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import dbus
+import dbus.mainloop.glib
+from gi.repository import GLib
+
+BLUETOOTHD = "/usr/libexec/bluetooth/bluetoothd"
+STORE = Path("/var/lib/bluetooth")
+DAEMON_NAME = "org.accessorysetup1"
+
+
+class CheckFailed(Exception):
+    """What the check expected did not happen; the text is the line that a person reads."""
+
+
+def expect(condition, text):
+    if not condition:
+        raise CheckFailed(text)
+
+
+class Output:
+    """Lines that arrive in the background, are kept in a file and can be waited for."""
+
+    def __init__(self, lab, name, stream):
+        self.name = name
+        self.lines = []
+        self.ended = False
+        self._lab = lab
+        self._searched = 0
+        threading.Thread(target=self._read, args=(stream, lab.logs / f"{name}.log"), daemon=True).start()
+
+    def _read(self, stream, path):
+        with stream, path.open("a", buffering=1) as log:
+            for line in stream:
+                log.write(line)
+                self.lines.append(line.rstrip("\n"))
+                GLib.MainContext.default().wakeup()
+        self.ended = True
+        GLib.MainContext.default().wakeup()
+
+    def wait_for(self, pattern, seconds=10):
+        """Waits for a line after those already waited for that matches; returns the match."""
+        found = None
+
+        def look():
+            nonlocal found
+            while found is None and self._searched < len(self.lines):
+                found = re.search(pattern, self.lines[self._searched])
+                self._searched += 1
+            return found or self.ended
+
+        self._lab.wait_until(look, seconds, f"{self.name} to say “{pattern}”")
+        expect(found, f"{self.name} ended without saying “{pattern}”")
+        return found
+
+    def has(self, pattern):
+        return any(re.search(pattern, line) for line in self.lines)
+
+
+class Process(Output):
+    """A program under test, with its output."""
+
+    def __init__(self, lab, name, command, environment):
+        self._popen = subprocess.Popen(
+            [str(part) for part in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, errors="replace", env=os.environ | environment)
+        super().__init__(lab, name, self._popen.stdout)
+
+    @property
+    def pid(self):
+        return self._popen.pid
+
+    @property
+    def running(self):
+        return self._popen.poll() is None
+
+    def wait_exit(self, seconds=10):
+        """Waits for its end and for the last of its output; returns the exit status."""
+        self._lab.wait_until(lambda: self.ended and not self.running, seconds, f"{self.name} to end")
+        return self._popen.returncode
+
+    def kill(self, number=signal.SIGKILL, seconds=10):
+        """Sends a signal that ends it and waits until it has; returns the exit status."""
+        if self.running:
+            self._popen.send_signal(number)
+        return self.wait_exit(seconds)
+
+    def signal(self, number):
+        self._popen.send_signal(number)
+
+
+class AirControl:
+    """The check's line to the air; Tests/Lab/air.py says what each request does. `log` is what the air logs."""
+
+    def __init__(self, lab):
+        self._lab = lab
+        self.log = Output(lab, "air", open(lab.air_log))
+        lab.wait_until(self._connect, 30, "the air", every=0.05)
+
+    def _connect(self):
+        expect(not self.log.ended, "the air ended: " + " ".join(self.log.lines[-1:]))
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.connect(str(self._lab.air_socket))
+        except OSError:
+            return False
+        self._socket = connection
+        self._replies = connection.makefile()
+        return True
+
+    def _ask(self, do, seconds=10, **request):
+        # Blocks, so nothing else of the check runs meanwhile: the air answers at once, except while a display is empty.
+        self._socket.settimeout(seconds)
+        self._socket.sendall(json.dumps({"do": do, **request}).encode() + b"\n")
+        try:
+            reply = json.loads(self._replies.readline())
+        except TimeoutError:
+            raise CheckFailed(f"the air did not answer “{do}” in {seconds} s") from None
+        expect("error" not in reply, f"the air: {reply.get('error')}")
+        return reply
+
+    def start(self):
+        self._ask("start")
+
+    def vanish(self, accessory):
+        self._ask("vanish", accessory=accessory)
+
+    def bring_back(self, accessory):
+        self._ask("return", accessory=accessory)
+
+    def set_rssi(self, accessory, rssi):
+        self._ask("rssi", accessory=accessory, rssi=rssi)
+
+    def rotate(self, accessory):
+        """Gives it a new private address and returns that."""
+        return self._ask("rotate", accessory=accessory)["address"]
+
+    def unplug(self):
+        self._ask("unplug")
+
+    def plug(self):
+        self._ask("plug")
+
+    def shown_passkey(self, accessory, seconds=10):
+        """What the accessory's display shows, as a number; waits until it shows something."""
+        return self._ask("passkey", seconds, accessory=accessory)["passkey"]
+
+    def enter_passkey(self, accessory, passkey):
+        self._ask("passkey", accessory=accessory, passkey=int(passkey))
+
+    def bonds(self, accessory):
+        """The accessory's bonds: a list of {"address", "authenticated"}."""
+        return self._ask("bonds", accessory=accessory)["bonds"]
+
+    def forget(self, accessory):
+        self._ask("forget", accessory=accessory)
+
+    def wait_for(self, pattern, seconds=10):
+        return self.log.wait_for(pattern, seconds)
+
+
+class Lab:
+    """One check's world. `logs` is the folder where everything it leaves behind is kept."""
+
+    def __init__(self, logs, scenario):
+        self.logs = logs
+        self.scenario = scenario
+        self.repository = Path(os.environ["LAB_REPOSITORY"])
+        self.bin = Path(os.environ["LAB_BIN"])
+        self.state = Path(tempfile.mkdtemp(prefix="check-", dir="/tmp/lab"))
+        self.air_socket = self.state / "air"
+        self.air_log = self.state / "air.log"
+        os.mkfifo(self.air_log)
+
+    def set_up(self, start):
+        """Brings up air and bluetoothd, in the check's own process."""
+        dbus.mainloop.glib.DBusGMainLoop(set_as_default=True)
+        self.air = AirControl(self)
+        self.bus = dbus.SystemBus(private=True)
+        # To be woken by every change is what makes wait_until notice it.
+        for sender in ("org.freedesktop.DBus", "org.bluez", DAEMON_NAME):
+            self.bus.add_signal_receiver(lambda *_: None, bus_name=sender)
+        # The air has read it and would have ended over a mistake.
+        adapters = json.loads(self.scenario.read_text()).get("adapters", [{}])
+        self._has_adapter = bool(adapters)
+        self.start_bluetoothd()
+        if self._has_adapter:
+            self.set_powered(adapters[0].get("powered", True))
+        if start:
+            self.air.start()
+
+    # Waiting
+
+    def wait_until(self, happens, seconds=10, what="it", every=0.5):
+        """Waits until `happens()` is true and returns what it returned. It is asked again after every signal of BlueZ
+        and the daemon and after every line of output, and, for what tells nobody, such as a file, `every` so often."""
+        deadline = time.monotonic() + seconds
+        context = GLib.MainContext.default()
+        while not (result := happens()):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise CheckFailed(f"waited {seconds:g} s for {what}")
+            alarm = GLib.timeout_source_new(int(1000 * min(left, every)) + 1)
+            alarm.set_callback(lambda *_: False)
+            alarm.attach(context)
+            context.iteration(True)
+            alarm.destroy()
+        return result
+
+    # Processes
+
+    def start(self, name, *command, environment={}):
+        """Starts a program; its output goes to <name>.log and can be waited for."""
+        return Process(self, name, command, environment)
+
+    def start_bluetoothd(self):
+        """Starts bluetoothd (again) and waits until it is on the bus, with the adapter if there is one."""
+        self.bluetoothd = self.start("bluetoothd", BLUETOOTHD, "-n", "-d")
+        self.wait_until(lambda: self.bus.name_has_owner("org.bluez") or self.bluetoothd.ended, 20, "bluetoothd")
+        expect(not self.bluetoothd.ended, "bluetoothd ended, see bluetoothd.log")
+        if self._has_adapter:
+            self.wait_for_adapter()
+
+    def start_daemon(self, *arguments, environment={}):
+        """Starts accessorysetupd on the system bus, with this check's store, and waits until it owns its name.
+        Started a second time, it finds the store as the first one left it."""
+        daemon = self.start(
+            "accessorysetupd", self.bin / "accessorysetupd", "--bus", "system",
+            "--state-directory", self.state / "store", "--log-level", "debug", *arguments, environment=environment)
+        self.wait_until(
+            lambda: self.bus.name_has_owner(DAEMON_NAME) or daemon.ended, 20, "accessorysetupd")
+        expect(not daemon.ended, "accessorysetupd ended, see accessorysetupd.log")
+        return daemon
+
+    # BlueZ, as it shows itself on the bus
+
+    def bluez_objects(self):
+        root = self.bus.get_object("org.bluez", "/", introspect=False)
+        manager = dbus.Interface(root, "org.freedesktop.DBus.ObjectManager")
+        return manager.GetManagedObjects(timeout=10)
+
+    def bluez_devices(self):
+        """The devices BlueZ knows: address → properties, plus "path"."""
+        return {
+            str(interfaces["org.bluez.Device1"]["Address"]): {**interfaces["org.bluez.Device1"], "path": str(path)}
+            for path, interfaces in self.bluez_objects().items() if "org.bluez.Device1" in interfaces
+        }
+
+    def wait_for_adapter(self, present=True, seconds=20):
+        path = "/org/bluez/hci0"
+        self.wait_until(
+            lambda: (path in self.bluez_objects()) == present, seconds,
+            f"the adapter to {'appear' if present else 'go'}")
+
+    def set_powered(self, powered):
+        properties = dbus.Interface(
+            self.bus.get_object("org.bluez", "/org/bluez/hci0", introspect=False), "org.freedesktop.DBus.Properties")
+
+        def arrived():
+            # bluetoothd powers a new adapter on by itself, and answers Busy while it does.
+            try:
+                if bool(properties.Get("org.bluez.Adapter1", "Powered")) == powered:
+                    return True
+                properties.Set("org.bluez.Adapter1", "Powered", dbus.Boolean(powered, variant_level=1))
+            except dbus.DBusException as error:
+                if error.get_dbus_name() not in ("org.bluez.Error.Busy", "org.bluez.Error.NotReady"):
+                    raise
+            return False
+
+        self.wait_until(arrived, 20, f"Powered to become {powered}")
+
+    # BlueZ, as it is on disk
+
+    def bonds(self):
+        """The bonds in bluetoothd's store: identity address → the sections of its info file."""
+        bonds = {}
+        for info in STORE.glob("*:*/*:*/info"):
+            sections, section = {}, None
+            for line in info.read_text().splitlines():
+                if line.startswith("["):
+                    section = sections.setdefault(line.strip("[]"), {})
+                elif "=" in line:
+                    key, _, value = line.partition("=")
+                    section[key] = value
+            if {"LongTermKey", "PeripheralLongTermKey", "SlaveLongTermKey", "LinkKey"} & sections.keys():
+                bonds[info.parent.name] = sections
+        return bonds

@@ -1,0 +1,193 @@
+"""What the lab's guest is made of, kept in the lab's cache folder: a Debian kernel (downloaded, unpacked, never
+installed), an initrd with busybox and the few modules that reach the host's file system, and a Python environment with
+bumble for the air. Each part is built once and again only when what it is made from has changed."""
+
+import gzip
+import hashlib
+import lzma
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+# In order of preference. Not 6.1.0-56 (6.1.192-2): a list corruption in its hci_chan_del kills bluetoothd when a link
+# drops while pairing.
+KERNEL_PACKAGES = (
+    "linux-image-6.1.0-50-amd64",
+    "linux-image-6.1.0-47-amd64",
+    "linux-image-6.12-amd64",
+)
+
+# What has to be there before the root file system is; the guest loads everything else with modprobe.
+INITRD_MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_console", "virtio-rng")
+
+BUMBLE = "bumble==0.0.236"
+# Debian's Python: other builds may lack AF_BLUETOOTH, and python3-dbus and python3-gi are built for this one.
+PYTHON = "/usr/bin/python3"
+
+
+class ImageError(Exception):
+    """A part of the guest cannot be made; the text says which and why."""
+
+
+def say(text):
+    print(f"lab: {text}", file=sys.stderr, flush=True)
+
+
+def run(*command, **options):
+    """Runs a tool; its output is shown only if it fails."""
+    outcome = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    if outcome.returncode != 0:
+        raise ImageError(f"{' '.join(map(str, command))} failed:\n{outcome.stdout}")
+    return outcome.stdout
+
+
+def replace_folder(folder, make):
+    """Makes a folder in full or not at all, so that an interrupted run leaves nothing half done under its name."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    new = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        make(new)
+        shutil.rmtree(folder, ignore_errors=True)
+        new.chmod(0o755)
+        new.rename(folder)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+class Image:
+    """The parts, as paths: `vmlinux`, `initrd`, `modules` (a folder for /lib/modules) and `python`."""
+
+    def __init__(self, cache, lab):
+        self.cache = cache
+        self.lab = lab
+        self.cache.mkdir(parents=True, exist_ok=True)
+        self.kernel = self._kernel()
+        self.vmlinux = self.kernel / "vmlinux"
+        self.modules = next((self.kernel / "lib/modules").iterdir())
+        self.initrd = self._initrd()
+        self.python = self._python()
+
+    def _kernel(self):
+        for name in KERNEL_PACKAGES:
+            folder = self.cache / "kernel" / name
+            if (folder / "vmlinux").exists():
+                return folder
+        for name in KERNEL_PACKAGES:
+            package = self._concrete_package(name)
+            if package is None:
+                continue
+            say(f"downloading {package}")
+            folder = self.cache / "kernel" / name
+            replace_folder(folder, lambda new: self._unpack_kernel(package, new))
+            return folder
+        raise ImageError(f"apt offers none of {', '.join(KERNEL_PACKAGES)}: old lists (apt-get update)?")
+
+    @staticmethod
+    def _concrete_package(name):
+        """The package with the kernel in it (a meta package names it in its dependencies), or None without one."""
+        shown = subprocess.run(
+            ["apt-cache", "show", "--no-all-versions", name], capture_output=True, text=True
+        ).stdout
+        if not shown:
+            return None
+        for line in shown.splitlines():
+            if line.startswith("Depends: "):
+                for dependency in line.removeprefix("Depends: ").split(", "):
+                    if dependency.startswith("linux-image-"):
+                        return dependency.split()[0]
+        return name
+
+    @staticmethod
+    def _unpack_kernel(package, folder):
+        with tempfile.TemporaryDirectory(dir=folder.parent) as downloads:
+            # apt's sandbox user may not be able to write here; as root, apt then warns and goes on.
+            run("apt-get", "download", package, cwd=downloads)
+            (archive,) = Path(downloads).glob("*.deb")
+            run("dpkg-deb", "-x", archive, folder)
+        (version,) = (path.name for path in (folder / "lib/modules").iterdir())
+        run("depmod", "-b", folder, version)
+        (compressed,) = (folder / "boot").glob("vmlinuz-*")
+        (folder / "vmlinux").write_bytes(elf_of_bzimage(compressed.read_bytes()))
+
+    def _initrd(self):
+        init = self.lab / "guest/init"
+        made_from = hashlib.sha256(init.read_bytes() + str(self.kernel.name).encode() + repr(INITRD_MODULES).encode())
+        initrd = self.cache / f"initrd-{made_from.hexdigest()[:12]}"
+        if not initrd.exists():
+            for old in self.cache.glob("initrd-*"):
+                old.unlink()
+            with tempfile.TemporaryDirectory(dir=self.cache) as work:
+                root, archive = Path(work, "root"), Path(work, "initrd")
+                self._fill_initrd(root, init)
+                with archive.open("wb") as output:
+                    names = "\n".join(str(path.relative_to(root)) for path in sorted(root.rglob("*")))
+                    subprocess.run(
+                        ["cpio", "--create", "--format=newc", "--quiet"],
+                        input=names.encode(), stdout=output, cwd=root, check=True,
+                    )
+                archive.rename(initrd)
+        return initrd
+
+    def _fill_initrd(self, root, init):
+        for folder in ("bin", "dev", "host", "memory", "modules", "proc", "root", "sys"):
+            (root / folder).mkdir(parents=True)
+        shutil.copy(shutil.which("busybox"), root / "bin/busybox")
+        for applet in ("sh", "mount", "mkdir", "insmod", "cat", "echo", "switch_root"):
+            (root / "bin" / applet).symlink_to("busybox")
+        shutil.copy(init, root / "init")
+        (root / "init").chmod(0o755)
+        order = []
+        for module in INITRD_MODULES:
+            listed = run("modprobe", "-d", self.kernel, "-S", self.modules.name, "--show-depends", module)
+            for line in listed.splitlines():
+                kind, _, path = line.strip().partition(" ")
+                if kind != "insmod":
+                    continue  # built in
+                name, content = uncompressed_module(Path(path.split()[0]))
+                if name not in order:
+                    order.append(name)
+                    (root / "modules" / name).write_bytes(content)
+        (root / "modules/order").write_text("\n".join(order) + "\n")
+
+    def _python(self):
+        folder = self.cache / "venv"
+        marker = folder / "made-from"
+        if not marker.exists() or marker.read_text() != BUMBLE:
+            say(f"installing {BUMBLE}")
+            shutil.rmtree(folder, ignore_errors=True)  # a venv knows its own path: it cannot be moved into place
+            run(PYTHON, "-m", "venv", "--system-site-packages", folder)
+            # pip compiles what it installs: the guest could do so only for itself, at every boot.
+            run(folder / "bin/python", "-m", "pip", "install", "--quiet", "--no-input", BUMBLE)
+            marker.write_text(BUMBLE)
+        run(PYTHON, "-m", "compileall", "-q", self.lab)
+        return folder / "bin/python"
+
+
+def elf_of_bzimage(image):
+    """The ELF kernel inside a bzImage. Booted directly (PVH) it needs no firmware and does not unpack itself: 3 s less."""
+    setup_sectors = image[0x1F1]
+    offset, length = struct.unpack_from("<II", image, 0x248)
+    start = (setup_sectors + 1) * 512 + offset
+    payload = image[start : start + length - 4]  # the last four bytes are the unpacked size
+    return decompressed(payload)
+
+
+def decompressed(data):
+    if data.startswith(b"\xfd7zXZ\0"):
+        return lzma.decompress(data)
+    if data.startswith(b"\x28\xb5\x2f\xfd"):
+        return subprocess.run(["zstd", "--decompress", "--stdout"], input=data, stdout=subprocess.PIPE, check=True).stdout
+    if data.startswith(b"\x1f\x8b"):
+        return gzip.decompress(data)
+    return data
+
+
+def uncompressed_module(path):
+    """A module's plain name and content: busybox's insmod takes no compressed ones."""
+    name = path.name
+    for suffix in (".xz", ".zst", ".gz"):
+        name = name.removesuffix(suffix)
+    return name, decompressed(path.read_bytes())

@@ -1,0 +1,106 @@
+"""One boot of the lab's guest in qemu, from the command line to its last word. The guest's readable output arrives on
+two virtio ports and is copied through here; the kernel's console goes to a file, to be read when the guest dies."""
+
+import os
+import shlex
+import subprocess
+import sys
+import threading
+import time
+
+KERNEL_ARGUMENTS = (
+    "console=ttyS0 8250.nr_uarts=1 loglevel=4 quiet panic=-1 nokaslr mitigations=off audit=0 "
+    # Without it drbg reports failed self-tests, which software emulation is too slow for.
+    "cryptomgr.notests "
+    "tsc=reliable no_timer_check random.trust_cpu=on raid=noautodetect"
+)
+
+
+class BootFailed(Exception):
+    """The guest did not reach its script in time."""
+
+
+class Machine:
+    """A qemu process. It dies with this one, whatever happens: setpriv asks the kernel for that."""
+
+    def __init__(self, image, logs, environment, command):
+        self.logs = logs
+        (logs / "guest.env").write_text("".join(f"{k}={shlex.quote(str(v))}\n" for k, v in environment.items()))
+        (logs / "command").write_text(command + "\n")
+        self._up = threading.Event()
+        self._copiers = []
+        out = self._copier("output.log", sys.stdout.buffer)
+        err = self._copier("errors.log", sys.stderr.buffer)
+        self._process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", *self._qemu(image, out, err)],
+            stdin=subprocess.DEVNULL, stdout=(logs / "qemu.log").open("ab"), stderr=subprocess.STDOUT,
+            pass_fds=(out, err), start_new_session=True,
+        )
+        os.close(out)
+        os.close(err)
+
+    def _qemu(self, image, out, err):
+        return [
+            "qemu-system-x86_64",
+            # q35: microvm has no PM timer and now and then hangs in the TSC's calibration.
+            "-M", "q35", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,la57=off", "-m", "2G", "-smp", "2",
+            "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-nic", "none",
+            "-kernel", str(image.vmlinux), "-initrd", str(image.initrd), "-append", KERNEL_ARGUMENTS,
+            "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
+            "-chardev", f"file,id=console,path={self.logs}/console.log", "-serial", "chardev:console",
+            *self._port("lab.out", 1, out), *self._port("lab.err", 2, err),
+            "-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap",
+            "-device", "virtio-9p-pci,fsdev=host,mount_tag=host",
+            "-fsdev", f"local,id=lab,path={self.logs},security_model=none",
+            "-device", "virtio-9p-pci,fsdev=lab,mount_tag=lab",
+        ]
+
+    @staticmethod
+    def _port(name, number, descriptor):
+        # append=on: without it qemu truncates what it opens, which fails on a pipe.
+        return [
+            "-add-fd", f"fd={descriptor},set={number}",
+            "-chardev", f"file,id=port{number},path=/dev/fdset/{number},append=on",
+            "-device", f"virtserialport,chardev=port{number},name={name}",
+        ]
+
+    def _copier(self, log, stream):
+        """Starts copying a pipe to a log and to one of our own streams; returns the pipe's other end for qemu."""
+        reading, writing = os.pipe()
+
+        def copy():
+            with open(reading, "rb", buffering=0) as pipe, (self.logs / log).open("ab", buffering=0) as file:
+                while data := pipe.read(65536):
+                    self._up.set()
+                    file.write(data)
+                    stream.write(data)
+                    stream.flush()
+
+        thread = threading.Thread(target=copy, daemon=True)
+        thread.start()
+        self._copiers.append(thread)
+        return writing
+
+    def wait_until_up(self, seconds):
+        deadline = time.monotonic() + seconds
+        while not self._up.wait(0.2):
+            if self._process.poll() is not None:
+                raise BootFailed("qemu ended before the guest was up: " + (self.logs / "qemu.log").read_text().strip())
+            if time.monotonic() > deadline:
+                raise BootFailed(f"the guest did not reach its script in {seconds:.0f} s")
+
+    def wait(self, seconds):
+        """Waits for the guest's end and returns what it left as its status, or the reason why it left none."""
+        try:
+            self._process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return f"killed after {seconds:.0f} s"
+        for thread in self._copiers:
+            thread.join(5)
+        status = self.logs / "status"
+        return status.read_text().strip() if status.exists() else "the guest died, see console.log"
+
+    def stop(self):
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
