@@ -12,6 +12,10 @@ let settings: [SwiftSetting] =
         .enableUpcomingFeature("InternalImportsByDefault"),
     ] + strict
 
+// Tests import what they need openly.
+let testSettings: [SwiftSetting] =
+    [.enableUpcomingFeature("ExistentialAny"), .enableUpcomingFeature("MemberImportVisibility")] + strict
+
 let log: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 
@@ -92,6 +96,29 @@ let package = Package(
             swiftSettings: settings),
         .executableTarget(
             name: "dice-sample", dependencies: ["DBusKit", "ProgramSupport", arguments], swiftSettings: settings),
+
+        // Tests, from the words outwards to the whole daemon.
+        .target(name: "TestSupport", path: "Tests/TestSupport", swiftSettings: settings),
+        .testTarget(name: "DBusKitTests", dependencies: ["DBusKit", "TestSupport"], swiftSettings: testSettings),
+        .testTarget(name: "AccessoryCoreTests", dependencies: ["AccessoryCore", "AccessoryModel"], swiftSettings: testSettings),
+        .testTarget(
+            name: "EngineTests", dependencies: ["AccessoryCore", "AccessoryEngine", "AccessoryModel", log],
+            swiftSettings: testSettings),
+        .testTarget(
+            name: "GrantStoreTests",
+            dependencies: [
+                "AccessoryCore", "AccessoryEngine", "AccessoryModel", "GrantStore", "TestSupport", log,
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ], swiftSettings: testSettings),
+        .testTarget(
+            name: "CallerIdentityTests",
+            dependencies: ["AccessoryModel", "CallerIdentity", "DBusKit", "KeyFiles", "TestSupport", log],
+            swiftSettings: testSettings),
+        .testTarget(
+            name: "BlueZRadioTests",
+            dependencies: [
+                "AccessoryCore", "AccessoryEngine", "AccessoryModel", "BlueZRadio", "DBusKit", "TestSupport", "accessory-sim", log,
+            ], swiftSettings: testSettings),
     ],
     swiftLanguageModes: [.v6]
 )

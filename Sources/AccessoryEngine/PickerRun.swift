@@ -36,7 +36,7 @@ public final class PickerRun {
 
     /// A device that was not heard for this long is gone from the picker. (BlueZ drops its own temporary devices after 30 s too, but
     /// keeps the ones it knows.)
-    static let silence = 30.0
+    public static let silence = 30.0
     /// How much a new sample of the signal strength counts.
     private static let smoothing = 0.3
 

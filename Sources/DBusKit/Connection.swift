@@ -62,6 +62,8 @@ public final class Connection {
     private var pause: LoopSource?
     private var isDispatching = false
     private var subscriptions: [SubscriptionGroup] = []
+    /// Calls without an answer yet: libdbus would let them wait for their time-outs when the bus goes.
+    private var waiting: [ObjectIdentifier: PendingCall] = [:]
     public private(set) var isConnected = true
 
     /// Connects and says hello, waiting for both.
@@ -135,6 +137,8 @@ public final class Connection {
             loop.soon { pending.finish(.failure(.disconnected("not connected to the bus"))) }
             return pending
         }
+        waiting[ObjectIdentifier(pending)] = pending
+        pending.onFinish = { [weak self] in self?.waiting[$0] = nil }
         pending.adopt(handle!)
         return pending
     }
@@ -279,6 +283,7 @@ public final class Connection {
         case 4:
             if dbus_message_is_signal(message, "org.freedesktop.DBus.Local", "Disconnected") != 0 {
                 isConnected = false
+                for call in Array(waiting.values) { call.finish(.failure(.disconnected("the bus closed the connection"))) }
                 onDisconnect?()
                 onDisconnect = nil
             } else {
@@ -424,6 +429,7 @@ public final class Connection {
 public final class PendingCall {
     private var handle: OpaquePointer?
     private var completion: ((Result<Message, BusError>) -> Void)?
+    fileprivate var onFinish: ((ObjectIdentifier) -> Void)?
 
     init(_ completion: @escaping (Result<Message, BusError>) -> Void) {
         self.completion = completion
@@ -439,6 +445,7 @@ public final class PendingCall {
     /// Forgets the call: the completion is not called, a late answer is dropped. (The service goes on with what it does.)
     public func cancel() {
         completion = nil
+        onFinish?(ObjectIdentifier(self))
         guard let handle else { return }
         self.handle = nil
         dbus_pending_call_cancel(handle)
@@ -465,6 +472,7 @@ public final class PendingCall {
     func finish(_ result: Result<Message, BusError>) {
         guard let completion else { return }
         self.completion = nil
+        onFinish?(ObjectIdentifier(self))
         completion(result)
     }
 }

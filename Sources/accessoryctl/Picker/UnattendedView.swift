@@ -31,7 +31,7 @@ final class UnattendedView: PickerView {
     }
 
     func changed(_ state: PickerState, from old: PickerState) {
-        if state.stage != old.stage { StandardOutput.line(Texts.stage(state)) }
+        if state.stage != old.stage, state.stage != "done" { StandardOutput.line(Texts.stage(state)) }
         for offer in state.offers where !old.offers.contains(where: { $0.id == offer.id }) {
             StandardOutput.line("offered: \(Texts.offer(offer))")
         }

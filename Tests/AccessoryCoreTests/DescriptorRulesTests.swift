@@ -1,0 +1,96 @@
+// Which descriptors are refused, and that the refusal names the key and the value.
+
+import AccessoryCore
+import AccessoryModel
+import Testing
+
+@Suite struct DescriptorRulesTests {
+    private func refusal(_ change: (inout DiscoveryDescriptor) -> Void) -> String? {
+        var descriptor = DiscoveryDescriptor()
+        change(&descriptor)
+        do {
+            try DescriptorRules.check(descriptor)
+            return nil
+        } catch {
+            #expect(error.code == .invalidRequest)
+            return error.message
+        }
+    }
+
+    @Test func rule1NeedsCompanyOrService() {
+        #expect(refusal { _ in }?.contains("bluetoothServiceUUID") == true)
+        #expect(refusal { $0.serviceUUID = BluetoothUUID("180F") } == nil)
+        #expect(refusal { $0.companyIdentifier = CompanyIdentifier(0) } == nil)
+        #expect(refusal { $0.nameSubstring = "Dice" }?.contains("bluetoothNameSubstring: Dice") == true)
+    }
+
+    @Test func rule1DataNeedsItsIdentifier() throws {
+        let data = try MaskedData(blob: [0xAB], mask: [0xFF])
+        let service = BluetoothUUID("180F")
+        #expect(
+            refusal { ($0.manufacturerData, $0.serviceUUID) = (data, service) }?.contains("bluetoothManufacturerDataBlob: ab")
+                == true)
+        #expect(
+            refusal { ($0.serviceData, $0.companyIdentifier) = (data, CompanyIdentifier(1)) }?.contains(
+                "bluetoothServiceDataBlob: ab") == true)
+    }
+
+    @Test func rule1MaskedData() {
+        #expect(throws: MaskedData.Problem.lengthsDiffer) { try MaskedData(blob: [1], mask: [1, 2]) }
+        #expect(throws: MaskedData.Problem.blobBitOutsideMask(index: 1)) { try MaskedData(blob: [1, 6], mask: [0xFF, 0]) }
+        #expect(throws: MaskedData.Problem.empty) { try MaskedData(blob: [], mask: []) }
+    }
+
+    @Test func rule3Names() {
+        let base: (inout DiscoveryDescriptor) -> Void = { $0.serviceUUID = BluetoothUUID("180F") }
+        #expect(
+            refusal {
+                base(&$0); $0.nameSubstring = ""
+            }?.contains("bluetoothNameSubstring") == true)
+        #expect(
+            refusal {
+                base(&$0); $0.nameSubstring = String(repeating: "x", count: 249)
+            }?.contains("248") == true)
+        #expect(
+            refusal {
+                base(&$0); $0.nameCompareOptions = .literal
+            }?.contains("CompareOptions") == true)
+        #expect(
+            refusal {
+                base(&$0)
+                $0.nameSubstring = "("
+                $0.nameCompareOptions = .regularExpression
+            }?.contains("regular expression") == true)
+    }
+
+    @Test func rule4SSIDs() {
+        #expect(refusal { ($0.ssid, $0.ssidPrefix) = ([65], [66]) }?.contains("ssidPrefix") == true)
+        #expect(refusal { $0.ssid = [] }?.contains("ssid") == true)
+        #expect(refusal { $0.ssidPrefix = Array(repeating: 65, count: 33) }?.contains("32") == true)
+        #expect(refusal { $0.ssid = Array(repeating: 0xFF, count: 32) } == nil)
+    }
+
+    @Test func rule6Declarations() {
+        var app = AppManifest(id: AppID("com.example")!, name: "Example", source: "/apps/com.example.conf")
+        app.supports = [.bluetooth]
+        app.services = [BluetoothUUID("180F")!]
+        app.names = ["Dice"]
+        app.companies = [CompanyIdentifier(0xFFFF)]
+        func refusal(_ change: (inout DiscoveryDescriptor) -> Void) -> String? {
+            var descriptor = DiscoveryDescriptor()
+            change(&descriptor)
+            do {
+                try DescriptorRules.check(descriptor, declaredBy: app)
+                return nil
+            } catch { return error.message }
+        }
+        // The 16-bit form and its 128-bit form are the same service.
+        #expect(refusal { $0.serviceUUID = BluetoothUUID("0000180F-0000-1000-8000-00805F9B34FB") } == nil)
+        #expect(refusal { $0.serviceUUID = BluetoothUUID("180A") }?.contains("/apps/com.example.conf") == true)
+        #expect(refusal { $0.companyIdentifier = CompanyIdentifier(1) }?.contains("0001") == true)
+        #expect(refusal { ($0.serviceUUID, $0.nameSubstring) = (BluetoothUUID("180F"), "Lamp") }?.contains("Lamp") == true)
+        #expect(refusal { $0.ssid = [65] }?.contains("WiFi") == true)
+        app.supports = []
+        #expect(refusal { $0.serviceUUID = BluetoothUUID("180F") }?.contains("Bluetooth") == true)
+    }
+}

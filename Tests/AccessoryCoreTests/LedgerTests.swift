@@ -1,0 +1,78 @@
+// Who may use what: adding, sharing, revoking, and which bond goes when.
+
+import AccessoryCore
+import AccessoryModel
+import Testing
+
+@Suite struct LedgerTests {
+    private let app = AppID("com.example.a")!
+    private let other = AppID("com.example.b")!
+    private let address = BluetoothAddress("C0:FF:EE:00:00:01", kind: .random)!
+    private let identity = BluetoothAddress("00:1A:7D:00:00:01", kind: .public)!
+
+    private func offer(shared: AccessoryID? = nil) -> Offer {
+        Offer(
+            id: "1", device: RadioDeviceID("/d"), address: address, item: 0, name: "Die", advertisedName: "D", rssi: nil,
+            shared: shared,
+            needsPairing: true)
+    }
+    private func item(_ name: String) -> DisplayItem { DisplayItem(name: name, descriptor: DiscoveryDescriptor()) }
+    private func paired(_ address: BluetoothAddress) -> PairedIdentity {
+        PairedIdentity(address: address, device: RadioDeviceID("/d"), wasPairedBefore: false)
+    }
+
+    private func ledgerWithOne() -> (Ledger, AccessoryID) {
+        var ledger = Ledger()
+        let change = ledger.adding(
+            offer(), item: item("Die"), identity: paired(identity), to: app, grantID: 1, accessoryID: .random(), now: 7)
+        ledger.apply(change.steps)
+        return (ledger, change.accessory)
+    }
+
+    @Test func rule16AnAccessoryIsKeyedByItsIdentity() {
+        let (ledger, id) = ledgerWithOne()
+        #expect(ledger.accessories[id]?.address == identity)
+        #expect(ledger.accessory(at: address) == nil)
+        #expect(ledger.accessory(at: identity)?.isBonded == true)
+    }
+
+    @Test func rule11SharingKeepsNameAndBond() {
+        var (ledger, id) = ledgerWithOne()
+        let change = ledger.adding(
+            offer(shared: id), item: item("Other name"), identity: nil, to: other, grantID: 2, accessoryID: .random(), now: 8)
+        ledger.apply(change.steps)
+        #expect(change.accessory == id)
+        #expect(ledger.accessories[id]?.displayName == "Die")
+        #expect(ledger.grants(of: id).map(\.app) == [app, other])
+    }
+
+    @Test func rule13TheBondGoesWithTheLastGrant() throws {
+        var (ledger, id) = ledgerWithOne()
+        ledger.apply(
+            ledger.adding(offer(shared: id), item: item("x"), identity: nil, to: other, grantID: 2, accessoryID: .random(), now: 8)
+                .steps)
+        let first = ledger.revoking(try #require(ledger.grant(of: id, to: app)))
+        #expect(first.bond == nil)
+        ledger.apply(first.steps)
+        #expect(ledger.accessories(of: app).isEmpty && ledger.accessories(of: other).count == 1)
+        let last = ledger.revoking(try #require(ledger.grant(of: id, to: other)))
+        #expect(last.bond == identity)
+        ledger.apply(last.steps)
+        #expect(ledger == Ledger())
+    }
+
+    @Test func aDisabledGrantOpensNothing() throws {
+        var (ledger, id) = ledgerWithOne()
+        var grant = try #require(ledger.grant(of: id, to: app))
+        grant.isEnabled = false
+        ledger.apply([.grant(grant)])
+        #expect(ledger.accessories(of: app).isEmpty)
+    }
+
+    @Test func addingTwiceIsOneGrant() {
+        let (ledger, id) = ledgerWithOne()
+        let again = ledger.adding(
+            offer(shared: id), item: item("Die"), identity: nil, to: app, grantID: 2, accessoryID: .random(), now: 9)
+        #expect(again.steps.isEmpty && again.accessory == id)
+    }
+}

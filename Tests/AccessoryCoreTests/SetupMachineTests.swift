@@ -1,0 +1,263 @@
+// The setup machine: all reachable states and all events, with the invariants checked at every step; and the paths that people take.
+
+import AccessoryCore
+import AccessoryModel
+import Testing
+
+private let address = BluetoothAddress(value: 0xC0FF_EE00_0001, kind: .random)
+private func offer(_ id: String, pairs: Bool, shared: AccessoryID? = nil) -> Offer {
+    Offer(
+        id: id, device: RadioDeviceID("/dev/\(id)"), address: address, item: 0, name: id, advertisedName: id, rssi: -50,
+        shared: shared,
+        needsPairing: pairs)
+}
+private let pairing = offer("1", pairs: true)
+private let plain = offer("2", pairs: false)
+private let identity = PairedIdentity(address: address, device: RadioDeviceID("/dev/1"), wasPairedBefore: false)
+private let old = PairedIdentity(address: address, device: RadioDeviceID("/dev/1"), wasPairedBefore: true)
+private let accessory = AccessoryID("00000000-0000-4000-8000-000000000001")!
+
+/// Every kind of event, with every payload that makes a difference.
+private let alphabet: [SetupMachine.Event] = [
+    .begin, .offersChanged([]), .offersChanged([pairing]), .offersChanged([pairing, plain]), .picked("1"), .picked("2"),
+    .picked("never"), .answered(.accept), .answered(.reject), .answered(.passkey(1)), .answered(.pin("0")), .cancelled, .deadline,
+    .radioLost("gone"), .appGone, .pickerGone, .prompted(.confirmPasskey(1)), .prompted(.enterPasskey),
+    .prompted(.displayPasskey(1, entered: 0)), .prompted(.enterPIN), .prompted(.displayPIN("0")), .prompted(.consent),
+    .paired(identity),
+    .paired(old), .pairingFailed("no"), .stored(accessory), .storeFailed("disk"),
+]
+
+/// The world as the effects have made it.
+private struct World: Hashable {
+    var isScanning = false
+    var deadlineRuns = false
+    var pairs: Offer?
+    var pairedTo: PairedIdentity?
+    var picked: Offer?
+    var stores = false
+    var stored = 0
+    var dismissed = 0
+    var added = 0
+    var hasEnded = false
+    var removedBonds = 0
+
+    /// Whether an event can happen in this world at all: radios and stores answer only what they were asked.
+    func allows(_ event: SetupMachine.Event) -> Bool {
+        switch event {
+        case .paired, .pairingFailed, .prompted: pairs != nil
+        case .stored, .storeFailed: stores
+        case .deadline: deadlineRuns
+        default: true
+        }
+    }
+}
+
+private func perform(_ effects: [SetupMachine.Effect], after event: SetupMachine.Event, in world: inout World, offers: [Offer]) {
+    #expect(!world.hasEnded || effects.isEmpty, "effects after the end: \(effects)")
+    switch event {
+    case .paired(let identity): (world.pairedTo, world.pairs) = (identity, nil)
+    case .pairingFailed: world.pairs = nil
+    case .stored, .storeFailed: world.stores = false
+    case .deadline: world.deadlineRuns = false
+    default: break
+    }
+    for effect in effects {
+        #expect(!world.hasEnded, "\(effect) after the end")
+        switch effect {
+        case .startScan:
+            #expect(!world.isScanning)
+            world.isScanning = true
+        case .stopScan:
+            #expect(world.isScanning)
+            world.isScanning = false
+        case .startDeadline:
+            #expect(!world.deadlineRuns)
+            world.deadlineRuns = true
+        case .stopDeadline:
+            #expect(world.deadlineRuns)
+            world.deadlineRuns = false
+        case .pair(let offer):
+            #expect(world.pairs == nil && offer.needsPairing && offers.contains(offer))
+            (world.pairs, world.picked) = (offer, offer)
+        case .answer, .cancelPairing:
+            #expect(world.pairs != nil)
+        case .removeBond(let identity):
+            #expect(!identity.wasPairedBefore || event == .paired(identity))
+            world.removedBonds += 1
+        case .store(let offer, let identity):
+            // A grant is written only for what was offered and picked, and paired where that is needed.
+            #expect(offers.contains(offer) || world.picked == offer)
+            #expect(offer.needsPairing == (identity != nil))
+            #expect(identity == world.pairedTo)
+            world.stores = true
+        case .emit(.accessoryAdded):
+            #expect(world.dismissed == 0)
+            world.added += 1
+        case .emit(.pickerDidDismiss(let error)):
+            #expect((error == nil) == (world.added == 1))
+            world.dismissed += 1
+        case .emit: #expect(world.dismissed == 0)
+        case .end:
+            #expect(world.dismissed == 1)
+            world.hasEnded = true
+        }
+    }
+}
+
+private func offers(of machine: SetupMachine) -> [Offer] {
+    switch machine.state {
+    case .discovering(let discovery): discovery.offers
+    case .pairing(let pairing): pairing.offers
+    default: []
+    }
+}
+
+@Suite struct SetupMachineTests {
+    private struct Node: Hashable {
+        var machine: SetupMachine
+        var world = World()
+    }
+
+    @Test(arguments: [true, false])
+    func allReachableStatesKeepTheInvariants(isBounded: Bool) {
+        var seen: Set<Node> = []
+        var queue = [Node(machine: SetupMachine(isBounded: isBounded))]
+        var finals = 0
+        var steps = 0
+        while let node = queue.popLast() {
+            guard seen.insert(node).inserted else { continue }
+            if node.machine.isFinished {
+                finals += 1
+                #expect(node.world.hasEnded && node.world.dismissed == 1 && !node.world.isScanning)
+                #expect(!node.world.deadlineRuns && node.world.pairs == nil)
+            } else {
+                #expect(!node.world.hasEnded && node.world.dismissed == 0)
+                // A scan runs exactly while a state needs it.
+                #expect(node.world.isScanning == node.machine.needsScan, "\(node.machine.state)")
+            }
+            for event in alphabet {
+                var next = node
+                let before = next.machine
+                do {
+                    let effects = try next.machine.handle(event)
+                    steps += 1
+                    #expect(!before.isFinished, "a final state accepted \(event)")
+                    guard node.world.allows(event) else {
+                        // What cannot have happened is without consequence.
+                        #expect(!effects.contains { if case .store = $0 { true } else { false } }, "\(before.state) \(event)")
+                        continue
+                    }
+                    perform(effects, after: event, in: &next.world, offers: offers(of: before))
+                    queue.append(next)
+                } catch {
+                    #expect(next.machine == before, "a refusal changed the state: \(before.state) \(event)")
+                }
+            }
+        }
+        #expect(seen.count > 50 && finals > 20 && steps > 500, "the walk saw \(seen.count) states, \(finals) final, \(steps) steps")
+    }
+
+    @Test func theseEventsAreValidInAllStatesThatAreNotFinal() {
+        let always: [SetupMachine.Event] = [.cancelled, .radioLost("x"), .appGone, .pickerGone]
+        var seen: Set<SetupMachine> = []
+        var queue = [SetupMachine(isBounded: true)]
+        while let machine = queue.popLast() {
+            guard seen.insert(machine).inserted, !machine.isFinished else { continue }
+            for event in always {
+                var copy = machine
+                #expect(throws: Never.self, "\(machine.state) refused \(event)") { try copy.handle(event) }
+            }
+            for event in alphabet {
+                var next = machine
+                if (try? next.handle(event)) != nil { queue.append(next) }
+            }
+        }
+    }
+
+    private func run(_ events: [SetupMachine.Event], isBounded: Bool = true) throws -> (SetupMachine, [[SetupMachine.Effect]]) {
+        var machine = SetupMachine(isBounded: isBounded)
+        let effects = try events.map { try machine.handle($0) }
+        return (machine, effects)
+    }
+
+    @Test func pairsThenStoresThenDismisses() throws {
+        let (machine, effects) = try run([.begin, .offersChanged([pairing]), .picked("1"), .paired(identity), .stored(accessory)])
+        #expect(
+            effects == [
+                [.startScan, .startDeadline, .emit(.pickerDidPresent)], [],
+                [.stopDeadline, .emit(.pickerSetupPairing), .pair(pairing)], [.stopScan, .store(pairing, identity)],
+                [.emit(.accessoryAdded(accessory)), .emit(.pickerDidDismiss(nil)), .end],
+            ])
+        #expect(machine.presentation.stage == .done)
+    }
+
+    @Test func withoutPairingTheGrantIsWrittenAtOnce() throws {
+        let (_, effects) = try run([.begin, .offersChanged([plain]), .picked("2")])
+        #expect(effects[2] == [.stopDeadline, .stopScan, .store(plain, nil)])
+    }
+
+    @Test func whatWasNeverOfferedIsRefused() throws {
+        var (machine, _) = try run([.begin, .offersChanged([pairing])])
+        #expect(throws: SetupMachine.Refusal.notOffered("never")) { try machine.handle(.picked("never")) }
+        #expect(throws: SetupMachine.Refusal.notOffered("2")) { try machine.handle(.picked("2")) }
+        _ = try machine.handle(.offersChanged([plain]))
+        // Gone meanwhile: no longer offered.
+        #expect(throws: SetupMachine.Refusal.notOffered("1")) { try machine.handle(.picked("1")) }
+    }
+
+    @Test func aFailedPairingCanBeTriedAgain() throws {
+        let (machine, effects) = try run([
+            .begin, .offersChanged([pairing]), .picked("1"), .pairingFailed("refused"), .picked("1"), .paired(identity),
+        ])
+        #expect(effects[3] == [.emit(.pickerSetupFailed(SetupError(.connectionFailed, "refused")))])
+        #expect(effects[4] == [.emit(.pickerSetupPairing), .pair(pairing)])
+        #expect(machine.presentation.stage == .pairing)
+    }
+
+    @Test func aFailedPairingWithNothingLeftSearchesForAsLongAgain() throws {
+        let (machine, effects) = try run([
+            .begin, .offersChanged([pairing]), .picked("1"), .offersChanged([]), .pairingFailed("gone"),
+        ])
+        #expect(effects[4].first == .startDeadline)
+        #expect(machine.presentation.stage == .failed)
+        var copy = machine
+        #expect(
+            try copy.handle(.deadline).contains(
+                .emit(.pickerDidDismiss(SetupError(.discoveryTimeout, "no accessory of this app was found in time")))))
+    }
+
+    @Test func cancelWhilePairingWaitsForItsEndAndLeavesNoBond() throws {
+        var (machine, effects) = try run([.begin, .offersChanged([pairing]), .picked("1"), .cancelled])
+        #expect(effects[3] == [.stopScan, .cancelPairing])
+        let end = try machine.handle(.paired(identity))
+        #expect(end.first == .removeBond(identity))
+        #expect(end.last == .end)
+    }
+
+    @Test func rule8TheDeadlineEndsOnlyAnEmptyPicker() throws {
+        var (machine, _) = try run([.begin, .offersChanged([pairing]), .deadline])
+        #expect(machine.presentation.stage == .offering)
+        #expect(try machine.handle(.offersChanged([])) == [.startDeadline])
+        #expect(try machine.handle(.deadline).last == .end)
+    }
+
+    @Test func promptsWantTheirOwnAnswer() throws {
+        var (machine, _) = try run([.begin, .offersChanged([pairing]), .picked("1")])
+        #expect(throws: SetupMachine.Refusal.notPrompted) { try machine.handle(.answered(.accept)) }
+        _ = try machine.handle(.prompted(.enterPasskey))
+        #expect(machine.presentation.stage == .confirming)
+        #expect(throws: SetupMachine.Refusal.wrongAnswer(prompt: .enterPasskey)) { try machine.handle(.answered(.accept)) }
+        #expect(try machine.handle(.answered(.passkey(7))) == [.answer(.passkey(7))])
+        #expect(throws: SetupMachine.Refusal.notPrompted) { try machine.handle(.answered(.passkey(7))) }
+        _ = try machine.handle(.prompted(.displayPasskey(5, entered: 3)))
+        #expect(machine.presentation.stage == .pairing)
+        #expect(machine.presentation.prompt == .displayPasskey(5, entered: 3))
+    }
+
+    @Test func aGrantThatCannotBeWrittenLeavesNoBond() throws {
+        let (_, effects) = try run([.begin, .offersChanged([pairing]), .picked("1"), .paired(identity), .storeFailed("disk full")])
+        #expect(effects[4].first == .removeBond(identity))
+        let (_, kept) = try run([.begin, .offersChanged([pairing]), .picked("1"), .paired(old), .storeFailed("disk full")])
+        #expect(!kept[4].contains(.removeBond(old)))
+    }
+}

@@ -1,0 +1,276 @@
+// The BlueZ adapter against the simulator on a private bus: states, discovery by token, adverts in pieces, pairing in every mode and
+// with every fault, bonds that go.
+
+import AccessoryCore
+import AccessoryEngine
+import AccessoryModel
+import BlueZRadio
+import DBusKit
+import Foundation
+import Logging
+import TestSupport
+import Testing
+
+private final class Witness: RadioObserver {
+    var states: [RadioState] = []
+    var failures: [RadioFailure] = []
+    var heard: [RadioDeviceID: Advertisement] = [:]
+    var batches = 0
+    var lost: Set<RadioDeviceID> = []
+    var prompts: [PairingPrompt] = []
+    var results: [Result<PairedIdentity, RadioFailure>] = []
+    var onPrompt: ((PairingPrompt) -> Void)?
+
+    func radioChanged(_ state: RadioState, reason: String) { states.append(state) }
+    func discoveryFailed(_ failure: RadioFailure) { failures.append(failure) }
+    func heard(_ changes: [HeardDevice]) {
+        batches += 1
+        for change in changes { heard[change.advertisement.device] = change.advertisement }
+    }
+    func lost(_ device: RadioDeviceID) { lost.insert(device) }
+    func pairingPrompted(_ prompt: PairingPrompt) {
+        prompts.append(prompt)
+        onPrompt?(prompt)
+    }
+    func pairingEnded(_ result: Result<PairedIdentity, RadioFailure>) { results.append(result) }
+    func deviceChanged(_ address: BluetoothAddress?) {}
+
+    func advert(_ address: String) -> Advertisement? { heard.values.first { $0.address.description == address } }
+}
+
+private final class Stage {
+    let bus: PrivateBus
+    let simulator: ChildProcess
+    let directory: TemporaryDirectory
+    let loop = MainLoop()
+    let control: Connection
+    let radio: BlueZRadio
+    let witness = Witness()
+
+    init(_ scenario: String) throws {
+        bus = try PrivateBus()
+        directory = try TemporaryDirectory()
+        let file = try directory.write("scenario.json", scenario)
+        simulator = try ChildProcess("accessory-sim", ["--bus", bus.address, file])
+        try simulator.waitForLine(containing: "ready")
+        control = try Connection(.server(bus.address), loop: loop)
+        let connection = try Connection(.server(bus.address), loop: loop, reading: .adaptive(pause: .milliseconds(5)))
+        radio = try BlueZRadio(on: connection, adapter: nil, log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        radio.observer = witness
+        radio.start()
+    }
+
+    func wait(_ condition: () -> Bool, seconds: Int = 20, _ what: String = "", location: SourceLocation = #_sourceLocation) {
+        let happened = loop.run(until: condition, timeout: .seconds(seconds))
+        #expect(happened, "\(what)", sourceLocation: location)
+    }
+
+    func play(_ action: String, _ target: String = "") throws {
+        _ = try control.callAndWait(
+            "org.accessorysetup.Simulator1", "/org/accessorysetup/simulator", "org.accessorysetup.Simulator1", "Do",
+            [.string(action), .string(target)])
+    }
+
+    var bonds: [String] {
+        get throws {
+            try control.callAndWait(
+                "org.accessorysetup.Simulator1", "/org/accessorysetup/simulator", "org.accessorysetup.Simulator1", "Bonds")[0]
+                .stringsValue ?? []
+        }
+    }
+
+    var isDiscovering: Bool {
+        let value = try? control.callAndWait(
+            "org.bluez", "/org/bluez/hci0", Bus.properties, "Get", [.string("org.bluez.Adapter1"), .string("Discovering")])
+        return value?.first?.booleanValue ?? false
+    }
+}
+
+private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01", id: String = "a") -> String {
+    """
+    { "id": "\(id)", "address": "\(address)", "adverts": [ { "name": "A", "serviceUUIDs": ["180F"], "interval": 0.05 } ] \(more) }
+    """
+}
+
+@Suite(.serialized) struct BlueZRadioTests {
+    @Test func theStateFollowsTheServiceAndTheAdapter() throws {
+        let stage = try Stage("{}")
+        stage.wait { stage.witness.states == [.ready] }
+        for (action, target, state) in [
+            ("adapterPowerOff", "hci0", RadioState.off), ("adapterPowerOn", "hci0", .ready), ("adapterRemoved", "hci0", .absent),
+            ("adapterAdded", "hci0", .ready), ("serviceStopped", "", .absent), ("serviceStarted", "", .ready),
+        ] {
+            try stage.play(action, target)
+            stage.wait({ stage.witness.states.last == state }, "\(action)")
+        }
+    }
+
+    @Test func twoNeedsShareOneDiscovery() throws {
+        let stage = try Stage("{ \"accessories\": [\(accessory())] }")
+        stage.wait { stage.radio.state == .ready }
+        #expect(!stage.isDiscovering)
+        var first: DiscoveryToken? = stage.radio.discover()
+        var second: DiscoveryToken? = stage.radio.discover()
+        stage.wait { stage.isDiscovering }
+        first = nil
+        stage.wait { stage.witness.advert("C0:00:00:00:00:01") != nil }
+        #expect(stage.isDiscovering)
+        second = nil
+        stage.wait { !stage.isDiscovering }
+        // A new need starts it again.
+        first = stage.radio.discover()
+        stage.wait { stage.isDiscovering }
+        _ = consume first
+        _ = consume second
+    }
+
+    @Test func discoveryComesBackWithTheAdapter() throws {
+        let stage = try Stage("{ \"accessories\": [\(accessory())] }")
+        let token = stage.radio.discover()
+        stage.wait { stage.isDiscovering }
+        for (down, up, target) in [("adapterPowerOff", "adapterPowerOn", "hci0"), ("serviceStopped", "serviceStarted", "")] {
+            try stage.play(down, target)
+            stage.wait { stage.radio.state != .ready }
+            try stage.play(up, target)
+            stage.wait({ stage.isDiscovering }, "after \(up)")
+        }
+        _ = consume token
+    }
+
+    @Test func piecesAreOneAdvert() throws {
+        let stage = try Stage(
+            """
+            { "accessories": [ { "id": "a", "address": "C0:00:00:00:00:01", "adverts": [
+                { "serviceUUIDs": ["180F"], "rssi": -40, "scanResponse": { "name": "Dice", "txPower": 4 } },
+                { "from": 0.3, "serviceData": { "FE00": "0102" }, "manufacturerData": { "FFFF": "AB" }, "rssi": null } ] } ] }
+            """)
+        let token = stage.radio.discover()
+        stage.wait {
+            guard let advert = stage.witness.advert("C0:00:00:00:00:01") else { return false }
+            return advert.localName == "Dice" && advert.serviceUUIDs == [BluetoothUUID(short: 0x180F)] && advert.txPower == 4
+                && advert.serviceData == [BluetoothUUID(short: 0xFE00): [1, 2]]
+                && advert.manufacturerData == [CompanyIdentifier(0xFFFF): [0xAB]]
+        }
+        _ = consume token
+    }
+
+    @Test func adaptersThatGoTakeTheirDevicesAlong() throws {
+        let stage = try Stage("{ \"accessories\": [\(accessory())] }")
+        let token = stage.radio.discover()
+        stage.wait { stage.witness.advert("C0:00:00:00:00:01") != nil }
+        try stage.play("adapterRemoved", "hci0")
+        stage.wait { stage.radio.state == .absent && stage.witness.lost.count == 1 }
+        _ = consume token
+    }
+
+    struct PairingCase: Sendable {
+        let pairing: String
+        let answer: PromptAnswer?
+        let isPaired: Bool
+        init(_ pairing: String, _ answer: PromptAnswer?, _ isPaired: Bool) {
+            (self.pairing, self.answer, self.isPaired) = (pairing, answer, isPaired)
+        }
+    }
+
+    @Test(arguments: [
+        PairingCase(#""mode": "justWorks""#, nil, true),
+        PairingCase(#""mode": "displayPasskey", "passkey": 42"#, .passkey(42), true),
+        PairingCase(#""mode": "displayPasskey", "passkey": 42"#, .passkey(43), false),
+        PairingCase(#""mode": "displayPasskey""#, .reject, false),
+        PairingCase(#""mode": "enterPasskey""#, nil, true),
+        PairingCase(#""mode": "numericComparison""#, .accept, true),
+        PairingCase(#""mode": "numericComparison""#, .reject, false),
+        PairingCase(#""mode": "numericComparison", "confirms": false"#, .accept, false),
+        PairingCase(#""mode": "pin", "pin": "8888""#, .pin("8888"), true),
+        PairingCase(#""mode": "pin", "pin": "8888""#, .pin("0000"), false),
+        PairingCase(#""mode": "none""#, nil, false),
+        PairingCase(#""fault": "refuse""#, nil, false),
+        PairingCase(#""fault": "drop""#, nil, false),
+        PairingCase(#""fault": "vanish""#, nil, false),
+        PairingCase(#""fault": "slow", "delay": 0.3"#, nil, true),
+        PairingCase(#""mode": "numericComparison", "fault": "wrongKey""#, .accept, false),
+    ])
+    func pairs(_ test: PairingCase) throws {
+        let stage = try Stage("{ \"accessories\": [\(accessory(", \"pairing\": { \(test.pairing) }"))] }")
+        let token = stage.radio.discover()
+        stage.wait { stage.witness.advert("C0:00:00:00:00:01") != nil }
+        stage.witness.onPrompt = { prompt in
+            if prompt.needsAnswer, let answer = test.answer { stage.radio.answer(answer) }
+        }
+        let device = try #require(stage.witness.advert("C0:00:00:00:00:01")?.device)
+        stage.radio.pair(device)
+        stage.wait { stage.witness.results.count == 1 }
+        #expect(((try? stage.witness.results[0].get()) != nil) == test.isPaired)
+        #expect(try stage.bonds.isEmpty != test.isPaired)
+        guard test.isPaired else { return }
+        #expect(try stage.witness.results[0].get().address.description == "C0:00:00:00:00:01")
+        var removed = false
+        stage.radio.removeBond(BluetoothAddress("C0:00:00:00:00:01", kind: .random)!, device: nil) {
+            removed = (try? $0.get()) != nil
+        }
+        stage.wait { removed }
+        #expect(try stage.bonds.isEmpty)
+        _ = consume token
+    }
+
+    @Test func aPrivateAddressBecomesTheIdentity() throws {
+        let stage = try Stage("{ \"accessories\": [\(accessory(", \"addressType\": \"rpa\""))] }")
+        let token = stage.radio.discover()
+        stage.wait { !stage.witness.heard.isEmpty }
+        let advert = try #require(stage.witness.heard.values.first)
+        #expect(advert.address.isResolvablePrivate)
+        stage.radio.pair(advert.device)
+        stage.wait { stage.witness.results.count == 1 }
+        let identity = try stage.witness.results[0].get()
+        #expect(identity.address.description == "C0:00:00:00:00:01" && identity.device == advert.device)
+        #expect(stage.radio.device(for: identity.address) == advert.device)
+        _ = consume token
+    }
+
+    @Test func pairingIsCancelledWithoutTouchingBonds() throws {
+        let stage = try Stage("{ \"accessories\": [\(accessory(", \"pairing\": { \"mode\": \"numericComparison\" }"))] }")
+        let token = stage.radio.discover()
+        stage.wait { !stage.witness.heard.isEmpty }
+        // Nothing runs: nothing is sent, and above all no bond is removed.
+        stage.radio.cancelPairing()
+        stage.radio.pair(try #require(stage.witness.heard.keys.first))
+        stage.wait { stage.witness.prompts.count == 1 }
+        stage.radio.cancelPairing()
+        stage.wait { stage.witness.results.count == 1 }
+        guard case .failure(let failure) = stage.witness.results[0] else { return #expect(Bool(false), "paired") }
+        #expect(failure.reason == .cancelled)
+        _ = consume token
+    }
+
+    @Test(arguments: ["serviceStopped", "adapterRemoved", "adapterPowerOff"])
+    func aRadioThatGoesEndsThePairing(action: String) throws {
+        let stage = try Stage("{ \"accessories\": [\(accessory(", \"pairing\": { \"fault\": \"silent\" }"))] }")
+        let token = stage.radio.discover()
+        stage.wait { !stage.witness.heard.isEmpty }
+        stage.radio.pair(try #require(stage.witness.heard.keys.first))
+        try stage.play(action, "hci0")
+        stage.wait { stage.witness.results.count == 1 && stage.radio.state != .ready }
+        #expect((try? stage.witness.results[0].get()) == nil)
+        _ = consume token
+    }
+
+    @Test func aStrangerIsNoAgentsMaster() throws {
+        let stage = try Stage("{ \"accessories\": [\(accessory(", \"pairing\": { \"mode\": \"numericComparison\" }"))] }")
+        let token = stage.radio.discover()
+        stage.wait { !stage.witness.heard.isEmpty }
+        let device = try #require(stage.witness.heard.keys.first)
+        stage.radio.pair(device)
+        stage.wait { stage.witness.prompts.count == 1 }
+        let radioName = try #require(
+            try stage.control.callAndWait(Bus.name, Bus.path, Bus.name, "ListNames")[0].stringsValue?
+                .first { name in
+                    let reply = try? stage.control.callAndWait(
+                        name, "/org/accessorysetup1/agent", "org.bluez.Agent1", "RequestConfirmation",
+                        [.objectPath(ObjectPath(device.rawValue)!), .uint32(1)], timeout: .milliseconds(200))
+                    return reply != nil
+                } ?? "nobody")
+        #expect(radioName == "nobody")
+        #expect(stage.witness.prompts.count == 1)
+        _ = consume token
+    }
+}

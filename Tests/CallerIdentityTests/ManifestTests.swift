@@ -1,0 +1,148 @@
+// Manifests: what is read, what is refused and with which words, and which one fits a caller.
+
+import AccessoryModel
+@testable import CallerIdentity
+import DBusKit
+import Foundation
+import KeyFiles
+import Logging
+import TestSupport
+import Testing
+
+private let good = """
+    [Application]
+    Id=com.example.dice
+    Name=Dice
+    Unit=dice.service
+    Executable=/usr/bin/dice;/opt/dice
+    User=root
+
+    [AccessorySetup]
+    Supports=Bluetooth;WiFi;
+    BluetoothServices=E56A082E-C49B-47CA-A2AB-389127B8ABE3;180F;
+    BluetoothNames=Dice;
+    BluetoothCompanyIdentifiers=FFFF;
+    """
+
+@Suite(.serialized) struct ManifestTests {
+    private let directory: TemporaryDirectory
+    private let log = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+
+    init() throws {
+        directory = try TemporaryDirectory()
+    }
+
+    private func problems(_ text: String, name: String = "com.example.dice.conf") throws -> [String] {
+        let path = try directory.write(name, text)
+        switch ManifestReader.read(path: path) {
+        case .success: return []
+        case .failure(let problems): return problems.list.map { $0.description.replacing(directory.path + "/", with: "") }
+        }
+    }
+
+    @Test func aGoodManifestIsRead() throws {
+        let path = try directory.write("com.example.dice.conf", good)
+        let manifest = try ManifestReader.read(path: path).get()
+        #expect(
+            manifest.name == "Dice" && manifest.units == ["dice.service"] && manifest.executables == ["/usr/bin/dice", "/opt/dice"])
+        #expect(manifest.services == [BluetoothUUID("180F")!, BluetoothUUID("E56A082E-C49B-47CA-A2AB-389127B8ABE3")!])
+        #expect(
+            manifest.companies == [CompanyIdentifier(0xFFFF)] && manifest.names == ["Dice"]
+                && manifest.supports == [.bluetooth, .wifi])
+    }
+
+    struct Mistake: Sendable {
+        let from: String
+        let to: String
+        let says: String
+    }
+
+    @Test(arguments: [
+        Mistake(from: "Name=Dice", to: "Nmae=Dice", says: "com.example.dice.conf:3: Nmae: unknown key"),
+        Mistake(from: "Name=Dice", to: "", says: "Name: is missing"),
+        Mistake(
+            from: "Id=com.example.dice", to: "Id=com example", says: "com.example.dice.conf:2: Id: com example: not an identifier"),
+        Mistake(from: "Id=com.example.dice", to: "Id=com.example.other", says: "must be called com.example.other.conf"),
+        Mistake(from: "180F", to: "18", says: "com.example.dice.conf:10: BluetoothServices: 18: not a UUID"),
+        Mistake(from: "FFFF", to: "XYZ", says: "com.example.dice.conf:12: BluetoothCompanyIdentifiers: XYZ"),
+        Mistake(from: "WiFi", to: "Zigbee", says: "com.example.dice.conf:9: Supports: Zigbee"),
+        Mistake(
+            from: "[AccessorySetup]", to: "[AccessorySetupp]", says: "com.example.dice.conf:8: [AccessorySetupp]: unknown section"),
+        Mistake(from: "/usr/bin/dice", to: "dice", says: "com.example.dice.conf:5: Executable: dice: not an absolute path"),
+        Mistake(from: "Name=Dice", to: "just words", says: "com.example.dice.conf:3"),
+    ])
+    func mistakesAreNamed(_ mistake: Mistake) throws {
+        let found = try problems(good.replacingOccurrences(of: mistake.from, with: mistake.to))
+        #expect(found.contains { $0.contains(mistake.says) }, "\(found)")
+    }
+
+    @Test func nobodyToSpeakForIt() throws {
+        let text = good.split(separator: "\n").filter { !$0.hasPrefix("Unit") && !$0.hasPrefix("Exec") && !$0.hasPrefix("User") }
+        #expect(try problems(text.joined(separator: "\n")).contains { $0.contains("nobody could speak") })
+    }
+
+    @Test func theAdminsFileOverridesAndABadOneDisablesOnlyItself() throws {
+        try directory.write("vendor/com.example.dice.conf", good)
+        try directory.write("vendor/com.example.bad.conf", "[Application]\nId=com.example.bad\n")
+        try directory.write(
+            "admin/com.example.dice.conf", good.replacingOccurrences(of: "Name=Dice", with: "Name=Dice of the admin"))
+        let store = ManifestStore(directories: [directory.path + "/vendor", directory.path + "/admin"], loop: MainLoop(), log: log)
+        #expect(store.apps[AppID("com.example.dice")!]?.name == "Dice of the admin")
+        #expect(store.apps.count == 1 && store.problems.keys.map { ($0 as NSString).lastPathComponent } == ["com.example.bad.conf"])
+    }
+
+    @Test func changesAreNoticed() throws {
+        let loop = MainLoop()
+        let store = ManifestStore(directories: [directory.path + "/apps"], loop: loop, log: log)
+        #expect(store.apps.isEmpty)
+        // Not even the directory was there.
+        try directory.write("apps/com.example.dice.conf", good)
+        #expect(loop.run(until: { store.apps.count == 1 }, timeout: .seconds(10)))
+        try directory.write("apps/com.example.dice.conf", good.replacingOccurrences(of: "Name=Dice", with: "Name=Renamed"))
+        #expect(loop.run(until: { store.apps.values.first?.name == "Renamed" }, timeout: .seconds(10)))
+        try FileManager.default.removeItem(atPath: directory.path + "/apps/com.example.dice.conf")
+        #expect(loop.run(until: { store.apps.isEmpty }, timeout: .seconds(10)))
+    }
+
+    private func caller(uid: UInt32 = 0, executable: String?, unit: String? = nil) -> Caller {
+        var caller = Caller(uid: uid, pid: 1)
+        caller.executable = executable
+        caller.unit = unit
+        return caller
+    }
+
+    @Test func callersFitByUnitOrByExecutableAndUser() throws {
+        try directory.write("apps/com.example.dice.conf", good)
+        let store = ManifestStore(directories: [directory.path + "/apps"], loop: MainLoop(), log: log)
+        #expect(try AppMatching.app(of: caller(executable: "/opt/dice"), in: store).name == "Dice")
+        #expect(
+            try AppMatching.app(of: caller(uid: 5, executable: "/usr/bin/python3", unit: "dice.service"), in: store).name == "Dice")
+        for stranger in [
+            caller(uid: 5, executable: "/opt/dice"), caller(executable: "/opt/dice2"), caller(executable: nil),
+            caller(executable: "/bin/sh", unit: "other.service"),
+        ] {
+            #expect { try AppMatching.app(of: stranger, in: store) } throws: {
+                "\($0)".contains("no manifest fits") && "\($0)".contains("uid")
+            }
+        }
+    }
+
+    @Test func twoManifestsForOneCallerAreRefused() throws {
+        try directory.write("apps/com.example.dice.conf", good)
+        try directory.write(
+            "apps/com.example.twin.conf", good.replacingOccurrences(of: "com.example.dice", with: "com.example.twin"))
+        let store = ManifestStore(directories: [directory.path + "/apps"], loop: MainLoop(), log: log)
+        #expect { try AppMatching.app(of: caller(executable: "/opt/dice"), in: store) } throws: {
+            "\($0)".contains("more than one manifest")
+        }
+    }
+
+    @Test(arguments: [
+        ("0::/system.slice/dice.service\n", "dice.service"), ("0::/system.slice/dice.service/payload\n", "dice.service"),
+        ("0::/system.slice/system-dice.slice/dice@1.service\n", "dice@1.service"),
+        ("0::/system.slice/_dice.service\n", "dice.service"),
+        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/dice.service\n", nil), ("0::/\n", nil), ("", nil),
+        ("1:name=systemd:/system.slice/dice.service\n", nil), ("0::/dice.service\n", nil),
+    ])
+    func unitsComeFromControlGroups(text: String, unit: String?) { #expect(ProcessFacts.unit(cgroup: text) == unit) }
+}

@@ -1,0 +1,376 @@
+// The engine with a radio, a store and a clock that stand still until a test moves them.
+
+import AccessoryCore
+import AccessoryEngine
+import AccessoryModel
+import Logging
+import Testing
+
+private final class ManualRadio: Radio {
+    var state = RadioState.ready
+    weak var observer: (any RadioObserver)?
+    var scans = 0
+    var pairing: RadioDeviceID?
+    var isCancelled = false
+    var removed: [BluetoothAddress] = []
+    var removals: Result<Void, RadioFailure> = .success(())
+
+    func start() {}
+    func discover() -> DiscoveryToken {
+        scans += 1
+        return DiscoveryToken { [unowned self] in scans -= 1 }
+    }
+    func pair(_ device: RadioDeviceID) { pairing = device }
+    func answer(_ answer: PromptAnswer) {}
+    func cancelPairing() { isCancelled = true }
+    func removeBond(_ address: BluetoothAddress, device: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void)
+    {
+        removed.append(address)
+        completion(removals)
+    }
+    func device(for address: BluetoothAddress) -> RadioDeviceID? { nil }
+}
+
+private final class ManualStore: LedgerStore {
+    struct Full: Error {}
+    var stored = StoredState()
+    var isFull = false
+    var grants: Int64 = 0
+    func load() throws -> StoredState { stored }
+    func commit(_ steps: [Ledger.Step], finishing intents: [BondIntent]) throws {
+        if isFull { throw Full() }
+        var ledger = Ledger(accessories: stored.accessories, grants: stored.grants)
+        ledger.apply(steps)
+        stored.accessories = Array(ledger.accessories.values)
+        stored.grants = Array(ledger.grants.values)
+        stored.intents.removeAll { intents.contains($0) }
+    }
+    func note(_ intent: BondIntent) throws { stored.intents.append(intent) }
+    func forget(_ intent: BondIntent) throws { stored.intents.removeAll { $0 == intent } }
+    func nextGrantID() throws -> Int64 {
+        grants += 1
+        return grants
+    }
+}
+
+private final class ManualClock: EngineClock {
+    final class Timer: EngineTimer {
+        let due: Double
+        var body: (() -> Void)?
+        init(_ due: Double, _ body: @escaping () -> Void) { (self.due, self.body) = (due, body) }
+        func cancel() { body = nil }
+    }
+    var now: Int64 { 1000 + Int64(uptime) }
+    var uptime = 0.0
+    var timers: [Timer] = []
+    func after(_ seconds: Double, _ body: @escaping () -> Void) -> any EngineTimer {
+        let timer = Timer(uptime + seconds, body)
+        timers.append(timer)
+        return timer
+    }
+    func advance(_ seconds: Double) {
+        let end = uptime + seconds
+        while let next = timers.filter({ $0.body != nil && $0.due <= end }).min(by: { $0.due < $1.due }) {
+            uptime = next.due
+            let body = next.body
+            next.body = nil
+            body?()
+        }
+        uptime = end
+    }
+    var active: Int { timers.count { $0.body != nil } }
+}
+
+/// Writes down what it is told.
+private final class Witness: EngineObserver {
+    var events: [String] = []
+    var errors: [SetupError.Code] = []
+    var offers: [[String]] = []
+    var openPickers = 0
+    func radioStateChanged(_ state: RadioState) {}
+    func pickerAvailabilityChanged() {}
+    func sessionOpened(_ session: Session) {}
+    func sessionChanged(_ session: Session) {}
+    func sessionClosed(_ session: Session) {}
+    func event(_ event: SessionEvent, in session: Session) {
+        events.append("\(session.id):\(event.type.name)")
+        if let error = event.error { errors.append(error.code) }
+    }
+    func pickerOpened(_ picker: PickerRun) { openPickers += 1 }
+    func pickerChanged(_ picker: PickerRun, from old: PickerPresentation) { offers.append(picker.presentation.offers.map(\.name)) }
+    func pickerDeadlineChanged(_ picker: PickerRun) {}
+    func pickerClosed(_ picker: PickerRun) { openPickers -= 1 }
+    func pickerAssigned(_ picker: PickerRun, to client: ClientID) {}
+    func accessoryAppeared(_ accessory: Accessory) {}
+    func accessoryChanged(_ accessory: Accessory) {}
+    func accessoryDisappeared(_ accessory: Accessory) {}
+    func visibilityChanged(of accessory: Accessory, to app: AppID, visible: Bool) {}
+    func grantAppeared(_ grant: Grant) {}
+    func grantChanged(_ grant: Grant) {}
+    func grantDisappeared(_ grant: Grant) {}
+}
+
+private final class Bench {
+    let radio = ManualRadio()
+    let store: ManualStore
+    let clock = ManualClock()
+    let witness = Witness()
+    let engine: AccessoryEngine
+    let service = BluetoothUUID("180F")!
+
+    init(store: ManualStore = ManualStore(), radioState: RadioState = .ready) throws {
+        self.store = store
+        radio.state = radioState
+        engine = try AccessoryEngine(
+            radio: radio, store: store, clock: clock, log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        engine.observer = witness
+        engine.start()
+    }
+
+    func app(_ id: String = "com.example.dice") -> AppManifest {
+        var app = AppManifest(id: AppID(id)!, name: "Dice", source: "/apps/\(id).conf")
+        app.supports = [.bluetooth]
+        app.services = [service]
+        return app
+    }
+
+    func session(_ client: String = ":app", app id: String = "com.example.dice") throws -> Session {
+        let session = try engine.createSession(client: ClientID(client), app: app(id))
+        try engine.activate(session)
+        return session
+    }
+
+    func item(_ name: String = "Die", pairs: Bool = true, immediate: Bool = false) -> DisplayItem {
+        var descriptor = DiscoveryDescriptor()
+        descriptor.serviceUUID = service
+        if pairs { descriptor.supportedOptions = .pairingLE }
+        if immediate { descriptor.range = .immediate }
+        return DisplayItem(name: name, descriptor: descriptor)
+    }
+
+    func hear(_ number: Int, rssi: Int? = -50, changed: Bool = true) {
+        var advert = Advertisement(
+            device: RadioDeviceID("/dev/\(number)"), address: BluetoothAddress(value: UInt64(number), kind: .public))
+        advert.serviceUUIDs = [service]
+        advert.rssi = rssi
+        radio.observer?.heard([HeardDevice(advert, contentChanged: changed)])
+    }
+
+    func paired(_ number: Int) {
+        radio.pairing = nil
+        radio.observer?.pairingEnded(
+            .success(
+                PairedIdentity(
+                    address: BluetoothAddress(value: UInt64(number), kind: .public), device: RadioDeviceID("/dev/\(number)"),
+                    wasPairedBefore: false)))
+    }
+
+    /// A picker with one offer that the person has picked.
+    func pickOne() throws -> Session {
+        try engine.registerPicker(ClientID(":picker"))
+        let session = try session()
+        try engine.showPicker(session, items: [item()], settings: PickerSettings())
+        hear(1)
+        try engine.pick(try #require(engine.picker), offer: try #require(engine.picker?.presentation.offers.first?.id))
+        return session
+    }
+}
+
+@Suite struct EngineTests {
+    @Test func addsAnAccessory() throws {
+        let bench = try Bench()
+        let session = try bench.pickOne()
+        #expect(bench.radio.pairing == RadioDeviceID("/dev/1") && bench.store.stored.intents.count == 1)
+        bench.paired(1)
+        #expect(
+            bench.witness.events
+                == ["activated", "pickerDidPresent", "pickerSetupPairing", "accessoryAdded", "pickerDidDismiss"].map {
+                    "\(session.id):\($0)"
+                })
+        #expect(bench.store.stored.grants.count == 1 && bench.store.stored.intents.isEmpty)
+        #expect(bench.radio.scans == 0 && bench.clock.active == 0 && bench.witness.openPickers == 0)
+    }
+
+    @Test func rule7OnePickerAtATime() throws {
+        let bench = try Bench()
+        try bench.engine.registerPicker(ClientID(":picker"))
+        let first = try bench.session()
+        let second = try bench.session(":other", app: "com.example.other")
+        try bench.engine.showPicker(first, items: [bench.item()], settings: PickerSettings())
+        for session in [first, second] {
+            #expect { try bench.engine.showPicker(session, items: [bench.item()], settings: PickerSettings()) } throws: {
+                ($0 as? SetupError)?.code == .pickerAlreadyActive
+            }
+        }
+        #expect(bench.radio.scans == 1)
+    }
+
+    @Test func rule8TimesOut() throws {
+        let bench = try Bench()
+        try bench.engine.registerPicker(ClientID(":picker"))
+        try bench.engine.showPicker(try bench.session(), items: [bench.item()], settings: PickerSettings(discoveryTimeout: 5))
+        bench.clock.advance(4.9)
+        #expect(bench.engine.picker != nil)
+        bench.clock.advance(0.2)
+        #expect(bench.witness.errors == [.discoveryTimeout] && bench.radio.scans == 0 && bench.clock.active == 0)
+    }
+
+    @Test func withoutRadioOrPickerItIsRestricted() throws {
+        for state in [RadioState.off, .absent] {
+            let bench = try Bench(radioState: state)
+            try bench.engine.registerPicker(ClientID(":picker"))
+            #expect {
+                try bench.engine.showPicker(try bench.session(), items: [bench.item()], settings: PickerSettings())
+            } throws: {
+                ($0 as? SetupError)?.code == .pickerRestricted
+            }
+        }
+        let bench = try Bench()
+        #expect { try bench.engine.showPicker(try bench.session(), items: [bench.item()], settings: PickerSettings()) } throws: {
+            ($0 as? SetupError)?.code == .pickerRestricted
+        }
+    }
+
+    @Test func aLostRadioEndsTheRun() throws {
+        let bench = try Bench()
+        _ = try bench.pickOne()
+        bench.radio.state = .absent
+        bench.radio.observer?.radioChanged(.absent, reason: "unplugged")
+        #expect(bench.radio.isCancelled && bench.engine.picker != nil)
+        bench.radio.observer?.pairingEnded(.failure(RadioFailure(.unavailable, "unplugged")))
+        #expect(bench.engine.picker == nil && bench.witness.errors == [.connectionFailed] && bench.radio.scans == 0)
+        // Nobody knows how far it got: the intent waits for the radio.
+        #expect(bench.store.stored.intents.count == 1)
+        bench.radio.state = .ready
+        bench.radio.observer?.radioChanged(.ready, reason: "back")
+        #expect(bench.store.stored.intents.isEmpty && bench.radio.removed.count == 1)
+    }
+
+    @Test func rule17TheAppsEndEndsItsPicker() throws {
+        let bench = try Bench()
+        _ = try bench.pickOne()
+        bench.engine.clientGone(ClientID(":app"))
+        #expect(bench.radio.isCancelled)
+        bench.paired(1)
+        // It succeeded all the same: the bond is undone, nothing is granted.
+        #expect(bench.radio.removed.count == 1 && bench.store.stored.grants.isEmpty && bench.store.stored.intents.isEmpty)
+        #expect(bench.engine.picker == nil && bench.engine.sessions.isEmpty)
+    }
+
+    @Test func rule17AnotherPickerTakesOver() throws {
+        let bench = try Bench()
+        try bench.engine.registerPicker(ClientID(":one"))
+        try bench.engine.registerPicker(ClientID(":two"))
+        try bench.engine.showPicker(try bench.session(), items: [bench.item()], settings: PickerSettings())
+        bench.engine.clientGone(ClientID(":one"))
+        #expect(bench.engine.picker?.client == ClientID(":two"))
+        bench.engine.clientGone(ClientID(":two"))
+        #expect(bench.engine.picker == nil && bench.witness.errors == [.userCancelled])
+    }
+
+    @Test func aGrantThatCannotBeWrittenLeavesNothing() throws {
+        let bench = try Bench()
+        _ = try bench.pickOne()
+        bench.store.isFull = true
+        bench.paired(1)
+        #expect(bench.witness.errors == [.unknown] && bench.engine.ledger == Ledger() && bench.radio.removed.count == 1)
+    }
+
+    @Test func anUnfinishedPairingIsUndoneAtStart() throws {
+        let store = ManualStore()
+        let address = BluetoothAddress(value: 9, kind: .public)
+        store.stored.intents = [BondIntent(address: address, device: nil, purpose: .pairing)]
+        let bench = try Bench(store: store)
+        #expect(bench.radio.removed == [address] && store.stored.intents.isEmpty)
+    }
+
+    @Test func aBondWithAGrantIsNeverUndone() throws {
+        let store = ManualStore()
+        let address = BluetoothAddress(value: 9, kind: .public)
+        store.stored.accessories = [
+            Accessory(
+                id: .random(), displayName: "x", address: address, isBonded: true, descriptor: DiscoveryDescriptor(), created: 0)
+        ]
+        store.stored.intents = [BondIntent(address: address, device: nil, purpose: .pairing)]
+        let bench = try Bench(store: store)
+        #expect(bench.radio.removed.isEmpty && store.stored.intents.isEmpty)
+    }
+
+    @Test func aBondThatCannotBeRemovedIsTriedAgain() throws {
+        let bench = try Bench()
+        let session = try bench.pickOne()
+        bench.paired(1)
+        bench.radio.removals = .failure(RadioFailure(.other, "busy"))
+        var done = false
+        try bench.engine.removeAccessory(session, try #require(bench.engine.ledger.accessories.keys.first)) { done = true }
+        #expect(done && bench.engine.ledger == Ledger() && bench.store.stored.intents.count == 1)
+        bench.radio.removals = .success(())
+        bench.radio.observer?.radioChanged(.ready, reason: "again")
+        #expect(bench.store.stored.intents.isEmpty)
+    }
+
+    @Test func rule13EverySessionOfTheAppIsTold() throws {
+        let bench = try Bench()
+        let session = try bench.pickOne()
+        let other = try bench.session(":second")
+        bench.paired(1)
+        let grant = try #require(bench.engine.ledger.grants.values.first)
+        bench.witness.events = []
+        try bench.engine.revoke(grant, reason: "test")
+        #expect(bench.witness.events == ["\(session.id):accessoryRemoved", "\(other.id):accessoryRemoved"])
+    }
+
+    @Test func offersComeAndGo() throws {
+        let bench = try Bench()
+        try bench.engine.registerPicker(ClientID(":picker"))
+        try bench.engine.showPicker(try bench.session(), items: [bench.item()], settings: PickerSettings())
+        let run = try #require(bench.engine.picker)
+        bench.hear(1)
+        bench.hear(2)
+        #expect(run.presentation.offers.count == 2)
+        bench.radio.observer?.lost(RadioDeviceID("/dev/1"))
+        #expect(run.presentation.offers.count == 1)
+        // Silence takes the other away.
+        bench.clock.advance(PickerRun.silence * 2)
+        #expect(run.presentation.offers.isEmpty)
+    }
+
+    @Test func theSameStrengthIsNoNews() throws {
+        let bench = try Bench()
+        try bench.engine.registerPicker(ClientID(":picker"))
+        try bench.engine.showPicker(try bench.session(), items: [bench.item()], settings: PickerSettings())
+        bench.hear(1)
+        let changes = bench.witness.offers.count
+        for _ in 0..<50 { bench.hear(1, changed: false) }
+        #expect(bench.witness.offers.count == changes)
+    }
+
+    @Test func rule5NearnessIsSmoothed() throws {
+        let bench = try Bench()
+        try bench.engine.registerPicker(ClientID(":picker"))
+        try bench.engine.showPicker(try bench.session(), items: [bench.item(immediate: true)], settings: PickerSettings())
+        let run = try #require(bench.engine.picker)
+        bench.hear(1, rssi: -70)
+        // One strong packet is no nearness.
+        bench.hear(1, rssi: -45)
+        #expect(run.presentation.offers.isEmpty)
+        for _ in 0..<10 { bench.hear(1, rssi: -45) }
+        #expect(run.presentation.offers.count == 1)
+        bench.hear(1, rssi: nil)
+        #expect(run.presentation.offers.isEmpty)
+    }
+
+    @Test func limitsHold() throws {
+        let bench = try Bench()
+        for _ in 0..<Limits.sessionsPerApp { _ = try bench.session() }
+        #expect { try bench.session() } throws: { ($0 as? SetupError)?.message.contains("\(Limits.sessionsPerApp)") == true }
+        try bench.engine.registerPicker(ClientID(":picker"))
+        let session = try #require(bench.engine.sessions.values.first)
+        try bench.engine.showPicker(session, items: [bench.item()], settings: PickerSettings())
+        for number in 1...(Limits.offersShown + 20) { bench.hear(number, rssi: -50 - number % 40) }
+        let offers = try #require(bench.engine.picker).presentation.offers
+        #expect(offers.count == Limits.offersShown)
+        // The farthest were left out.
+        #expect((offers.compactMap(\.rssi).min() ?? -128) > -85)
+    }
+}
