@@ -94,6 +94,8 @@ let package = Package(
         .executableTarget(
             name: "accessory-sim", dependencies: ["DBusKit", "RadioSimulator", "ProgramSupport", log, arguments],
             swiftSettings: settings),
+        // The yardstick of `make bench`, in C on purpose.
+        .executableTarget(name: "advert-baseline", dependencies: ["CDBus"]),
         .executableTarget(
             name: "dice-sample", dependencies: ["DBusKit", "ProgramSupport", arguments], swiftSettings: settings),
 

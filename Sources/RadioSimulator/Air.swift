@@ -100,6 +100,23 @@ final class Air {
         }
     }
 
+    /// Sends every advert over and over, as fast as `drain` takes them: for load.
+    func flood(_ drain: @escaping () -> Void) {
+        loop.every(.milliseconds(0)) { [weak self] in
+            guard let self else { return false }
+            // Nobody listens: wait without spinning.
+            guard !self.listeners.isEmpty else {
+                self.loop.after(.milliseconds(20)) { [weak self] in self?.flood(drain) }
+                return false
+            }
+            for accessory in self.accessories {
+                if let advert = accessory.scenario.adverts.first { self.send(advert, of: accessory) }
+            }
+            drain()
+            return true
+        }
+    }
+
     private func send(_ advert: Scenario.Advert, of accessory: AirAccessory) {
         guard accessory.isAdvertising, !listeners.isEmpty else { return }
         for hear in listeners.values { hear(accessory, advert) }

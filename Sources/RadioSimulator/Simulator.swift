@@ -47,6 +47,11 @@ public final class Simulator {
         }
     }
 
+    /// Adverts as fast as the bus takes them, whatever the scenario's intervals say.
+    public func flood() {
+        air.flood { [unowned self] in bluez?.connection.flush() }
+    }
+
     private func startService() throws(BusError) {
         guard bluez == nil else { return }
         let bluez = try SimulatedBlueZ(address, loop: loop, air: air, log: log)

@@ -23,6 +23,9 @@ struct SimulatorProgram: ParsableCommand {
     @Flag(help: "Only check the scenario.")
     var check = false
 
+    @Flag(help: "Send adverts as fast as the bus takes them, whatever the scenario's intervals say: for load.")
+    var flood = false
+
     @Option(help: "trace, debug, info, notice, warning, error or critical.")
     var logLevel = Logger.Level.notice
 
@@ -59,6 +62,7 @@ struct SimulatorProgram: ParsableCommand {
                 return false
             }
         }
+        if flood { simulator.flood() }
         StandardOutput.line("ready")
         loop.run()
         withExtendedLifetime(simulator) {}

@@ -55,12 +55,13 @@ private struct Sampler {
     mutating func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &generator) < percent }
     mutating func name() -> String { ["Dice", "Pink Dice", "dice 4F", "Lamp", ""].randomElement(using: &generator)! }
 
-    mutating func masked() -> MaskedData {
+    /// The blob is cut to the mask, so the pair is always valid; nil only if that were wrong.
+    mutating func masked() -> MaskedData? {
         let mask = (0..<Int.random(in: 1...3, using: &generator)).map { _ in
             [0xFF, 0x0F, 0x01, 0x00].randomElement(using: &generator)! as UInt8
         }
         let blob = mask.map { $0 & UInt8.random(in: 0...2, using: &generator) }
-        return try! MaskedData(blob: blob, mask: mask)  // The blob was cut to the mask.
+        return try? MaskedData(blob: blob, mask: mask)
     }
 
     mutating func descriptor() -> DiscoveryDescriptor {
