@@ -26,12 +26,26 @@ public final class PickerRun {
     private var candidates: [RadioDeviceID: Candidate] = [:]
     private var offersMade = 0
 
-    private struct Candidate {
+    /// One device in range. A class, so that the thousands of updates that change only its strength change it in place.
+    private final class Candidate {
         var advertisement: Advertisement
         var smoothed: Double?
-        var lastHeard: Double
+        var lastHeard = 0.0
         var item: Int?
-        var offer: Int
+        let offer: Int
+
+        init(_ advertisement: Advertisement, offer: Int) {
+            self.advertisement = advertisement
+            self.offer = offer
+        }
+
+        func take(_ sample: Int?, smoothing: Double) {
+            smoothed = sample.map { sample in
+                smoothed.map { $0 + smoothing * (Double(sample) - $0) } ?? Double(sample)
+            }
+        }
+
+        var rssi: Int? { smoothed.map { Int($0.rounded()) } }
     }
 
     /// A device that was not heard for this long is gone from the picker. (BlueZ drops its own temporary devices after 30 s too, but
@@ -59,32 +73,28 @@ public final class PickerRun {
     func take(_ changes: [HeardDevice], now: Double) -> Bool {
         var changed = false
         for change in changes {
-            let advert = change.advertisement
-            var candidate =
-                candidates[advert.device]
-                ?? Candidate(advertisement: advert, smoothed: nil, lastHeard: now, item: nil, offer: 0)
-            let isNew = candidate.offer == 0
-            if isNew {
-                offersMade += 1
-                candidate.offer = offersMade
-            }
+            let known = candidates[change.device]
+            guard let candidate = known ?? change.content.map({ admit($0) }) else { continue }
             candidate.lastHeard = now
-            candidate.advertisement = advert
-            if let sample = advert.rssi {
-                candidate.smoothed = candidate.smoothed.map { $0 + Self.smoothing * (Double(sample) - $0) } ?? Double(sample)
-            } else {
-                candidate.smoothed = nil
-            }
+            if let content = change.content { candidate.advertisement = content }
             let before = candidate.item
-            if isNew || change.contentChanged || dependsOnDistance {
+            // What is not offered and does not depend on its distance has no use for its strength.
+            if before != nil || dependsOnDistance || change.content != nil { candidate.take(change.rssi, smoothing: Self.smoothing) }
+            if change.content != nil || dependsOnDistance {
                 candidate.item = matcher.firstMatch(
-                    advert, smoothedRSSI: candidate.smoothed.map { Int($0.rounded()) }, isOffered: before != nil)
+                    candidate.advertisement, smoothedRSSI: candidate.rssi, isOffered: before != nil)
             }
             if before != nil || candidate.item != nil { changed = true }
-            candidates[advert.device] = candidate
         }
         if candidates.count > Limits.trackedDevices { dropOldest() }
         return changed
+    }
+
+    private func admit(_ advertisement: Advertisement) -> Candidate {
+        offersMade += 1
+        let candidate = Candidate(advertisement, offer: offersMade)
+        candidates[advertisement.device] = candidate
+        return candidate
     }
 
     /// Forgets a device; true when it was offered.
@@ -119,7 +129,7 @@ public final class PickerRun {
                     Offer(
                         id: "\(candidate.offer)", device: device, address: advert.address, item: index,
                         name: known?.displayName ?? items[index].name, advertisedName: advert.localName ?? "",
-                        rssi: candidate.smoothed.map { Int($0.rounded()) }, shared: known?.id,
+                        rssi: candidate.rssi, shared: known?.id,
                         needsPairing: wantsPairing && known?.isBonded != true)
                 ))
         }

@@ -312,7 +312,7 @@ public final class BlueZRadio: Radio {
     }
 
     private func hand() {
-        let news = devices.takeNews()
+        let news = devices.takeNews(now: connection.loop.now)
         if !news.isEmpty { observer?.heard(news) }
     }
 }

@@ -15,6 +15,8 @@ final class Device {
     var isHeard = false
     fileprivate(set) var contentChanged = false
     fileprivate var isQueued = false
+    /// When its content was last handed over, microseconds of the monotonic clock.
+    fileprivate var contentHandedOver: Int64 = 0
     private var rssiSum = 0
     private var rssiCount = 0
     private var uuidsFingerprint: UInt64 = 0
@@ -39,6 +41,7 @@ final class Device {
         advertisement.localName = old.localName
         advertisement.isPaired = old.isPaired
         isHeard = false
+        contentHandedOver = 0
         uuidsFingerprint = 0
         rssiSum = 0
         rssiCount = 0
@@ -48,19 +51,24 @@ final class Device {
     ///
     /// - Returns: whether it is something that only a packet on the air brings.
     func apply(_ entry: inout ValueCursor) -> Bool {
-        if entry.isString("RSSI") { return value(&entry) { takeSample($0.int16) } }
-        if entry.isString("ManufacturerData") { return value(&entry) { manufacturerData(&$0) } }
-        if entry.isString("ServiceData") { return value(&entry) { serviceData(&$0) } }
-        if entry.isString("UUIDs") { return value(&entry) { uuids(&$0) } }
-        if entry.isString("Name") { return value(&entry) { name(&$0) } }
-        if entry.isString("TxPower") { return value(&entry) { advertisement.txPower = $0.int16.map(Int.init) } }
-        if entry.isString("Paired") {
-            _ = value(&entry) { advertisement.isPaired = $0.boolean ?? advertisement.isPaired }
-        } else if entry.isString("Connected") {
-            _ = value(&entry) { isConnected = $0.boolean ?? isConnected }
+        switch entry.word(among: Self.properties) {
+        case 0: return value(&entry) { takeSample($0.int16) }
+        case 1: return value(&entry) { manufacturerData(&$0) }
+        case 2: return value(&entry) { serviceData(&$0) }
+        case 3: return value(&entry) { uuids(&$0) }
+        case 4: return value(&entry) { name(&$0) }
+        case 5: return value(&entry) { advertisement.txPower = $0.int16.map(Int.init) }
+        case 6: _ = value(&entry) { advertisement.isPaired = $0.boolean ?? advertisement.isPaired }
+        case 7: _ = value(&entry) { isConnected = $0.boolean ?? isConnected }
+        default: break
         }
         return false
     }
+
+    /// The rows of the table, the most frequent first; `apply` goes by their numbers.
+    private static let properties: [StaticString] = [
+        "RSSI", "ManufacturerData", "ServiceData", "UUIDs", "Name", "TxPower", "Paired", "Connected",
+    ]
 
     private func value(_ entry: inout ValueCursor, _ body: (inout ValueCursor) -> Void) -> Bool {
         entry.next()
@@ -189,19 +197,24 @@ final class DeviceTable {
         queue.append(device)
     }
 
-    /// Every device heard since the last call, once.
-    func takeNews() -> [HeardDevice] {
+    /// Every device heard since the last call, once. Content that did not change is repeated after a while, for a receiver that has
+    /// forgotten the device meanwhile.
+    func takeNews(now: Int64) -> [HeardDevice] {
         let news = queue.map { device in
             device.takeRSSI()
-            defer {
-                device.contentChanged = false
-                device.isQueued = false
-            }
-            return HeardDevice(device.advertisement, contentChanged: device.contentChanged)
+            let advertisement = device.advertisement
+            let isDue = device.contentChanged || now - device.contentHandedOver > Self.contentInterval
+            if isDue { device.contentHandedOver = now }
+            device.contentChanged = false
+            device.isQueued = false
+            return HeardDevice(
+                device: advertisement.device, rssi: advertisement.rssi, content: isDue ? advertisement : nil)
         }
         queue.removeAll(keepingCapacity: true)
         return news
     }
+
+    private static let contentInterval: Int64 = 5_000_000
 
     func remove(_ path: ObjectPath) -> Device? {
         let device = devices.removeValue(forKey: path.rawValue)

@@ -259,14 +259,25 @@ public final class Connection {
         else { return }
         for group in subscriptions where group.matches(interface, member) {
             var message: Message?
+            let argument0 = group.needsArgument ? Self.firstText(raw) : nil
             // A handler may subscribe or cancel: walk a copy, and ask each again whether it still wants the signal.
             let members = group.members
-            for subscription in members where subscription.matches(raw, sender, path) {
+            for subscription in members where subscription.matches(sender, path, argument0) {
                 if message == nil { message = Message(retaining: raw) }
                 subscription.handler?(message!)
             }
             return
         }
+    }
+
+    /// The first argument, when it is text. Looked up once for all subscriptions that compare it.
+    private static func firstText(_ raw: OpaquePointer) -> UnsafePointer<CChar>? {
+        var iterator = DBusMessageIter()
+        guard dbus_message_iter_init(raw, &iterator) != 0, dbus_message_iter_get_arg_type(&iterator) == TypeCode.string
+        else { return nil }
+        var text: UnsafePointer<CChar>?
+        dbus_message_iter_get_basic(&iterator, &text)
+        return text
     }
 
     // MARK: The pump
@@ -507,20 +518,19 @@ public final class Subscription {
         connection?.remove(self)
     }
 
-    fileprivate func matches(_ raw: OpaquePointer, _ sender: UnsafePointer<CChar>, _ path: UnsafePointer<CChar>) -> Bool {
+    fileprivate var needsArgument: Bool { argument0 != nil }
+
+    fileprivate func matches(
+        _ sender: UnsafePointer<CChar>, _ path: UnsafePointer<CChar>, _ argument0: UnsafePointer<CChar>?
+    ) -> Bool {
         guard handler != nil, strcmp(sender, self.sender) == 0 else { return false }
         if let wanted = self.path, strcmp(path, wanted.rawValue) != 0 { return false }
         if let namespace, namespace.rawValue != "/" {
             let length = namespace.rawValue.utf8.count
             guard strncmp(path, namespace.rawValue, length) == 0, path[length] == 0 || path[length] == 0x2F else { return false }
         }
-        guard let argument0 else { return true }
-        var iterator = DBusMessageIter()
-        guard dbus_message_iter_init(raw, &iterator) != 0, dbus_message_iter_get_arg_type(&iterator) == TypeCode.string
-        else { return false }
-        var text: UnsafePointer<CChar>?
-        dbus_message_iter_get_basic(&iterator, &text)
-        return text.map { strcmp($0, argument0) == 0 } ?? false
+        guard let wanted = self.argument0 else { return true }
+        return argument0.map { strcmp($0, wanted) == 0 } ?? false
     }
 }
 
@@ -528,7 +538,10 @@ public final class Subscription {
 private final class SubscriptionGroup {
     let interface: String
     let member: String
-    var members: [Subscription] = []
+    var members: [Subscription] = [] {
+        didSet { needsArgument = members.contains(where: \.needsArgument) }
+    }
+    private(set) var needsArgument = false
 
     init(interface: String, member: String) {
         self.interface = interface

@@ -48,6 +48,9 @@ public final class MainLoop {
         return true
     }
 
+    /// Microseconds of the monotonic clock.
+    public var now: Int64 { Int64(g_get_monotonic_time()) }
+
     /// Calls `body` once, after at least `delay`.
     @discardableResult
     public func after(_ delay: Duration, _ body: @escaping () -> Void) -> LoopSource {

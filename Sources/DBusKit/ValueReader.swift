@@ -193,6 +193,12 @@ public struct ValueCursor: ~Copyable {
         return strcmp(pointer, other) == 0
     }
 
+    /// Which of `words` the text here is; nil when none.
+    public mutating func word(among words: [StaticString]) -> Int? {
+        guard type == .string, let pointer = cString(&iterator) else { return nil }
+        return words.firstIndex { strcmp(pointer, $0.utf8Start) == 0 }
+    }
+
     /// A number that changes with the text here (FNV-1a), to see cheaply whether it is the same as last time.
     public var fingerprint: UInt64 {
         mutating get {

@@ -25,7 +25,7 @@ private final class Witness: RadioObserver {
     func discoveryFailed(_ failure: RadioFailure) { failures.append(failure) }
     func heard(_ changes: [HeardDevice]) {
         batches += 1
-        for change in changes { heard[change.advertisement.device] = change.advertisement }
+        for change in changes { heard[change.device] = change.content ?? heard[change.device] }
     }
     func lost(_ device: RadioDeviceID) { lost.insert(device) }
     func pairingPrompted(_ prompt: PairingPrompt) {

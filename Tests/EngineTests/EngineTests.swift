@@ -153,7 +153,7 @@ private final class Bench {
             device: RadioDeviceID("/dev/\(number)"), address: BluetoothAddress(value: UInt64(number), kind: .public))
         advert.serviceUUIDs = [service]
         advert.rssi = rssi
-        radio.observer?.heard([HeardDevice(advert, contentChanged: changed)])
+        radio.observer?.heard([HeardDevice(device: advert.device, rssi: rssi, content: changed ? advert : nil)])
     }
 
     func paired(_ number: Int) {

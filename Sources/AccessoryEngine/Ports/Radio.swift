@@ -93,14 +93,17 @@ public protocol RadioObserver: AnyObject {
     func deviceChanged(_ address: BluetoothAddress?)
 }
 
-/// A device that was heard.
+/// A device that was heard. Mostly only its strength is news, thousands of times; its content then stays where it is.
 public struct HeardDevice: Hashable, Sendable {
-    public let advertisement: Advertisement
-    /// More than the signal strength changed.
-    public let contentChanged: Bool
+    public let device: RadioDeviceID
+    /// dBm, averaged since the last time; nil when unknown.
+    public let rssi: Int?
+    /// Everything known of it, when more than the strength changed, and at least every few seconds.
+    public let content: Advertisement?
 
-    public init(_ advertisement: Advertisement, contentChanged: Bool) {
-        self.advertisement = advertisement
-        self.contentChanged = contentChanged
+    public init(device: RadioDeviceID, rssi: Int?, content: Advertisement?) {
+        self.device = device
+        self.rssi = rssi
+        self.content = content
     }
 }
