@@ -31,6 +31,9 @@ struct DiceSample: ParsableCommand {
     @Flag(help: "Show the picker even if a die is set up already.")
     var add = false
 
+    @Flag(help: "Wait until a picker program is there before asking for the picker.")
+    var waitForPicker = false
+
     @Flag(help: "Remove the die at the end.")
     var remove = false
 
@@ -46,6 +49,7 @@ struct DiceSample: ParsableCommand {
             if let die, !add {
                 StandardOutput.line("\(die.name) was set up before")
             } else {
+                if waitForPicker { try app.waitForPicker() }
                 die = try app.add(Self.dice, discoveryTimeout: discoveryTimeout)
             }
             guard let die else { throw Failure("no die was set up") }
@@ -124,6 +128,25 @@ final class DiceApp {
             }, timeout: patience)
         guard arrived, let found else { throw Failure("no \(types.sorted().joined(separator: " or ")) in time") }
         return found
+    }
+
+    /// Waits until somebody can show a picker.
+    func waitForPicker() throws {
+        let manager = "org.accessorysetup1.Manager"
+        let owner =
+            try connection.callAndWait(Bus.name, Bus.path, Bus.name, "GetNameOwner", [.string(Self.daemon)]).first?.stringValue
+            ?? ""
+        var isThere = false
+        let subscription = connection.subscribe(
+            sender: owner, path: "/org/accessorysetup1", interface: Bus.properties, member: "PropertiesChanged", argument0: manager
+        ) { message in
+            let changed = (try? message.arguments())?[1].vardictValue
+            if let available = changed?["PickerAvailable"]?.booleanValue { isThere = available }
+        }
+        defer { subscription.cancel() }
+        // Asked after the subscription: a change in between is then not missed.
+        isThere = try property(of: "/org/accessorysetup1", Self.daemon, manager, "PickerAvailable").booleanValue ?? false
+        guard loop.run(until: { isThere }, timeout: patience) else { throw Failure("no picker program came") }
     }
 
     /// The first accessory that is set up for this app already.
