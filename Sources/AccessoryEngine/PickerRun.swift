@@ -116,28 +116,26 @@ public final class PickerRun {
 
     /// What the person may pick now, in the order of appearance. What this app has already is not offered again.
     func offers(ledger: Ledger) -> [Offer] {
-        var offers: [(order: Int, offer: Offer)] = []
-        for (device, candidate) in candidates {
-            guard let index = candidate.item else { continue }
-            let advert = candidate.advertisement
-            let known = ledger.accessory(at: advert.address)
-            if let known, ledger.grant(of: known.id, to: session.app.id) != nil { continue }
-            let wantsPairing = items[index].descriptor.supportedOptions.contains(.pairingLE)
-            offers.append(
-                (
-                    candidate.offer,
-                    Offer(
-                        id: "\(candidate.offer)", device: device, address: advert.address, item: index,
-                        name: known?.displayName ?? items[index].name, advertisedName: advert.localName ?? "",
-                        rssi: candidate.rssi, shared: known?.id,
-                        needsPairing: wantsPairing && known?.isBonded != true)
-                ))
+        var matching = candidates.values.filter { $0.item != nil }
+        if matching.count > Limits.offersShown {
+            // The nearest are shown; among equals those that were there first.
+            matching.sort { ($0.rssi ?? -128, $1.offer) > ($1.rssi ?? -128, $0.offer) }
+            matching.removeSubrange(Limits.offersShown...)
         }
-        if offers.count > Limits.offersShown {
-            offers.sort { ($0.offer.rssi ?? -128, $1.order) > ($1.offer.rssi ?? -128, $0.order) }
-            offers.removeSubrange(Limits.offersShown...)
-        }
-        return offers.sorted { $0.order < $1.order }.map(\.offer)
+        matching.sort { $0.offer < $1.offer }
+        return matching.compactMap { offer(for: $0, ledger: ledger) }
+    }
+
+    private func offer(for candidate: Candidate, ledger: Ledger) -> Offer? {
+        guard let index = candidate.item else { return nil }
+        let advert = candidate.advertisement
+        let known = ledger.accessory(at: advert.address)
+        if let known, ledger.grant(of: known.id, to: session.app.id) != nil { return nil }
+        let wantsPairing = items[index].descriptor.supportedOptions.contains(.pairingLE)
+        return Offer(
+            id: "\(candidate.offer)", device: advert.device, address: advert.address, item: index,
+            name: known?.displayName ?? items[index].name, advertisedName: advert.localName ?? "", rssi: candidate.rssi,
+            shared: known?.id, needsPairing: wantsPairing && known?.isBonded != true)
     }
 
     /// The image of an offer: the stored one when it is shared, else the item's.

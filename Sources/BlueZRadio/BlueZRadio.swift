@@ -286,7 +286,7 @@ public final class BlueZRadio: Radio {
     }
 
     private func deviceChanged(_ message: Message) {
-        guard let device = message.withPath({ devices[$0] }) else { return }
+        guard let device = devices.device(of: message) else { return }
         message.withArguments { devices.update(device, &$0) }
         if devices.hasNews { scheduleHandOver() }
     }

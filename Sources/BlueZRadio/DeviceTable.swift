@@ -141,13 +141,21 @@ final class Device {
 /// All devices of BlueZ, and the ones that were heard since the last hand-over: a state, not a log, so a flood stays bounded.
 final class DeviceTable {
     private var devices: [String: Device] = [:]
+    /// The same by the fingerprint of the path, for signals. Paths with one fingerprint share an entry: the last one has it, and the
+    /// others are found by name.
+    private var byFingerprint: [UInt64: Device] = [:]
     private var queue: [Device] = []
 
-    var all: some Collection<Device> { devices.values }
     var hasNews: Bool { !queue.isEmpty }
 
     subscript(path: ObjectPath) -> Device? { devices[path.rawValue] }
     subscript(path: String) -> Device? { devices[path] }
+
+    /// The device that a signal speaks of.
+    func device(of message: Message) -> Device? {
+        if let device = byFingerprint[message.pathFingerprint], message.hasPath(device.path) { return device }
+        return message.path.flatMap { self[$0] }
+    }
 
     func device(at address: BluetoothAddress) -> Device? {
         devices.values.first { $0.advertisement.address == address }
@@ -170,6 +178,7 @@ final class DeviceTable {
         let device = devices[path.rawValue] ?? Device(path: path, address: address)
         device.advertisement.address = address
         devices[path.rawValue] = device
+        byFingerprint[path.fingerprint] = device
         var hasRSSI = false
         properties.forEachEntry { entry in
             if entry.isString("RSSI") { hasRSSI = true }
@@ -218,6 +227,7 @@ final class DeviceTable {
 
     func remove(_ path: ObjectPath) -> Device? {
         let device = devices.removeValue(forKey: path.rawValue)
+        byFingerprint[path.fingerprint] = nil
         if let device, device.isQueued { queue.removeAll { $0 === device } }
         return device
     }
@@ -236,6 +246,7 @@ final class DeviceTable {
 
     func removeAll() {
         devices = [:]
+        byFingerprint = [:]
         queue = []
     }
 }

@@ -425,8 +425,10 @@ public final class Connection {
         let held = raw
         defer { dbus_connection_unref(held) }
         var count = 0
-        while dbus_connection_get_dispatch_status(raw) == DBUS_DISPATCH_DATA_REMAINS {
-            dbus_connection_dispatch(raw)
+        // The status that dispatching returns saves asking for it, which would take the connection's lock once more a message.
+        var status = dbus_connection_get_dispatch_status(raw)
+        while status == DBUS_DISPATCH_DATA_REMAINS {
+            status = dbus_connection_dispatch(raw)
             count += 1
         }
         isDispatching = false
@@ -493,20 +495,21 @@ public final class Subscription {
     fileprivate let rule: String
     fileprivate weak var connection: Connection?
     fileprivate var handler: ((Message) -> Void)?
-    private let sender: String
-    private let path: ObjectPath?
-    private let namespace: ObjectPath?
-    private let argument0: String?
+    private let sender: CText
+    private let path: CText?
+    private let namespace: CText?
+    private let argument0: CText?
 
     fileprivate init(
         rule: String, sender: String, path: ObjectPath?, namespace: ObjectPath?, argument0: String?,
         handler: @escaping (Message) -> Void
     ) {
         self.rule = rule
-        self.sender = sender
-        self.path = path
-        self.namespace = namespace
-        self.argument0 = argument0
+        self.sender = CText(sender)
+        self.path = path.map { CText($0.rawValue) }
+        // Everything lies below the root.
+        self.namespace = namespace.flatMap { $0.rawValue == "/" ? nil : CText($0.rawValue) }
+        self.argument0 = argument0.map { CText($0) }
         self.handler = handler
     }
 
@@ -523,14 +526,33 @@ public final class Subscription {
     fileprivate func matches(
         _ sender: UnsafePointer<CChar>, _ path: UnsafePointer<CChar>, _ argument0: UnsafePointer<CChar>?
     ) -> Bool {
-        guard handler != nil, strcmp(sender, self.sender) == 0 else { return false }
-        if let wanted = self.path, strcmp(path, wanted.rawValue) != 0 { return false }
-        if let namespace, namespace.rawValue != "/" {
-            let length = namespace.rawValue.utf8.count
-            guard strncmp(path, namespace.rawValue, length) == 0, path[length] == 0 || path[length] == 0x2F else { return false }
-        }
+        guard handler != nil, self.sender.equals(sender) else { return false }
+        if let wanted = self.path, !wanted.equals(path) { return false }
+        if let namespace, !namespace.isAncestor(of: path) { return false }
         guard let wanted = self.argument0 else { return true }
-        return argument0.map { strcmp($0, wanted) == 0 } ?? false
+        return argument0.map { wanted.equals($0) } ?? false
+    }
+}
+
+/// Text as C sees it, made once: passing a String to C makes a copy every time.
+private final class CText {
+    private let start: UnsafeMutablePointer<CChar>
+    private let length: Int
+
+    init(_ text: String) {
+        start = strdup(text)
+        length = strlen(start)
+    }
+
+    deinit {
+        free(start)
+    }
+
+    func equals(_ other: UnsafePointer<CChar>) -> Bool { strcmp(start, other) == 0 }
+
+    /// Whether `path` is this path or lies below it.
+    func isAncestor(of path: UnsafePointer<CChar>) -> Bool {
+        strncmp(start, path, length) == 0 && (path[length] == 0 || path[length] == 0x2F)
     }
 }
 
@@ -538,6 +560,8 @@ public final class Subscription {
 private final class SubscriptionGroup {
     let interface: String
     let member: String
+    private let interfaceText: CText
+    private let memberText: CText
     var members: [Subscription] = [] {
         didSet { needsArgument = members.contains(where: \.needsArgument) }
     }
@@ -546,10 +570,12 @@ private final class SubscriptionGroup {
     init(interface: String, member: String) {
         self.interface = interface
         self.member = member
+        interfaceText = CText(interface)
+        memberText = CText(member)
     }
 
     func matches(_ interface: UnsafePointer<CChar>, _ member: UnsafePointer<CChar>) -> Bool {
-        strcmp(member, self.member) == 0 && strcmp(interface, self.interface) == 0
+        memberText.equals(member) && interfaceText.equals(interface)
     }
 }
 

@@ -93,10 +93,14 @@ public final class Message {
     }
 
     public var path: ObjectPath? { dbus_message_get_path(raw).map { ObjectPath(validated: String(cString: $0)) } }
-    /// The path as text, for a look-up; cheaper than `path`.
-    public func withPath<Result>(_ body: (String) -> Result?) -> Result? {
-        dbus_message_get_path(raw).flatMap { body(String(cString: $0)) }
+    /// A number that stands for the path (FNV-1a), for look-ups that cannot afford to make a String; compare with `hasPath` afterwards.
+    public var pathFingerprint: UInt64 { dbus_message_get_path(raw).map(fingerprint(of:)) ?? 0 }
+
+    public func hasPath(_ path: ObjectPath) -> Bool {
+        guard let pointer = dbus_message_get_path(raw) else { return false }
+        return equals(pointer, path.rawValue)
     }
+
     public var interface: String? { dbus_message_get_interface(raw).map { String(cString: $0) } }
     public var member: String? { dbus_message_get_member(raw).map { String(cString: $0) } }
     public var sender: String? { dbus_message_get_sender(raw).map { String(cString: $0) } }

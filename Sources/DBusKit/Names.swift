@@ -27,6 +27,9 @@ public struct ObjectPath: Hashable, Sendable, CustomStringConvertible, Expressib
 
     public static func < (a: ObjectPath, b: ObjectPath) -> Bool { a.rawValue < b.rawValue }
 
+    /// The same number as `Message.pathFingerprint` for this path.
+    public var fingerprint: UInt64 { rawValue.withCString { DBusKit.fingerprint(of: $0) } }
+
     /// The path of a child; nil when `element` may not stand in a path (`[A-Za-z0-9_]+`).
     public func appending(_ element: String) -> ObjectPath? {
         ObjectPath(rawValue == "/" ? "/\(element)" : "\(rawValue)/\(element)")

@@ -143,6 +143,24 @@ private func byteArray(_ inner: inout DBusMessageIter) -> [UInt8] {
     return Array(UnsafeRawBufferPointer(start: start, count: Int(count)))
 }
 
+/// FNV-1a of a C string.
+func fingerprint(of pointer: UnsafePointer<CChar>) -> UInt64 {
+    var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+    var index = 0
+    while pointer[index] != 0 {
+        hash = (hash ^ UInt64(UInt8(bitPattern: pointer[index]))) &* 0x100_0000_01B3
+        index += 1
+    }
+    return hash
+}
+
+/// Compares a C string with a String, without the copy that passing it to C would make.
+func equals(_ pointer: UnsafePointer<CChar>, _ text: String) -> Bool {
+    let length = strlen(pointer)
+    var text = text
+    return text.withUTF8 { $0.count == length && ($0.isEmpty || memcmp($0.baseAddress!, pointer, length) == 0) }
+}
+
 /// A place in a message's arguments. It is valid inside the closure that received it and cannot leave it.
 public struct ValueCursor: ~Copyable {
     public enum Kind: Sendable { case end, string, objectPath, int16, uint16, byte, boolean, bytes, array, variant, other }
@@ -190,7 +208,7 @@ public struct ValueCursor: ~Copyable {
     /// Whether the text here is `other`, without making a String of it.
     public mutating func isString(equalTo other: String) -> Bool {
         guard type == .string, let pointer = cString(&iterator) else { return false }
-        return strcmp(pointer, other) == 0
+        return equals(pointer, other)
     }
 
     /// Which of `words` the text here is; nil when none.
@@ -203,13 +221,7 @@ public struct ValueCursor: ~Copyable {
     public var fingerprint: UInt64 {
         mutating get {
             guard type == .string, let pointer = cString(&iterator) else { return 0 }
-            var hash: UInt64 = 0xCBF2_9CE4_8422_2325
-            var index = 0
-            while pointer[index] != 0 {
-                hash = (hash ^ UInt64(UInt8(bitPattern: pointer[index]))) &* 0x100_0000_01B3
-                index += 1
-            }
-            return hash
+            return DBusKit.fingerprint(of: pointer)
         }
     }
 

@@ -69,7 +69,7 @@ struct Daemon: ParsableCommand {
         // A bus connection of the radio's own: its agent and its discovery filter belong to it, and a flood of adverts waits in its
         // queue, not in front of an app's call. Adverts may wait a few milliseconds so that one wakeup serves many.
         let radioConnection = try Connection(
-            Connection.Address(bluezBus ?? bus), loop: loop, reading: .adaptive(pause: .milliseconds(10)))
+            Connection.Address(bluezBus ?? bus), loop: loop, reading: .adaptive(pause: .milliseconds(20)))
         let radio = try BlueZRadio(on: radioConnection, adapter: configuration.adapter, log: log)
         var engineConfiguration = AccessoryEngine.Configuration()
         engineConfiguration.nearness = Matcher.Nearness(threshold: configuration.immediateRSSI)
