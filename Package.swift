@@ -64,6 +64,7 @@ let package = Package(
             name: "AccessoryBus", dependencies: ["AccessoryModel", "DBusKit"],
             resources: [
                 .embedInCode("Interfaces/org.accessorysetup1.Accessory.xml"),
+                .embedInCode("Interfaces/org.accessorysetup1.App.xml"),
                 .embedInCode("Interfaces/org.accessorysetup1.Grant.xml"),
                 .embedInCode("Interfaces/org.accessorysetup1.Manager.xml"),
                 .embedInCode("Interfaces/org.accessorysetup1.Picker.xml"),

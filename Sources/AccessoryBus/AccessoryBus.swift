@@ -12,6 +12,7 @@ public enum AccessoryBus {
     public static let accessory = "org.accessorysetup1.Accessory"
     public static let picker = "org.accessorysetup1.Picker"
     public static let grant = "org.accessorysetup1.Grant"
+    public static let app = "org.accessorysetup1.App"
 
     /// The interface as its XML file describes it.
     ///
@@ -24,6 +25,7 @@ public enum AccessoryBus {
             case accessory: PackageResources.org_accessorysetup1_Accessory_xml
             case picker: PackageResources.org_accessorysetup1_Picker_xml
             case grant: PackageResources.org_accessorysetup1_Grant_xml
+            case app: PackageResources.org_accessorysetup1_App_xml
             default: []
             }
         guard
@@ -38,6 +40,15 @@ public enum AccessoryBus {
     public static func sessionPath(_ id: Int) -> ObjectPath { path("session", "\(id)") }
     public static func pickerPath(_ id: Int) -> ObjectPath { path("picker", "\(id)") }
     public static func grantPath(_ id: Int64) -> ObjectPath { path("grant", "\(id)") }
+
+    /// What may not stand in a path (dots, hyphens) becomes `_` and two hexadecimal digits, the underscore itself too.
+    public static func appPath(_ id: String) -> ObjectPath {
+        let letters = id.utf8.map { byte in
+            let character = Character(UnicodeScalar(byte))
+            return byte < 0x80 && (character.isLetter || character.isNumber) ? String(character) : "_" + Hex.text([byte])
+        }
+        return path("app", letters.isEmpty ? "_" : letters.joined())
+    }
 
     /// A UUID's hyphens may not stand in a path; underscores take their place.
     public static func accessoryPath(_ id: AccessoryID) -> ObjectPath {

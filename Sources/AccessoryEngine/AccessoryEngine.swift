@@ -47,9 +47,8 @@ public final class AccessoryEngine {
         ledger = Ledger(accessories: stored.accessories, grants: stored.grants)
         intents = stored.intents
         for intent in intents {
-            log.notice(
-                "unfinished business from an earlier run",
-                metadata: ["purpose": "\(intent.purpose.rawValue)", "accessory": "\(intent.address)"])
+            log.notice("unfinished business from an earlier run", metadata: ["purpose": "\(intent.purpose.rawValue)"])
+            log.debug("unfinished business", metadata: ["address": "\(intent.address)"])
         }
     }
 
@@ -343,20 +342,30 @@ public final class AccessoryEngine {
             return completion()
         }
         guard radio.state == .ready, cleaning.insert(intent).inserted else { return completion() }
-        radio.removeBond(intent.address, device: intent.device) { [weak self] result in
+        radio.removeBond(target(of: intent), device: intent.device) { [weak self] result in
             guard let self else { return completion() }
             self.cleaning.remove(intent)
             switch result {
             case .success:
-                self.log.notice(
-                    "bond removed", metadata: ["accessory": "\(intent.address)", "purpose": "\(intent.purpose.rawValue)"])
+                self.log.notice("no bond is left", metadata: ["after": "\(intent.purpose.rawValue)"])
+                self.log.debug("no bond is left", metadata: ["address": "\(intent.address)"])
                 self.forget(intent)
             case .failure(let failure):
-                self.log.warning(
-                    "bond not removed, will be tried again", metadata: ["accessory": "\(intent.address)", "reason": "\(failure)"])
+                self.log.warning("bond not removed, will be tried again", metadata: ["reason": "\(failure)"])
+                self.log.debug("bond not removed", metadata: ["address": "\(intent.address)"])
             }
             completion()
         }
+    }
+
+    /// The address under which an intent's bond is known now. A private address became an identity that nobody could note in time: it
+    /// is the one new bond with the same name, if there is exactly one.
+    private func target(of intent: BondIntent) -> BluetoothAddress {
+        guard let trace = intent.trace else { return intent.address }
+        let candidates = radio.bonds.filter {
+            $0.name == trace.name && !trace.olderBonds.contains($0.address.description) && ledger.accessory(at: $0.address) == nil
+        }
+        return candidates.count == 1 ? candidates[0].address : intent.address
     }
 
     private func forget(_ intent: BondIntent) {
@@ -416,11 +425,14 @@ public final class AccessoryEngine {
             run.deadlineTimer?.cancel()
             observer?.pickerDeadlineChanged(run)
         case .pair(let offer):
-            let intent = BondIntent(address: offer.address, device: offer.device, purpose: .pairing)
             do {
-                try store.note(intent)
-                run.intent = intent
-                intents.append(intent)
+                // A bond that is there already is not ours to undo, whatever happens: nothing is noted.
+                if !offer.isBonded {
+                    let intent = pairingIntent(offer)
+                    try store.note(intent)
+                    run.intent = intent
+                    intents.append(intent)
+                }
                 radio.pair(offer.device)
             } catch {
                 feed(.pairingFailed("the store refused: \(error)"))
@@ -441,6 +453,12 @@ public final class AccessoryEngine {
             picker = nil
             observer?.pickerClosed(run)
         }
+    }
+
+    private func pairingIntent(_ offer: Offer) -> BondIntent {
+        let trace = BondIntent.Trace(name: offer.advertisedName, olderBonds: Set(radio.bonds.map(\.address.description)))
+        return BondIntent(
+            address: offer.address, device: offer.device, purpose: .pairing, trace: offer.address.isResolvablePrivate ? trace : nil)
     }
 
     private func write(_ offer: Offer, _ identity: PairedIdentity?, _ run: PickerRun) {

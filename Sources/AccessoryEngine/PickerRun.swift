@@ -45,6 +45,9 @@ public final class PickerRun {
             }
         }
 
+        /// A connected device need not advertise, and one without a strength says nothing new while it does: the radio tells when those go.
+        var mustBeHeard: Bool { !advertisement.isConnected && (smoothed != nil || advertisement.isPaired) }
+
         var rssi: Int? { smoothed.map { Int($0.rounded()) } }
     }
 
@@ -79,7 +82,9 @@ public final class PickerRun {
             if let content = change.content { candidate.advertisement = content }
             let before = candidate.item
             // What is not offered and does not depend on its distance has no use for its strength.
-            if before != nil || dependsOnDistance || change.content != nil { candidate.take(change.rssi, smoothing: Self.smoothing) }
+            if before != nil || dependsOnDistance || change.content != nil {
+                candidate.take(change.rssi, smoothing: Self.smoothing)
+            }
             if change.content != nil || dependsOnDistance {
                 candidate.item = matcher.firstMatch(
                     candidate.advertisement, smoothedRSSI: candidate.rssi, isOffered: before != nil)
@@ -104,7 +109,7 @@ public final class PickerRun {
 
     /// Forgets what has been silent; true when something of it was offered.
     func prune(now: Double) -> Bool {
-        let silent = candidates.filter { now - $0.value.lastHeard > Self.silence }
+        let silent = candidates.filter { now - $0.value.lastHeard > Self.silence && $0.value.mustBeHeard }
         for device in silent.keys { candidates[device] = nil }
         return silent.values.contains { $0.item != nil }
     }
@@ -135,7 +140,7 @@ public final class PickerRun {
         return Offer(
             id: "\(candidate.offer)", device: advert.device, address: advert.address, item: index,
             name: known?.displayName ?? items[index].name, advertisedName: advert.localName ?? "", rssi: candidate.rssi,
-            shared: known?.id, needsPairing: wantsPairing && known?.isBonded != true)
+            shared: known?.id, needsPairing: wantsPairing && known?.isBonded != true, isBonded: advert.isPaired)
     }
 
     /// The image of an offer: the stored one when it is shared, else the item's.

@@ -22,6 +22,8 @@ public struct Advertisement: Hashable, Sendable {
     public var txPower: Int?
     /// Bonded with this machine.
     public var isPaired = false
+    /// Connected with this machine: in range without advertising.
+    public var isConnected = false
 
     public init(device: RadioDeviceID, address: BluetoothAddress) {
         self.device = device

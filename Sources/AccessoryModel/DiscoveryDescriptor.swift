@@ -159,12 +159,27 @@ public struct ProductImage: Hashable, Sendable {
         } else if bytes.starts(with: [0xFF, 0xD8, 0xFF]) {
             format = .jpeg
         } else {
-            // An SVG is text that begins with a tag, a declaration or a comment, and has an <svg element near its beginning.
-            let head = String(decoding: bytes.prefix(1024), as: UTF8.self)
-            guard head.drop(while: \.isWhitespace).first == "<", head.contains("<svg") else { return nil }
+            guard Self.isSVG(bytes) else { return nil }
             format = .svg
         }
         self.bytes = bytes
+    }
+
+    /// Whether the first element is `svg`, after any declaration, comments and document type.
+    private static func isSVG(_ bytes: [UInt8]) -> Bool {
+        var text = Substring(String(decoding: bytes.prefix(4096), as: UTF8.self))
+        if text.first == "\u{FEFF}" { text.removeFirst() }
+        while true {
+            text = text.drop(while: \.isWhitespace)
+            let end: String? =
+                text.hasPrefix("<!--")
+                ? "-->" : text.hasPrefix("<?") ? "?>" : text.lowercased().hasPrefix("<!doctype svg") ? ">" : nil
+            guard let end else { break }
+            guard let range = text.firstRange(of: end) else { return false }
+            text = text[range.upperBound...]
+        }
+        guard text.hasPrefix("<svg") else { return false }
+        return text.dropFirst(4).first.map { $0.isWhitespace || $0 == ">" || $0 == "/" } ?? false
     }
 }
 

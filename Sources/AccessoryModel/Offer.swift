@@ -17,10 +17,12 @@ public struct Offer: Hashable, Sendable {
     public let shared: AccessoryID?
     /// Whether picking it pairs it.
     public let needsPairing: Bool
+    /// The machine is bonded with it already, by somebody else's doing.
+    public let isBonded: Bool
 
     public init(
         id: String, device: RadioDeviceID, address: BluetoothAddress, item: Int, name: String, advertisedName: String,
-        rssi: Int?, shared: AccessoryID?, needsPairing: Bool
+        rssi: Int?, shared: AccessoryID?, needsPairing: Bool, isBonded: Bool = false
     ) {
         self.id = id
         self.device = device
@@ -31,6 +33,7 @@ public struct Offer: Hashable, Sendable {
         self.rssi = rssi
         self.shared = shared
         self.needsPairing = needsPairing
+        self.isBonded = isBonded
     }
 }
 

@@ -12,6 +12,21 @@ final class AccessoryObject: ExportedObject {
     private unowned let service: AccessoryService
     private(set) var interfaces: [ExportedInterface] = []
 
+    /// What was told last, so that only changes are told.
+    private var told: [String: DBusValue] = [:]
+
+    /// The names of the properties that have changed since the last time.
+    func changes() -> [String] {
+        guard let accessory = service.engine.ledger.accessories[id] else { return [] }
+        let now: [String: DBusValue] = [
+            "DisplayName": .string(accessory.displayName), "Device": .objectPath(service.devicePath(of: accessory) ?? "/"),
+            "Address": .string(accessory.address?.description ?? ""),
+        ]
+        let names = now.keys.filter { now[$0] != told[$0] }.sorted()
+        told = now
+        return names
+    }
+
     private static let forAdmins: Set<String> = ["Address", "Apps", "Rename", "Remove"]
 
     init(_ id: AccessoryID, _ service: AccessoryService) {
@@ -46,6 +61,7 @@ final class AccessoryObject: ExportedObject {
             }
         }
         interfaces = [interface]
+        _ = changes()
     }
 
     func isVisible(to caller: String) -> Bool { service.sees(id, caller) }

@@ -22,6 +22,7 @@ public final class AccessoryService {
     private var sessionObjects: [Int: SessionObject] = [:]
     private var accessoryObjects: [AccessoryID: AccessoryObject] = [:]
     private var grantObjects: [Int64: GrantObject] = [:]
+    private var appObjects: [String: AppObject] = [:]
     private var pickerObject: PickerObject?
     /// Paths of sessions that were invalidated while their app lives on: its calls are `Invalidated`, not `UnknownObject`.
     private var graves: [ObjectPath: String] = [:]
@@ -39,7 +40,10 @@ public final class AccessoryService {
         clients = ClientRegistry(on: connection, resolver: resolver, log: log)
         server = ObjectServer(on: connection, root: AccessoryBus.root)
         var descriptions: [String: InterfaceDescription] = [:]
-        for name in [AccessoryBus.manager, AccessoryBus.session, AccessoryBus.accessory, AccessoryBus.picker, AccessoryBus.grant] {
+        for name in [
+            AccessoryBus.manager, AccessoryBus.session, AccessoryBus.accessory, AccessoryBus.picker, AccessoryBus.grant,
+            AccessoryBus.app,
+        ] {
             descriptions[name] = try AccessoryBus.description(of: name)
         }
         self.descriptions = descriptions
@@ -52,10 +56,32 @@ public final class AccessoryService {
         server.export(manager)
         for accessory in engine.ledger.accessories.values { accessoryAppeared(accessory) }
         for grant in engine.ledger.grants.values { grantAppeared(grant) }
+        manifestsChanged()
+        manifests.onChange = { [unowned self] in manifestsChanged() }
         engine.observer = self
         clients.serve = { [unowned self] in serve($0) }
         clients.onGone = { [unowned self] in gone($0) }
         connection.onCall = { [clients] in clients.take($0) }
+    }
+
+    /// Exports every manifest, and tells admins what has changed.
+    private func manifestsChanged() {
+        let entries = Dictionary(manifests.entries.map { ($0.id, $0) }) { first, _ in first }
+        for (id, object) in appObjects where entries[id] == nil {
+            appObjects[id] = nil
+            server.withdraw(object.path, to: .only(clients.admins))
+        }
+        for (id, entry) in entries {
+            if let object = appObjects[id] {
+                guard object.entry != entry else { continue }
+                object.entry = entry
+                server.propertiesChanged(object, AccessoryBus.app, ["Name", "Source", "Problems"], to: .only(clients.admins))
+            } else {
+                let object = AppObject(entry, self)
+                appObjects[id] = object
+                server.export(object, to: .only(clients.admins))
+            }
+        }
     }
 
     private func serve(_ message: Message) -> Bool {
@@ -120,7 +146,7 @@ public final class AccessoryService {
     }
 
     func description(_ name: String) -> InterfaceDescription {
-        // All five were read in `init`.
+        // All of them were read in `init`.
         descriptions[name]!
     }
 }
@@ -231,7 +257,7 @@ extension AccessoryService: EngineObserver {
     public func accessoryChanged(_ accessory: Accessory) {
         guard let object = accessoryObjects[accessory.id] else { return }
         server.propertiesChanged(
-            object, AccessoryBus.accessory, ["DisplayName", "State", "Device", "Address"], to: audience(of: accessory.id))
+            object, AccessoryBus.accessory, object.changes(), to: audience(of: accessory.id))
     }
 
     public func accessoryDisappeared(_ accessory: Accessory) {

@@ -11,6 +11,8 @@ internal import AccessoryCore
 public final class BlueZRadio: Radio {
     public weak var observer: (any RadioObserver)?
     public private(set) var state = RadioState.absent
+    /// Whether the state is known rather than assumed: the service was looked for, and its objects read if it is there.
+    public private(set) var isSettled = false
 
     private let connection: Connection
     private let log: Logger
@@ -29,6 +31,8 @@ public final class BlueZRadio: Radio {
     private var adapter: ObjectPath?
     private let devices = DeviceTable()
     private var attempt: PairingAttempt?
+    /// Readings of all objects that are under way.
+    private var reads = 0
     private var handOver: LoopSource?
     private var isHandOverDue = false
 
@@ -70,17 +74,35 @@ public final class BlueZRadio: Radio {
             return later { $0.pairingEnded(.failure(RadioFailure(.other, "another pairing is running"))) }
         }
         let attempt = PairingAttempt(
-            entry.path, on: connection, agent: agent, log: log, isConnected: { [weak entry] in entry?.isConnected == true }
+            entry.path, on: connection, agent: agent, log: log,
+            isConnected: { [weak entry] in entry?.advertisement.isConnected == true }
         ) { [weak self] result in
             guard let self else { return }
             self.attempt = nil
-            if case .success(let identity) = result { entry.advertisement.address = identity.address }
+            switch result {
+            case .success(let identity):
+                entry.advertisement.address = identity.address
+                // Its signal may be on the way still.
+                entry.advertisement.isPaired = true
+            case .failure:
+                // A link that nobody will use keeps the accessory from advertising.
+                self.disconnect(entry.path)
+            }
             self.discovery.renewFilter()
             self.observer?.pairingEnded(result)
         }
         self.attempt = attempt
         attempt.begin(isPaired: entry.advertisement.isPaired)
     }
+
+    private func disconnect(_ device: ObjectPath) {
+        guard owner != nil else { return }
+        connection.call(BlueZ.service, device, BlueZ.device, "Disconnect", timeout: .seconds(10)) { [log] result in
+            if case .failure(let error) = result { log.debug("Disconnect failed", metadata: ["error": "\(error)"]) }
+        }
+    }
+
+    public var bonds: [RadioBond] { devices.bonds }
 
     public func answer(_ answer: PromptAnswer) { agent.answer(answer) }
 
@@ -120,7 +142,10 @@ public final class BlueZRadio: Radio {
     // MARK: The service
 
     private func ownerChanged(_ new: String?) {
-        guard new != owner else { return }
+        guard new != owner else {
+            if new == nil { isSettled = true }
+            return
+        }
         owner = new
         agent.owner = new
         for subscription in subscriptions { subscription.cancel() }
@@ -155,8 +180,12 @@ public final class BlueZRadio: Radio {
                 to: BlueZ.service, path: BlueZ.root, interface: Bus.objectManager, member: "GetManagedObjects")
         else { return }
         let asked = owner
+        reads += 1
         connection.call(message) { [weak self] result in
-            guard let self, self.owner == asked else { return }
+            guard let self else { return }
+            self.reads -= 1
+            guard self.owner == asked else { return }
+            defer { self.isSettled = true }
             switch result {
             case .failure(let error):
                 self.log.error("BlueZ' objects cannot be read", metadata: ["error": "\(error)"])
@@ -172,7 +201,7 @@ public final class BlueZRadio: Radio {
                 }
                 for device in self.devices.keep(only: paths) { self.observer?.lost(device.advertisement.device) }
                 self.adapters = self.adapters.filter { paths.contains($0.key.rawValue) }
-                self.settle(reason: "BlueZ' objects were read")
+                self.settle(reason: "the adapter is there")
                 self.observer?.deviceChanged(nil)
                 self.scheduleHandOver()
             }
@@ -212,8 +241,10 @@ public final class BlueZRadio: Radio {
         message.withArguments { arguments in
             guard let path = arguments.string.flatMap({ ObjectPath($0) }) else { return }
             arguments.next()
+            let wasKnown = adapters[path] != nil
             put(path, &arguments)
-            if adapters[path] != nil { settle(reason: "an adapter was added") }
+            // An adapter's remembered devices follow it: it counts once they are read.
+            if !wasKnown, adapters[path] != nil { readAll() }
             if let device = devices[path] {
                 if let observer { observer.deviceChanged(device.advertisement.address) }
                 scheduleHandOver()
@@ -240,6 +271,8 @@ public final class BlueZRadio: Radio {
             arguments.next()
             putAdapter(path, &arguments)
         }
+        // What is being read settles it, together with the devices of an adapter that has just been added.
+        guard reads == 0 else { return }
         settle(reason: adapters[path]?.isPowered == true ? "the adapter \(path) has power" : "the adapter \(path) is off")
     }
 

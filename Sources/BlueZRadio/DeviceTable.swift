@@ -9,8 +9,6 @@ internal import DBusKit
 final class Device {
     let path: ObjectPath
     var advertisement: Advertisement
-    var isConnected = false
-
     /// Heard since discovery began: a device that BlueZ only remembers is not in range.
     var isHeard = false
     fileprivate(set) var contentChanged = false
@@ -40,6 +38,7 @@ final class Device {
         advertisement = Advertisement(device: old.device, address: old.address)
         advertisement.localName = old.localName
         advertisement.isPaired = old.isPaired
+        advertisement.isConnected = old.isConnected
         isHeard = false
         contentHandedOver = 0
         uuidsFingerprint = 0
@@ -59,7 +58,7 @@ final class Device {
         case 4: return value(&entry) { name(&$0) }
         case 5: return value(&entry) { advertisement.txPower = $0.int16.map(Int.init) }
         case 6: _ = value(&entry) { advertisement.isPaired = $0.boolean ?? advertisement.isPaired }
-        case 7: _ = value(&entry) { isConnected = $0.boolean ?? isConnected }
+        case 7: _ = value(&entry) { connected($0.boolean ?? advertisement.isConnected) }
         default: break
         }
         return false
@@ -69,6 +68,12 @@ final class Device {
     private static let properties: [StaticString] = [
         "RSSI", "ManufacturerData", "ServiceData", "UUIDs", "Name", "TxPower", "Paired", "Connected",
     ]
+
+    private func connected(_ isConnected: Bool) {
+        guard isConnected != advertisement.isConnected else { return }
+        advertisement.isConnected = isConnected
+        contentChanged = true
+    }
 
     private func value(_ entry: inout ValueCursor, _ body: (inout ValueCursor) -> Void) -> Bool {
         entry.next()
@@ -157,6 +162,12 @@ final class DeviceTable {
         return message.path.flatMap { self[$0] }
     }
 
+    var bonds: [RadioBond] {
+        devices.values.filter(\.advertisement.isPaired).map {
+            RadioBond(address: $0.advertisement.address, name: $0.advertisement.localName ?? "")
+        }
+    }
+
     func device(at address: BluetoothAddress) -> Device? {
         devices.values.first { $0.advertisement.address == address }
     }
@@ -184,8 +195,9 @@ final class DeviceTable {
             if entry.isString("RSSI") { hasRSSI = true }
             _ = device.apply(&entry)
         }
-        // Only a device with a signal strength was heard in this discovery; the others BlueZ remembers.
-        if hasRSSI { enqueue(device) }
+        // In range: what has a signal strength in this discovery, what is connected, and what BlueZ knows from adverts alone, which it
+        // drops after 30 s of silence (a radio that gives no strength is heard in no other way). Bonded ones may just be remembered.
+        if hasRSSI || device.advertisement.isConnected || !device.advertisement.isPaired { enqueue(device) }
         return device
     }
 
@@ -196,7 +208,8 @@ final class DeviceTable {
         arguments.forEachEntry { entry in
             if device.apply(&entry) { heard = true }
         }
-        if heard { enqueue(device) }
+        // A link that comes or goes is news too.
+        if heard || device.contentChanged { enqueue(device) }
     }
 
     private func enqueue(_ device: Device) {

@@ -12,6 +12,8 @@ public final class ManifestStore {
     public private(set) var apps: [AppID: AppManifest] = [:]
     /// Problems, by file.
     public private(set) var problems: [String: [KeyFileProblem]] = [:]
+    /// Called when apps or problems have changed.
+    public var onChange: (() -> Void)?
     /// Vendor first, admin last.
     public let directories: [String]
 
@@ -85,7 +87,26 @@ public final class ManifestStore {
             for problem in list { log.error("manifest refused: \(problem)") }
         }
         if apps != self.apps { log.info("manifests read", metadata: ["apps": "\(apps.count)", "refused": "\(problems.count)"]) }
+        let changed = apps != self.apps || problems != self.problems
         self.apps = apps
         self.problems = problems
+        if changed { onChange?() }
+    }
+
+    /// One manifest, good or bad.
+    public struct Entry: Hashable, Sendable {
+        public let id: String
+        public let name: String
+        public let source: String
+        public let problems: [String]
+    }
+
+    /// Every manifest; one that could not be read goes by its file's name.
+    public var entries: [Entry] {
+        apps.values.map { Entry(id: $0.id.rawValue, name: $0.name, source: $0.source, problems: []) }
+            + problems.map { path, list in
+                let file = path.split(separator: "/").last.map { $0.dropLast(".conf".count) } ?? ""
+                return Entry(id: String(file), name: "", source: path, problems: list.map(\.description))
+            }
     }
 }

@@ -43,7 +43,10 @@ enum Rows {
         guard let address = try address(row, "bondIntent"), let purpose = BondIntent.Purpose(rawValue: purpose) else {
             throw Damage(description: "bondIntent: purpose \(purpose) is not valid")
         }
-        return BondIntent(address: address, device: device.map { RadioDeviceID($0) }, purpose: purpose)
+        let trace: String? = row["trace"]
+        return BondIntent(
+            address: address, device: device.map { RadioDeviceID($0) }, purpose: purpose,
+            trace: try trace.map { try JSONDecoder().decode(BondIntent.Trace.self, from: Data($0.utf8)) })
     }
 
     private static func address(_ row: Row, _ what: String) throws -> BluetoothAddress? {
@@ -88,9 +91,10 @@ enum Rows {
 
     static func put(_ intent: BondIntent, in database: Database) throws {
         try database.execute(
-            sql: "INSERT OR REPLACE INTO bondIntent VALUES (?, ?, ?, ?)",
+            sql: "INSERT OR REPLACE INTO bondIntent VALUES (?, ?, ?, ?, ?)",
             arguments: [
                 intent.address.description, intent.address.kind.rawValue, intent.device?.rawValue, intent.purpose.rawValue,
+                try intent.trace.map { String(decoding: try JSONEncoder().encode($0), as: UTF8.self) },
             ])
     }
 

@@ -35,6 +35,7 @@ enum Schema {
                         addressKind TEXT NOT NULL,
                         device TEXT,
                         purpose TEXT NOT NULL,
+                        trace TEXT,
                         PRIMARY KEY (address, addressKind, purpose)
                     ) STRICT;
                     CREATE TABLE counter (name TEXT PRIMARY KEY NOT NULL, value INTEGER NOT NULL) STRICT;

@@ -45,10 +45,11 @@ public final class KeyFile {
         lines = contents.split(separator: "\n", omittingEmptySubsequences: false)
         guard g_key_file_load_from_data(raw, text, length, GKeyFileFlags(rawValue: 0), &failure) != 0 else {
             var problem = Self.problem(path, &failure)
-            // GLib quotes the line that it did not understand; find it.
-            if let line = lines.firstIndex(where: { !$0.isEmpty && problem.reason.contains("“\($0)”") }) {
-                problem = KeyFileProblem(file: path, line: line + 1, key: "", reason: problem.reason)
-            }
+            // GLib quotes the line that it did not understand, if any; else it stumbled over the first that says anything.
+            let line =
+                lines.firstIndex { !$0.isEmpty && problem.reason.contains("“\($0)”") }
+                ?? lines.firstIndex { line in line.trimmingSpaces.first.map { $0 != "#" } ?? false } ?? 0
+            problem = KeyFileProblem(file: path, line: line + 1, key: "", reason: problem.reason)
             throw problem
         }
     }

@@ -19,6 +19,8 @@ final class AirAccessory {
     /// Who is connected to it: an adapter's name.
     var connectedTo: String?
     var characteristicValues: [String: [UInt8]] = [:]
+    /// The name that the service stores with a bond.
+    var storedName: String?
 
     init(_ scenario: Scenario.Accessory) {
         self.scenario = scenario

@@ -37,6 +37,7 @@ final class SimulatedDevice: ExportedObject {
         // A device that was stored is known by its identity, one that was heard by what it calls itself now.
         address = accessory.bonds.contains(adapter.name) ? accessory.scenario.address : accessory.airAddress
         lastHeard = adapter.bluez.air.now
+        advertisedName = accessory.storedName
         let element = "dev_" + address.description.replacing(":", with: "_")
         path = adapter.path.appending(element) ?? adapter.path
         interfaces = [makeInterface()]
@@ -247,7 +248,14 @@ final class SimulatedDevice: ExportedObject {
         pairing.completion = { [weak self] error in
             guard let self else { return }
             self.pairing = nil
-            if error == nil { self.bond() }
+            if error == nil {
+                self.bond()
+            } else {
+                // The kernel drops the link of a pairing that failed.
+                self.bluez.loop.soon { [weak self] in
+                    if let self, !self.isPaired { self.linkLost(.bluez("AuthenticationCanceled", "Authentication Canceled")) }
+                }
+            }
         }
         bluez.onPairingStarted?(accessory)
         pairing.begin()
@@ -255,6 +263,7 @@ final class SimulatedDevice: ExportedObject {
 
     private func bond() {
         accessory.bonds.insert(adapter.name)
+        accessory.storedName = advertisedName
         let identity = accessory.scenario.address
         if identity != address {
             address = identity
@@ -265,6 +274,7 @@ final class SimulatedDevice: ExportedObject {
 
     func unbond() {
         guard accessory.bonds.remove(adapter.name) != nil else { return }
+        accessory.storedName = nil
         changed("Bonded", "Paired")
     }
 

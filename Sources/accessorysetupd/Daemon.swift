@@ -96,6 +96,8 @@ struct Daemon: ParsableCommand {
         }
         service.start()
         engine.start()
+        // An app that calls at once must not be told that there is no Bluetooth while we are still looking. Bounded: bluetoothd may hang.
+        _ = loop.run(until: { radio.isSettled }, timeout: .seconds(2))
         try connection.requestName(AccessoryBus.name)
         ServiceManager.notify("READY=1")
         log.notice("ready", metadata: ["version": "\(Version.current)", "bus": "\(bus)", "apps": "\(manifests.apps.count)"])

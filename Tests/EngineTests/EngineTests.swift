@@ -14,6 +14,7 @@ private final class ManualRadio: Radio {
     var isCancelled = false
     var removed: [BluetoothAddress] = []
     var removals: Result<Void, RadioFailure> = .success(())
+    var bonds: [RadioBond] = []
 
     func start() {}
     func discover() -> DiscoveryToken {

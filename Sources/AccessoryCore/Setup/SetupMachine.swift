@@ -224,7 +224,7 @@ public struct SetupMachine: Hashable, Sendable {
         switch event {
         case .paired(let identity):
             // It succeeded while it was being called off.
-            return [.removeBond(identity)] + finish(error)
+            return Self.undoing(identity) + finish(error)
         case .pairingFailed: return finish(error)
         // The run is ending already, with the first reason.
         case .cancelled, .deadline, .radioLost, .appGone, .pickerGone: return []
@@ -240,8 +240,7 @@ public struct SetupMachine: Hashable, Sendable {
             state = .finished(.added(accessory))
             return [.emit(.accessoryAdded(accessory)), .emit(.pickerDidDismiss(nil)), .end]
         case .storeFailed(let reason):
-            let undo: [Effect] = identity.map { $0.wasPairedBefore ? [] : [.removeBond($0)] } ?? []
-            return undo + finish(SetupError(.unknown, "the grant could not be written: \(reason)"))
+            return (identity.map(Self.undoing) ?? []) + finish(SetupError(.unknown, "the grant could not be written: \(reason)"))
         // The person has decided and the accessory agreed: nothing of this takes it back.
         case .cancelled, .deadline, .radioLost, .appGone, .pickerGone: return []
         case .offersChanged, .prompted: return []
@@ -251,6 +250,11 @@ public struct SetupMachine: Hashable, Sendable {
     }
 
     // MARK: Ends
+
+    /// A bond that is older than this run is somebody else's.
+    private static func undoing(_ identity: PairedIdentity) -> [Effect] {
+        identity.wasPairedBefore ? [] : [.removeBond(identity)]
+    }
 
     private static let pickerGone = SetupError(.userCancelled, "the picker is gone")
 

@@ -27,8 +27,24 @@ public struct BondIntent: Hashable, Sendable {
     /// The radio's object at that time: while the radio's service lives, it finds a device whose private address became an identity.
     public let device: RadioDeviceID?
     public let purpose: Purpose
+    /// For a private address, which may be another one after a restart of everything: how to know the bond when it is seen again.
+    public let trace: Trace?
 
-    public init(address: BluetoothAddress, device: RadioDeviceID?, purpose: Purpose) {
+    /// What is known of a device with a private address before it is paired.
+    public struct Trace: Hashable, Sendable, Codable {
+        /// What it calls itself.
+        public let name: String
+        /// The bonds that were there before: none of them is meant.
+        public let olderBonds: Set<String>
+
+        public init(name: String, olderBonds: Set<String>) {
+            self.name = name
+            self.olderBonds = olderBonds
+        }
+    }
+
+    public init(address: BluetoothAddress, device: RadioDeviceID?, purpose: Purpose, trace: Trace? = nil) {
+        self.trace = trace
         self.address = address
         self.device = device
         self.purpose = purpose

@@ -36,8 +36,22 @@ public protocol Radio: AnyObject {
     /// - Parameter device: the object it had, for an address that is private and may have changed since.
     func removeBond(_ address: BluetoothAddress, device: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void)
 
+    /// All devices that the radio is bonded with, by whomever.
+    var bonds: [RadioBond] { get }
+
     /// The radio's object for an identity, if it has one now.
     func device(for address: BluetoothAddress) -> RadioDeviceID?
+}
+
+/// A bond that the radio holds.
+public struct RadioBond: Hashable, Sendable {
+    public let address: BluetoothAddress
+    public let name: String
+
+    public init(address: BluetoothAddress, name: String) {
+        self.address = address
+        self.name = name
+    }
 }
 
 /// Keeps discovery running; the end of its life is the end of the need.
