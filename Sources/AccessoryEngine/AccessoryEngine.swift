@@ -99,7 +99,11 @@ public final class AccessoryEngine {
             "session \(session.state.rawValue) → invalidated",
             metadata: ["session": "\(session.id)", "app": "\(session.app.id)", "reason": "\(reason)"])
         accepted()
-        if let picker, picker.session === session { feed(.appGone) }
+        if let picker, picker.session === session {
+            feed(.appGone)
+            // A pairing is called off first, and ends after the session: what the app is to hear of it, it hears now.
+            if self.picker === picker { emit(.pickerDidDismiss(SetupError(.invalidated, "the session was invalidated")), picker) }
+        }
         session.state = .invalidated
         observer?.sessionChanged(session)
         observer?.event(SessionEvent(.invalidated), in: session)

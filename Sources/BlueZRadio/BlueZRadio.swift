@@ -78,27 +78,37 @@ public final class BlueZRadio: Radio {
             isConnected: { [weak entry] in entry?.advertisement.isConnected == true }
         ) { [weak self] result in
             guard let self else { return }
-            self.attempt = nil
             switch result {
             case .success(let identity):
                 entry.advertisement.address = identity.address
                 // Its signal may be on the way still.
                 entry.advertisement.isPaired = true
+                self.ended(result)
             case .failure:
-                // A link that nobody will use keeps the accessory from advertising.
-                self.disconnect(entry.path)
+                self.forget(entry.path) { [weak self] in self?.ended(result) }
             }
-            self.discovery.renewFilter()
-            self.observer?.pairingEnded(result)
         }
         self.attempt = attempt
         attempt.begin(isPaired: entry.advertisement.isPaired)
     }
 
-    private func disconnect(_ device: ObjectPath) {
-        guard owner != nil else { return }
-        connection.call(BlueZ.service, device, BlueZ.device, "Disconnect", timeout: .seconds(10)) { [log] result in
-            if case .failure(let error) = result { log.debug("Disconnect failed", metadata: ["error": "\(error)"]) }
+    private func ended(_ result: Result<PairedIdentity, RadioFailure>) {
+        attempt = nil
+        discovery.renewFilter()
+        observer?.pairingEnded(result)
+    }
+
+    /// Has BlueZ forget a device whose pairing failed, before anybody tries again: bluetoothd 5.66 empties its `UUIDs` for good, and a
+    /// link that is still up keeps the accessory from advertising. The next advert makes the object anew.
+    private func forget(_ device: ObjectPath, completion: @escaping () -> Void) {
+        guard state == .ready, devices[device] != nil, let adapter = adapters.keys.first(where: { device.isBelow($0) }) else {
+            return completion()
+        }
+        connection.call(
+            BlueZ.service, adapter, BlueZ.adapter, "RemoveDevice", [.objectPath(device)], timeout: .seconds(5)
+        ) { [log] result in
+            if case .failure(let error) = result { log.debug("RemoveDevice failed", metadata: ["error": "\(error)"]) }
+            completion()
         }
     }
 

@@ -21,8 +21,9 @@ final class Discovery {
     /// Told when the first need comes and when the last one goes.
     var onNeedChanged: ((Bool) -> Void)?
 
-    /// How often a scan is tried before its failure is reported.
-    private static let patience = 5
+    /// How often a scan is tried before its failure is reported: for some 17 s. A bluetoothd that was killed leaves the kernel scanning, and
+    /// its successor answers `InProgress` until that scan has run out, after about 10 s.
+    private static let patience = 13
     private static let callTimeout = Duration.seconds(10)
 
     init(on connection: Connection, log: Logger, failed: @escaping (RadioFailure) -> Void) {
@@ -135,7 +136,7 @@ final class Discovery {
     private func again(after failure: RadioFailure) {
         attempts += 1
         guard attempts < Self.patience else { return failed(failure) }
-        retry = connection.loop.after(.milliseconds(200 * attempts)) { [weak self] in self?.advance() }
+        retry = connection.loop.after(.milliseconds(min(200 * attempts, 2000))) { [weak self] in self?.advance() }
     }
 
     private func change(_ new: State, _ reason: String) {

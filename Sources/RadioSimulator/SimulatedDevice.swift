@@ -18,6 +18,7 @@ final class SimulatedDevice: ExportedObject {
     private var manufacturerData: [CompanyIdentifier: [UInt8]] = [:]
     private var rssi: Int?
     private var txPower: Int?
+    private var hasLostUUIDs = false
     private var isTrusted = false
     private var isBlocked = false
     private var pairing: SimulatedPairing?
@@ -163,7 +164,7 @@ final class SimulatedDevice: ExportedObject {
             names.append("Name")
             if alias == nil { names.append("Alias") }
         }
-        if !uuids.isSuperset(of: payload.serviceUUIDs) {
+        if !hasLostUUIDs, !uuids.isSuperset(of: payload.serviceUUIDs) {
             uuids.formUnion(payload.serviceUUIDs)
             names.append("UUIDs")
         }
@@ -251,9 +252,13 @@ final class SimulatedDevice: ExportedObject {
             if error == nil {
                 self.bond()
             } else {
-                // The kernel drops the link of a pairing that failed.
+                // The kernel drops the link of a pairing that failed, and bluetoothd 5.66 forgets the UUIDs until the object goes.
                 self.bluez.loop.soon { [weak self] in
-                    if let self, !self.isPaired { self.linkLost(.bluez("AuthenticationCanceled", "Authentication Canceled")) }
+                    guard let self, !self.isPaired else { return }
+                    self.linkLost(.bluez("AuthenticationCanceled", "Authentication Canceled"))
+                    self.hasLostUUIDs = true
+                    self.uuids = []
+                    self.changed("UUIDs")
                 }
             }
         }

@@ -2,6 +2,22 @@
 // an event, with a limit that only a hang reaches.
 
 public import Foundation
+import Synchronization
+
+/// Children that live: a test that leaks one must not leave it behind when the tests end.
+private enum LiveProcesses {
+    private static let identifiers = Mutex<Set<pid_t>>([])
+    private static let atExit: Void = {
+        _ = atexit { LiveProcesses.identifiers.withLock { for identifier in $0 { kill(identifier, SIGKILL) } } }
+    }()
+
+    static func add(_ identifier: pid_t) {
+        _ = atExit
+        _ = identifiers.withLock { $0.insert(identifier) }
+    }
+
+    static func remove(_ identifier: pid_t) { _ = identifiers.withLock { $0.remove(identifier) } }
+}
 
 /// A program under test; its output is kept line by line.
 public final class ChildProcess {
@@ -51,6 +67,7 @@ public final class ChildProcess {
             status = -1
             throw Failure(description: "\(path): \(String(cString: strerror(failure)))")
         }
+        LiveProcesses.add(child)
     }
 
     deinit {
@@ -108,6 +125,7 @@ public final class ChildProcess {
         if let status { return status }
         var raw: Int32 = 0
         while waitpid(identifier, &raw, 0) < 0, errno == EINTR {}
+        LiveProcesses.remove(identifier)
         let result = raw & 0x7F == 0 ? (raw >> 8) & 0xFF : 128 + (raw & 0x7F)
         status = result
         return result

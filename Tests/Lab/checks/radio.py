@@ -6,6 +6,8 @@ import signal
 import sys
 from pathlib import Path
 
+import dbus
+
 from bluez import BlueZ
 from framework import check
 from lab import expect
@@ -190,6 +192,23 @@ def pairs_with_a_private_address(lab):
 def fails_when_refused(lab):
     BlueZ(lab).expect_pair_error(ADDRESS, "AuthenticationFailed")
     expect(lab.bonds() == {} and lab.air.bonds("thing") == [], "there is a bond")
+
+
+@check(one({"fault": "refuse"}))
+def forgets_the_services_of_what_refused(lab):
+    # bluetoothd 5.66 hears it again, but no longer says what it advertises, until the object is removed and found anew.
+    bluez = BlueZ(lab)
+    bluez.discover()
+    found = bluez.find(ADDRESS, RSSI=-50)
+    expect(found["UUIDs"], "it has no services at the start")
+    error = bluez.device_call(ADDRESS, "Pair").wait().error
+    expect(error == "org.bluez.Error.AuthenticationFailed", f"Pair answered {error}")
+    bluez.find(ADDRESS, Connected=False)
+    lab.air.set_rssi("thing", -60)
+    again = bluez.find(ADDRESS, RSSI=-60)
+    expect(not again["UUIDs"], "its services are known: the daemon can do without its cure")
+    bluez.adapter.RemoveDevice(dbus.ObjectPath(found["path"]))
+    expect(bluez.find(ADDRESS, RSSI=-60)["UUIDs"], "it was found anew without services")
 
 
 @check(one({"mode": "none"}))

@@ -1,0 +1,128 @@
+"""What the daemon says of itself against the XML in Sources/AccessoryBus/Interfaces, which is the truth about the interface."""
+
+import xml.etree.ElementTree as ElementTree
+
+from harness import *
+
+INTERFACES = TESTS.parent / "Sources/AccessoryBus/Interfaces"
+
+
+def described(text):
+    """Introspection XML as interface → member → what can be compared: kind, types, access and annotations."""
+    interfaces = {}
+    for interface in ElementTree.fromstring(text).findall("interface"):
+        members = interfaces[interface.get("name")] = {}
+        for member in interface:
+            if member.tag == "annotation":
+                continue
+            default = "out" if member.tag == "signal" else "in"
+            arguments = [(each.get("name"), each.get("type"), each.get("direction", default)) for each in member.findall("arg")]
+            annotations = {each.get("name"): each.get("value") for each in member.findall("annotation")}
+            members[member.get("name")] = (member.tag, arguments, member.get("type"), member.get("access"), annotations)
+    return interfaces
+
+
+def documented(interface):
+    return described((INTERFACES / f"{interface}.xml").read_text())[interface]
+
+
+# 3-session-api.md's table: member → signature of the input and output, or type of the property.
+API = {
+    MANAGER: {"CreateSession": "a{sv}→o", "RegisterPicker": "a{sv}→", "UnregisterPicker": "→",
+              "Version": "s", "Bluetooth": "s", "WiFi": "s", "PickerAvailable": "b"},
+    SESSION: {"Activate": "→", "Invalidate": "→", "ShowPicker": "aa{sv}a{sv}→o", "UpdatePicker": "aa{sv}→",
+              "FinishPickerDiscovery": "→", "RenameAccessory": "oa{sv}→o", "RemoveAccessory": "o→",
+              "FinishAuthorization": "oa{sv}→", "FailAuthorization": "o→", "UpdateAuthorization": "oa{sv}→o",
+              "App": "s", "State": "s", "Accessories": "ao", "Event": "→sa{sv}"},
+    ACCESSORY: {"DisplayName": "s", "State": "s", "BluetoothIdentifier": "s", "BluetoothTransportBridgingIdentifier": "ay",
+                "Ssid": "ay", "WiFiAwarePairedDeviceID": "t", "Descriptor": "a{sv}", "Device": "o"},
+    PICKER: {"App": "s", "AppName": "s", "Kind": "s", "Stage": "s", "Offers": "aa{sv}", "Prompt": "a{sv}", "Deadline": "t",
+             "Pick": "s→", "Respond": "a{sv}→", "Rename": "s→", "Cancel": "→", "GetImage": "s→h"},
+    GRANT: {"App": "s", "Accessory": "o", "State": "s", "Enabled": "b", "Created": "t", "LastUsed": "t", "Revoke": "→"},
+}
+ADMINS_ACCESSORY = {**API[ACCESSORY], "Address": "s", "Apps": "as", "Rename": "s→", "Remove": "→"}
+APP_INTERFACE = "org.accessorysetup1.App"
+API_APP = {"Id": "s", "Name": "s", "Source": "s", "Problems": "as"}
+
+
+def summary(members):
+    result = {}
+    for name, (kind, arguments, type_, _access, _annotations) in members.items():
+        inputs = "".join(each[1] for each in arguments if each[2] == "in")
+        outputs = "".join(each[1] for each in arguments if each[2] == "out")
+        result[name] = type_ if kind == "property" else f"{inputs}→{outputs}"
+    return result
+
+
+class Introspection(APITest):
+    def setUp(self):
+        super().setUp()
+        self.dice, self.person = self.app(), self.picker()
+        self.accessory = self.add(self.dice, self.person, "Dice 4F")
+        self.dice.show_picker(item("Blue Dice", BLUE))
+        self.person.wait_stage("offering")
+
+    def test_every_object_is_what_its_file_says(self):
+        [grant] = self.world.admin.paths("grant")
+        for path, interface in [
+            (ROOT, MANAGER), (self.dice.session, SESSION), (self.accessory, ACCESSORY), (self.person.path, PICKER), (grant, GRANT),
+        ]:
+            with self.subTest(interface):
+                found = described(self.world.admin.introspect(path))
+                self.assertEqual(found[interface], documented(interface))
+                self.assertEqual([each for each in found if each.startswith(NAME)], [interface])
+                for standard in ("Properties", "Introspectable", "Peer"):
+                    self.assertIn(f"org.freedesktop.DBus.{standard}", found)
+                self.assertEqual(OBJECT_MANAGER in found, path == ROOT)
+
+    def test_every_file_is_what_the_api_says(self):
+        for interface, members in {**API, ACCESSORY: ADMINS_ACCESSORY}.items():
+            with self.subTest(interface):
+                self.assertEqual(summary(documented(interface)), members)
+        self.assertEqual(documented(GRANT)["Enabled"][3], "readwrite")
+        writable = [
+            (interface, name) for interface in API for name, each in documented(interface).items() if "write" in (each[3] or "")]
+        self.assertEqual(writable, [(GRANT, "Enabled")])
+
+    def test_apps_do_not_see_what_is_the_admins(self):
+        found = described(self.dice.introspect(self.accessory))[ACCESSORY]
+        self.assertEqual(summary(found), API[ACCESSORY])
+
+    def test_properties_have_the_types_of_the_api(self):
+        [grant] = self.world.admin.paths("grant")
+        types = {"s": dbus.String, "b": dbus.Boolean, "t": dbus.UInt64, "o": dbus.ObjectPath, "ay": dbus.Array, "ao": dbus.Array,
+                 "as": dbus.Array, "aa{sv}": dbus.Array, "a{sv}": dbus.Dictionary}
+        for path, interface in [
+            (ROOT, MANAGER), (self.dice.session, SESSION), (self.accessory, ACCESSORY), (self.person.path, PICKER), (grant, GRANT),
+        ]:
+            values = self.world.admin.get_all(path, interface)
+            expected = {name: each[2] for name, each in documented(interface).items() if each[0] == "property"}
+            self.assertEqual(set(values), set(expected), interface)
+            for name, type_ in expected.items():
+                with self.subTest(f"{interface}.{name}"):
+                    self.assertIsInstance(values[name], types[type_])
+                    if type_.startswith("a"):
+                        self.assertEqual(str(values[name].signature), type_[2:-1] if type_ == "a{sv}" else type_[1:])
+                    self.assertEqual(self.world.admin.get(path, interface, name), values[name])
+
+    def test_the_tree_leads_to_every_object(self):
+        tree = lambda path: [each.get("name") for each in ElementTree.fromstring(self.world.admin.introspect(path)).findall("node")]
+        self.assertEqual(tree("/"), ["org"])
+        self.assertEqual(tree("/org"), ["accessorysetup1"])
+        self.assertEqual(set(tree(ROOT)) - {"app"}, {"session", "accessory", "picker", "grant"})
+        self.assertEqual([f"{ROOT}/accessory/{each}" for each in tree(f"{ROOT}/accessory")], [self.accessory])
+
+    def test_the_manager_speaks(self):
+        self.assertRegex(self.world.manager("Version"), r"^\d+\.\d+")
+        self.assertEqual(self.world.manager("Bluetooth"), "ready")
+        self.assertIn(self.world.manager("WiFi"), ("ready", "off", "absent"))
+        self.assertTrue(self.world.manager("PickerAvailable"))
+
+    def test_an_admin_sees_the_apps(self):
+        # 3-session-api.md: …/app/ID, org.accessorysetup1.App.
+        apps = {path: each[APP_INTERFACE] for path, each in self.world.admin.objects().items() if APP_INTERFACE in each}
+        self.assertEqual([str(each["Id"]) for each in apps.values()], ["com.example.dice"])
+        [(path, properties)] = apps.items()
+        self.assertEqual(summary(described(self.world.admin.introspect(path))[APP_INTERFACE]), API_APP)
+        self.assertEqual((properties["Name"], properties["Source"], list(properties["Problems"])),
+                         ("Dice", str(self.world.app_directories[0] / "com.example.dice.conf"), []))

@@ -1,0 +1,154 @@
+"""Who is which app: manifests, their mistakes, and callers that no manifest fits."""
+
+import sys
+
+from harness import *
+
+
+class Callers(APITest):
+    def test_an_unknown_caller(self):
+        stranger = App(self.world, "stranger")
+        # What it was seen as, and what would make it fit.
+        self.assertFails(error("ActivationFailed"), stranger.create_session,
+                         says=[Identity("stranger").executable, SOMEBODY, self.world.app_directories[0]])
+        # Not even the admin is an app by itself.
+        self.assertFails(error("ActivationFailed"), self.world.admin.call, ROOT, MANAGER, "CreateSession", "a{sv}", sv({}),
+                         says=[os.path.realpath(sys.executable)])
+        self.assertEqual(self.world.admin.paths("session"), [])
+
+    def test_an_app_under_another_user(self):
+        self.world.declare("dice", User="daemon")
+        self.world.restart_daemon()
+        self.assertFails(error("ActivationFailed"), App(self.world, uid=SOMEBODY).create_session)
+        App(self.world, uid=SOMEBODY_ELSE).create_session()
+
+    def test_an_executable_by_another_name(self):
+        # The manifest may name a link; who runs is what counts.
+        link = self.world.directory / "link"
+        link.symlink_to(Identity("dice").executable)
+        self.world.declare("dice", Executable=link)
+        self.world.restart_daemon()
+        App(self.world).create_session()
+
+    def test_a_list_of_executables(self):
+        self.world.declare("dice", Executable=f"/usr/bin/other;{Identity('dice').executable};")
+        self.world.restart_daemon()
+        App(self.world).create_session()
+
+    def test_two_manifests_for_one_caller(self):
+        self.world.declare("board", Executable=Identity("dice").executable)
+        self.world.restart_daemon()
+        self.assertFails(error("ActivationFailed"), App(self.world).create_session,
+                         says=["com.example.dice.conf", "com.example.board.conf"])
+
+    def test_only_pickers_may_register(self):
+        stranger = Client(self.world, Identity("stranger"))
+        for each in (stranger, App(self.world)):
+            with self.assertRaises(dbus.DBusException):
+                each.call(ROOT, MANAGER, "RegisterPicker", "a{sv}", sv({}))
+        self.assertFalse(self.world.manager("PickerAvailable"))
+
+
+class Manifests(APITest):
+    apps = ("dice", "board")
+
+    def expect_refused(self, path, line, *says):
+        """The log names file, line and what else; that app is off, the others are not."""
+        pattern = rf"{re.escape(str(path))}:{line}\b"
+        found = self.world.daemon.wait_for(pattern, 5)
+        for part in says:
+            self.assertIn(part, found)
+        self.assertFails(error("ActivationFailed"), App(self.world, "dice").create_session)
+        App(self.world, "board").create_session()
+
+    def test_mistakes(self):
+        """Each with the line that it is in, and what the log has to say of it."""
+        good = self.world.app_directories[0] / "com.example.dice.conf"
+        lines = good.read_text().splitlines()
+        self.assertEqual(lines[0], "[Application]")
+        table = [
+            ("unknown key", {"Colour": "pink"}, "Colour"),
+            ("no technology", {"Supports": "Zigbee;"}, "Supports"),
+            ("no UUID", {"BluetoothServices": "pink;"}, "BluetoothServices"),
+            ("no company", {"BluetoothCompanyIdentifiers": "Dice Inc.;"}, "BluetoothCompanyIdentifiers"),
+            ("a relative path", {"Executable": "bin/dice"}, "Executable"),
+            ("another file's name", {"Id": "com.example.lamp"}, "Id"),
+            ("no identifier", {"Id": "dice!"}, "Id"),
+            ("an empty name", {"Name": ""}, "Name"),
+            ("a user alone", {"Executable": None, "User": "daemon"}, "User"),
+        ]
+        for what, keys, key in table:
+            with self.subTest(what):
+                path = self.world.declare("dice", **keys)
+                line = next(number for number, text in enumerate(path.read_text().splitlines(), 1) if text.startswith(f"{key}="))
+                self.world.restart_daemon()
+                self.expect_refused(path, line, key)
+
+    def test_what_is_missing(self):
+        for key in ("Id", "Name", "Executable", "Supports"):
+            with self.subTest(key):
+                path = self.world.declare("dice", **{key: None})
+                self.world.restart_daemon()
+                found = self.world.daemon.wait_for(re.escape(str(path)), 5)
+                self.assertRegex(found, "Executable|Unit" if key == "Executable" else key)
+                self.assertFails(error("ActivationFailed"), App(self.world, "dice").create_session)
+                App(self.world, "board").create_session()
+
+    def test_what_is_no_key_file(self):
+        path = self.world.app_directories[0] / "com.example.dice.conf"
+        for what, content, line in [
+            ("no group", b"Id=com.example.dice\n", 1), ("no pair", b"[Application]\nId\n", 2),
+            ("not UTF-8", b"[Application]\nId=\xff\n", 2), ("binary", bytes(range(256)), 1), ("nothing", b"", None),
+        ]:
+            with self.subTest(what):
+                path.write_bytes(content)
+                self.world.restart_daemon()
+                self.world.daemon.wait_for(re.escape(str(path)) + (rf":{line}\b" if line else ""), 5)
+                self.assertFails(error("ActivationFailed"), App(self.world, "dice").create_session)
+                App(self.world, "board").create_session()
+
+    def test_the_directory_is_watched(self):
+        app = App(self.world, "lamp")
+        self.assertFails(error("ActivationFailed"), app.create_session)
+
+        def works():
+            try:
+                app.session = app.create_session()
+                app.request("Invalidate")
+                return True
+            except dbus.DBusException as refused:
+                self.assertEqual(refused.get_dbus_name(), error("ActivationFailed"))
+                return False
+
+        path = self.world.declare("lamp")
+        wait(works, 5, "the new manifest to count", also_every=0.05)
+        self.world.declare("lamp", Colour="pink")
+        wait(lambda: not works(), 5, "the broken manifest to count", also_every=0.05)
+        self.world.declare("lamp")
+        wait(works, 5, "the mended manifest to count", also_every=0.05)
+        path.unlink()
+        wait(lambda: not works(), 5, "the removed manifest to count", also_every=0.05)
+
+    def test_a_later_directory_overrides(self):
+        admins = self.world.directory / "admins"
+        admins.mkdir()
+        self.world.app_directories.append(admins)
+        self.world.declare("dice", admins, Name="The Admin's", Executable=Identity("other").executable)
+        self.world.restart_daemon()
+        self.assertFails(error("ActivationFailed"), App(self.world, "dice").create_session)
+        app = App(self.world, "other").begin()
+        self.assertEqual(app.get(app.session, SESSION, "App"), "com.example.dice")
+        picker = self.picker()
+        app.show_picker(item())
+        picker.wait_stage("offering")
+        self.assertEqual(picker.state["AppName"], "The Admin's")
+
+    def test_a_broken_override_disables_the_app(self):
+        # Better no app than one whose admin said something else.
+        admins = self.world.directory / "admins"
+        admins.mkdir()
+        self.world.app_directories.append(admins)
+        path = self.world.declare("dice", admins, Colour="pink")
+        self.world.restart_daemon()
+        self.world.daemon.wait_for(re.escape(str(path)), 5)
+        self.assertFails(error("ActivationFailed"), App(self.world, "dice").create_session)

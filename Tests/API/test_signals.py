@@ -1,0 +1,122 @@
+"""Signals and ObjectManager tell the same story: a client that reads everything once and then only listens knows as much as
+one that asks again. Played through a whole life of accessories, for the admin and for an app."""
+
+from harness import *
+
+
+class Mirror:
+    """All that a client sees, kept up to date by signals alone."""
+
+    def __init__(self, client):
+        self.client = client
+        client.settle()
+        client.signals.clear()
+        self.objects = client.objects()
+        # Properties whose new value nobody told: they have to be asked for.
+        self.unknown = set()
+
+    def follow(self):
+        self.client.settle()
+        for signal in self.client.signals:
+            if signal.member == "InterfacesAdded":
+                path, interfaces = signal.arguments
+                self.objects[str(path)] = {str(name): values for name, values in interfaces.items()}
+            elif signal.member == "InterfacesRemoved":
+                path, interfaces = signal.arguments
+                for interface in interfaces:
+                    del self.objects[str(path)][str(interface)]
+                if not self.objects[str(path)]:
+                    del self.objects[str(path)]
+            elif signal.member == "PropertiesChanged" and signal.path in self.objects:
+                interface, values, invalidated = signal.arguments
+                self.objects[signal.path][str(interface)].update(values)
+                self.unknown |= {(signal.path, str(interface), str(name)) for name in invalidated}
+        self.client.signals.clear()
+        return self.objects
+
+
+class Signals(APITest):
+    apps = ("dice", "board")
+
+    def setUp(self):
+        super().setUp()
+        self.person = self.picker()
+        self.dice, self.board = self.app("dice"), self.app("board", SOMEBODY_ELSE)
+        self.mirrors = [Mirror(each) for each in (self.world.admin, self.dice, self.board)]
+
+    def compare(self, what):
+        for mirror, who in zip(self.mirrors, ("admin", "dice", "board")):
+            with self.subTest(what, who=who):
+                mirror.client.settle()
+                asked = mirror.client.objects()
+                followed = mirror.follow()
+                self.assertEqual(sorted(followed), sorted(asked))
+                for path, interfaces in asked.items():
+                    for interface, values in interfaces.items():
+                        self.assertEqual(followed[path][interface], values, f"{path} {interface}")
+                self.assertEqual(mirror.unknown, set())
+
+    def disconnect(self):
+        """The accessory advertises again, for the next app."""
+        self.world.admin.call("/org/bluez/hci0/dev_C0_FF_EE_00_00_01", "org.bluez.Device1", "Disconnect", to="org.bluez")
+
+    def test_a_whole_life(self):
+        self.compare("nothing has happened")
+        self.dice.show_picker(item(), discoveryTimeout=3600.0)
+        self.person.wait_offer("Dice 4F")
+        self.compare("a picker offers")
+        self.person.pick("Dice 4F")
+        self.dice.wait_event("pickerDidDismiss")
+        self.compare("an accessory was added")
+        [accessory] = self.dice.accessories
+        [grant] = self.world.grants()
+        self.disconnect()
+        self.add(self.board, self.person, "Dice 4F")
+        self.compare("it was shared")
+        self.world.admin.call(grant, PROPERTIES, "Set", "ssv", GRANT, "Enabled", False)
+        self.compare("a grant was switched off")
+        self.world.admin.call(grant, PROPERTIES, "Set", "ssv", GRANT, "Enabled", True)
+        self.compare("a grant was switched on")
+        self.simulator.do("serviceStopped")
+        self.world.wait_bluetooth("absent")
+        self.compare("the radio went")
+        self.simulator.do("serviceStarted")
+        self.world.wait_bluetooth("ready")
+        self.compare("the radio came back")
+        self.board.remove(accessory)
+        self.board.wait_event("accessoryRemoved")
+        self.compare("one app removed it")
+        self.world.admin.call(accessory, ACCESSORY, "Remove")
+        self.dice.wait_event("accessoryRemoved")
+        self.compare("the admin removed it")
+        self.dice.show_picker(item())
+        self.dice.request("Invalidate")
+        self.compare("a session was invalidated")
+        self.board.close()
+        self.mirrors.pop()
+        wait(lambda: self.world.admin.paths("session") == [], 5, "the session to go", also_every=0.1)
+        self.compare("an app went away")
+
+    def test_the_manager(self):
+        known = dict(self.world.admin.get_all(ROOT, MANAGER))
+        self.dice.signals.clear()
+        for change in (self.person.unregister, self.person.register, lambda: self.simulator.do("adapterPowerOff", "hci0")):
+            change()
+            wait(lambda: dict(self.world.admin.get_all(ROOT, MANAGER)) != known, 5, "a change", also_every=0.05)
+            self.dice.settle()
+            for signal in self.dice.signals:
+                if signal.path == ROOT and signal.member == "PropertiesChanged":
+                    known.update(signal.arguments[1])
+            self.dice.signals.clear()
+            self.assertEqual(known, dict(self.world.admin.get_all(ROOT, MANAGER)))
+
+    def test_nothing_is_told_when_nothing_changed(self):
+        accessory = self.add(self.dice, self.person, "Dice 4F")
+        self.dice.settle()
+        self.dice.signals.clear()
+        self.board.show_picker(item("Blue Dice", BLUE))
+        self.person.wait_offer("Dice A2")
+        self.person.cancel()
+        self.person.wait_gone()
+        self.dice.settle()
+        self.assertEqual([(each.member, each.arguments) for each in self.dice.signals if each.path == accessory], [])

@@ -1,0 +1,649 @@
+"""The journeys of a person with the project on a real radio stack: the daemon, the sample app and the terminal picker that
+answers by itself. What is expected is what the session API promises; how bluetoothd gets there is no concern here."""
+
+import json
+import re
+import shutil
+import signal
+
+import dbus
+
+from bluez import BlueZ
+from framework import check
+from lab import DAEMON_NAME, expect
+
+PINK_DICE = "C0:FF:EE:00:00:01"
+BLUE_DICE = "C0:FF:EE:00:00:02"
+ADDED = ["activated", "pickerDidPresent", "pickerSetupPairing", "accessoryAdded", "pickerDidDismiss"]
+FAILED = ["activated", "pickerDidPresent", "pickerSetupPairing", "pickerSetupFailed", "pickerDidDismiss"]
+ENDED = ["activated", "pickerDidPresent", "pickerDidDismiss"]
+MODES = "pairing-modes.json"
+
+MANIFEST = """\
+[Application]
+Id={id}
+Name={name}
+Executable={executable}
+
+[AccessorySetup]
+Supports=Bluetooth;
+BluetoothServices=E56A082E-C49B-47CA-A2AB-389127B8ABE3;0B8F5F5D-3B6C-4D29-8B0F-0E3C1B8A52D7;
+"""
+
+
+class Journey:
+    """One app, one picker, one daemon; each is started again as often as the story wants."""
+
+    def __init__(self, lab):
+        self.lab = lab
+        self.apps = lab.state / "apps"
+        self.apps.mkdir()
+        self.declare("com.example.dice", "Dice", lab.bin / "dice-sample")
+        self.daemon = None
+        self.start_daemon()
+
+    def declare(self, identifier, name, executable):
+        manifest = MANIFEST.format(id=identifier, name=name, executable=executable.resolve())
+        (self.apps / f"{identifier}.conf").write_text(manifest)
+
+    def start_daemon(self):
+        self.daemon = self.lab.start_daemon("--apps", self.apps)
+        self.wait_for_bluetooth("ready")
+
+    def restart_daemon(self, number=signal.SIGTERM):
+        status = self.daemon.kill(number)
+        if number == signal.SIGTERM:
+            expect(status == 0, f"accessorysetupd ended with {status}")
+        self.start_daemon()
+
+    def picker(self, pick, *options):
+        picker = self.lab.start("picker", self.lab.bin / "accessoryctl", "picker", "--pick", pick, *options)
+        picker.wait_for("waiting for a picker", 20)
+        return picker
+
+    def app(self, *options, executable=None, name="dice-sample"):
+        return self.lab.start(name, executable or self.lab.bin / "dice-sample", "--timeout", "90", *options)
+
+    def add(self, pick, *options):
+        """The whole way with one accessory; returns app and picker, with the accessory added."""
+        picker = self.picker(pick, *options)
+        app = self.app()
+        app.wait_for("event accessoryAdded", 60)
+        app.wait_for("event pickerDidDismiss", 10)
+        return app, picker
+
+    def expect_added(self, pick, address, *options):
+        """Adds an accessory and sees that it is there in every respect: events, rolls, bond and grant."""
+        app, picker = self.add(pick, *options)
+        self.expect_rolls(app)
+        expect_events(app, ADDED)
+        self.expect_set_up(address)
+        return app, picker
+
+    def expect_rolls(self, app):
+        app.wait_for(r"rolled \d", 60)
+        expect(app.wait_exit(60) == 0, f"{app.name} ended with an error: {app.lines[-1:]}")
+
+    def expect_set_up(self, *addresses):
+        """These, and nothing else, have a grant; they have a bond in bluetoothd's store, and nothing else has."""
+        listed = self.listed()
+        expect(set(listed) == set(addresses), f"accessoryctl lists {sorted(listed)}")
+        self.expect_bonds(*addresses)
+
+    def expect_bonds(self, *addresses):
+        self.lab.wait_until(
+            lambda: set(self.lab.bonds()) == set(addresses), 20, f"bonds with {sorted(addresses) or 'nobody'}")
+
+    def expect_nothing_left(self):
+        """No grant, no bond, in bluetoothd's store or its memory, and no scan of ours."""
+        self.expect_set_up()
+        paired = [address for address, device in self.lab.bluez_devices().items() if device["Paired"]]
+        expect(paired == [], f"BlueZ says that {paired} are paired")
+        self.lab.wait_until(lambda: not self.discovering, 20, "discovery to end")
+
+    def expect_usable(self):
+        """What failed before has broken nothing: the next accessory can be set up."""
+        self.expect_added("Works", "C0:FF:EE:00:01:01")
+
+    def expect_failed(self, pick, *options, seconds=60):
+        """An attempt at an accessory that ends without it; returns the app."""
+        picker = self.picker(pick, *options)
+        app = self.app()
+        app.wait_for("event pickerSetupFailed: .+", seconds)
+        app.wait_for("event pickerDidDismiss: .+", 20)
+        expect(app.wait_exit() == 1, "dice-sample does not say that it failed")
+        expect(picker.wait_exit() == 1, "the picker does not say that it failed")
+        expect_events(app, FAILED)
+        self.expect_nothing_left()
+        return app
+
+    # What the daemon and the admin's tool say
+
+    def listed(self):
+        """What `accessoryctl list --json` says: address → all of it."""
+        listing = self.lab.start("list", self.lab.bin / "accessoryctl", "list", "--json")
+        expect(listing.wait_exit(20) == 0, f"accessoryctl list ended with an error: {listing.lines[-1:]}")
+        return {each["address"]: each for each in json.loads("\n".join(listing.lines))}
+
+    def grants(self):
+        listing = self.lab.start("grants", self.lab.bin / "accessoryctl", "grants", "--json")
+        expect(listing.wait_exit(20) == 0, f"accessoryctl grants ended with an error: {listing.lines[-1:]}")
+        return json.loads("\n".join(listing.lines))
+
+    def admin(self, *words):
+        command = self.lab.start("accessoryctl", self.lab.bin / "accessoryctl", *words)
+        expect(command.wait_exit(60) == 0, f"accessoryctl {words[0]} ended with an error: {command.lines[-1:]}")
+
+    @property
+    def bluetooth(self):
+        root = self.lab.bus.get_object(DAEMON_NAME, "/org/accessorysetup1", introspect=False)
+        return str(root.Get("org.accessorysetup1.Manager", "Bluetooth", dbus_interface=dbus.PROPERTIES_IFACE))
+
+    def wait_for_bluetooth(self, state, seconds=30):
+        self.lab.wait_until(lambda: self.bluetooth == state, seconds, f"Manager.Bluetooth to be “{state}”")
+
+    @property
+    def discovering(self):
+        return bool(self.lab.bluez_objects()["/org/bluez/hci0"]["org.bluez.Adapter1"]["Discovering"])
+
+
+def events(app):
+    return [found[1] for line in app.lines if (found := re.match(r"event (\w+)", line))]
+
+
+def expect_events(app, expected):
+    found = events(app)[: len(expected)]
+    expect(found == expected, f"{app.name} got the events {events(app)}")
+
+
+# Journey 1: add
+
+@check("dice.json", seconds=120)
+def adds_the_pink_dice(lab):
+    journey = Journey(lab)
+    _, picker = journey.expect_added("Dice 4F", PINK_DICE)
+    expect(picker.wait_exit() == 0, "the picker does not say that it was set up")
+    offered = [line for line in picker.lines if line.startswith("offered:")]
+    expect(offered and all(re.match("offered: (Pink|Blue) Dice ", line) for line in offered), f"the picker says {offered}")
+    expect("authorized" in journey.listed()[PINK_DICE]["state"], "the accessory is not authorized")
+    lab.wait_until(lambda: not journey.discovering, 20, "discovery to end")
+
+
+@check("dice.json", seconds=120, start=False)
+def offers_the_dice_only(lab):
+    # The person waits until everything on the air has been heard, the phone that calls itself “Pink Dice” and soon goes, too.
+    journey = Journey(lab)
+    picker = journey.picker("Nobody")
+    app = journey.app("--discovery-timeout", "60")
+    lab.wait_until(lambda: journey.discovering, 30, "discovery")
+    lab.air.start()
+    for name in ("Dice 4F", "Dice A2"):
+        lab.wait_until(lambda: picker.has(f"offered: .*“{name}”"), 30, f"{name} to be offered")
+    lab.wait_until(lambda: {"Lamp", "Pink Dice"} <= {str(device.get("Name")) for device in lab.bluez_devices().values()},
+                   30, "BlueZ to have heard everything")
+    picker.kill(signal.SIGTERM)
+    app.wait_for("event pickerDidDismiss: .+", 20)
+    app.wait_for("UserCancelled", 10)
+    for line in picker.lines:
+        if line.startswith("offered:"):
+            ours = re.match("offered: (Pink Dice  (“Dice 4F”  )?|Blue Dice  (“Dice A2”  )?)[▮▯]{4} ", line)
+            expect(ours, f"the picker says {line}")
+    journey.expect_nothing_left()
+
+
+# Journey 2: come back
+
+@check("dice.json", seconds=150)
+def comes_back(lab):
+    journey = Journey(lab)
+    journey.expect_added("Dice 4F", PINK_DICE)
+    for restart in (lambda: None, journey.restart_daemon):
+        restart()
+        app = journey.app()
+        app.wait_for("Pink Dice was set up before", 30)
+        journey.expect_rolls(app)
+        expect(events(app) == ["activated"], f"the app got the events {events(app)}")
+    journey.expect_set_up(PINK_DICE)
+
+
+@check("dice.json", seconds=150)
+def comes_back_after_a_restart_of_everything(lab):
+    journey = Journey(lab)
+    journey.expect_added("Dice 4F", PINK_DICE)
+    journey.daemon.kill(signal.SIGTERM)
+    lab.bluetoothd.kill(signal.SIGTERM)
+    lab.start_bluetoothd()
+    lab.set_powered(True)
+    journey.start_daemon()
+    app = journey.app()
+    app.wait_for("Pink Dice was set up before", 30)
+    journey.expect_rolls(app)
+
+
+@check("dice.json", seconds=150)
+def comes_back_after_power_is_cut(lab):
+    journey = Journey(lab)
+    journey.expect_added("Dice 4F", PINK_DICE)
+    journey.daemon.kill(signal.SIGKILL)
+    lab.bluetoothd.kill(signal.SIGKILL)
+    lab.start_bluetoothd()
+    lab.set_powered(True)
+    journey.start_daemon()
+    journey.expect_rolls(journey.app())
+    journey.expect_set_up(PINK_DICE)
+
+
+# Journey 3: share
+
+def begin_to_share(lab):
+    """A journey with a second app, and the pink dice set up for the first."""
+    journey = Journey(lab)
+    second = lab.state / "second-sample"
+    shutil.copy2(lab.bin / "dice-sample", second)
+    journey.declare("com.example.second", "Second", second)
+    journey.restart_daemon()
+    journey.expect_added("Dice 4F", PINK_DICE)
+    return journey, second
+
+
+@check("dice.json", seconds=150)
+def shares_what_is_connected_to_the_first_app(lab):
+    # It does not advertise then.
+    journey, second = begin_to_share(lab)
+    expect(lab.bluez_devices()[PINK_DICE]["Connected"], "it is not connected")
+    journey.picker("Dice 4F")
+    journey.expect_rolls(journey.app(executable=second, name="second-sample"))
+
+
+@check("dice.json", seconds=150)
+def shares_with_a_second_app(lab):
+    journey, second = begin_to_share(lab)
+    BlueZ(lab).device_call(PINK_DICE, "Disconnect").wait()
+    picker = journey.picker("Dice 4F")
+    app = journey.app(executable=second, name="second-sample")
+    journey.expect_rolls(app)
+    expect_events(app, ["activated", "pickerDidPresent", "accessoryAdded", "pickerDidDismiss"])
+    expect(picker.has("offered: Pink Dice .* shared with another app"), f"the picker says {picker.lines}")
+    expect(sum("pairing started" in line for line in lab.air.log.lines) == 1, "it was paired again")
+    expect(sorted(each["app"] for each in journey.grants()) == ["com.example.dice", "com.example.second"],
+           f"the grants are {journey.grants()}")
+
+    # The bond is everybody's until the last one goes.
+    journey.expect_rolls(journey.app("--remove"))
+    journey.expect_set_up(PINK_DICE)
+    journey.expect_rolls(journey.app("--remove", executable=second, name="second-sample"))
+    journey.expect_nothing_left()
+
+
+# Every way of pairing
+
+@check(MODES, seconds=120)
+def pairs_with_a_passkey_shown_by_the_accessory(lab):
+    _, picker = Journey(lab).expect_added("Shows Passkey", "C0:FF:EE:00:01:03", "--passkey", "42913")
+    expect(picker.has("Which number does the accessory show"), f"the picker says {picker.lines}")
+    expect(lab.air.bonds("shows-passkey")[0]["authenticated"], "the bond is not authenticated")
+
+
+@check(MODES, seconds=120)
+def pairs_with_a_passkey_entered_at_the_accessory(lab):
+    journey = Journey(lab)
+    picker = journey.picker("Takes Passkey")
+    app = journey.app()
+    shown = picker.wait_for(r"Enter (\d{6}) at the accessory", 60)[1]
+    lab.air.enter_passkey("takes-passkey", shown)
+    journey.expect_rolls(app)
+    expect_events(app, ADDED)
+    journey.expect_set_up("C0:FF:EE:00:01:04")
+    expect(lab.air.bonds("takes-passkey")[0]["authenticated"], "the bond is not authenticated")
+
+
+@check(MODES, seconds=120)
+def pairs_with_numbers_that_the_person_accepts(lab):
+    _, picker = Journey(lab).expect_added("Compares", "C0:FF:EE:00:01:05", "--accept-passkey")
+    shown = lab.air.shown_passkey("compares")
+    expect(picker.has(f"Does the accessory show {shown:06}"), f"{shown:06} was not shown: {picker.lines}")
+    expect(lab.air.bonds("compares")[0]["authenticated"], "the bond is not authenticated")
+
+
+@check(MODES, seconds=150)
+def fails_with_numbers_that_the_person_refuses(lab):
+    journey = Journey(lab)
+    journey.expect_failed("Compares")
+    lab.air.wait_for("compares: pairing failed", 20)
+    journey.expect_usable()
+
+
+@check(MODES, seconds=120)
+def pairs_with_legacy_just_works(lab):
+    Journey(lab).expect_added("Legacy", "C0:FF:EE:00:01:07")
+    lab.air.wait_for("legacy: paired, legacy")
+
+
+@check(MODES, seconds=150)
+def keeps_a_private_address_by_its_identity(lab):
+    journey = Journey(lab)
+    journey.expect_added("Private", "C0:FF:EE:00:01:08")
+    lab.air.rotate("private")
+    journey.restart_daemon()
+    journey.expect_rolls(journey.app())
+    journey.expect_set_up("C0:FF:EE:00:01:08")
+    journey.expect_rolls(journey.app("--remove"))
+    journey.expect_nothing_left()
+
+
+# Pairing that fails
+
+@check(MODES, seconds=150)
+def fails_when_the_accessory_refuses(lab):
+    journey = Journey(lab)
+    journey.expect_failed("Refuses")
+    journey.expect_usable()
+
+
+@check(MODES, seconds=150)
+def fails_when_the_accessory_cannot_pair(lab):
+    journey = Journey(lab)
+    journey.expect_failed("No Pairing")
+    journey.expect_usable()
+
+
+@check(MODES, seconds=150)
+def fails_when_the_accessory_disagrees(lab):
+    journey = Journey(lab)
+    journey.expect_failed("Disagrees", "--accept-passkey")
+    journey.expect_usable()
+
+
+@check(MODES, seconds=150)
+def fails_when_the_accessory_vanishes(lab):
+    journey = Journey(lab)
+    journey.expect_failed("Vanishes")
+    lab.air.wait_for("vanishes: vanishes")
+    journey.expect_usable()
+
+
+@check(MODES, seconds=150)
+def fails_when_the_link_drops(lab):
+    journey = Journey(lab)
+    journey.expect_failed("Drops")
+    journey.expect_usable()
+
+
+@check(MODES, seconds=150)
+def fails_with_the_wrong_key(lab):
+    journey = Journey(lab)
+    journey.expect_failed("Wrong Key", "--passkey", "111111")
+    journey.expect_usable()
+
+
+@check(MODES, seconds=150)
+def fails_with_a_mistyped_passkey_and_works_with_the_right_one(lab):
+    journey = Journey(lab)
+    journey.expect_failed("Shows Passkey", "--passkey", "42914")
+    journey.expect_added("Shows Passkey", "C0:FF:EE:00:01:03", "--passkey", "42913")
+
+
+@check(MODES, seconds=150)
+def works_at_the_second_try(lab):
+    journey = Journey(lab)
+    journey.expect_failed("Works Later")
+    journey.expect_added("Works Later", "C0:FF:EE:00:01:02")
+
+
+@check(MODES, seconds=180)
+def fails_when_nobody_answers(lab):
+    journey = Journey(lab)
+    journey.expect_failed("Silent", seconds=90)
+    journey.expect_usable()
+
+
+@check(MODES, seconds=150)
+def leaves_nothing_when_the_person_cancels_a_pairing(lab):
+    journey = Journey(lab)
+    picker = journey.picker("Silent")
+    app = journey.app()
+    lab.air.wait_for("silent: pairing started", 60)
+    picker.kill(signal.SIGTERM)
+    app.wait_for("event pickerDidDismiss: .+", 30)
+    app.wait_for("UserCancelled", 10)
+    journey.expect_nothing_left()
+    journey.expect_usable()
+
+
+@check(MODES, seconds=150)
+def leaves_nothing_when_the_app_dies_in_a_pairing(lab):
+    journey = Journey(lab)
+    picker = journey.picker("Slow")
+    app = journey.app()
+    lab.air.wait_for("slow: pairing started", 60)
+    app.kill()
+    expect(picker.wait_exit(30) == 1, "the picker does not say that nothing was set up")
+    journey.expect_nothing_left()
+    journey.expect_usable()
+
+
+# Trouble
+
+@check("dice.json", seconds=150)
+def survives_the_end_of_bluetoothd_in_discovery(lab):
+    journey = Journey(lab)
+    picker = journey.picker("Nobody")
+    app = journey.app()
+    picker.wait_for("offered:", 60)
+    lab.bluetoothd.kill(signal.SIGKILL)
+    app.wait_for("event pickerDidDismiss: .+", 15)
+    app.wait_for(r"no die was added: org\.accessorysetup1\.Error\.\w+", 10)
+    expect_events(app, ENDED)
+    expect(picker.wait_exit() == 1, "the picker does not say that nothing was set up")
+    journey.wait_for_bluetooth("absent")
+    lab.start_bluetoothd()
+    lab.set_powered(True)
+    journey.wait_for_bluetooth("ready")
+    journey.expect_added("Dice 4F", PINK_DICE)
+
+
+@check("dice.json", seconds=150)
+def survives_the_loss_of_the_adapter_in_discovery(lab):
+    journey = Journey(lab)
+    picker = journey.picker("Nobody")
+    app = journey.app()
+    picker.wait_for("offered:", 60)
+    lab.air.unplug()
+    app.wait_for("event pickerDidDismiss: .+", 15)
+    app.wait_for(r"no die was added: org\.accessorysetup1\.Error\.\w+", 10)
+    expect_events(app, ENDED)
+    journey.wait_for_bluetooth("absent")
+    lab.air.plug()
+    lab.wait_for_adapter()
+    lab.set_powered(True)
+    journey.wait_for_bluetooth("ready")
+    journey.expect_added("Dice 4F", PINK_DICE)
+
+
+@check("dice.json", seconds=150)
+def says_when_the_adapter_is_off(lab):
+    journey = Journey(lab)
+    picker = journey.picker("Nobody", "--stay")
+    app = journey.app()
+    picker.wait_for("offered:", 60)
+    lab.set_powered(False)
+    app.wait_for("event pickerDidDismiss: .+", 15)
+    expect(app.wait_exit() == 1, "dice-sample does not say that it failed")
+    journey.wait_for_bluetooth("off")
+    refused = journey.app()
+    refused.wait_for("off", 30)
+    expect(refused.wait_exit() == 1 and events(refused) == ["activated"], f"the app got {events(refused)}")
+    picker.kill(signal.SIGTERM)
+    lab.set_powered(True)
+    journey.wait_for_bluetooth("ready")
+    journey.expect_added("Dice 4F", PINK_DICE)
+
+
+@check(MODES, seconds=180)
+def survives_the_end_of_bluetoothd_in_a_pairing(lab):
+    journey = Journey(lab)
+    journey.picker("Slow")
+    app = journey.app()
+    lab.air.wait_for("slow: pairing started", 60)
+    lab.bluetoothd.kill(signal.SIGKILL)
+    app.wait_for("event pickerDidDismiss: .+", 30)
+    expect("accessoryAdded" not in events(app), "an accessory was added")
+    journey.wait_for_bluetooth("absent")
+    lab.start_bluetoothd()
+    lab.set_powered(True)
+    journey.wait_for_bluetooth("ready")
+    journey.expect_nothing_left()
+    journey.expect_usable()
+
+
+@check(MODES, seconds=180)
+def survives_the_loss_of_the_adapter_in_a_pairing(lab):
+    journey = Journey(lab)
+    journey.picker("Slow")
+    app = journey.app()
+    lab.air.wait_for("slow: pairing started", 60)
+    lab.air.unplug()
+    app.wait_for("event pickerDidDismiss: .+", 30)
+    expect("accessoryAdded" not in events(app), "an accessory was added")
+    journey.wait_for_bluetooth("absent")
+    lab.air.plug()
+    lab.wait_for_adapter()
+    lab.set_powered(True)
+    journey.wait_for_bluetooth("ready")
+    journey.expect_nothing_left()
+    journey.expect_usable()
+
+
+@check("dice.json", seconds=150)
+def removes_a_bond_once_the_adapter_is_back(lab):
+    journey = Journey(lab)
+    journey.expect_added("Dice 4F", PINK_DICE)
+    lab.air.unplug()
+    journey.wait_for_bluetooth("absent")
+    journey.admin("revoke", str(journey.grants()[0]["id"]))
+    expect(journey.listed() == {}, "the accessory is still there")
+    lab.air.plug()
+    lab.wait_for_adapter()
+    lab.set_powered(True)
+    journey.expect_nothing_left()
+
+
+@check("dice.json", seconds=150)
+def removes_a_bond_once_bluetoothd_is_back(lab):
+    journey = Journey(lab)
+    journey.expect_added("Dice 4F", PINK_DICE)
+    lab.bluetoothd.kill(signal.SIGKILL)
+    journey.wait_for_bluetooth("absent")
+    journey.admin("revoke", str(journey.grants()[0]["id"]))
+    # And even if the daemon does not live to see it.
+    journey.daemon.kill(signal.SIGKILL)
+    lab.start_bluetoothd()
+    lab.set_powered(True)
+    journey.start_daemon()
+    journey.expect_nothing_left()
+
+
+# Power cuts: between pairing and grant the daemon is stopped, so that it cannot get to the grant before it is killed.
+
+def stop_the_daemon_in_a_pairing(journey, pick, accessory):
+    journey.picker(pick)
+    journey.app()
+    journey.lab.air.wait_for(f"{accessory}: pairing started", 60)
+    journey.daemon.signal(signal.SIGSTOP)
+
+
+@check(MODES, seconds=150)
+def leaves_nothing_when_killed_between_pairing_and_grant(lab):
+    journey = Journey(lab)
+    stop_the_daemon_in_a_pairing(journey, "Slow", "slow")
+    lab.air.wait_for("slow: paired", 30)
+    journey.expect_bonds("C0:FF:EE:00:01:0A")
+    journey.restart_daemon(signal.SIGKILL)
+    journey.expect_nothing_left()
+    journey.expect_usable()
+
+
+@check(MODES, seconds=150)
+def leaves_nothing_when_killed_between_pairing_and_grant_of_a_private_address(lab):
+    journey = Journey(lab)
+    stop_the_daemon_in_a_pairing(journey, "Private Slow", "private-slow")
+    lab.air.wait_for("private-slow: paired", 30)
+    journey.expect_bonds("C0:FF:EE:00:01:09")
+    journey.restart_daemon(signal.SIGKILL)
+    journey.expect_nothing_left()
+    journey.expect_usable()
+
+
+@check(MODES, seconds=150)
+def leaves_nothing_when_power_is_cut_between_pairing_and_grant(lab):
+    journey = Journey(lab)
+    stop_the_daemon_in_a_pairing(journey, "Slow", "slow")
+    lab.air.wait_for("slow: paired", 30)
+    journey.expect_bonds("C0:FF:EE:00:01:0A")
+    lab.bluetoothd.kill(signal.SIGKILL)
+    journey.daemon.kill(signal.SIGKILL)
+    lab.start_bluetoothd()
+    lab.set_powered(True)
+    journey.start_daemon()
+    journey.expect_nothing_left()
+
+
+@check(MODES, seconds=150)
+def leaves_nothing_when_power_is_cut_between_pairing_and_grant_of_a_private_address(lab):
+    # After a restart bluetoothd knows the accessory by its identity only, and nothing by the address that was picked.
+    journey = Journey(lab)
+    stop_the_daemon_in_a_pairing(journey, "Private Slow", "private-slow")
+    lab.air.wait_for("private-slow: paired", 30)
+    journey.expect_bonds("C0:FF:EE:00:01:09")
+    lab.bluetoothd.kill(signal.SIGKILL)
+    journey.daemon.kill(signal.SIGKILL)
+    lab.start_bluetoothd()
+    lab.set_powered(True)
+    journey.start_daemon()
+    journey.expect_nothing_left()
+
+
+@check(MODES, seconds=150)
+def leaves_nothing_when_killed_in_a_pairing(lab):
+    journey = Journey(lab)
+    journey.picker("Slow")
+    journey.app()
+    lab.air.wait_for("slow: pairing started", 60)
+    journey.restart_daemon(signal.SIGKILL)
+    lab.air.wait_for("slow: disconnected", 30)
+    journey.expect_nothing_left()
+    journey.expect_usable()
+
+
+# Journey 4: manage
+
+@check("dice.json", seconds=150)
+def removes_for_the_app(lab):
+    journey = Journey(lab)
+    journey.picker("Dice 4F")
+    app = journey.app("--remove")
+    journey.expect_rolls(app)
+    expect_events(app, [*ADDED, "accessoryRemoved"])
+    journey.expect_nothing_left()
+    journey.expect_added("Dice 4F", PINK_DICE)
+
+
+@check("dice.json", seconds=150)
+def revokes_for_the_admin(lab):
+    journey = Journey(lab)
+    journey.expect_added("Dice 4F", PINK_DICE)
+    app = journey.app("--rolls", "100000")
+    app.wait_for(r"rolled \d", 60)
+    journey.admin("revoke", str(journey.grants()[0]["id"]))
+    app.wait_for("event accessoryRemoved “Pink Dice”", 20)
+    journey.expect_nothing_left()
+    lab.air.wait_for("pink-dice: disconnected", 20)
+
+
+@check("dice.json", seconds=150)
+def removes_for_the_admin(lab):
+    journey = Journey(lab)
+    journey.expect_added("Dice A2", BLUE_DICE, "--accept-passkey")
+    journey.admin("remove", BLUE_DICE)
+    journey.expect_nothing_left()
+    journey.expect_added("Dice 4F", PINK_DICE)
