@@ -31,6 +31,8 @@ public final class BlueZRadio: Radio {
     private var adapter: ObjectPath?
     private let devices = DeviceTable()
     private var attempt: PairingAttempt?
+    /// Devices whose pairing failed and that BlueZ could not forget then.
+    private var unforgotten: Set<ObjectPath> = []
     /// Readings of all objects that are under way.
     private var reads = 0
     private var handOver: LoopSource?
@@ -101,13 +103,18 @@ public final class BlueZRadio: Radio {
     /// Has BlueZ forget a device whose pairing failed, before anybody tries again: bluetoothd 5.66 empties its `UUIDs` for good, and a
     /// link that is still up keeps the accessory from advertising. The next advert makes the object anew.
     private func forget(_ device: ObjectPath, completion: @escaping () -> Void) {
-        guard state == .ready, devices[device] != nil, let adapter = adapters.keys.first(where: { device.isBelow($0) }) else {
+        guard devices[device] != nil else { return completion() }
+        guard state == .ready, let adapter = adapters.keys.first(where: { device.isBelow($0) }) else {
+            unforgotten.insert(device)
             return completion()
         }
         connection.call(
             BlueZ.service, adapter, BlueZ.adapter, "RemoveDevice", [.objectPath(device)], timeout: .seconds(5)
-        ) { [log] result in
-            if case .failure(let error) = result { log.debug("RemoveDevice failed", metadata: ["error": "\(error)"]) }
+        ) { [weak self] result in
+            if case .failure(let error) = result {
+                self?.log.debug("RemoveDevice failed", metadata: ["error": "\(error)"])
+                self?.unforgotten.insert(device)
+            }
             completion()
         }
     }
@@ -300,6 +307,10 @@ public final class BlueZRadio: Radio {
         state = new
         if new != .ready { attempt?.abort(RadioFailure(.unavailable, reason)) }
         observer?.radioChanged(new, reason: reason)
+        guard new == .ready else { return }
+        // Power went before a failed pairing could be forgotten: now it can.
+        for device in unforgotten where devices[device]?.advertisement.isPaired == false { forget(device) {} }
+        unforgotten = []
     }
 
     // MARK: Adverts
