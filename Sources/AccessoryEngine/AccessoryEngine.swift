@@ -363,11 +363,18 @@ public final class AccessoryEngine {
     }
 
     /// The address under which an intent's bond is known now. A private address became an identity that nobody could note in time: it
-    /// is the one new bond with the same name, if there is exactly one.
+    /// is the one new bond with the same name, or without a name, as the keys may have reached the disk before the name did. Where
+    /// there are several, none is touched: a bond that belongs to somebody else must survive.
     private func target(of intent: BondIntent) -> BluetoothAddress {
         guard let trace = intent.trace else { return intent.address }
-        let candidates = radio.bonds.filter {
-            $0.name == trace.name && !trace.olderBonds.contains($0.address.description) && ledger.accessory(at: $0.address) == nil
+        let new = radio.bonds.filter {
+            !trace.olderBonds.contains($0.address.description) && ledger.accessory(at: $0.address) == nil
+        }
+        let named = new.filter { $0.name == trace.name }
+        let candidates = named.isEmpty ? new.filter { $0.name.isEmpty } : named
+        if candidates.count > 1 {
+            log.warning("a bond without a grant may be left", metadata: ["candidates": "\(candidates.count)"])
+            log.debug("a bond without a grant may be left", metadata: ["name": "\(trace.name)"])
         }
         return candidates.count == 1 ? candidates[0].address : intent.address
     }

@@ -177,6 +177,17 @@ private final class Bench {
     }
 }
 
+/// Bonds seen after a power cut, and which is removed of them; 9 is the address that the accessory had before it was paired.
+struct TraceCase: Sendable {
+    let bonds: [Int: String]
+    let removed: Int
+
+    init(_ bonds: [Int: String], removes removed: Int) {
+        self.bonds = bonds
+        self.removed = removed
+    }
+}
+
 @Suite struct EngineTests {
     @Test func addsAnAccessory() throws {
         let bench = try Bench()
@@ -295,6 +306,32 @@ private final class Bench {
         store.stored.intents = [BondIntent(address: address, device: nil, purpose: .pairing)]
         let bench = try Bench(store: store)
         #expect(bench.radio.removed.isEmpty && store.stored.intents.isEmpty)
+    }
+
+    /// After a power cut a private address has become an identity: found by its name, or namelessness, among the new bonds.
+    @Test(arguments: [
+        TraceCase([10: "Die"], removes: 10), TraceCase([10: ""], removes: 10), TraceCase([10: "Die", 11: ""], removes: 10),
+        TraceCase([10: "Die", 11: "Die"], removes: 9), TraceCase([10: "", 11: ""], removes: 9),
+        TraceCase([10: "Other"], removes: 9), TraceCase([1: "Die"], removes: 9), TraceCase([2: "Die"], removes: 9),
+    ])
+    func anUnfinishedPairingIsFoundByItsTrace(_ trace: TraceCase) throws {
+        func address(_ number: Int) -> BluetoothAddress { BluetoothAddress(value: UInt64(number), kind: .public) }
+        let store = ManualStore()
+        // 1 was there before; 2 is an app's.
+        store.stored.accessories = [
+            Accessory(
+                id: .random(), displayName: "x", address: address(2), isBonded: true, descriptor: DiscoveryDescriptor(), created: 0)
+        ]
+        store.stored.intents = [
+            BondIntent(
+                address: address(9), device: nil, purpose: .pairing,
+                trace: BondIntent.Trace(name: "Die", olderBonds: [address(1).description]))
+        ]
+        let bench = try Bench(store: store, radioState: .off)
+        bench.radio.bonds = trace.bonds.map { RadioBond(address: address($0), name: $1) }
+        bench.radio.state = .ready
+        bench.radio.observer?.radioChanged(.ready, reason: "test")
+        #expect(bench.radio.removed == [address(trace.removed)] && store.stored.intents.isEmpty)
     }
 
     @Test func aBondThatCannotBeRemovedIsTriedAgain() throws {
