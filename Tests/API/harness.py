@@ -386,7 +386,13 @@ class App(Client):
 
     @property
     def event_types(self):
+        """What has arrived so far; more may be on its way: to compare with what must have come, use `told`."""
         return [kind for kind, _ in self.events]
+
+    def told(self):
+        """The types of all events that the daemon has sent up to now."""
+        self.settle()
+        return self.event_types
 
     def wait_event(self, kind, seconds=10, count=1):
         """The details of the `count`th event of a type."""

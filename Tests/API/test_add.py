@@ -36,7 +36,7 @@ class Add(APITest):
         picker.pick("Dice 4F")
         app.wait_event("pickerDidDismiss")
         self.assertEqual(
-            app.event_types, ["activated", "pickerDidPresent", "pickerSetupPairing", "accessoryAdded", "pickerDidDismiss"])
+            app.told(), ["activated", "pickerDidPresent", "pickerSetupPairing", "accessoryAdded", "pickerDidDismiss"])
         for kind, details in app.events[1:]:
             self.assertEqual(details.get("picker"), path, kind)
             self.assertNotIn("error", details, kind)
@@ -92,8 +92,7 @@ class Add(APITest):
         accessory = self.add(app, picker, "Dice 4F")
         self.assertEqual(other.wait_event("accessoryAdded")["accessory"], accessory)
         self.assertEqual(other.accessories, [accessory])
-        other.settle()
-        self.assertEqual(other.event_types, ["activated", "accessoryAdded"])
+        self.assertEqual(other.told(), ["activated", "accessoryAdded"])
 
     def test_an_identity_outlives_a_private_address(self):
         self.start(scenario(accessory("private", 9, addressType="rpa")))

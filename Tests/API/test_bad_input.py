@@ -136,8 +136,7 @@ class BadInput(APITest):
 
     def tearDown(self):
         """Nothing changed: no event, no picker, and the next request works."""
-        self.dice.settle()
-        self.assertEqual(self.dice.event_types, ["activated"])
+        self.assertEqual(self.dice.told(), ["activated"])
         self.assertEqual(self.dice.state, "active")
         self.assertNothingLeft()
         self.dice.show_picker(item())
@@ -261,4 +260,4 @@ class NotOffered(APITest):
         ]:
             with self.subTest(what):
                 self.assertFails(NOT_SUPPORTED, self.dice.show_picker, *items, says=says, **settings)
-                self.assertEqual(self.dice.event_types, ["activated"])
+                self.assertEqual(self.dice.told(), ["activated"])

@@ -12,7 +12,7 @@ class Refused(APITest):
         app = self.app()
         self.assertFalse(self.world.manager("PickerAvailable"))
         self.assertFails(error("PickerRestricted"), app.show_picker, item(), says=["picker"])
-        self.assertEqual(app.event_types, ["activated"])
+        self.assertEqual(app.told(), ["activated"])
         picker = self.picker()
         self.assertTrue(self.world.manager("PickerAvailable"))
         picker.unregister()
@@ -28,7 +28,7 @@ class Refused(APITest):
         for each in (app, other):
             self.assertFails(error("PickerAlreadyActive"), each.show_picker, item())
         self.assertEqual(self.world.admin.paths("picker"), [path])
-        self.assertEqual(other.event_types, ["activated"])
+        self.assertEqual(other.told(), ["activated"])
         # Only its dismissal frees the way.
         picker.cancel()
         app.wait_event("pickerDidDismiss")
@@ -145,7 +145,7 @@ class Ended(APITest):
         path = self.dice.show_picker(item(), discoveryTimeout=0.5)
         details = self.assertDismissed(self.dice, "DiscoveryTimeout")
         self.assertEqual(details["picker"], path)
-        self.assertEqual(self.dice.event_types, ["activated", "pickerDidPresent", "pickerDidDismiss"])
+        self.assertEqual(self.dice.told(), ["activated", "pickerDidPresent", "pickerDidDismiss"])
         # The picker says so before it goes.
         self.person.wait_gone()
         self.assertEqual(self.person.stages, ["searching", "failed"])
@@ -213,7 +213,7 @@ class Ended(APITest):
         details = self.dice.wait_event("pickerDidDismiss")
         self.assertIn(details["error"], (error("PickerRestricted"), error("ConnectionFailed")))
         self.assertTrue(details["message"])
-        self.assertNotIn("accessoryAdded", self.dice.event_types)
+        self.assertNotIn("accessoryAdded", self.dice.told())
         self.person.wait_gone()
         self.simulator.do(*back)
         self.world.wait_bluetooth("ready")
@@ -243,7 +243,7 @@ class Ended(APITest):
                 self.person.pick("bad")
                 failed = self.dice.wait_event("pickerSetupFailed")
                 self.assertEqual(failed["error"], error("ConnectionFailed"))
-                self.assertNotIn("pickerDidDismiss", self.dice.event_types)
+                self.assertNotIn("pickerDidDismiss", self.dice.told())
                 self.assertEqual(self.person.stages[-1], "failed")
                 self.assertEqual(self.person.state["Prompt"].get("error"), error("ConnectionFailed"))
                 self.person.pick("good")
@@ -372,7 +372,7 @@ class Ended(APITest):
         self.dice.wait_event("invalidated")
         self.assertNothingLeft()
         # The app hears of both, in this order.
-        self.assertEqual(self.dice.event_types[-2:], ["pickerDidDismiss", "invalidated"])
+        self.assertEqual(self.dice.told()[-2:], ["pickerDidDismiss", "invalidated"])
         self.assertEqual(self.world.admin.paths("session"), [])
         self.assertFails(UNKNOWN_OBJECT, self.world.admin.get, session, SESSION, "State")
 
@@ -418,5 +418,4 @@ class Invalidated(APITest):
         app = self.app()
         self.assertFails(error("InvalidRequest"), app.request, "Activate")
         self.assertEqual(app.state, "active")
-        app.settle()
-        self.assertEqual(app.event_types, ["activated"])
+        self.assertEqual(app.told(), ["activated"])

@@ -23,8 +23,7 @@ class Keeping(APITest):
         wait(lambda: app.get_all(self.accessory, ACCESSORY) == self.properties, 10, "the properties as they were", also_every=0.1)
         self.assertEqual(self.world.grants(), self.grants)
         self.assertEqual(self.simulator.bonds, ["pink-dice"])
-        app.settle()
-        self.assertEqual(app.event_types, ["activated"])
+        self.assertEqual(app.told(), ["activated"])
 
     def test_a_restart(self):
         self.world.restart_daemon()

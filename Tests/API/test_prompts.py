@@ -33,7 +33,7 @@ class Prompts(APITest):
         self.dice.wait_event("pickerDidDismiss")
         self.assertEqual(self.dice.accessories, [added["accessory"]])
         self.assertEqual(self.simulator.bonds, [name])
-        self.assertNotIn("pickerSetupFailed", self.dice.event_types)
+        self.assertNotIn("pickerSetupFailed", self.dice.told())
 
     def expect_failed(self):
         """The attempt has failed, the picker lives on, and another accessory can be picked in it."""
@@ -41,7 +41,7 @@ class Prompts(APITest):
         self.assertEqual(failed["picker"], self.person.path)
         self.assertEqual(failed["error"], error("ConnectionFailed"))
         self.assertTrue(failed["message"])
-        self.assertNotIn("pickerDidDismiss", self.dice.event_types)
+        self.assertNotIn("pickerDidDismiss", self.dice.told())
         self.assertEqual(self.simulator.bonds, [])
         self.assertEqual(self.world.grants(), {})
         self.person.pick("works")
@@ -49,7 +49,7 @@ class Prompts(APITest):
 
     def expect_added_after_failure(self):
         self.dice.wait_event("pickerDidDismiss")
-        self.assertEqual(self.dice.event_types, [
+        self.assertEqual(self.dice.told(), [
             "activated", "pickerDidPresent", "pickerSetupPairing", "pickerSetupFailed", "pickerSetupPairing", "accessoryAdded",
             "pickerDidDismiss"])
         self.assertEqual(self.simulator.bonds, ["works"])
@@ -169,8 +169,8 @@ class Prompts(APITest):
             with self.subTest(offer):
                 self.assertFails(error("InvalidRequest"), self.person.ask, "Pick", "s", offer, says=[offer])
         self.assertEqual(self.person.get(self.person.path, PICKER, "Stage"), "offering")
-        self.assertEqual(self.dice.event_types, ["activated", "pickerDidPresent"])
+        self.assertEqual(self.dice.told(), ["activated", "pickerDidPresent"])
         self.person.pick("silent")
         self.person.wait_stage("pairing")
         self.assertFails(error("InvalidRequest"), self.person.ask, "Pick", "s", self.person.offers[0]["id"])
-        self.assertEqual(self.dice.event_types, ["activated", "pickerDidPresent", "pickerSetupPairing"])
+        self.assertEqual(self.dice.told(), ["activated", "pickerDidPresent", "pickerSetupPairing"])

@@ -38,7 +38,7 @@ class Sharing(APITest):
         self.assertNotIn(self.accessory, self.board.objects())
         self.assertFails(UNKNOWN_OBJECT, self.board.get, self.accessory, ACCESSORY, "DisplayName")
         self.assertEqual(self.share(), self.accessory)
-        self.assertEqual(self.board.event_types, ["activated", "pickerDidPresent", "accessoryAdded", "pickerDidDismiss"])
+        self.assertEqual(self.board.told(), ["activated", "pickerDidPresent", "accessoryAdded", "pickerDidDismiss"])
         self.assertNotIn("confirming", self.person.stages)
         self.assertEqual(self.board.wait_event("accessoryAdded")["properties"]["DisplayName"], "Stored Name")
         self.assertEqual(sorted(each["App"] for each in self.world.grants().values()), ["com.example.board", "com.example.dice"])
@@ -48,8 +48,7 @@ class Sharing(APITest):
         for app in (self.dice, self.board):
             self.assertEqual(app.accessories, [self.accessory])
         # The first app is not concerned.
-        self.dice.settle()
-        self.assertEqual(self.dice.event_types[-1], "pickerDidDismiss")
+        self.assertEqual(self.dice.told()[-1], "pickerDidDismiss")
 
     def test_the_bond_is_everybodys_until_the_last_one_goes(self):
         self.share()
@@ -61,8 +60,7 @@ class Sharing(APITest):
         self.assertFails(UNKNOWN_OBJECT, self.dice.get, self.accessory, ACCESSORY, "DisplayName")
         self.assertEqual(self.board.accessories, [self.accessory])
         self.assertEqual(self.simulator.bonds, ["pink"])
-        self.board.settle()
-        self.assertNotIn("accessoryRemoved", self.board.event_types)
+        self.assertNotIn("accessoryRemoved", self.board.told())
         self.board.remove(self.accessory)
         self.board.wait_event("accessoryRemoved")
         self.assertNothingLeft()
@@ -173,7 +171,7 @@ class Switching(APITest):
         self.dice.wait_event("accessoryAdded", count=2)
         self.assertEqual(self.dice.accessories, [self.accessory])
         self.assertEqual(self.dice.get(self.accessory, ACCESSORY, "State"), "authorized")
-        self.assertEqual(self.dice.event_types[-3:], ["pickerDidDismiss", "accessoryRemoved", "accessoryAdded"])
+        self.assertEqual(self.dice.told()[-3:], ["pickerDidDismiss", "accessoryRemoved", "accessoryAdded"])
 
     def test_off_stays_off_after_a_restart(self):
         self.switch(False)

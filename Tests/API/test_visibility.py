@@ -130,8 +130,7 @@ class Visibility(APITest):
             app.settle()
             paths = {each.path for each in app.signals if each.member == "Event"}
             self.assertEqual(paths, {app.session})
-        self.board.settle()
-        self.assertNotIn("accessoryRemoved", self.board.event_types)
+        self.assertNotIn("accessoryRemoved", self.board.told())
 
     def test_an_app_sees_objects_come_and_go(self):
         signals = lambda member, path: [
