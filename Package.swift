@@ -103,7 +103,9 @@ let package = Package(
         // Tests, from the words outwards to the whole daemon.
         .target(name: "TestSupport", path: "Tests/TestSupport", swiftSettings: settings),
         .testTarget(name: "DBusKitTests", dependencies: ["DBusKit", "TestSupport"], swiftSettings: testSettings),
-        .testTarget(name: "AccessoryCoreTests", dependencies: ["AccessoryCore", "AccessoryModel"], swiftSettings: testSettings),
+        .testTarget(
+            name: "AccessoryCoreTests", dependencies: ["AccessoryCore", "AccessoryModel", "TestSupport"],
+            swiftSettings: testSettings),
         .testTarget(
             name: "EngineTests", dependencies: ["AccessoryCore", "AccessoryEngine", "AccessoryModel", log],
             swiftSettings: testSettings),

@@ -54,8 +54,8 @@ public final class PickerRun {
     /// A device that was not heard for this long is gone from the picker. (BlueZ drops its own temporary devices after 30 s too, but
     /// keeps the ones it knows.)
     public static let silence = 30.0
-    /// How much a new sample of the signal strength counts.
-    private static let smoothing = 0.3
+    /// How much a new sample of the signal strength counts; the radio gives one every half second, itself a mean.
+    private static let smoothing = 0.5
 
     init(id: Int, session: Session, items: [DisplayItem], settings: PickerSettings, client: ClientID, nearness: Matcher.Nearness) {
         self.id = id

@@ -35,15 +35,12 @@ public final class BlueZRadio: Radio {
     private var unforgotten: Set<ObjectPath> = []
     /// Readings of all objects that are under way.
     private var reads = 0
-    private var handOver: LoopSource?
-    private var isHandOverDue = false
+    private lazy var contentPacer = Pacer(connection.loop, interval: .milliseconds(100)) { [weak self] in self?.handContent() }
+    private lazy var strengthPacer = Pacer(connection.loop, interval: .milliseconds(500)) { [weak self] in self?.handStrengths() }
 
     private struct Adapter {
         var isPowered = false
     }
-
-    /// Adverts are handed over at most this often.
-    private static let handOverInterval = Duration.milliseconds(100)
 
     /// - Parameters:
     ///   - connection: one of the radio's own; agent, discovery filter and pairing belong to the connection that asks.
@@ -323,8 +320,8 @@ public final class BlueZRadio: Radio {
             if owner != nil { readAll() }
         } else {
             listen(false)
-            handOver?.cancel()
-            handOver = nil
+            contentPacer.cancel()
+            strengthPacer.cancel()
             devices.forgetAir()
         }
     }
@@ -342,31 +339,24 @@ public final class BlueZRadio: Radio {
     private func deviceChanged(_ message: Message) {
         guard let device = devices.device(of: message) else { return }
         message.withArguments { devices.update(device, &$0) }
-        if devices.hasNews { scheduleHandOver() }
+        scheduleHandOver()
     }
 
-    /// The first news goes at once, what follows waits for the interval's end.
+    /// What an accessory says goes at once, ten times a second at most; how strongly it is heard, twice a second: no person reads
+    /// faster, and in a busy room it is nearly all there is.
     private func scheduleHandOver() {
-        guard discovery.isNeeded, devices.hasNews else { return }
-        guard handOver == nil else {
-            isHandOverDue = true
-            return
-        }
-        hand()
-        handOver = connection.loop.every(Self.handOverInterval) { [weak self] in
-            guard let self else { return false }
-            guard self.isHandOverDue else {
-                self.handOver = nil
-                return false
-            }
-            self.isHandOverDue = false
-            self.hand()
-            return true
-        }
+        guard discovery.isNeeded else { return }
+        if devices.hasContentNews { contentPacer.request() }
+        if devices.hasStrengthNews { strengthPacer.request() }
     }
 
-    private func hand() {
-        let news = devices.takeNews(now: connection.loop.now)
+    private func handContent() {
+        let news = devices.takeContentNews(now: connection.loop.now)
+        if !news.isEmpty { observer?.heard(news) }
+    }
+
+    private func handStrengths() {
+        let news = devices.takeStrengthNews(now: connection.loop.now)
         if !news.isEmpty { observer?.heard(news) }
     }
 }

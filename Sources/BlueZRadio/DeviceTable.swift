@@ -12,7 +12,8 @@ final class Device {
     /// Heard since discovery began: a device that BlueZ only remembers is not in range.
     var isHeard = false
     fileprivate(set) var contentChanged = false
-    fileprivate var isQueued = false
+    fileprivate var hasContentNews = false
+    fileprivate var hasStrengthNews = false
     /// When its content was last handed over, microseconds of the monotonic clock.
     fileprivate var contentHandedOver: Int64 = 0
     private var rssiSum = 0
@@ -149,9 +150,11 @@ final class DeviceTable {
     /// The same by the fingerprint of the path, for signals. Paths with one fingerprint share an entry: the last one has it, and the
     /// others are found by name.
     private var byFingerprint: [UInt64: Device] = [:]
-    private var queue: [Device] = []
+    private var contentNews: [Device] = []
+    private var strengthNews: [Device] = []
 
-    var hasNews: Bool { !queue.isEmpty }
+    var hasContentNews: Bool { !contentNews.isEmpty }
+    var hasStrengthNews: Bool { !strengthNews.isEmpty }
 
     subscript(path: ObjectPath) -> Device? { devices[path.rawValue] }
     subscript(path: String) -> Device? { devices[path] }
@@ -214,26 +217,45 @@ final class DeviceTable {
 
     private func enqueue(_ device: Device) {
         device.isHeard = true
-        guard !device.isQueued else { return }
-        device.isQueued = true
-        queue.append(device)
+        if device.contentChanged || device.contentHandedOver == 0 {
+            guard !device.hasContentNews else { return }
+            device.hasContentNews = true
+            contentNews.append(device)
+        } else {
+            guard !device.hasStrengthNews else { return }
+            device.hasStrengthNews = true
+            strengthNews.append(device)
+        }
     }
 
-    /// Every device heard since the last call, once. Content that did not change is repeated after a while, for a receiver that has
-    /// forgotten the device meanwhile.
-    func takeNews(now: Int64) -> [HeardDevice] {
-        let news = queue.map { device in
-            device.takeRSSI()
-            let advertisement = device.advertisement
-            let isDue = device.contentChanged || now - device.contentHandedOver > Self.contentInterval
-            if isDue { device.contentHandedOver = now }
-            device.contentChanged = false
-            device.isQueued = false
-            return HeardDevice(
-                device: advertisement.device, rssi: advertisement.rssi, content: isDue ? advertisement : nil)
+    /// Every device that is new or says something new since the last call, once.
+    func takeContentNews(now: Int64) -> [HeardDevice] {
+        defer { contentNews.removeAll(keepingCapacity: true) }
+        return contentNews.map { device in
+            device.hasContentNews = false
+            return handOver(device, withContent: true, now: now)
         }
-        queue.removeAll(keepingCapacity: true)
-        return news
+    }
+
+    /// Every other device heard since the last call, once. Content that did not change is repeated after a while, for a receiver that
+    /// has forgotten the device meanwhile.
+    func takeStrengthNews(now: Int64) -> [HeardDevice] {
+        defer { strengthNews.removeAll(keepingCapacity: true) }
+        return strengthNews.map { device in
+            device.hasStrengthNews = false
+            return handOver(device, withContent: now - device.contentHandedOver > Self.contentInterval, now: now)
+        }
+    }
+
+    private func handOver(_ device: Device, withContent: Bool, now: Int64) -> HeardDevice {
+        device.takeRSSI()
+        let advertisement = device.advertisement
+        if withContent {
+            device.contentHandedOver = now
+            device.contentChanged = false
+        }
+        return HeardDevice(
+            device: advertisement.device, rssi: advertisement.rssi, content: withContent ? advertisement : nil)
     }
 
     private static let contentInterval: Int64 = 5_000_000
@@ -241,7 +263,8 @@ final class DeviceTable {
     func remove(_ path: ObjectPath) -> Device? {
         let device = devices.removeValue(forKey: path.rawValue)
         byFingerprint[path.fingerprint] = nil
-        if let device, device.isQueued { queue.removeAll { $0 === device } }
+        if let device, device.hasContentNews { contentNews.removeAll { $0 === device } }
+        if let device, device.hasStrengthNews { strengthNews.removeAll { $0 === device } }
         return device
     }
 
@@ -252,14 +275,20 @@ final class DeviceTable {
     }
 
     func forgetAir() {
-        for device in queue { device.isQueued = false }
-        queue = []
+        forgetNews()
         for device in devices.values { device.forgetAir() }
     }
 
     func removeAll() {
         devices = [:]
         byFingerprint = [:]
-        queue = []
+        forgetNews()
+    }
+
+    private func forgetNews() {
+        for device in contentNews { device.hasContentNews = false }
+        for device in strengthNews { device.hasStrengthNews = false }
+        contentNews = []
+        strengthNews = []
     }
 }

@@ -41,8 +41,8 @@ public final class Connection {
     public enum Reading: Sendable {
         /// As soon as something arrives.
         case immediate
-        /// As soon as something arrives; but when a drain returned several messages, the next drain waits for this long. A busy
-        /// stream then costs a fraction of the wakeups, and a quiet one is not delayed.
+        /// As soon as something arrives; but when a drain returned several messages, the next drain waits, for this long at most and
+        /// shorter the busier it is. A busy stream then costs a fraction of the wakeups, and a quiet one is not delayed.
         case adaptive(pause: Duration)
     }
 
@@ -60,6 +60,8 @@ public final class Connection {
     private var timeouts: [OpaquePointer: LoopSource] = [:]
     private var dispatchSource: LoopSource?
     private var pause: LoopSource?
+    /// The watch whose descriptor is not waited for meanwhile; nil once libdbus has dropped it.
+    private var pausedWatch: OpaquePointer?
     private var isDispatching = false
     private var subscriptions: [SubscriptionGroup] = []
     /// Calls without an answer yet: libdbus would let them wait for their time-outs when the bus goes.
@@ -292,18 +294,21 @@ public final class Connection {
             guard let onCall, onCall(Message(retaining: message)) else { return DBUS_HANDLER_RESULT_NOT_YET_HANDLED }
             return DBUS_HANDLER_RESULT_HANDLED
         case 4:
-            if dbus_message_is_signal(message, "org.freedesktop.DBus.Local", "Disconnected") != 0 {
-                isConnected = false
-                for call in Array(waiting.values) { call.finish(.failure(.disconnected("the bus closed the connection"))) }
-                onDisconnect?()
-                onDisconnect = nil
-            } else {
-                deliver(signal: message)
-            }
+            take(signal: message)
             return DBUS_HANDLER_RESULT_HANDLED
         default:
             return DBUS_HANDLER_RESULT_NOT_YET_HANDLED
         }
+    }
+
+    private func take(signal message: OpaquePointer) {
+        guard dbus_message_is_signal(message, "org.freedesktop.DBus.Local", "Disconnected") != 0 else {
+            return deliver(signal: message)
+        }
+        isConnected = false
+        for call in Array(waiting.values) { call.finish(.failure(.disconnected("the bus closed the connection"))) }
+        onDisconnect?()
+        onDisconnect = nil
     }
 
     private func integrate() {
@@ -315,7 +320,7 @@ public final class Connection {
                 Unmanaged<Connection>.fromOpaque(data!).takeUnretainedValue().update(watch: watch!)
                 return 1
             },
-            { watch, data in Unmanaged<Connection>.fromOpaque(data!).takeUnretainedValue().remove(watch: watch!) },
+            { watch, data in Unmanaged<Connection>.fromOpaque(data!).takeUnretainedValue().drop(watch: watch!) },
             { watch, data in Unmanaged<Connection>.fromOpaque(data!).takeUnretainedValue().update(watch: watch!) },
             me, nil)
         dbus_connection_set_timeout_functions(
@@ -343,7 +348,7 @@ public final class Connection {
         guard dbus_watch_get_enabled(watch) != 0 else { return }
         let readable = DBUS_WATCH_READABLE.rawValue
         let writable = DBUS_WATCH_WRITABLE.rawValue
-        if flags & readable != 0, pause?.isActive == true { return }
+        if watch == pausedWatch { return }
         var condition = G_IO_ERR.rawValue | G_IO_HUP.rawValue
         if flags & readable != 0 { condition |= G_IO_IN.rawValue }
         if flags & writable != 0 { condition |= G_IO_OUT.rawValue }
@@ -363,32 +368,54 @@ public final class Connection {
         watches.removeValue(forKey: watch)?.cancel()
     }
 
+    /// libdbus frees the watch after this.
+    private func drop(watch: OpaquePointer) {
+        remove(watch: watch)
+        if watch == pausedWatch { resume() }
+    }
+
+    private func resume() {
+        pause?.cancel()
+        pause = nil
+        pausedWatch = nil
+    }
+
     private func handle(_ watch: OpaquePointer, _ what: UInt32) {
         dbus_watch_handle(watch, what)
         let drained = dispatchAll()
-        guard what & DBUS_WATCH_READABLE.rawValue != 0, case .adaptive(let interval) = reading, drained > 2, isConnected
+        guard what & DBUS_WATCH_READABLE.rawValue != 0, case .adaptive(let longest) = reading, drained > 2, watches[watch] != nil
         else { return }
-        // Busy: read again after the pause instead of at every message, and go back to the descriptor when it is quiet.
+        // Busy: read after pauses instead of at every message, and go back to the descriptor when it is quiet.
         remove(watch: watch)
-        pause = loop.every(interval) { [weak self] in
-            guard let self else { return false }
-            if self.isConnected, dbus_watch_get_enabled(watch) != 0, self.drain(watch) > 2 { return true }
-            self.pause?.cancel()
-            self.pause = nil
-            if self.isConnected { self.update(watch: watch) }
-            return false
+        pausedWatch = watch
+        pause(for: longest, atMost: longest)
+    }
+
+    /// Waits, reads, and goes on so until there is little to read. The pause follows the load: what arrives in it must fit into the
+    /// socket's buffer, else the bus would have to keep it for us.
+    private func pause(for length: Duration, atMost longest: Duration) {
+        pause = loop.after(length) { [weak self] in
+            guard let self, let watch = self.pausedWatch else { return }
+            let drained = self.drain()
+            guard self.pausedWatch != nil else { return }
+            if drained > 2 {
+                let next = drained > 64 ? length / 2 : drained < 16 ? length * 2 : length
+                self.pause(for: min(max(next, .milliseconds(1)), longest), atMost: longest)
+            } else {
+                self.resume()
+                self.update(watch: watch)
+            }
         }
     }
 
-    /// Reads until the socket is empty. libdbus takes 2 KiB at a time.
-    private func drain(_ watch: OpaquePointer) -> Int {
+    /// Reads until the socket is empty, but not for ever: the loop's other sources must have their turn. libdbus takes 2 KiB at a time.
+    private func drain() -> Int {
         var total = 0
-        while isConnected {
+        while total < 512, let watch = pausedWatch, dbus_watch_get_enabled(watch) != 0 {
             dbus_watch_handle(watch, DBUS_WATCH_READABLE.rawValue)
             let count = dispatchAll()
             total += count
-            // Bounded, so that a flood cannot keep the loop from its other sources.
-            if count == 0 || total > 512 { break }
+            if count == 0 { break }
         }
         return total
     }
@@ -425,10 +452,17 @@ public final class Connection {
         let held = raw
         defer { dbus_connection_unref(held) }
         var count = 0
-        // The status that dispatching returns saves asking for it, which would take the connection's lock once more a message.
-        var status = dbus_connection_get_dispatch_status(raw)
-        while status == DBUS_DISPATCH_DATA_REMAINS {
-            status = dbus_connection_dispatch(raw)
+        // Signals are taken straight from the queue: dispatching would look for a waiting call, copy the list of filters, and take the
+        // connection's lock several times more. Everything else needs what dispatching does.
+        while let message = dbus_connection_borrow_message(raw) {
+            if dbus_message_get_type(message) == 4 {
+                dbus_connection_steal_borrowed_message(raw, message)
+                take(signal: message)
+                dbus_message_unref(message)
+            } else {
+                dbus_connection_return_message(raw, message)
+                dbus_connection_dispatch(raw)
+            }
             count += 1
         }
         isDispatching = false

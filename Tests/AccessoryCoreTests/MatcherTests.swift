@@ -2,6 +2,7 @@
 
 import AccessoryCore
 import AccessoryModel
+import TestSupport
 import Testing
 
 /// The rules as they are written, item by item, without an index.
@@ -89,17 +90,6 @@ private struct Sampler {
 }
 
 /// A generator with a seed, so that a failure can be repeated.
-struct SeededGenerator: RandomNumberGenerator {
-    var state: UInt64
-    // SplitMix64.
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
-    }
-}
 
 @Suite struct MatcherTests {
     @Test(arguments: [UInt64.random(in: 0...UInt64.max), 1, 2])

@@ -174,6 +174,27 @@ private final class Stage {
         #expect(numbers.count == 2000)
     }
 
+    /// libdbus drops its watches while the connection waits out a pause.
+    @Test func aBusThatGoesInABusyStreamIsNoticed() throws {
+        let stage = try Stage(reading: .adaptive(pause: .milliseconds(20)))
+        var gone = false
+        var heard = 0
+        stage.client.onDisconnect = { gone = true }
+        let subscription = stage.client.subscribe(sender: stage.server.uniqueName, interface: "test.Thing", member: "Tick") { _ in
+            heard += 1
+            if heard == 20 { stage.bus.end() }
+        }
+        _ = try stage.call("test.Thing", "Echo", [.variant(.byte(1))])
+        for _ in 0..<500 {
+            stage.tree.emit(path: "/test/thing", interface: "test.Thing", member: "Tick", to: nil, [.uint32(0)])
+        }
+        #expect(stage.loop.run(until: { gone }, timeout: .seconds(10)) && heard >= 20)
+        // Sending finds the socket closed too, and has nothing left to drop.
+        stage.client.send(try Message.signal(path: "/test", interface: "test.Thing", member: "Tick"))
+        stage.loop.iterate(mayBlock: false)
+        subscription.cancel()
+    }
+
     @Test func aForgedSenderIsNotHeard() throws {
         let stage = try Stage()
         let forger = try Connection(.server(stage.bus.address), loop: stage.loop)

@@ -1,6 +1,7 @@
 // Values in both directions, and hostile bytes: what libdbus lets through is decoded, limited or refused, and never crashes us.
 
 import DBusKit
+import TestSupport
 import Testing
 
 private func message(_ values: [DBusValue]) throws -> Message {
@@ -34,7 +35,7 @@ private func roundTrip(_ values: [DBusValue]) throws -> [DBusValue] {
 
     @Test func randomValuesSurviveTheWire() throws {
         let seed = UInt64.random(in: 0...UInt64.max)
-        var generator = Generator(state: seed)
+        var generator = SeededGenerator(state: seed)
         for _ in 0..<500 {
             let value = generator.value(depth: 0)
             #expect(try roundTrip([value]) == [value], "seed \(seed)")
@@ -82,7 +83,7 @@ private func roundTrip(_ values: [DBusValue]) throws -> [DBusValue] {
     /// Bytes of real messages, broken at random: decoding answers or throws.
     @Test func fuzzedMessagesNeverCrash() throws {
         let seed = UInt64.random(in: 0...UInt64.max)
-        var generator = Generator(state: seed)
+        var generator = SeededGenerator(state: seed)
         var decoded = 0
         for round in 0..<20_000 {
             let values = (0..<Int.random(in: 1...3, using: &generator)).map { _ in generator.value(depth: 0) }
@@ -120,16 +121,7 @@ private func roundTrip(_ values: [DBusValue]) throws -> [DBusValue] {
     }
 }
 
-struct Generator: RandomNumberGenerator {
-    var state: UInt64
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
-    }
-
+extension SeededGenerator {
     mutating func value(depth: Int) -> DBusValue {
         let kind = Int.random(in: 0...(depth < 4 ? 15 : 10), using: &self)
         switch kind {
