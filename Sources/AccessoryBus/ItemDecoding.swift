@@ -118,17 +118,89 @@ public enum WireDecoding {
         var keys = try KeyedValues(value, context)
         guard let name = try keys.string("name") else { throw .invalid(keys.name("name"), "", "is missing") }
         try checkName(name, keys.name("name"))
-        for key in ["peripheralIdentifier", "hotspotSSID", "wifiAwarePairedDeviceID"] where keys.take(key) != nil {
-            throw .notSupported("\(keys.name(key)): migration is not offered by this version")
-        }
+        let migration = try migration(&keys)
         guard let descriptorValue = keys.take("descriptor") else { throw .invalid(keys.name("descriptor"), "", "is missing") }
         let image = try productImage(keys.take("productImage"), keys.name("productImage"))
         let setup = try keys.options("setupOptions", SetupOptions.names)
-        let rename = try keys.options("renameOptions", [("ssid", CompareOptions(rawValue: 1))])
+        let rename = try keys.options("renameOptions", RenameOptions.names)
         try keys.finish()
         let descriptor = try descriptor(descriptorValue, keys.name("descriptor"))
-        if !rename.isEmpty { throw .notSupported("\(keys.name("renameOptions")): not offered by this version") }
-        return DisplayItem(name: name, image: image, descriptor: descriptor, setupOptions: setup)
+        if rename.contains(.ssid), !descriptor.wantsWiFi {
+            throw .invalid(keys.name("renameOptions"), "ssid", "the descriptor names no network")
+        }
+        var item = DisplayItem(name: name, image: image, descriptor: descriptor, setupOptions: setup)
+        item.renameOptions = rename
+        item.migration = migration
+        return item
+    }
+
+    /// What makes an item a migration item; nil when nothing does.
+    private static func migration(_ keys: inout KeyedValues) throws(BusError) -> Migration? {
+        var migration = Migration()
+        if let text = try keys.string("peripheralIdentifier") {
+            guard let peripheral = Migration.Peripheral(text) else {
+                throw .invalid(keys.name("peripheralIdentifier"), text, "neither an address nor a UUID")
+            }
+            migration.peripheral = peripheral
+        }
+        migration.hotspotSSID = try ssid(&keys, "hotspotSSID")
+        if let value = keys.take("wifiAwarePairedDeviceID") {
+            guard case .uint64(let number) = value else { throw keys.wrongType("wifiAwarePairedDeviceID", value, "t") }
+            migration.wifiAwarePairedDeviceID = number
+        }
+        return migration == Migration() ? nil : migration
+    }
+
+    private static func ssid(_ keys: inout KeyedValues, _ key: String) throws(BusError) -> [UInt8]? {
+        guard let ssid = try keys.bytesOrText(key) else { return nil }
+        guard (1...32).contains(ssid.count) else {
+            throw .invalid(keys.name(key), String(decoding: ssid, as: UTF8.self), "must have 1 to 32 bytes")
+        }
+        return ssid
+    }
+
+    /// The items of `UpdatePicker`.
+    public static func discoveredItems(_ value: DBusValue) throws(BusError) -> [DiscoveredItem] {
+        let values = value.arrayValue ?? []
+        guard values.count <= Limits.itemsPerPicker else {
+            throw .invalid("items", "\(values.count) items", "more than \(Limits.itemsPerPicker)")
+        }
+        var items: [DiscoveredItem] = []
+        for (index, value) in values.enumerated() {
+            var keys = try KeyedValues(value, "items[\(index)]")
+            guard let name = try keys.string("name") else { throw .invalid(keys.name("name"), "", "is missing") }
+            try checkName(name, keys.name("name"))
+            let image = try productImage(keys.take("productImage"), keys.name("productImage"))
+            guard let text = try keys.string("identifier") else { throw .invalid(keys.name("identifier"), "", "is missing") }
+            guard let identifier = AccessoryID(text) else { throw .invalid(keys.name("identifier"), text, "not a UUID") }
+            try keys.finish()
+            items.append(DiscoveredItem(name: name, image: image, identifier: identifier))
+        }
+        return items
+    }
+
+    /// The options of `RenameAccessory`.
+    public static func renameOptions(_ value: DBusValue) throws(BusError) -> RenameOptions {
+        var keys = try KeyedValues(value, "options")
+        let options = try keys.options("renameOptions", RenameOptions.names)
+        try keys.finish()
+        return options
+    }
+
+    /// The settings of `FinishAuthorization`.
+    public static func authorizationSettings(_ value: DBusValue) throws(BusError) -> AuthorizationSettings {
+        var keys = try KeyedValues(value, "settings")
+        var settings = AuthorizationSettings()
+        settings.ssid = try ssid(&keys, "ssid")
+        if let bytes = try keys.bytes("bluetoothTransportBridgingIdentifier") {
+            // A device of classic Bluetooth has a public address.
+            guard let address = BluetoothAddress(bytes: bytes, kind: .public) else {
+                throw .invalid(keys.name("bluetoothTransportBridgingIdentifier"), Hex.text(bytes), "must have 6 bytes")
+            }
+            settings.bridgingAddress = address
+        }
+        try keys.finish()
+        return settings
     }
 
     /// A display name: text without control characters, not blank, within the limit.
@@ -246,7 +318,7 @@ public enum WireDecoding {
                 guard word == "filterDiscoveryResults" else {
                     throw .invalid("settings.options", word, "is none of filterDiscoveryResults")
                 }
-                throw .notSupported("settings.options: filterDiscoveryResults: not offered by this version")
+                settings.filtersDiscoveryResults = true
             }
         }
         try keys.finish()

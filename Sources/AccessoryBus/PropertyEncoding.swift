@@ -32,7 +32,7 @@ public enum WireEncoding {
             "DisplayName": .string(accessory.displayName),
             "State": .string(state.rawValue),
             "BluetoothIdentifier": .string(accessory.address == nil ? "" : accessory.id.rawValue),
-            "BluetoothTransportBridgingIdentifier": .bytes([]),
+            "BluetoothTransportBridgingIdentifier": .bytes(accessory.classicAddress?.bytes ?? []),
             "Ssid": .bytes(accessory.ssid ?? []),
             "WiFiAwarePairedDeviceID": .uint64(0),
             "Descriptor": descriptor(accessory.descriptor),
@@ -54,9 +54,49 @@ public enum WireEncoding {
             })
     }
 
-    /// A prompt, or why the last attempt failed.
-    public static func prompt(_ prompt: PairingPrompt?, failure: SetupError?) -> DBusValue {
+    /// What was heard of an accessory, as it sent it: `localName` s, `serviceUUIDs` as, `serviceData` a{say}, `manufacturerData` a{qay},
+    /// `txPower` n; each only where there is something.
+    public static func advertisement(_ advert: Advertisement) -> DBusValue {
         var values: [String: DBusValue] = [:]
+        values["localName"] = advert.localName.map { .string($0) }
+        values["txPower"] = advert.txPower.map { .int16(Int16(clamping: $0)) }
+        if !advert.serviceUUIDs.isEmpty { values["serviceUUIDs"] = .strings(advert.serviceUUIDs.sorted().map(\.description)) }
+        if !advert.serviceData.isEmpty {
+            let entries = advert.serviceData.sorted { $0.key < $1.key }
+            values["serviceData"] = .dictionary(
+                key: "s", value: "ay", entries.map { .init(.string($0.key.description), .bytes($0.value)) })
+        }
+        if !advert.manufacturerData.isEmpty {
+            let entries = advert.manufacturerData.sorted { $0.key < $1.key }
+            values["manufacturerData"] = .dictionary(
+                key: "q", value: "ay", entries.map { .init(.uint16($0.key.value), .bytes($0.value)) })
+        }
+        return .vardict(values)
+    }
+
+    /// The details of an accessory that is only discovered; the snapshot has the properties of one that is set up.
+    public static func discovered(_ accessory: DiscoveredAccessory) -> [String: DBusValue] {
+        var values: [String: DBusValue] = [
+            "identifier": .string(accessory.identifier.rawValue), "advertisement": advertisement(accessory.advertisement),
+            "properties": .vardict([
+                "DisplayName": .string(accessory.item.name), "State": .string(AuthorizationState.unauthorized.rawValue),
+                "BluetoothIdentifier": .string(accessory.identifier.rawValue),
+                "Descriptor": descriptor(accessory.item.descriptor),
+            ]),
+        ]
+        values["rssi"] = accessory.rssi.map { .int16(Int16(clamping: $0)) }
+        return values
+    }
+
+    /// A prompt, or why the last attempt failed; at the end, whether the person goes on in the app.
+    ///
+    /// - Parameter migrations: what is taken over along with the accessory that is picked.
+    public static func prompt(
+        _ prompt: PairingPrompt?, failure: SetupError?, finishInApp: Bool, migrations: [String]
+    ) -> DBusValue {
+        var values: [String: DBusValue] = [:]
+        if !migrations.isEmpty { values["migrations"] = .strings(migrations) }
+        if finishInApp { values["finishInApp"] = .boolean(true) }
         if let prompt {
             values["kind"] = .string(prompt.kind)
             switch prompt {

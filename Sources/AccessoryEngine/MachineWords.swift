@@ -34,6 +34,16 @@ extension SetupMachine.Event {
         case .pairingFailed(let why): "pairing failed: \(why)"
         case .stored: "stored"
         case .storeFailed(let why): "store failed: \(why)"
+        case .named: "named"
+        case .discoveryFinished: "discovery finished by the app"
+        case .bridgingStarted: "bridging"
+        case .authorizationFinished: "authorization finished by the app"
+        case .authorizationFailed: "authorization failed by the app"
+        case .bridged: "bridged"
+        case .bridgingFailed(let why): "bridging failed: \(why)"
+        case .renamed: "renamed"
+        case .renameFailed(let why): "rename failed: \(why)"
+        case .migrated: "migrated"
         }
     }
 }

@@ -63,12 +63,14 @@ public struct Accessory: Hashable, Sendable {
     public var image: ProductImage?
     /// The complete SSID, for one with Wi-Fi.
     public var ssid: [UInt8]?
+    /// The address of the classic side, for one whose transports are bridged.
+    public var classicAddress: BluetoothAddress?
     /// Seconds since 1970.
     public var created: Int64
 
     public init(
         id: AccessoryID, displayName: String, address: BluetoothAddress?, isBonded: Bool, descriptor: DiscoveryDescriptor,
-        image: ProductImage? = nil, ssid: [UInt8]? = nil, created: Int64
+        image: ProductImage? = nil, ssid: [UInt8]? = nil, classicAddress: BluetoothAddress? = nil, created: Int64
     ) {
         self.id = id
         self.displayName = displayName
@@ -77,6 +79,7 @@ public struct Accessory: Hashable, Sendable {
         self.descriptor = descriptor
         self.image = image
         self.ssid = ssid
+        self.classicAddress = classicAddress
         self.created = created
     }
 }

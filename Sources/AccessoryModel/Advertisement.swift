@@ -30,3 +30,21 @@ public struct Advertisement: Hashable, Sendable {
         self.address = address
     }
 }
+
+/// An accessory in range that matches, as an app that filters for itself is told of it (`ASDiscoveredAccessory`).
+public struct DiscoveredAccessory: Hashable, Sendable {
+    /// Valid for `UpdatePicker` within the run; the accessory's own once it is set up.
+    public let identifier: AccessoryID
+    /// The first item that it matches.
+    public let item: DisplayItem
+    public let advertisement: Advertisement
+    /// Smoothed, dBm; nil when unknown.
+    public let rssi: Int?
+
+    public init(identifier: AccessoryID, item: DisplayItem, advertisement: Advertisement, rssi: Int?) {
+        self.identifier = identifier
+        self.item = item
+        self.advertisement = advertisement
+        self.rssi = rssi
+    }
+}

@@ -75,10 +75,22 @@ public struct BluetoothAddress: Hashable, Sendable, CustomStringConvertible, Com
         self.init(value: value, kind: kind)
     }
 
+    /// Six bytes, the most significant first: as it is written. Nil for another number of bytes.
+    public init?(bytes: [UInt8], kind: Kind) {
+        guard bytes.count == 6 else { return nil }
+        self.init(value: bytes.reduce(0) { $0 << 8 | UInt64($1) }, kind: kind)
+    }
+
+    /// Six bytes, the most significant first.
+    public var bytes: [UInt8] { (0..<6).map { UInt8(truncatingIfNeeded: value >> UInt64(40 - $0 * 8)) } }
+
     /// Upper case with colons, as BlueZ prints it.
     public var description: String {
         (0..<6).map { Hex.text(value >> UInt64(40 - $0 * 8) & 0xFF, digits: 2).uppercased() }.joined(separator: ":")
     }
+
+    /// 00:00:00:00:00:00, which no device has.
+    public static let none = BluetoothAddress(value: 0, kind: .public)
 
     /// Whether this is a resolvable private address, which changes every quarter of an hour (Core 5.4, Vol 6, Part B, 1.3.2.2).
     public var isResolvablePrivate: Bool { kind == .random && value >> 46 == 0b01 }

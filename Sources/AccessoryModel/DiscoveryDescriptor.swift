@@ -126,18 +126,93 @@ public struct SetupOptions: OptionSet, Hashable, Sendable {
     ]
 }
 
+/// What of an accessory may be renamed (`ASAccessory.RenameOptions`; raw values as there).
+public struct RenameOptions: OptionSet, Hashable, Sendable {
+    public let rawValue: Int
+    public init(rawValue: Int) { self.rawValue = rawValue }
+    /// The SSID along with the display name.
+    public static let ssid = RenameOptions(rawValue: 1)
+
+    public static let names: [(String, RenameOptions)] = [("ssid", .ssid)]
+}
+
 /// One accessory as the app presents it in the picker (`ASPickerDisplayItem`).
 public struct DisplayItem: Hashable, Sendable {
     public var name: String
     public var image: ProductImage?
     public var descriptor: DiscoveryDescriptor
     public var setupOptions: SetupOptions
+    public var renameOptions: RenameOptions = []
+    /// What makes it a migration item (`ASMigrationDisplayItem`).
+    public var migration: Migration?
 
     public init(name: String, image: ProductImage? = nil, descriptor: DiscoveryDescriptor, setupOptions: SetupOptions = []) {
         self.name = name
         self.image = image
         self.descriptor = descriptor
         self.setupOptions = setupOptions
+    }
+}
+
+/// Which accessory, set up before and by other means, an app takes over.
+public struct Migration: Hashable, Sendable {
+    /// A Bluetooth accessory, by its address or by its identifier in our store.
+    public enum Peripheral: Hashable, Sendable, CustomStringConvertible {
+        /// 48 bits; public or random.
+        case address(UInt64)
+        case identifier(AccessoryID)
+
+        /// Six pairs of hexadecimal digits between colons, or a UUID. Nil otherwise.
+        public init?(_ text: String) {
+            if let address = BluetoothAddress(text, kind: .public) {
+                self = .address(address.value)
+            } else if let identifier = AccessoryID(text) {
+                self = .identifier(identifier)
+            } else {
+                return nil
+            }
+        }
+
+        public var description: String {
+            switch self {
+            case .address(let value): BluetoothAddress(value: value, kind: .public).description
+            case .identifier(let identifier): identifier.rawValue
+            }
+        }
+    }
+
+    public var peripheral: Peripheral?
+    /// 1–32 bytes.
+    public var hotspotSSID: [UInt8]?
+    public var wifiAwarePairedDeviceID: UInt64?
+
+    public init() {}
+}
+
+/// An accessory that the app has looked at and wants shown (`ASDiscoveredDisplayItem`).
+public struct DiscoveredItem: Hashable, Sendable {
+    public let name: String
+    public let image: ProductImage?
+    /// As `accessoryDiscovered` said.
+    public let identifier: AccessoryID
+
+    public init(name: String, image: ProductImage?, identifier: AccessoryID) {
+        self.name = name
+        self.image = image
+        self.identifier = identifier
+    }
+}
+
+/// What an app says when it finishes an authorization (`ASAccessorySettings`).
+public struct AuthorizationSettings: Hashable, Sendable {
+    /// 1–32 bytes.
+    public var ssid: [UInt8]?
+    /// The address of the accessory's classic side, 6 bytes.
+    public var bridgingAddress: BluetoothAddress?
+
+    public init(ssid: [UInt8]? = nil, bridgingAddress: BluetoothAddress? = nil) {
+        self.ssid = ssid
+        self.bridgingAddress = bridgingAddress
     }
 }
 

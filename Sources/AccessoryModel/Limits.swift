@@ -10,6 +10,8 @@ public enum Limits {
     public static let waitingRequestsPerClient = 64
     /// Items of one picker.
     public static let itemsPerPicker = 256
+    /// Accessories that one filtered picker tells its app about.
+    public static let discoveredPerPicker = 512
     /// Offers shown at a time; the nearest are kept.
     public static let offersShown = 64
     /// Bytes of one product image.

@@ -19,10 +19,17 @@ public struct Offer: Hashable, Sendable {
     public let needsPairing: Bool
     /// The machine is bonded with it already, by somebody else's doing.
     public let isBonded: Bool
+    /// What the accessory will be once it is set up.
+    public let identifier: AccessoryID
+    /// What the picker does around the set-up.
+    public let setup: SetupOptions
+    /// What else is paired with it.
+    public let support: SupportOptions
 
     public init(
         id: String, device: RadioDeviceID, address: BluetoothAddress, item: Int, name: String, advertisedName: String,
-        rssi: Int?, shared: AccessoryID?, needsPairing: Bool, isBonded: Bool = false
+        rssi: Int?, shared: AccessoryID?, needsPairing: Bool, isBonded: Bool = false, identifier: AccessoryID,
+        setup: SetupOptions = [], support: SupportOptions = []
     ) {
         self.id = id
         self.device = device
@@ -34,6 +41,9 @@ public struct Offer: Hashable, Sendable {
         self.shared = shared
         self.needsPairing = needsPairing
         self.isBonded = isBonded
+        self.identifier = identifier
+        self.setup = setup
+        self.support = support
     }
 }
 

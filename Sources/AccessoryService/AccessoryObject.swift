@@ -20,7 +20,9 @@ final class AccessoryObject: ExportedObject {
         guard let accessory = service.engine.ledger.accessories[id] else { return [] }
         let now: [String: DBusValue] = [
             "DisplayName": .string(accessory.displayName), "Device": .objectPath(service.devicePath(of: accessory) ?? "/"),
-            "Address": .string(accessory.address?.description ?? ""),
+            "Address": .string(accessory.address?.description ?? ""), "Descriptor": WireEncoding.descriptor(accessory.descriptor),
+            "BluetoothTransportBridgingIdentifier": .bytes(accessory.classicAddress?.bytes ?? []),
+            "Ssid": .bytes(accessory.ssid ?? []),
         ]
         let names = now.keys.filter { now[$0] != told[$0] }.sorted()
         told = now
@@ -51,8 +53,14 @@ final class AccessoryObject: ExportedObject {
         interface.property("Apps") { [unowned service] _ in
             .strings(service.engine.ledger.grants(of: id).map(\.app.rawValue).sorted())
         }
-        interface.method("Rename") { call throws(BusError) in
-            throw .notSupported("Rename is not offered by this version")
+        interface.method("Rename") { [unowned service] call throws(BusError) in
+            guard let accessory = service.engine.ledger.accessories[id] else { throw .unknownObject(call.path) }
+            let name = call.arguments[0].stringValue ?? ""
+            try WireDecoding.checkName(name, "name")
+            try asking { () throws(SetupError) in
+                try service.engine.rename(accessory, to: name, reason: "renamed by an admin")
+            }
+            call.reply()
         }
         interface.method("Remove") { [unowned service] call throws(BusError) in
             guard let accessory = service.engine.ledger.accessories[id] else { throw .unknownObject(call.path) }

@@ -197,6 +197,9 @@ extension AccessoryService: EngineObserver {
             details["properties"] = .vardict(
                 WireEncoding.properties(of: accessory, state: event.state, device: devicePath(of: accessory)))
         }
+        if let discovered = event.discovered {
+            details.merge(WireEncoding.discovered(discovered)) { _, new in new }
+        }
         details["picker"] = event.picker.map { .objectPath(AccessoryBus.pickerPath($0)) }
         if let error = event.error.map({ BusError($0) }) {
             details["error"] = .string(error.name)
@@ -223,7 +226,7 @@ extension AccessoryService: EngineObserver {
         let new = picker.presentation
         var names: [String] = []
         if new.stage != old.stage { names.append("Stage") }
-        if new.prompt != old.prompt || new.failure != old.failure { names.append("Prompt") }
+        if new.prompt != old.prompt || new.failure != old.failure || new.finishInApp != old.finishInApp { names.append("Prompt") }
         if new.offers != old.offers {
             // A change of stage carries the offers that belong to it; the stream of signal strengths waits for slow readers.
             if names.isEmpty { return pickerObject.offersChanged() }
@@ -263,6 +266,12 @@ extension AccessoryService: EngineObserver {
     public func accessoryDisappeared(_ accessory: Accessory) {
         guard let object = accessoryObjects.removeValue(forKey: accessory.id) else { return }
         server.withdraw(object.path, to: .only(clients.admins))
+    }
+
+    public func stateChanged(of accessory: Accessory, for app: AppID) {
+        guard let object = accessoryObjects[accessory.id] else { return }
+        let concerned = Set(engine.sessions.values.filter { $0.app.id == app }.map(\.client.rawValue) + clients.admins)
+        server.propertiesChanged(object, AccessoryBus.accessory, ["State"], to: .only(concerned.sorted()))
     }
 
     public func visibilityChanged(of accessory: Accessory, to app: AppID, visible: Bool) {

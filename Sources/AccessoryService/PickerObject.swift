@@ -24,13 +24,15 @@ final class PickerObject: ExportedObject {
         var interface = ExportedInterface(service.description(AccessoryBus.picker))
         interface.property("App") { _ in .string(run.session.app.id.rawValue) }
         interface.property("AppName") { _ in .string(run.session.app.name) }
-        interface.property("Kind") { _ in .string("discovery") }
+        interface.property("Kind") { _ in .string(run.request.kind) }
         interface.property("Stage") { _ in .string(run.presentation.stage.rawValue) }
         interface.property("Offers") { [unowned service] _ in
             WireEncoding.offers(run.presentation.offers) { service.engine.hasImage(run, offer: $0) }
         }
         interface.property("Prompt") { _ in
-            WireEncoding.prompt(run.presentation.prompt, failure: run.presentation.failure)
+            WireEncoding.prompt(
+                run.presentation.prompt, failure: run.presentation.failure, finishInApp: run.presentation.finishInApp,
+                migrations: run.ridingAlong.map(\.name))
         }
         interface.property("Deadline") { _ in .uint64(run.deadline.map { UInt64($0 * 1_000_000) } ?? 0) }
         interface.method("Pick") { [unowned self] call throws(BusError) in
@@ -52,7 +54,10 @@ final class PickerObject: ExportedObject {
         }
         interface.method("Rename") { [unowned self] call throws(BusError) in
             try own(call)
-            throw .notSupported("Rename is not offered by this version")
+            let name = call.arguments[0].stringValue ?? ""
+            try WireDecoding.checkName(name, "name")
+            try asking { () throws(SetupError) in try service.engine.rename(run, to: name) }
+            call.reply()
         }
         interface.method("GetImage") { [unowned self] call throws(BusError) in
             try own(call)

@@ -38,23 +38,55 @@ final class SessionObject: ExportedObject {
         }
         interface.method("RemoveAccessory") { [unowned self] call throws(BusError) in
             try own(call)
-            let target = call.arguments[0].objectPathValue ?? "/"
-            let accessory = try service.accessory(at: target, for: call.sender)
-            // An admin's connection sees all accessories; its app still has only its own.
-            guard service.engine.ledger.grant(of: accessory.id, to: session.app.id)?.isEnabled == true else {
-                throw .unknownObject(target)
-            }
+            let accessory = try accessory(call)
             try asking { () throws(SetupError) in
-                try service.engine.removeAccessory(session, accessory.id) { call.reply() }
+                try service.engine.removeAccessory(session, accessory) { call.reply() }
             }
         }
-        for name in [
-            "UpdatePicker", "FinishPickerDiscovery", "RenameAccessory", "FinishAuthorization", "FailAuthorization",
-            "UpdateAuthorization",
-        ] {
-            interface.method(name) { [unowned self] call throws(BusError) in
-                try own(call)
-                throw .notSupported("\(name) is not offered by this version")
+        interface.method("UpdatePicker") { [unowned self] call throws(BusError) in
+            try own(call)
+            let items = try WireDecoding.discoveredItems(call.arguments[0])
+            try asking { () throws(SetupError) in try service.engine.updatePicker(session, items: items) }
+            call.reply()
+        }
+        interface.method("FinishPickerDiscovery") { [unowned self] call throws(BusError) in
+            try own(call)
+            try asking { () throws(SetupError) in try service.engine.finishPickerDiscovery(session) { call.reply() } }
+        }
+        interface.method("RenameAccessory") { [unowned self] call throws(BusError) in
+            try own(call)
+            let accessory = try accessory(call)
+            let options = try WireDecoding.renameOptions(call.arguments[1])
+            try asking { () throws(SetupError) in
+                try service.engine.renameAccessory(session, accessory, options: options) { call.reply(with: $0) }
+            }
+        }
+        interface.method("FinishAuthorization") { [unowned self] call throws(BusError) in
+            try own(call)
+            let accessory = try accessory(call)
+            let settings = try WireDecoding.authorizationSettings(call.arguments[1])
+            try asking { () throws(SetupError) in
+                try service.engine.finishAuthorization(session, accessory, settings: settings) { call.reply() }
+            }
+        }
+        interface.method("FailAuthorization") { [unowned self] call throws(BusError) in
+            try own(call)
+            let accessory = try accessory(call)
+            try asking { () throws(SetupError) in
+                try service.engine.failAuthorization(session, accessory) { call.reply() }
+            }
+        }
+        interface.method("UpdateAuthorization") { [unowned self] call throws(BusError) in
+            try own(call)
+            let accessory = try accessory(call)
+            let descriptor = try WireDecoding.descriptor(call.arguments[1], "descriptor")
+            try asking { () throws(SetupError) in
+                try DescriptorRules.check(descriptor)
+                try DescriptorRules.check(descriptor, declaredBy: session.app)
+            }
+            try NotYetOffered.check(descriptor, "descriptor")
+            try asking { () throws(SetupError) in
+                try service.engine.updateAuthorization(session, accessory, descriptor: descriptor) { call.reply(with: $0) }
             }
         }
         interfaces = [interface]
@@ -70,6 +102,19 @@ final class SessionObject: ExportedObject {
         }
     }
 
+    /// The accessory that a call speaks of first.
+    ///
+    /// - Throws: `UnknownObject`, also for one that exists and is not the app's: an admin's connection sees all accessories, its app
+    ///   still has only its own.
+    private func accessory(_ call: MethodCall) throws(BusError) -> AccessoryID {
+        let target = call.arguments[0].objectPathValue ?? "/"
+        let accessory = try service.accessory(at: target, for: call.sender)
+        guard service.engine.ledger.grant(of: accessory.id, to: session.app.id)?.isEnabled == true else {
+            throw .unknownObject(target)
+        }
+        return accessory.id
+    }
+
     private func showPicker(_ call: MethodCall) throws(BusError) {
         let items = try WireDecoding.items(call.arguments[0])
         let settings = try WireDecoding.settings(call.arguments[1])
@@ -78,33 +123,47 @@ final class SessionObject: ExportedObject {
                 try DescriptorRules.check(item.descriptor)
                 try DescriptorRules.check(item.descriptor, declaredBy: session.app)
             }
-            try NotYetOffered.check(item, "items[\(index)]")
+            try NotYetOffered.check(item, "items[\(index)]", app: session.app)
         }
-        try asking { () throws(SetupError) in
-            try service.engine.showPicker(session, items: items, settings: settings) { run in
-                call.reply(.objectPath(AccessoryBus.pickerPath(run.id)))
+        let show = { [unowned service, session] () throws(BusError) in
+            try asking { () throws(SetupError) in
+                try service.engine.showPicker(session, items: items, settings: settings) { call.reply(with: $0) }
             }
+        }
+        guard items.contains(where: { $0.migration != nil }) else { return try show() }
+        service.engine.refreshBonds {
+            do throws(BusError) { try show() } catch { call.fail(error) }
         }
     }
 }
 
+extension MethodCall {
+    /// The answer to a request that involves a person: the picker, before the outcome comes as events.
+    fileprivate func reply(with run: PickerRun) { reply(.objectPath(AccessoryBus.pickerPath(run.id))) }
+}
+
 /// Valid requests that later versions will serve. The README lists them.
 enum NotYetOffered {
-    static func check(_ item: DisplayItem, _ context: String) throws(BusError) {
-        for (name, option) in SetupOptions.names where item.setupOptions.contains(option) {
-            throw .notSupported("\(context).setupOptions: \(name): not offered by this version")
+    static func check(_ item: DisplayItem, _ context: String, app: AppManifest) throws(BusError) {
+        try check(item.descriptor, "\(context).descriptor")
+        guard let migration = item.migration else { return }
+        for (key, isThere) in [
+            ("hotspotSSID", migration.hotspotSSID != nil), ("wifiAwarePairedDeviceID", migration.wifiAwarePairedDeviceID != nil),
+        ] where isThere {
+            guard app.supports.contains(.wifi) else {
+                throw BusError(SetupError.invalid("\(context).\(key)", "WiFi", "not among Supports= in \(app.source)"))
+            }
+            throw .notSupported("\(context).\(key): Wi-Fi accessories are not offered by this version")
         }
-        let descriptor = item.descriptor
+    }
+
+    static func check(_ descriptor: DiscoveryDescriptor, _ context: String) throws(BusError) {
         if descriptor.wifiAware != nil {
             throw BusError(
-                SetupError.invalid(
-                    "\(context).descriptor", "Wi-Fi Aware", "the Wi-Fi service of this machine does not offer it"))
+                SetupError.invalid(context, "Wi-Fi Aware", "the Wi-Fi service of this machine does not offer it"))
         }
         if descriptor.wantsWiFi {
-            throw .notSupported("\(context).descriptor.ssid: Wi-Fi accessories are not offered by this version")
-        }
-        for (name, option) in SupportOptions.names where option != .pairingLE && descriptor.supportedOptions.contains(option) {
-            throw .notSupported("\(context).descriptor.supportedOptions: \(name): not offered by this version")
+            throw .notSupported("\(context).ssid: Wi-Fi accessories are not offered by this version")
         }
     }
 }

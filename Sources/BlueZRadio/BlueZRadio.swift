@@ -17,6 +17,7 @@ public final class BlueZRadio: Radio {
     private let connection: Connection
     private let log: Logger
     private let preferredAdapter: String?
+    private let inputDirectory: String
     private let agent: PairingAgent
     private let server: ObjectServer
     private lazy var discovery = Discovery(on: connection, log: log) { [weak self] failure in
@@ -30,7 +31,10 @@ public final class BlueZRadio: Radio {
     private var adapters: [ObjectPath: Adapter] = [:]
     private var adapter: ObjectPath?
     private let devices = DeviceTable()
+    /// What is under way for one accessory; at most one of these at a time.
     private var attempt: PairingAttempt?
+    private var bridge: ClassicBridge?
+    private var inputSetup: InputDeviceSetup?
     /// Devices whose pairing failed and that BlueZ could not forget then.
     private var unforgotten: Set<ObjectPath> = []
     /// Readings of all objects that are under way.
@@ -45,10 +49,14 @@ public final class BlueZRadio: Radio {
     /// - Parameters:
     ///   - connection: one of the radio's own; agent, discovery filter and pairing belong to the connection that asks.
     ///   - adapter: the adapter's name (`hci1`); nil takes the first one with power.
-    public init(on connection: Connection, adapter: String?, log: Logger) throws(BusError) {
+    ///   - inputDirectory: where the kernel lists input devices.
+    public init(
+        on connection: Connection, adapter: String?, inputDirectory: String = "/sys/class/input", log: Logger
+    ) throws(BusError) {
         self.connection = connection
         self.log = log
         preferredAdapter = adapter
+        self.inputDirectory = inputDirectory
         agent = try PairingAgent()
         server = ObjectServer(on: connection, root: PairingAgent.path)
         server.export(agent)
@@ -65,11 +73,11 @@ public final class BlueZRadio: Radio {
 
     public func discover() -> DiscoveryToken { discovery.token() }
 
-    public func pair(_ device: RadioDeviceID) {
+    public func pair(_ device: RadioDeviceID, support: SupportOptions) {
         guard let entry = devices[device.rawValue] else {
             return later { $0.pairingEnded(.failure(RadioFailure(.connection, "the accessory is gone"))) }
         }
-        guard attempt == nil else {
+        guard !isBusy else {
             return later { $0.pairingEnded(.failure(RadioFailure(.other, "another pairing is running"))) }
         }
         let attempt = PairingAttempt(
@@ -82,13 +90,90 @@ public final class BlueZRadio: Radio {
                 entry.advertisement.address = identity.address
                 // Its signal may be on the way still.
                 entry.advertisement.isPaired = true
-                self.ended(result)
+                self.attempt = nil
+                self.pairClassic(entry, identity, support)
             case .failure:
                 self.forget(entry.path) { [weak self] in self?.ended(result) }
             }
         }
         self.attempt = attempt
         attempt.begin(isPaired: entry.advertisement.isPaired)
+    }
+
+    private var isBusy: Bool { attempt != nil || bridge != nil || inputSetup != nil }
+
+    /// What else belongs to the accessory, one after the other: its classic side, then its use as an input device.
+    private func pairClassic(_ entry: Device, _ identity: PairedIdentity, _ support: SupportOptions) {
+        guard support.contains(.transportBridging) else { return setUpInput(entry, identity, support) }
+        observer?.bridgingStarted()
+        bridge(identity.address, classic: nil) { [weak self] result in
+            guard let self else { return }
+            switch result {
+            case .success(let classic):
+                let bridged = PairedIdentity(
+                    address: identity.address, device: identity.device, wasPairedBefore: identity.wasPairedBefore,
+                    classicAddress: classic)
+                self.setUpInput(entry, bridged, support)
+            case .failure(let failure): self.undo(entry, identity, failure)
+            }
+        }
+    }
+
+    private func setUpInput(_ entry: Device, _ identity: PairedIdentity, _ support: SupportOptions) {
+        guard support.contains(.hid) else { return ended(.success(identity)) }
+        let setup = InputDeviceSetup(
+            entry.path, address: identity.address, directory: inputDirectory, on: connection
+        ) { [weak self] failure in
+            guard let self else { return }
+            self.inputSetup = nil
+            if let failure { self.undo(entry, identity, failure) } else { self.ended(.success(identity)) }
+        }
+        inputSetup = setup
+        setup.begin()
+    }
+
+    /// The accessory is paired and cannot do what it is wanted for: as if it had not been.
+    private func undo(_ entry: Device, _ identity: PairedIdentity, _ failure: RadioFailure) {
+        guard !identity.wasPairedBefore else { return ended(.failure(failure)) }
+        forget(entry.path) { [weak self] in self?.ended(.failure(failure)) }
+    }
+
+    public func bridge(
+        _ address: BluetoothAddress, classic: BluetoothAddress?,
+        completion: @escaping (Result<BluetoothAddress, RadioFailure>) -> Void
+    ) {
+        guard !isBusy else { return completion(.failure(RadioFailure(.other, "another pairing is running"))) }
+        guard let device = devices.device(at: address), let adapter = adapters.keys.first(where: { device.path.isBelow($0) })
+        else { return completion(.failure(RadioFailure(.connection, "the accessory is gone"))) }
+        let target = classic ?? address
+        let bridge = ClassicBridge(
+            on: adapter, address: target, connection: connection, agent: agent, log: log,
+            device: { [weak self] in
+                target.value == address.value ? device.path : self?.devices.device(valued: target.value)?.path
+            }
+        ) { [weak self] result in
+            self?.bridge = nil
+            self?.discovery.renewFilter()
+            completion(result)
+        }
+        self.bridge = bridge
+        bridge.begin()
+    }
+
+    public func setAlias(_ address: BluetoothAddress, _ name: String) {
+        guard let device = devices.device(at: address) else { return }
+        connection.call(
+            BlueZ.service, device.path, Bus.properties, "Set",
+            [.string(BlueZ.device), .string("Alias"), .variant(.string(name))]
+        ) { [log] result in
+            if case .failure(let error) = result { log.debug("Alias not set", metadata: ["error": "\(error)"]) }
+        }
+    }
+
+    private func abort(_ failure: RadioFailure) {
+        attempt?.abort(failure)
+        bridge?.abort(failure)
+        inputSetup?.abort(failure)
     }
 
     private func ended(_ result: Result<PairedIdentity, RadioFailure>) {
@@ -118,9 +203,18 @@ public final class BlueZRadio: Radio {
 
     public var bonds: [RadioBond] { devices.bonds }
 
+    public func refresh(_ completion: @escaping () -> Void) {
+        guard owner != nil else { return completion() }
+        readAll(completion)
+    }
+
     public func answer(_ answer: PromptAnswer) { agent.answer(answer) }
 
-    public func cancelPairing() { attempt?.cancel() }
+    public func cancelPairing() {
+        attempt?.cancel()
+        bridge?.cancel()
+        inputSetup?.abort(RadioFailure(.cancelled, "cancelled"))
+    }
 
     public func removeBond(
         _ address: BluetoothAddress, device hint: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void
@@ -168,7 +262,7 @@ public final class BlueZRadio: Radio {
         airSubscription = nil
         adapters = [:]
         devices.removeAll()
-        attempt?.abort(RadioFailure(.unavailable, "bluetoothd is gone"))
+        abort(RadioFailure(.unavailable, "bluetoothd is gone"))
         settle(reason: new == nil ? "bluetoothd is not running" : "bluetoothd has started")
         observer?.deviceChanged(nil)
         guard let new else { return }
@@ -188,14 +282,15 @@ public final class BlueZRadio: Radio {
     }
 
     /// Reads all objects, at the start and after anything that may have been missed.
-    private func readAll() {
+    private func readAll(_ completion: @escaping () -> Void = {}) {
         guard
             let message = try? Message.call(
                 to: BlueZ.service, path: BlueZ.root, interface: Bus.objectManager, member: "GetManagedObjects")
-        else { return }
+        else { return completion() }
         let asked = owner
         reads += 1
         connection.call(message) { [weak self] result in
+            defer { completion() }
             guard let self else { return }
             self.reads -= 1
             guard self.owner == asked else { return }
@@ -275,6 +370,7 @@ public final class BlueZRadio: Radio {
         }
         guard names.contains(BlueZ.device), let device = devices.remove(path) else { return }
         if attempt?.device == path { attempt?.abort(RadioFailure(.connection, "the accessory is gone")) }
+        bridge?.lost(path)
         observer?.lost(device.advertisement.device)
         observer?.deviceChanged(device.advertisement.address)
     }
@@ -302,7 +398,7 @@ public final class BlueZRadio: Radio {
         discovery.use(new == .ready ? chosen : nil)
         guard new != state else { return }
         state = new
-        if new != .ready { attempt?.abort(RadioFailure(.unavailable, reason)) }
+        if new != .ready { abort(RadioFailure(.unavailable, reason)) }
         observer?.radioChanged(new, reason: reason)
         guard new == .ready else { return }
         // Power went before a failed pairing could be forgotten: now it can.

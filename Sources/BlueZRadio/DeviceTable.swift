@@ -167,12 +167,18 @@ final class DeviceTable {
 
     var bonds: [RadioBond] {
         devices.values.filter(\.advertisement.isPaired).map {
-            RadioBond(address: $0.advertisement.address, name: $0.advertisement.localName ?? "")
+            RadioBond(
+                address: $0.advertisement.address, device: $0.advertisement.device, name: $0.advertisement.localName ?? "")
         }
     }
 
     func device(at address: BluetoothAddress) -> Device? {
         devices.values.first { $0.advertisement.address == address }
+    }
+
+    /// Classic devices have no kind of address to compare.
+    func device(valued value: UInt64) -> Device? {
+        devices.values.first { $0.advertisement.address.value == value }
     }
 
     /// Takes over an object's properties (`a{sv}` under the cursor); makes the object when it is new.

@@ -17,11 +17,18 @@ enum Rows {
         guard let id = AccessoryID(text) else { throw Damage(description: "accessory \(text): not a UUID") }
         let image: Data? = row["image"]
         let ssid: Data? = row["ssid"]
+        let classic: String? = row["classicAddress"]
         let descriptor: String = row["descriptor"]
         return Accessory(
             id: id, displayName: row["displayName"], address: try address(row, "accessory \(text)"), isBonded: row["isBonded"],
             descriptor: try JSONDecoder().decode(StoredDescriptor.self, from: Data(descriptor.utf8)).model,
-            image: image.flatMap { ProductImage(Array($0)) }, ssid: ssid.map(Array.init), created: row["created"])
+            image: image.flatMap { ProductImage(Array($0)) }, ssid: ssid.map(Array.init),
+            classicAddress: try classic.map { text in
+                guard let address = BluetoothAddress(text, kind: .public) else {
+                    throw Damage(description: "accessory \(id): classic address \(text) is not valid")
+                }
+                return address
+            }, created: row["created"])
     }
 
     static func grant(_ row: Row) throws -> Grant {
@@ -65,15 +72,16 @@ enum Rows {
         // An upsert: REPLACE would delete the row first, and grants refer to it.
         try database.execute(
             sql: """
-                INSERT INTO accessory VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+                INSERT INTO accessory VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 ON CONFLICT (id) DO UPDATE SET displayName = excluded.displayName, address = excluded.address,
                     addressKind = excluded.addressKind, isBonded = excluded.isBonded, descriptor = excluded.descriptor,
-                    image = excluded.image, ssid = excluded.ssid, created = excluded.created
+                    image = excluded.image, ssid = excluded.ssid, created = excluded.created,
+                    classicAddress = excluded.classicAddress
                 """,
             arguments: [
                 accessory.id.rawValue, accessory.displayName, accessory.address?.description, accessory.address?.kind.rawValue,
                 accessory.isBonded, descriptor, accessory.image.map { Data($0.bytes) }, accessory.ssid.map { Data($0) },
-                accessory.created,
+                accessory.created, accessory.classicAddress?.description,
             ])
     }
 

@@ -42,6 +42,9 @@ enum Schema {
                     INSERT INTO counter VALUES ('grant', 0);
                     """)
         }
+        migrator.registerMigration("2 bridged transports") { database in
+            try database.execute(sql: "ALTER TABLE accessory ADD COLUMN classicAddress TEXT")
+        }
         return migrator
     }
 }

@@ -14,6 +14,8 @@ final class AirAccessory {
     var appearedAt = 0.0
     /// Adapters (by name) that hold a bond with it.
     var bonds: Set<String> = []
+    /// Adapters that hold a bond with the classic side of a dual-mode accessory.
+    var classicBonds: Set<String> = []
     /// How many pairings have failed on purpose.
     var faultsPlayed = 0
     /// Who is connected to it: an adapter's name.
@@ -46,13 +48,15 @@ final class AirAccessory {
 
 /// All accessories, played over time.
 final class Air {
+    let input: InputDirectory
     let accessories: [AirAccessory]
     private let loop: MainLoop
     private var listeners: [ObjectIdentifier: (AirAccessory, Scenario.Advert) -> Void] = [:]
     private let start: ContinuousClock.Instant
     private var isPlaying = false
 
-    init(_ scenario: Scenario, loop: MainLoop) {
+    init(_ scenario: Scenario, input: InputDirectory, loop: MainLoop) {
+        self.input = input
         self.loop = loop
         accessories = scenario.accessories.map(AirAccessory.init)
         start = .now

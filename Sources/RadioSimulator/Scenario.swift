@@ -21,12 +21,22 @@ public struct Scenario: Hashable, Sendable {
             case `public`, random, rpa
         }
 
+        /// How it can be heard and paired: dual-mode accessories are heard over low energy, and pair over both.
+        public enum Transport: String, Hashable, Sendable, CaseIterable {
+            case le, bredr, dual
+        }
+
         public var id: String
         public var address: BluetoothAddress
         public var addressType: AddressType = .random
         public var appearsAt = 0.0
         public var leavesAt: Double?
         public var isConnectable = true
+        public var transport = Transport.le
+        /// Whether pairing over low energy makes the keys of the classic side too.
+        public var crossesTransports = false
+        /// Whether the kernel makes an input device of it.
+        public var isInput = false
         public var adverts: [Advert] = []
         public var pairing = Pairing()
         public var services: [Service] = []

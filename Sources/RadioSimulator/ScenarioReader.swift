@@ -74,6 +74,9 @@ extension Scenario {
         accessory.appearsAt = try json.number("appearsAt", 0...86_400) ?? 0
         accessory.leavesAt = try json.number("leavesAt", 0...86_400)
         accessory.isConnectable = try json.boolean("connectable") ?? true
+        accessory.transport = try json.word("transport", Accessory.Transport.self) ?? .le
+        accessory.crossesTransports = try json.boolean("crossTransportKeys") ?? false
+        accessory.isInput = try json.boolean("input") ?? false
         accessory.adverts = try json.objects("adverts", advert) ?? []
         accessory.pairing = try json.object("pairing", pairing) ?? Pairing()
         accessory.services = try json.objects("gatt", service) ?? []

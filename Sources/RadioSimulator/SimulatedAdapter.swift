@@ -179,7 +179,7 @@ final class SimulatedAdapter: ExportedObject {
     }
 
     private func hear(_ accessory: AirAccessory, _ advert: Scenario.Advert) {
-        guard isDiscovering, discoverers.contains(where: { passes(filters[$0] ?? Filter(), advert) }) else { return }
+        guard isDiscovering, discoverers.contains(where: { passes(filters[$0] ?? Filter(), accessory, advert) }) else { return }
         let duplicates = discoverers.contains { filters[$0]?.duplicateData ?? true }
         let key = accessory.scenario.id
         if let device = devices[key] {
@@ -194,8 +194,9 @@ final class SimulatedAdapter: ExportedObject {
         if let response = advert.scanResponse { device.hear(response, rssi: nil, duplicates: duplicates) }
     }
 
-    private func passes(_ filter: Filter, _ advert: Scenario.Advert) -> Bool {
-        guard filter.transport != "bredr" else { return false }
+    private func passes(_ filter: Filter, _ accessory: AirAccessory, _ advert: Scenario.Advert) -> Bool {
+        let isClassic = accessory.scenario.transport == .bredr
+        guard filter.transport == "auto" || filter.transport == (isClassic ? "bredr" : "le") else { return false }
         if let threshold = filter.rssi, let rssi = advert.rssi, rssi < threshold { return false }
         guard !filter.uuids.isEmpty else { return true }
         // BlueZ compares its filter with the advertised lists only: service data alone does not pass (stoprocent/noble#89).

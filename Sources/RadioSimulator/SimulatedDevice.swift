@@ -29,6 +29,11 @@ final class SimulatedDevice: ExportedObject {
     private var isPaired: Bool { accessory.bonds.contains(adapter.name) }
     var isTemporary: Bool { !isPaired }
 
+    /// Paired over low energy only, BlueZ takes `Pair()` for the other transport, whether the accessory has one or not.
+    private var needsClassicBond: Bool {
+        accessory.scenario.transport != .bredr && !accessory.classicBonds.contains(adapter.name)
+    }
+
     /// How long a link takes to come up.
     private static let connectTime = Duration.milliseconds(50)
 
@@ -109,7 +114,7 @@ final class SimulatedDevice: ExportedObject {
         }
         device.method("Pair") { [unowned self] call throws(BusError) in
             try adapter.needsPower()
-            guard !isPaired else { throw .bluez("AlreadyExists", "Already Exists") }
+            guard !isPaired || needsClassicBond else { throw .bluez("AlreadyExists", "Already Exists") }
             guard pairing == nil else { throw .bluez("InProgress", "Operation already in progress") }
             pair(call)
         }
@@ -214,6 +219,7 @@ final class SimulatedDevice: ExportedObject {
         self.gatt = gatt
         gatt.export()
         changed("UUIDs", "ServicesResolved")
+        if accessory.scenario.isInput, isPaired { bluez.air.input.add(accessory) }
     }
 
     /// The link is down: for whatever reason.
@@ -224,6 +230,7 @@ final class SimulatedDevice: ExportedObject {
         guard isConnected else { return }
         isConnected = false
         accessory.connectedTo = nil
+        bluez.air.input.remove(accessory)
         gatt?.withdraw()
         gatt = nil
         changed("ServicesResolved", "Connected")
@@ -244,6 +251,7 @@ final class SimulatedDevice: ExportedObject {
     // MARK: The bond
 
     private func pair(_ call: MethodCall) {
+        if isPaired { return pairClassic(call) }
         let pairing = SimulatedPairing(self, call, bluez)
         self.pairing = pairing
         pairing.completion = { [weak self] error in
@@ -266,8 +274,23 @@ final class SimulatedDevice: ExportedObject {
         pairing.begin()
     }
 
+    private func pairClassic(_ call: MethodCall) {
+        guard accessory.scenario.transport == .dual else {
+            return call.fail(.bluez("ConnectionAttemptFailed", "br-connection-page-timeout"))
+        }
+        let pairing = SimulatedPairing(self, call, bluez)
+        self.pairing = pairing
+        pairing.completion = { [weak self] error in
+            guard let self else { return }
+            self.pairing = nil
+            if error == nil { self.accessory.classicBonds.insert(self.adapter.name) }
+        }
+        pairing.begin()
+    }
+
     private func bond() {
         accessory.bonds.insert(adapter.name)
+        if accessory.scenario.crossesTransports { accessory.classicBonds.insert(adapter.name) }
         accessory.storedName = advertisedName
         let identity = accessory.scenario.address
         if identity != address {
@@ -275,10 +298,13 @@ final class SimulatedDevice: ExportedObject {
             changed("Address", "AddressType")
         }
         changed("Bonded", "Paired")
+        if accessory.scenario.isInput, isConnected { bluez.air.input.add(accessory) }
     }
 
     func unbond() {
         guard accessory.bonds.remove(adapter.name) != nil else { return }
+        accessory.classicBonds.remove(adapter.name)
+        bluez.air.input.remove(accessory)
         accessory.storedName = nil
         changed("Bonded", "Paired")
     }

@@ -24,13 +24,16 @@ public final class Simulator {
         didSet { control.onDisconnect = onDisconnect }
     }
 
+    /// - Parameter inputDirectory: where the input devices of this simulated machine are listed, for a daemon that looks there.
     /// - Throws: the bus' error; `AddressInUse` when somebody else is `org.bluez` there.
-    public init(_ scenario: Scenario, bus address: Connection.Address, loop: MainLoop, log: Logger) throws(BusError) {
+    public init(
+        _ scenario: Scenario, bus address: Connection.Address, inputDirectory: String? = nil, loop: MainLoop, log: Logger
+    ) throws(BusError) {
         self.scenario = scenario
         self.address = address
         self.loop = loop
         self.log = log
-        air = Air(scenario, loop: loop)
+        air = Air(scenario, input: InputDirectory(inputDirectory), loop: loop)
         present = Set(scenario.adapters.map(\.name))
         waiting = scenario.events
         control = try Connection(address, loop: loop)

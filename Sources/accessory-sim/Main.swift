@@ -26,6 +26,9 @@ struct SimulatorProgram: ParsableCommand {
     @Flag(help: "Send adverts as fast as the bus takes them, whatever the scenario's intervals say: for load.")
     var flood = false
 
+    @Option(help: "Where to list simulated input devices, as in /sys/class/input.", completion: .directory)
+    var inputDirectory: String?
+
     @Option(help: "trace, debug, info, notice, warning, error or critical.")
     var logLevel = Logger.Level.notice
 
@@ -54,7 +57,7 @@ struct SimulatorProgram: ParsableCommand {
 
     private func serve(_ scenario: Scenario, _ log: Logger) throws {
         let loop = MainLoop()
-        let simulator = try Simulator(scenario, bus: Connection.Address(bus), loop: loop, log: log)
+        let simulator = try Simulator(scenario, bus: Connection.Address(bus), inputDirectory: inputDirectory, loop: loop, log: log)
         simulator.onDisconnect = { loop.quit() }
         for signal in [SIGTERM, SIGINT] {
             loop.onSignal(signal) {

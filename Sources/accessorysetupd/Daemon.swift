@@ -45,6 +45,9 @@ struct Daemon: ParsableCommand {
     @Option(help: "The configuration file; the default one may be absent.")
     var config: String?
 
+    @Option(help: "Where the kernel lists input devices.", completion: .directory)
+    var inputDirectory = "/sys/class/input"
+
     @Option(help: "trace, debug, info, notice, warning, error or critical. Addresses appear at debug only.")
     var logLevel = Logger.Level.info
 
@@ -70,7 +73,7 @@ struct Daemon: ParsableCommand {
         // queue, not in front of an app's call. Adverts may wait a few milliseconds so that one wakeup serves many.
         let radioConnection = try Connection(
             Connection.Address(bluezBus ?? bus), loop: loop, reading: .adaptive(pause: .milliseconds(20)))
-        let radio = try BlueZRadio(on: radioConnection, adapter: configuration.adapter, log: log)
+        let radio = try BlueZRadio(on: radioConnection, adapter: configuration.adapter, inputDirectory: inputDirectory, log: log)
         var engineConfiguration = AccessoryEngine.Configuration()
         engineConfiguration.nearness = Matcher.Nearness(threshold: configuration.immediateRSSI)
         let engine = try AccessoryEngine(

@@ -13,8 +13,7 @@ import Testing
     private func offer(shared: AccessoryID? = nil) -> Offer {
         Offer(
             id: "1", device: RadioDeviceID("/d"), address: address, item: 0, name: "Die", advertisedName: "D", rssi: nil,
-            shared: shared,
-            needsPairing: true)
+            shared: shared, needsPairing: true, identifier: .random())
     }
     private func item(_ name: String) -> DisplayItem { DisplayItem(name: name, descriptor: DiscoveryDescriptor()) }
     private func paired(_ address: BluetoothAddress) -> PairedIdentity {
@@ -24,7 +23,7 @@ import Testing
     private func ledgerWithOne() -> (Ledger, AccessoryID) {
         var ledger = Ledger()
         let change = ledger.adding(
-            offer(), item: item("Die"), identity: paired(identity), to: app, grantID: 1, accessoryID: .random(), now: 7)
+            offer(), item: item("Die"), identity: paired(identity), to: app, grantID: 1, now: 7)
         ledger.apply(change.steps)
         return (ledger, change.accessory)
     }
@@ -39,7 +38,7 @@ import Testing
     @Test func rule11SharingKeepsNameAndBond() {
         var (ledger, id) = ledgerWithOne()
         let change = ledger.adding(
-            offer(shared: id), item: item("Other name"), identity: nil, to: other, grantID: 2, accessoryID: .random(), now: 8)
+            offer(shared: id), item: item("Other name"), identity: nil, to: other, grantID: 2, now: 8)
         ledger.apply(change.steps)
         #expect(change.accessory == id)
         #expect(ledger.accessories[id]?.displayName == "Die")
@@ -49,14 +48,14 @@ import Testing
     @Test func rule13TheBondGoesWithTheLastGrant() throws {
         var (ledger, id) = ledgerWithOne()
         ledger.apply(
-            ledger.adding(offer(shared: id), item: item("x"), identity: nil, to: other, grantID: 2, accessoryID: .random(), now: 8)
+            ledger.adding(offer(shared: id), item: item("x"), identity: nil, to: other, grantID: 2, now: 8)
                 .steps)
         let first = ledger.revoking(try #require(ledger.grant(of: id, to: app)))
-        #expect(first.bond == nil)
+        #expect(first.bonds.isEmpty)
         ledger.apply(first.steps)
         #expect(ledger.accessories(of: app).isEmpty && ledger.accessories(of: other).count == 1)
         let last = ledger.revoking(try #require(ledger.grant(of: id, to: other)))
-        #expect(last.bond == identity)
+        #expect(last.bonds == [identity])
         ledger.apply(last.steps)
         #expect(ledger == Ledger())
     }
@@ -72,7 +71,7 @@ import Testing
     @Test func addingTwiceIsOneGrant() {
         let (ledger, id) = ledgerWithOne()
         let again = ledger.adding(
-            offer(shared: id), item: item("Die"), identity: nil, to: app, grantID: 2, accessoryID: .random(), now: 9)
+            offer(shared: id), item: item("Die"), identity: nil, to: app, grantID: 2, now: 9)
         #expect(again.steps.isEmpty && again.accessory == id)
     }
 }

@@ -5,26 +5,29 @@ import AccessoryModel
 import Testing
 
 private let address = BluetoothAddress(value: 0xC0FF_EE00_0001, kind: .random)
-private func offer(_ id: String, pairs: Bool, shared: AccessoryID? = nil) -> Offer {
+private let accessory = AccessoryID("00000000-0000-4000-8000-000000000001")!
+private func offer(_ id: String, pairs: Bool, shared: AccessoryID? = nil, setup: SetupOptions = []) -> Offer {
     Offer(
         id: id, device: RadioDeviceID("/dev/\(id)"), address: address, item: 0, name: id, advertisedName: id, rssi: -50,
-        shared: shared,
-        needsPairing: pairs)
+        shared: shared, needsPairing: pairs, identifier: accessory, setup: setup)
 }
 private let pairing = offer("1", pairs: true)
 private let plain = offer("2", pairs: false)
+private let named = offer("3", pairs: true, setup: [.rename, .finishInApp])
+private let confirmed = offer("4", pairs: false, setup: [.confirmAuthorization, .rename])
 private let identity = PairedIdentity(address: address, device: RadioDeviceID("/dev/1"), wasPairedBefore: false)
 private let old = PairedIdentity(address: address, device: RadioDeviceID("/dev/1"), wasPairedBefore: true)
-private let accessory = AccessoryID("00000000-0000-4000-8000-000000000001")!
 
 /// Every kind of event, with every payload that makes a difference.
 private let alphabet: [SetupMachine.Event] = [
-    .begin, .offersChanged([]), .offersChanged([pairing]), .offersChanged([pairing, plain]), .picked("1"), .picked("2"),
+    .begin, .offersChanged([]), .offersChanged([pairing]), .offersChanged([pairing, plain]), .offersChanged([named, confirmed]),
+    .picked("1"), .picked("2"), .picked("3"), .picked("4"), .named("Kitchen"), .discoveryFinished, .bridgingStarted,
+    .authorizationFinished(bridges: false), .authorizationFinished(bridges: true), .authorizationFailed, .bridged,
+    .bridgingFailed("no classic"), .renamed, .renameFailed("disk"), .migrated,
     .picked("never"), .answered(.accept), .answered(.reject), .answered(.passkey(1)), .answered(.pin("0")), .cancelled, .deadline,
     .radioLost("gone"), .appGone, .pickerGone, .prompted(.confirmPasskey(1)), .prompted(.enterPasskey),
     .prompted(.displayPasskey(1, entered: 0)), .prompted(.enterPIN), .prompted(.displayPIN("0")), .prompted(.consent),
-    .paired(identity),
-    .paired(old), .pairingFailed("no"), .stored(accessory), .storeFailed("disk"),
+    .paired(identity), .paired(old), .pairingFailed("no"), .stored(accessory), .storeFailed("disk"),
 ]
 
 /// The world as the effects have made it.
@@ -40,10 +43,26 @@ private struct World: Hashable {
     var added = 0
     var hasEnded = false
     var removedBonds = 0
+    var bridges = false
+    var isNamed = false
+    var renames = false
+    var removed = false
+    var consented = false
+    var migrates = false
+    var migrations = 0
+    var storeFailed = false
+    /// The grant waits for the app's word.
+    var awaits = false
 
     /// Whether an event can happen in this world at all: radios and stores answer only what they were asked.
-    func allows(_ event: SetupMachine.Event) -> Bool {
+    func allows(_ event: SetupMachine.Event, of machine: SetupMachine) -> Bool {
         switch event {
+        case .bridgingStarted: pairs != nil
+        case .bridged, .bridgingFailed: bridges
+        case .renamed, .renameFailed: renames
+        case .migrated: migrates
+        case .authorizationFinished, .authorizationFailed: machine.awaitedAuthorization != nil
+        case .answered: pairs != nil || bridges || machine.presentation.prompt != nil
         case .paired, .pairingFailed, .prompted: pairs != nil
         case .stored, .storeFailed: stores
         case .deadline: deadlineRuns
@@ -52,13 +71,34 @@ private struct World: Hashable {
     }
 }
 
-private func perform(_ effects: [SetupMachine.Effect], after event: SetupMachine.Event, in world: inout World, offers: [Offer]) {
+extension SetupMachine.Purpose {
+    /// Whether the world has what the run was for.
+    fileprivate func isDone(_ world: World) -> Bool {
+        switch self {
+        case .discovery(_, let migrates): world.added == 1 && !world.removed && (!migrates || world.migrations == 1 || world.awaits)
+        case .authorization: world.stored == 1 && !world.stores && !world.storeFailed
+        case .migration: world.migrations == 1
+        case .rename: world.isNamed
+        }
+    }
+}
+
+private func perform(
+    _ effects: [SetupMachine.Effect], after event: SetupMachine.Event, in world: inout World, offers: [Offer],
+    purpose: SetupMachine.Purpose
+) {
     #expect(!world.hasEnded || effects.isEmpty, "effects after the end: \(effects)")
     switch event {
     case .paired(let identity): (world.pairedTo, world.pairs) = (identity, nil)
     case .pairingFailed: world.pairs = nil
-    case .stored, .storeFailed: world.stores = false
+    case .stored: world.stores = false
+    case .storeFailed: (world.stores, world.storeFailed) = (false, true)
     case .deadline: world.deadlineRuns = false
+    case .bridged, .bridgingFailed: world.bridges = false
+    case .renamed: (world.renames, world.isNamed) = (false, true)
+    case .renameFailed: world.renames = false
+    case .answered(.accept): world.consented = world.pairs == nil && !world.bridges
+    case .migrated: world.migrates = false
     default: break
     }
     for effect in effects {
@@ -80,21 +120,42 @@ private func perform(_ effects: [SetupMachine.Effect], after event: SetupMachine
             #expect(world.pairs == nil && offer.needsPairing && offers.contains(offer))
             (world.pairs, world.picked) = (offer, offer)
         case .answer, .cancelPairing:
-            #expect(world.pairs != nil)
+            #expect(world.pairs != nil || world.bridges)
+            // Called off, it ends by itself, and nobody waits for that.
+            if effect == .cancelPairing { world.bridges = false }
         case .removeBond(let identity):
             #expect(!identity.wasPairedBefore, "an older bond was undone")
             world.removedBonds += 1
-        case .store(let offer, let identity):
+        case .store(let offer, let identity, let name):
+            // Only what asks for a name gets one, and never the name of what is shared.
+            #expect(name == nil || offer.setup.contains(.rename) && offer.shared == nil)
             // A grant is written only for what was offered and picked, and paired where that is needed.
             #expect(offers.contains(offer) || world.picked == offer)
             #expect(offer.needsPairing == (identity != nil))
             #expect(identity == world.pairedTo)
             world.stores = true
+            world.stored += 1
+        case .bridge:
+            #expect(!world.bridges && world.added == 1)
+            world.bridges = true
+        case .rename:
+            #expect(!world.renames)
+            world.renames = true
+        case .remove:
+            #expect(world.added == 1 && !world.removed)
+            world.removed = true
+        case .migrate:
+            // Only with the person's consent, or along with an accessory that was set up.
+            #expect((world.consented || world.added == 1) && world.migrations == 0)
+            world.migrates = true
+            world.migrations += 1
         case .emit(.accessoryAdded):
             #expect(world.dismissed == 0)
             world.added += 1
         case .emit(.pickerDidDismiss(let error)):
-            #expect((error == nil) == (world.added == 1))
+            let isDone = purpose.isDone(world)
+            // An app that went leaves what it was given, and what waits for its word.
+            #expect(isDone == (error == nil) || isDone && error?.code == .invalidated, "\(String(describing: error)) \(world)")
             world.dismissed += 1
         case .emit: #expect(world.dismissed == 0)
         case .end:
@@ -118,10 +179,16 @@ private func offers(of machine: SetupMachine) -> [Offer] {
         var world = World()
     }
 
-    @Test(arguments: [true, false])
-    func allReachableStatesKeepTheInvariants(isBounded: Bool) {
+    static let purposes: [SetupMachine.Purpose] = [
+        .discovery(isBounded: true, migrates: false), .discovery(isBounded: false, migrates: false),
+        .discovery(isBounded: true, migrates: true), .authorization(isBounded: true), .migration([pairing]),
+        .rename(accessory, offer("1", pairs: false, shared: accessory)),
+    ]
+
+    @Test(arguments: purposes)
+    func allReachableStatesKeepTheInvariants(purpose: SetupMachine.Purpose) {
         var seen: Set<Node> = []
-        var queue = [Node(machine: SetupMachine(isBounded: isBounded))]
+        var queue = [Node(machine: SetupMachine(purpose))]
         var finals = 0
         var steps = 0
         while let node = queue.popLast() {
@@ -142,25 +209,30 @@ private func offers(of machine: SetupMachine) -> [Offer] {
                     let effects = try next.machine.handle(event)
                     steps += 1
                     #expect(!before.isFinished, "a final state accepted \(event)")
-                    guard node.world.allows(event) else {
+                    guard node.world.allows(event, of: before) else {
                         // What cannot have happened is without consequence.
                         #expect(!effects.contains { if case .store = $0 { true } else { false } }, "\(before.state) \(event)")
                         continue
                     }
-                    perform(effects, after: event, in: &next.world, offers: offers(of: before))
+                    next.world.awaits = before.awaitedAuthorization != nil
+                    perform(effects, after: event, in: &next.world, offers: offers(of: before), purpose: purpose)
                     queue.append(next)
                 } catch {
                     #expect(next.machine == before, "a refusal changed the state: \(before.state) \(event)")
                 }
             }
         }
-        #expect(seen.count > 50 && finals > 20 && steps > 500, "the walk saw \(seen.count) states, \(finals) final, \(steps) steps")
+        let isLong = if case .discovery = purpose { true } else { false }
+        #expect(
+            isLong ? seen.count > 100 && finals > 30 && steps > 1000 : seen.count > 5 && finals > 3 && steps > 20,
+            "the walk saw \(seen.count) states, \(finals) final, \(steps) steps")
     }
 
-    @Test func theseEventsAreValidInAllStatesThatAreNotFinal() {
+    @Test(arguments: purposes)
+    func theseEventsAreValidInAllStatesThatAreNotFinal(purpose: SetupMachine.Purpose) {
         let always: [SetupMachine.Event] = [.cancelled, .radioLost("x"), .appGone, .pickerGone]
         var seen: Set<SetupMachine> = []
-        var queue = [SetupMachine(isBounded: true)]
+        var queue = [SetupMachine(purpose)]
         while let machine = queue.popLast() {
             guard seen.insert(machine).inserted, !machine.isFinished else { continue }
             for event in always {
@@ -174,8 +246,10 @@ private func offers(of machine: SetupMachine) -> [Offer] {
         }
     }
 
-    private func run(_ events: [SetupMachine.Event], isBounded: Bool = true) throws -> (SetupMachine, [[SetupMachine.Effect]]) {
-        var machine = SetupMachine(isBounded: isBounded)
+    private func run(
+        _ events: [SetupMachine.Event], purpose: SetupMachine.Purpose = .discovery(isBounded: true, migrates: false)
+    ) throws -> (SetupMachine, [[SetupMachine.Effect]]) {
+        var machine = SetupMachine(purpose)
         let effects = try events.map { try machine.handle($0) }
         return (machine, effects)
     }
@@ -185,7 +259,7 @@ private func offers(of machine: SetupMachine) -> [Offer] {
         #expect(
             effects == [
                 [.startScan, .startDeadline, .emit(.pickerDidPresent)], [],
-                [.stopDeadline, .emit(.pickerSetupPairing), .pair(pairing)], [.stopScan, .store(pairing, identity)],
+                [.stopDeadline, .emit(.pickerSetupPairing), .pair(pairing)], [.stopScan, .store(pairing, identity, name: nil)],
                 [.emit(.accessoryAdded(accessory)), .emit(.pickerDidDismiss(nil)), .end],
             ])
         #expect(machine.presentation.stage == .done)
@@ -193,7 +267,7 @@ private func offers(of machine: SetupMachine) -> [Offer] {
 
     @Test func withoutPairingTheGrantIsWrittenAtOnce() throws {
         let (_, effects) = try run([.begin, .offersChanged([plain]), .picked("2")])
-        #expect(effects[2] == [.stopDeadline, .stopScan, .store(plain, nil)])
+        #expect(effects[2] == [.stopDeadline, .stopScan, .store(plain, nil, name: nil)])
     }
 
     @Test func whatWasNeverOfferedIsRefused() throws {
@@ -259,5 +333,68 @@ private func offers(of machine: SetupMachine) -> [Offer] {
         #expect(effects[4].first == .removeBond(identity))
         let (_, kept) = try run([.begin, .offersChanged([pairing]), .picked("1"), .paired(old), .storeFailed("disk full")])
         #expect(!kept[4].contains(.removeBond(old)))
+    }
+
+    @Test func rule12ANameIsAskedForBeforeTheGrant() throws {
+        let (machine, effects) = try run([
+            .begin, .offersChanged([named]), .picked("3"), .paired(identity), .named("Kitchen"), .stored(accessory),
+        ])
+        #expect(effects[3] == [.stopScan, .emit(.pickerSetupRename)])
+        #expect(effects[4] == [.store(named, identity, name: "Kitchen")])
+        #expect(effects[5] == [.emit(.accessoryAdded(accessory)), .emit(.pickerDidDismiss(nil)), .end])
+        #expect(machine.presentation.stage == .done && machine.presentation.finishInApp)
+        let (_, kept) = try run([.begin, .offersChanged([named]), .picked("3"), .paired(identity), .cancelled])
+        #expect(kept[4] == [.store(named, identity, name: nil)])
+    }
+
+    @Test func rule12TheAppsWordIsAwaited() throws {
+        let begin: [SetupMachine.Event] = [.begin, .offersChanged([confirmed]), .picked("4"), .stored(accessory)]
+        let (machine, effects) = try run(begin)
+        #expect(effects[3] == [.emit(.accessoryAdded(accessory))])
+        #expect(machine.presentation.stage == .confirming && machine.awaitedAuthorization == accessory)
+        let (_, finished) = try run(
+            begin + [.authorizationFinished(bridges: true), .bridged, .named("Kitchen"), .renamed])
+        #expect(
+            finished[4...] == [
+                [.emit(.pickerSetupBridging), .bridge(accessory)], [.emit(.pickerSetupRename)], [.rename(accessory, "Kitchen")],
+                [.emit(.pickerDidDismiss(nil)), .end],
+            ])
+        for (event, code) in [
+            (SetupMachine.Event.authorizationFailed, SetupError.Code.connectionFailed), (.cancelled, .userCancelled),
+        ] {
+            var copy = machine
+            let end = try copy.handle(event)
+            guard end.first == .remove(accessory), case .emit(.pickerDidDismiss(let error?)) = end[1] else {
+                Issue.record("\(event): \(end)")
+                continue
+            }
+            #expect(error.code == code)
+        }
+        // An app that crashes finds the accessory waiting when it is back.
+        var copy = machine
+        #expect(try copy.handle(.appGone).contains(.remove(accessory)) == false)
+    }
+
+    @Test func rule8DiscoveryIsFinishedByTheAppUnlessSomethingWasOffered() throws {
+        let unbounded = SetupMachine.Purpose.discovery(isBounded: false, migrates: false)
+        let (machine, effects) = try run([.begin, .discoveryFinished], purpose: unbounded)
+        #expect(machine.isFinished && effects[1].first == .stopScan)
+        let (open, none) = try run(
+            [.begin, .offersChanged([plain]), .offersChanged([]), .discoveryFinished], purpose: unbounded)
+        #expect(!open.isFinished && none[3].isEmpty)
+    }
+
+    @Test func rule15MigrationsAloneNeedConsentAndRideAlongOtherwise() throws {
+        let (asking, _) = try run([.begin], purpose: .migration([pairing]))
+        #expect(asking.presentation.prompt == .consent && asking.presentation.offers == [pairing])
+        var (copy, refused) = (asking, asking)
+        #expect(try copy.handle(.answered(.accept)) == [.migrate])
+        #expect(try copy.handle(.migrated) == [.emit(.pickerDidDismiss(nil)), .end])
+        #expect(try refused.handle(.answered(.reject)).contains(.migrate) == false)
+        let (_, mixed) = try run(
+            [.begin, .offersChanged([plain]), .picked("2"), .stored(accessory), .migrated],
+            purpose: .discovery(isBounded: true, migrates: true))
+        #expect(mixed[3] == [.emit(.accessoryAdded(accessory)), .migrate])
+        #expect(mixed[4] == [.emit(.pickerDidDismiss(nil)), .end])
     }
 }

@@ -18,6 +18,7 @@ private final class Witness: RadioObserver {
     var batches = 0
     var lost: Set<RadioDeviceID> = []
     var prompts: [PairingPrompt] = []
+    var bridgings = 0
     var results: [Result<PairedIdentity, RadioFailure>] = []
     var onPrompt: ((PairingPrompt) -> Void)?
 
@@ -28,6 +29,7 @@ private final class Witness: RadioObserver {
         for change in changes { heard[change.device] = change.content ?? heard[change.device] }
     }
     func lost(_ device: RadioDeviceID) { lost.insert(device) }
+    func bridgingStarted() { bridgings += 1 }
     func pairingPrompted(_ prompt: PairingPrompt) {
         prompts.append(prompt)
         onPrompt?(prompt)
@@ -51,11 +53,14 @@ private final class Stage {
         bus = try PrivateBus()
         directory = try TemporaryDirectory()
         let file = try directory.write("scenario.json", scenario)
-        simulator = try ChildProcess("accessory-sim", ["--bus", bus.address, file])
+        simulator = try ChildProcess(
+            "accessory-sim", ["--bus", bus.address, "--input-directory", directory.path + "/input", file])
         try simulator.waitForLine(containing: "ready")
         control = try Connection(.server(bus.address), loop: loop)
         let connection = try Connection(.server(bus.address), loop: loop, reading: .adaptive(pause: .milliseconds(5)))
-        radio = try BlueZRadio(on: connection, adapter: nil, log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        radio = try BlueZRadio(
+            on: connection, adapter: nil, inputDirectory: directory.path + "/input",
+            log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         radio.observer = witness
         radio.start()
     }
@@ -198,7 +203,7 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
             if prompt.needsAnswer, let answer = test.answer { stage.radio.answer(answer) }
         }
         let device = try #require(stage.witness.advert("C0:00:00:00:00:01")?.device)
-        stage.radio.pair(device)
+        stage.radio.pair(device, support: [])
         stage.wait { stage.witness.results.count == 1 }
         #expect(((try? stage.witness.results[0].get()) != nil) == test.isPaired)
         #expect(try stage.bonds.isEmpty != test.isPaired)
@@ -219,11 +224,90 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         stage.wait { !stage.witness.heard.isEmpty }
         let advert = try #require(stage.witness.heard.values.first)
         #expect(advert.address.isResolvablePrivate)
-        stage.radio.pair(advert.device)
+        stage.radio.pair(advert.device, support: [])
         stage.wait { stage.witness.results.count == 1 }
         let identity = try stage.witness.results[0].get()
         #expect(identity.address.description == "C0:00:00:00:00:01" && identity.device == advert.device)
         #expect(stage.radio.device(for: identity.address) == advert.device)
+        _ = consume token
+    }
+
+    /// The classic side at the same address: paired, covered by cross-transport keys, or not there at all.
+    @Test(arguments: [
+        (#""transport": "dual""#, true), (#""transport": "dual", "crossTransportKeys": true"#, true),
+        (#""transport": "le""#, false),
+    ])
+    func bridges(more: String, isBridged: Bool) throws {
+        let stage = try Stage("{ \"accessories\": [\(accessory(", \"addressType\": \"public\", \(more)"))] }")
+        let token = stage.radio.discover()
+        stage.wait { !stage.witness.heard.isEmpty }
+        stage.radio.pair(try #require(stage.witness.heard.keys.first), support: [.pairingLE, .transportBridging])
+        stage.wait { stage.witness.results.count == 1 }
+        #expect(stage.witness.bridgings == 1)
+        let identity = try? stage.witness.results[0].get()
+        #expect(identity?.classicAddress?.description == (isBridged ? "C0:00:00:00:00:01" : nil))
+        // What cannot be bridged is not left half paired.
+        #expect(try stage.bonds.isEmpty != isBridged)
+        _ = consume token
+    }
+
+    @Test func bridgesToAnotherAddress() throws {
+        let classic = accessory(
+            ", \"addressType\": \"public\", \"transport\": \"bredr\"", address: "00:11:22:33:44:55", id: "c")
+        let stage = try Stage("{ \"accessories\": [\(accessory()), \(classic)] }")
+        var token: DiscoveryToken? = stage.radio.discover()
+        stage.wait { !stage.witness.heard.isEmpty }
+        // What speaks classic only is not heard over low energy.
+        #expect(stage.witness.advert("00:11:22:33:44:55") == nil)
+        stage.radio.pair(try #require(stage.witness.heard.keys.first), support: [.pairingLE])
+        stage.wait { stage.witness.results.count == 1 }
+        token = nil
+        stage.wait { !stage.isDiscovering }
+        let identity = try stage.witness.results[0].get()
+        var bridged: [Result<BluetoothAddress, RadioFailure>] = []
+        stage.radio.bridge(identity.address, classic: BluetoothAddress("00:11:22:33:44:55", kind: .public)) { bridged.append($0) }
+        stage.wait { bridged.count == 1 }
+        #expect(try bridged[0].get().description == "00:11:22:33:44:55")
+        #expect(try stage.bonds.sorted() == ["a", "c"])
+        stage.wait { !stage.isDiscovering }
+        // Called off while it searches for one that is not there.
+        stage.radio.bridge(identity.address, classic: BluetoothAddress("00:11:22:33:44:66", kind: .public)) { bridged.append($0) }
+        stage.wait { stage.isDiscovering }
+        stage.radio.cancelPairing()
+        stage.wait { bridged.count == 2 && !stage.isDiscovering }
+        #expect((try? bridged[1].get()) == nil)
+        _ = consume token
+    }
+
+    @Test(arguments: [true, false])
+    func setsInputDevicesUp(isInput: Bool) throws {
+        let stage = try Stage("{ \"accessories\": [\(accessory(", \"input\": \(isInput)"))] }")
+        let token = stage.radio.discover()
+        stage.wait { !stage.witness.heard.isEmpty }
+        let device = try #require(stage.witness.heard.keys.first)
+        stage.radio.pair(device, support: [.pairingLE, .hid])
+        stage.wait { stage.witness.results.count == 1 }
+        #expect(((try? stage.witness.results[0].get()) != nil) == isInput)
+        #expect(try stage.bonds.isEmpty != isInput)
+        guard isInput else { return }
+        let trusted = try stage.control.callAndWait(
+            "org.bluez", ObjectPath(device.rawValue)!, Bus.properties, "Get", [.string("org.bluez.Device1"), .string("Trusted")])
+        #expect(trusted[0].booleanValue == true)
+        _ = consume token
+    }
+
+    @Test func setsTheAlias() throws {
+        let stage = try Stage("{ \"accessories\": [\(accessory())] }")
+        let token = stage.radio.discover()
+        stage.wait { !stage.witness.heard.isEmpty }
+        let device = try #require(stage.witness.heard.values.first)
+        stage.radio.setAlias(device.address, "Kitchen")
+        stage.wait {
+            let alias = try? stage.control.callAndWait(
+                "org.bluez", ObjectPath(device.device.rawValue)!, Bus.properties, "Get",
+                [.string("org.bluez.Device1"), .string("Alias")])
+            return alias?[0].stringValue == "Kitchen"
+        }
         _ = consume token
     }
 
@@ -233,7 +317,7 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         stage.wait { !stage.witness.heard.isEmpty }
         // Nothing runs: nothing is sent, and above all no bond is removed.
         stage.radio.cancelPairing()
-        stage.radio.pair(try #require(stage.witness.heard.keys.first))
+        stage.radio.pair(try #require(stage.witness.heard.keys.first), support: [])
         stage.wait { stage.witness.prompts.count == 1 }
         stage.radio.cancelPairing()
         stage.wait { stage.witness.results.count == 1 }
@@ -247,7 +331,7 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         let stage = try Stage("{ \"accessories\": [\(accessory(", \"pairing\": { \"fault\": \"silent\" }"))] }")
         let token = stage.radio.discover()
         stage.wait { !stage.witness.heard.isEmpty }
-        stage.radio.pair(try #require(stage.witness.heard.keys.first))
+        stage.radio.pair(try #require(stage.witness.heard.keys.first), support: [])
         try stage.play(action, "hci0")
         stage.wait { stage.witness.results.count == 1 && stage.radio.state != .ready }
         #expect((try? stage.witness.results[0].get()) == nil)
@@ -259,7 +343,7 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         let token = stage.radio.discover()
         stage.wait { !stage.witness.heard.isEmpty }
         let device = try #require(stage.witness.heard.keys.first)
-        stage.radio.pair(device)
+        stage.radio.pair(device, support: [])
         stage.wait { stage.witness.prompts.count == 1 }
         let radioName = try #require(
             try stage.control.callAndWait(Bus.name, Bus.path, Bus.name, "ListNames")[0].stringsValue?

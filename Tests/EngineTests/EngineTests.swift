@@ -15,13 +15,26 @@ private final class ManualRadio: Radio {
     var removed: [BluetoothAddress] = []
     var removals: Result<Void, RadioFailure> = .success(())
     var bonds: [RadioBond] = []
+    var support: SupportOptions = []
+    var bridged: BluetoothAddress?
+    var bridging: ((Result<BluetoothAddress, RadioFailure>) -> Void)?
+    var aliases: [BluetoothAddress: String] = [:]
 
     func start() {}
     func discover() -> DiscoveryToken {
         scans += 1
         return DiscoveryToken { [unowned self] in scans -= 1 }
     }
-    func pair(_ device: RadioDeviceID) { pairing = device }
+    func pair(_ device: RadioDeviceID, support: SupportOptions) { (pairing, self.support) = (device, support) }
+    func bridge(
+        _ address: BluetoothAddress, classic: BluetoothAddress?,
+        completion: @escaping (Result<BluetoothAddress, RadioFailure>) -> Void
+    ) {
+        bridged = classic ?? address
+        bridging = completion
+    }
+    func refresh(_ completion: @escaping () -> Void) { completion() }
+    func setAlias(_ address: BluetoothAddress, _ name: String) { aliases[address] = name }
     func answer(_ answer: PromptAnswer) {}
     func cancelPairing() { isCancelled = true }
     func removeBond(_ address: BluetoothAddress, device: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void)
@@ -86,6 +99,7 @@ private final class ManualClock: EngineClock {
 private final class Witness: EngineObserver {
     var events: [String] = []
     var errors: [SetupError.Code] = []
+    var discovered: [DiscoveredAccessory] = []
     var offers: [[String]] = []
     var openPickers = 0
     func radioStateChanged(_ state: RadioState) {}
@@ -96,6 +110,7 @@ private final class Witness: EngineObserver {
     func event(_ event: SessionEvent, in session: Session) {
         events.append("\(session.id):\(event.type.name)")
         if let error = event.error { errors.append(error.code) }
+        if let accessory = event.discovered { discovered.append(accessory) }
     }
     func pickerOpened(_ picker: PickerRun) { openPickers += 1 }
     func pickerChanged(_ picker: PickerRun, from old: PickerPresentation) { offers.append(picker.presentation.offers.map(\.name)) }
@@ -105,6 +120,7 @@ private final class Witness: EngineObserver {
     func accessoryAppeared(_ accessory: Accessory) {}
     func accessoryChanged(_ accessory: Accessory) {}
     func accessoryDisappeared(_ accessory: Accessory) {}
+    func stateChanged(of accessory: Accessory, for app: AppID) {}
     func visibilityChanged(of accessory: Accessory, to app: AppID, visible: Bool) {}
     func grantAppeared(_ grant: Grant) {}
     func grantChanged(_ grant: Grant) {}
@@ -328,7 +344,7 @@ struct TraceCase: Sendable {
                 trace: BondIntent.Trace(name: "Die", olderBonds: [address(1).description]))
         ]
         let bench = try Bench(store: store, radioState: .off)
-        bench.radio.bonds = trace.bonds.map { RadioBond(address: address($0), name: $1) }
+        bench.radio.bonds = trace.bonds.map { RadioBond(address: address($0), device: RadioDeviceID("/dev/\($0)"), name: $1) }
         bench.radio.state = .ready
         bench.radio.observer?.radioChanged(.ready, reason: "test")
         #expect(bench.radio.removed == [address(trace.removed)] && store.stored.intents.isEmpty)
@@ -396,6 +412,175 @@ struct TraceCase: Sendable {
         #expect(run.presentation.offers.count == 1)
         bench.hear(1, rssi: nil)
         #expect(run.presentation.offers.isEmpty)
+    }
+
+    // MARK: What apps ask for besides
+
+    @Test func rule9NothingIsOfferedBeforeTheAppSaysSo() throws {
+        let bench = try Bench()
+        try bench.engine.registerPicker(ClientID(":picker"))
+        let session = try bench.session()
+        try bench.engine.showPicker(
+            session, items: [bench.item()], settings: PickerSettings(discoveryTimeout: nil, filtersDiscoveryResults: true))
+        let run = try #require(bench.engine.picker)
+        bench.hear(1)
+        bench.hear(2)
+        bench.hear(1, rssi: -60)
+        #expect(bench.witness.discovered.count == 2 && run.presentation.offers.isEmpty)
+        let stranger = DiscoveredItem(name: "x", image: nil, identifier: .random())
+        #expect { try bench.engine.updatePicker(session, items: [stranger]) } throws: {
+            ($0 as? SetupError)?.message.contains(stranger.identifier.rawValue) == true
+        }
+        let second = bench.witness.discovered[1]
+        try bench.engine.updatePicker(
+            session, items: [DiscoveredItem(name: "More specific", image: nil, identifier: second.identifier)])
+        #expect(run.presentation.offers.map(\.name) == ["More specific"])
+        // After an update that showed something, the app's end of discovery has no effect.
+        try bench.engine.finishPickerDiscovery(session)
+        #expect(bench.engine.picker != nil)
+        try bench.engine.pick(run, offer: try #require(run.presentation.offers.first?.id))
+        bench.paired(2)
+        let accessory = try #require(bench.engine.ledger.accessories.values.first)
+        #expect(accessory.id == second.identifier && accessory.displayName == "More specific")
+    }
+
+    @Test func rule14ANameReachesEveryAppAndTheRadio() throws {
+        let bench = try Bench()
+        let session = try bench.pickOne()
+        bench.paired(1)
+        let accessory = try #require(bench.engine.ledger.accessories.values.first)
+        _ = try bench.session(":app2")
+        try bench.engine.renameAccessory(session, accessory.id, options: [])
+        let run = try #require(bench.engine.picker)
+        #expect(run.presentation.stage == .renaming && run.request.kind == "rename" && bench.radio.scans == 0)
+        bench.witness.events = []
+        try bench.engine.rename(run, to: "Kitchen")
+        #expect(bench.witness.events == ["1:accessoryChanged", "2:accessoryChanged", "1:pickerDidDismiss"])
+        #expect(bench.store.stored.accessories.first?.displayName == "Kitchen")
+        #expect(bench.radio.aliases == [try #require(accessory.address): "Kitchen"])
+    }
+
+    @Test func rule12TheAppFinishesFailsOrComesBackLater() throws {
+        let bench = try Bench()
+        try bench.engine.registerPicker(ClientID(":picker"))
+        var item = bench.item(pairs: false)
+        item.setupOptions = [.confirmAuthorization]
+        func pick(_ session: Session) throws -> AccessoryID {
+            try bench.engine.showPicker(session, items: [item], settings: PickerSettings())
+            bench.hear(1)
+            try bench.engine.pick(
+                try #require(bench.engine.picker), offer: try #require(bench.engine.picker?.presentation.offers.first?.id))
+            return try #require(bench.engine.ledger.accessories.keys.first)
+        }
+        let session = try bench.session()
+        var id = try pick(session)
+        #expect(bench.engine.ledger.grants.values.map(\.state) == [.awaitingAuthorization])
+        try bench.engine.failAuthorization(session, id) {}
+        #expect(bench.engine.ledger == Ledger() && bench.engine.picker == nil && bench.witness.errors == [.connectionFailed])
+        id = try pick(session)
+        bench.engine.invalidate(session, reason: "crash")
+        #expect(bench.engine.picker == nil && bench.engine.ledger.grants.count == 1)
+        let back = try bench.session(":app2")
+        try bench.engine.finishAuthorization(back, id, settings: AuthorizationSettings())
+        #expect(bench.engine.ledger.grants.values.map(\.state) == [.authorized])
+        #expect { try bench.engine.finishAuthorization(back, id, settings: AuthorizationSettings()) } throws: {
+            ($0 as? SetupError)?.code == .invalidRequest
+        }
+    }
+
+    @Test func bridgingByTheAppsIdentifier() throws {
+        let bench = try Bench()
+        try bench.engine.registerPicker(ClientID(":picker"))
+        let session = try bench.session()
+        var item = bench.item()
+        item.descriptor.supportedOptions = [.pairingLE, .transportBridging]
+        item.setupOptions = [.confirmAuthorization]
+        try bench.engine.showPicker(session, items: [item], settings: PickerSettings())
+        bench.hear(1)
+        try bench.engine.pick(
+            try #require(bench.engine.picker), offer: try #require(bench.engine.picker?.presentation.offers.first?.id))
+        // The app may know the address: the classic side waits for it.
+        #expect(bench.radio.support == .pairingLE)
+        bench.paired(1)
+        let id = try #require(bench.engine.ledger.accessories.keys.first)
+        let classic = BluetoothAddress(value: 77, kind: .public)
+        for isDone in [false, true] {
+            try bench.engine.finishAuthorization(session, id, settings: AuthorizationSettings(bridgingAddress: classic))
+            #expect(bench.radio.bridged == classic && bench.engine.picker?.presentation.stage == .bridging)
+            bench.radio.bridging?(isDone ? .success(classic) : .failure(RadioFailure(.connection, "not there")))
+        }
+        #expect(bench.witness.errors == [.connectionFailed] && bench.engine.picker == nil)
+        #expect(bench.engine.ledger.accessories[id]?.classicAddress == classic)
+    }
+
+    @Test func rule15MigrationTakesOverWhatTheRadioKnows() throws {
+        let bench = try Bench()
+        try bench.engine.registerPicker(ClientID(":picker"))
+        let session = try bench.session()
+        bench.radio.bonds = [7, 8].map {
+            RadioBond(address: BluetoothAddress(value: $0, kind: .random), device: RadioDeviceID("/dev/\($0)"), name: "Old")
+        }
+        func migration(_ value: UInt64) -> DisplayItem {
+            var item = bench.item("Die \(value)")
+            item.migration = Migration()
+            item.migration?.peripheral = .address(value)
+            return item
+        }
+        #expect { try bench.engine.showPicker(session, items: [migration(9)], settings: PickerSettings()) } throws: {
+            ($0 as? SetupError)?.message.contains("00:00:00:00:00:09") == true
+        }
+        try bench.engine.showPicker(session, items: [migration(7), migration(8)], settings: PickerSettings())
+        let run = try #require(bench.engine.picker)
+        #expect(run.request.kind == "migration" && bench.engine.ledger == Ledger() && bench.radio.scans == 0)
+        bench.witness.events = []
+        try bench.engine.respond(run, answer: .accept)
+        #expect(bench.witness.events == ["1:migrationComplete", "1:migrationComplete", "1:pickerDidDismiss"])
+        #expect(bench.engine.ledger.accessories.values.allSatisfy(\.isBonded) && bench.engine.ledger.grants.count == 2)
+    }
+
+    @Test func rule15MigrationRidesAlongWithANewAccessory() throws {
+        let bench = try Bench()
+        try bench.engine.registerPicker(ClientID(":picker"))
+        let session = try bench.session()
+        let old = BluetoothAddress(value: 7, kind: .random)
+        bench.radio.bonds = [RadioBond(address: old, device: RadioDeviceID("/dev/7"), name: "Old")]
+        var migration = bench.item("Old die")
+        migration.migration = Migration()
+        migration.migration?.peripheral = .address(7)
+        try bench.engine.showPicker(session, items: [migration, bench.item(pairs: false)], settings: PickerSettings())
+        let run = try #require(bench.engine.picker)
+        #expect(run.ridingAlong.map(\.name) == ["Old die"])
+        try bench.engine.cancel(run)
+        #expect(bench.engine.ledger == Ledger())
+        try bench.engine.showPicker(session, items: [migration, bench.item(pairs: false)], settings: PickerSettings())
+        bench.hear(1)
+        bench.witness.events = []
+        try bench.engine.pick(
+            try #require(bench.engine.picker), offer: try #require(bench.engine.picker?.presentation.offers.first?.id))
+        #expect(bench.witness.events == ["1:accessoryAdded", "1:migrationComplete", "1:pickerDidDismiss"])
+    }
+
+    @Test func anAccessoryGetsWhatANewDescriptorAsksFor() throws {
+        let bench = try Bench()
+        try bench.engine.registerPicker(ClientID(":picker"))
+        let session = try bench.session()
+        try bench.engine.showPicker(session, items: [bench.item(pairs: false)], settings: PickerSettings())
+        bench.hear(1)
+        try bench.engine.pick(
+            try #require(bench.engine.picker), offer: try #require(bench.engine.picker?.presentation.offers.first?.id))
+        let id = try #require(bench.engine.ledger.accessories.keys.first)
+        #expect(bench.engine.ledger.accessories[id]?.isBonded == false)
+        try bench.engine.updateAuthorization(session, id, descriptor: bench.item().descriptor)
+        let run = try #require(bench.engine.picker)
+        // Pairing needs it in range; what else is in range is not meant.
+        bench.hear(2)
+        #expect(run.presentation.offers.isEmpty && run.request.kind == "authorization")
+        bench.hear(1)
+        bench.witness.events = []
+        try bench.engine.pick(run, offer: try #require(run.presentation.offers.first?.id))
+        bench.paired(1)
+        #expect(bench.witness.events == ["1:pickerSetupPairing", "1:accessoryChanged", "1:pickerDidDismiss"])
+        #expect(bench.engine.ledger.accessories[id]?.isBonded == true && bench.engine.ledger.grants.count == 1)
     }
 
     @Test func limitsHold() throws {

@@ -37,6 +37,11 @@ public struct Ledger: Hashable, Sendable {
         accessories.values.first { $0.address == address }
     }
 
+    /// Whether an accessory stands on a bond with this address.
+    public func holdsBond(at address: BluetoothAddress) -> Bool {
+        accessories.values.contains { $0.bonds.contains { $0.value == address.value } }
+    }
+
     public func grant(of accessory: AccessoryID, to app: AppID) -> Grant? {
         grants.values.first { $0.accessory == accessory && $0.app == app }
     }
@@ -54,42 +59,81 @@ public struct Ledger: Hashable, Sendable {
 
     /// A new grant for what a person picked: on the stored accessory when there is one, else on a new one.
     ///
-    /// - Parameter identity: who it turned out to be; nil when it was not paired.
+    /// - Parameters:
+    ///   - identity: who it turned out to be; nil when it was not paired.
+    ///   - name: what the person calls it; nil for the item's name.
     public func adding(
-        _ offer: Offer, item: DisplayItem, identity: PairedIdentity?, to app: AppID, grantID: Int64, accessoryID: AccessoryID,
-        now: Int64
+        _ offer: Offer, item: DisplayItem, identity: PairedIdentity?, name: String? = nil, to app: AppID, grantID: Int64, now: Int64
     ) -> (steps: [Step], accessory: AccessoryID) {
         let address = identity?.address ?? offer.address
         // An accessory keeps its identity while its address changes: the stored one is found by the identity address too.
         var accessory =
             offer.shared.flatMap { accessories[$0] } ?? self.accessory(at: address)
             ?? Accessory(
-                id: accessoryID, displayName: item.name, address: address, isBonded: false, descriptor: item.descriptor,
-                image: item.image, created: now)
-        if identity != nil {
-            accessory.isBonded = true
-            accessory.address = address
-        }
+                id: offer.identifier, displayName: name ?? item.name, address: address, isBonded: false,
+                descriptor: item.descriptor, image: item.image, created: now)
+        if let identity { accessory.take(identity) }
         var steps: [Step] = accessories[accessory.id] == accessory ? [] : [.put(accessory)]
         if grant(of: accessory.id, to: app) == nil {
-            steps.append(.grant(Grant(id: grantID, app: app, accessory: accessory.id, state: .authorized, created: now)))
+            let state: AuthorizationState = item.setupOptions.contains(.confirmAuthorization) ? .awaitingAuthorization : .authorized
+            steps.append(.grant(Grant(id: grantID, app: app, accessory: accessory.id, state: state, created: now)))
         }
         return (steps, accessory.id)
     }
 
-    /// Takes a grant away; with the last one the accessory goes, and the bond that is to be removed is named.
-    public func revoking(_ grant: Grant) -> (steps: [Step], bond: BluetoothAddress?) {
+    /// What a new descriptor, and a pairing that it asked for, make of an accessory.
+    public func upgrading(_ accessory: Accessory, to descriptor: DiscoveryDescriptor, identity: PairedIdentity?) -> [Step] {
+        var changed = accessory
+        changed.descriptor = descriptor
+        if let identity { changed.take(identity) }
+        return changed == accessory ? [] : [.put(changed)]
+    }
+
+    public func renaming(_ accessory: Accessory, to name: String) -> [Step] {
+        var changed = accessory
+        changed.displayName = name
+        return changed == accessory ? [] : [.put(changed)]
+    }
+
+    /// The app has given its word for an accessory.
+    public func authorizing(_ grant: Grant, settings: AuthorizationSettings) -> [Step] {
+        var steps: [Step] = []
+        if let accessory = accessories[grant.accessory] {
+            var changed = accessory
+            changed.ssid = settings.ssid ?? accessory.ssid
+            changed.classicAddress = settings.bridgingAddress ?? accessory.classicAddress
+            if changed != accessory { steps.append(.put(changed)) }
+        }
+        var authorized = grant
+        authorized.state = .authorized
+        return steps + [.grant(authorized)]
+    }
+
+    /// Takes a grant away; with the last one the accessory goes, and the bonds that are to be removed are named.
+    public func revoking(_ grant: Grant) -> (steps: [Step], bonds: [BluetoothAddress]) {
         let others = grants(of: grant.accessory).filter { $0.id != grant.id }
-        guard others.isEmpty else { return ([.revoke(grant.id)], nil) }
-        let accessory = accessories[grant.accessory]
-        return ([.revoke(grant.id), .delete(grant.accessory)], accessory.flatMap { $0.isBonded ? $0.address : nil })
+        guard others.isEmpty else { return ([.revoke(grant.id)], []) }
+        return ([.revoke(grant.id), .delete(grant.accessory)], accessories[grant.accessory]?.bonds ?? [])
     }
 
     /// Takes an accessory away from everybody.
-    public func removing(_ accessory: Accessory) -> (steps: [Step], bond: BluetoothAddress?) {
-        (
-            grants(of: accessory.id).map { .revoke($0.id) } + [.delete(accessory.id)],
-            accessory.isBonded ? accessory.address : nil
-        )
+    public func removing(_ accessory: Accessory) -> (steps: [Step], bonds: [BluetoothAddress]) {
+        (grants(of: accessory.id).map { .revoke($0.id) } + [.delete(accessory.id)], accessory.bonds)
+    }
+}
+
+extension Accessory {
+    /// The bonds that we hold for it: one, or two where the classic side has an address of its own.
+    fileprivate var bonds: [BluetoothAddress] {
+        let own = isBonded ? [address].compactMap(\.self) : []
+        guard let classicAddress, classicAddress.value != address?.value else { return own }
+        return own + [classicAddress]
+    }
+
+    /// The accessory was paired, and this is who it is.
+    fileprivate mutating func take(_ identity: PairedIdentity) {
+        isBonded = true
+        address = identity.address
+        classicAddress = identity.classicAddress ?? classicAddress
     }
 }

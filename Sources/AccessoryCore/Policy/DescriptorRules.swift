@@ -78,5 +78,24 @@ public enum DescriptorRules {
         }
     }
 
+    /// Checks what an app says when it finishes an authorization: only what its descriptor left open can be filled in.
+    ///
+    /// - Throws: `InvalidRequest` naming the key and the value.
+    public static func check(_ settings: AuthorizationSettings, for descriptor: DiscoveryDescriptor) throws(SetupError) {
+        if let address = settings.bridgingAddress, !descriptor.supportedOptions.contains(.transportBridging) {
+            throw .invalid(
+                "settings.bluetoothTransportBridgingIdentifier", address,
+                "the accessory's descriptor has no bluetoothTransportBridging among its supportedOptions")
+        }
+        if let ssid = settings.ssid {
+            guard (1...32).contains(ssid.count) else {
+                throw .invalid("settings.ssid", lossy(ssid), "must have 1 to 32 bytes")
+            }
+            guard descriptor.ssid == ssid || descriptor.ssidPrefix.map({ ssid.starts(with: $0) }) == true else {
+                throw .invalid("settings.ssid", lossy(ssid), "does not fit the ssid or ssidPrefix of the accessory's descriptor")
+            }
+        }
+    }
+
     private static func lossy(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 }

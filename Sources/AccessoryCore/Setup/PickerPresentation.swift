@@ -12,6 +12,8 @@ public struct PickerPresentation: Hashable, Sendable {
     public var offers: [Offer]
     public var prompt: PairingPrompt?
     public var failure: SetupError?
+    /// The person goes on in the app.
+    public var finishInApp = false
 }
 
 extension SetupMachine {
@@ -24,12 +26,28 @@ extension SetupMachine {
                 offers: discovery.offers, failure: discovery.failure)
         case .pairing(let pairing):
             PickerPresentation(
-                stage: pairing.prompt?.needsAnswer == true ? .confirming : .pairing, offers: [pairing.offer], prompt: pairing.prompt
-            )
+                stage: pairing.prompt?.needsAnswer == true ? .confirming : pairing.isBridging ? .bridging : .pairing,
+                offers: [pairing.offer], prompt: pairing.prompt)
         case .unwinding(let error): PickerPresentation(stage: .failed, offers: [], failure: error)
         case .storing(let offer, _): PickerPresentation(stage: .pairing, offers: [offer])
-        case .finished(.added): PickerPresentation(stage: .done, offers: [])
-        case .finished(.ended(let error)): PickerPresentation(stage: error == nil ? .done : .failed, offers: [], failure: error)
+        case .confirming(let authorization):
+            PickerPresentation(stage: .confirming, offers: [authorization.offer], failure: authorization.failure)
+        case .bridging(let authorization):
+            PickerPresentation(
+                stage: authorization.prompt?.needsAnswer == true ? .confirming : .bridging, offers: [authorization.offer],
+                prompt: authorization.prompt)
+        case .naming(let naming), .renaming(let naming):
+            PickerPresentation(stage: .renaming, offers: [naming.offer], failure: naming.failure)
+        case .asking(let offers): PickerPresentation(stage: .confirming, offers: offers, prompt: .consent)
+        case .migrating(let outcome), .finished(let outcome): Self.presentation(of: outcome)
+        }
+    }
+
+    private static func presentation(of outcome: Outcome) -> PickerPresentation {
+        switch outcome {
+        case .added(_, let finishInApp): PickerPresentation(stage: .done, offers: [], finishInApp: finishInApp)
+        case .done: PickerPresentation(stage: .done, offers: [])
+        case .ended(let error): PickerPresentation(stage: .failed, offers: [], failure: error)
         }
     }
 }

@@ -1,10 +1,23 @@
 // One picker run as a value: events in, effects out; no clock, no radio, no bus. Every event is accepted or refused in every state,
-// and what the picker answers is checked against what it was shown.
+// and what the picker answers is checked against what it was shown. The states of a run that searches and pairs are in
+// SetupMachine+Discovery.swift, those around the grant (names, the app's word, migration) in SetupMachine+Completion.swift.
 
 public import AccessoryModel
 
-/// The setup of one accessory, from the empty picker to the grant.
+/// The setup of one accessory, from the empty picker to the grant; or one of the smaller requests that need a person.
 public struct SetupMachine: Hashable, Sendable {
+    /// What a run is for.
+    public enum Purpose: Hashable, Sendable {
+        /// Search, pick, set up. Migrations that ride along happen once an accessory was set up.
+        case discovery(isBounded: Bool, migrates: Bool)
+        /// Search for one accessory of the app's and give it what a new descriptor asks for.
+        case authorization(isBounded: Bool)
+        /// Take known accessories over, with the person's consent.
+        case migration([Offer])
+        /// Another name for an accessory.
+        case rename(AccessoryID, Offer)
+    }
+
     /// What happens to a run.
     public enum Event: Hashable, Sendable {
         case begin
@@ -14,20 +27,34 @@ public struct SetupMachine: Hashable, Sendable {
         case picked(String)
         /// The person answered the prompt.
         case answered(PromptAnswer)
+        /// The person gave a name.
+        case named(String)
         /// The person gave up.
         case cancelled
         /// The discovery time is over.
         case deadline
+        /// The app wants no more discovery.
+        case discoveryFinished
         case radioLost(String)
         /// The app's connection or session ended.
         case appGone
         /// No picker program is left to show this to a person.
         case pickerGone
         case prompted(PairingPrompt)
+        /// Low energy is paired, classic follows.
+        case bridgingStarted
         case paired(PairedIdentity)
         case pairingFailed(String)
         case stored(AccessoryID)
         case storeFailed(String)
+        /// The app finished the authorization that waited for it; `bridges` when classic is to be paired first.
+        case authorizationFinished(bridges: Bool)
+        case authorizationFailed
+        case bridged
+        case bridgingFailed(String)
+        case renamed
+        case renameFailed(String)
+        case migrated
     }
 
     /// What is to be done.
@@ -42,8 +69,16 @@ public struct SetupMachine: Hashable, Sendable {
         case cancelPairing
         /// Undo a bond that nobody will be granted.
         case removeBond(PairedIdentity)
-        /// Write the grant. Answered by `stored` or `storeFailed`.
-        case store(Offer, PairedIdentity?)
+        /// Write the grant, under the person's name for it if there is one. Answered by `stored` or `storeFailed`.
+        case store(Offer, PairedIdentity?, name: String?)
+        /// Pair the classic side of an accessory. Answered by `bridged` or `bridgingFailed`.
+        case bridge(AccessoryID)
+        /// Answered by `renamed` or `renameFailed`.
+        case rename(AccessoryID, String)
+        /// Take the app's grant back.
+        case remove(AccessoryID)
+        /// Write the grants of all migrations. Answered by `migrated`.
+        case migrate
         case emit(AppEvent)
         /// The run is over.
         case end
@@ -53,6 +88,8 @@ public struct SetupMachine: Hashable, Sendable {
     public enum AppEvent: Hashable, Sendable {
         case pickerDidPresent
         case pickerSetupPairing
+        case pickerSetupBridging
+        case pickerSetupRename
         case pickerSetupFailed(SetupError)
         case accessoryAdded(AccessoryID)
         case pickerDidDismiss(SetupError?)
@@ -73,12 +110,25 @@ public struct SetupMachine: Hashable, Sendable {
         case pairing(Pairing)
         /// Pairing is being called off; its end is awaited so that no bond survives unseen.
         case unwinding(SetupError)
+        /// The person is asked for a name.
+        case naming(Naming)
         case storing(Offer, PairedIdentity?)
+        /// The accessory waits for the app's word.
+        case confirming(Authorization)
+        /// The app has given its word, and classic is being paired.
+        case bridging(Authorization)
+        /// A name is being written.
+        case renaming(Naming)
+        /// The person is asked whether known accessories may be taken over.
+        case asking([Offer])
+        case migrating(Outcome)
         case finished(Outcome)
     }
 
     public struct Discovery: Hashable, Sendable {
         public var offers: [Offer] = []
+        /// Whether anything was ever offered.
+        public var hasOffered = false
         /// Whether the deadline's timer runs. It does as long as nothing is offered.
         public var deadlineRuns = true
         /// The last attempt to pair failed, and the person was told.
@@ -89,19 +139,46 @@ public struct SetupMachine: Hashable, Sendable {
         public var offer: Offer
         public var offers: [Offer]
         public var prompt: PairingPrompt?
+        public var isBridging = false
+    }
+
+    /// A name that the person is asked for.
+    public struct Naming: Hashable, Sendable {
+        public enum Subject: Hashable, Sendable {
+            /// Paired (or not to be), and not stored yet.
+            case new(PairedIdentity?)
+            /// Stored.
+            case stored(AccessoryID)
+        }
+
+        public var subject: Subject
+        public var offer: Offer
+        /// Why the last name could not be kept.
+        public var failure: SetupError?
+    }
+
+    /// An accessory that is stored and waits for the app.
+    public struct Authorization: Hashable, Sendable {
+        public var accessory: AccessoryID
+        public var offer: Offer
+        /// What pairing the classic side asks.
+        public var prompt: PairingPrompt?
+        public var failure: SetupError?
     }
 
     public enum Outcome: Hashable, Sendable {
-        case added(AccessoryID)
-        case ended(SetupError?)
+        /// An accessory was set up; the person goes on in the app where `finishInApp`.
+        case added(AccessoryID, finishInApp: Bool)
+        /// Everything else that was asked for was done.
+        case done
+        case ended(SetupError)
     }
 
-    public private(set) var state: State = .created
-    private let isBounded: Bool
+    public internal(set) var state: State = .created
+    public let purpose: Purpose
 
-    /// - Parameter isBounded: whether discovery ends by itself.
-    public init(isBounded: Bool) {
-        self.isBounded = isBounded
+    public init(_ purpose: Purpose) {
+        self.purpose = purpose
     }
 
     public var isFinished: Bool { if case .finished = state { true } else { false } }
@@ -110,7 +187,20 @@ public struct SetupMachine: Hashable, Sendable {
     public var needsScan: Bool {
         switch state {
         case .discovering, .pairing: true
-        case .created, .unwinding, .storing, .finished: false
+        case .created, .unwinding, .naming, .storing, .confirming, .bridging, .renaming, .asking, .migrating, .finished: false
+        }
+    }
+
+    /// The accessory whose authorization this run waits for.
+    public var awaitedAuthorization: AccessoryID? {
+        if case .confirming(let authorization) = state { authorization.accessory } else { nil }
+    }
+
+    /// Whether discovery ends by itself.
+    var isBounded: Bool {
+        switch purpose {
+        case .discovery(let isBounded, _), .authorization(let isBounded): isBounded
+        case .migration, .rename: false
         }
     }
 
@@ -123,7 +213,13 @@ public struct SetupMachine: Hashable, Sendable {
         case .discovering(let discovery): try discovering(discovery, event)
         case .pairing(let pairing): try self.pairing(pairing, event)
         case .unwinding(let error): try unwinding(error, event)
+        case .naming(let naming): try self.naming(naming, event)
         case .storing(let offer, let identity): try storing(offer, identity, event)
+        case .confirming(let authorization): try confirming(authorization, event)
+        case .bridging(let authorization): try bridging(authorization, event)
+        case .renaming(let naming): try renaming(naming, event)
+        case .asking(let offers): try asking(offers, event)
+        case .migrating(let outcome): try migrating(outcome, event)
         case .finished: throw .finished
         }
     }
@@ -131,145 +227,47 @@ public struct SetupMachine: Hashable, Sendable {
     private mutating func created(_ event: Event) throws(Refusal) -> [Effect] {
         switch event {
         case .begin:
-            state = .discovering(Discovery(deadlineRuns: isBounded))
-            return [.startScan] + (isBounded ? [.startDeadline] : []) + [.emit(.pickerDidPresent)]
-        case .cancelled: return finish(SetupError(.userCancelled, "the person cancelled"))
+            switch purpose {
+            case .discovery, .authorization:
+                state = .discovering(Discovery(deadlineRuns: isBounded))
+                return [.startScan] + (isBounded ? [.startDeadline] : []) + [.emit(.pickerDidPresent)]
+            case .migration(let offers):
+                state = .asking(offers)
+                return [.emit(.pickerDidPresent)]
+            case .rename(let accessory, let offer):
+                state = .naming(Naming(subject: .stored(accessory), offer: offer))
+                return [.emit(.pickerDidPresent), .emit(.pickerSetupRename)]
+            }
+        case .cancelled: return finish(Self.personCancelled)
         case .radioLost(let reason): return finish(SetupError(.pickerRestricted, reason))
-        case .appGone: return finish(SetupError(.invalidated, "the app is gone"))
+        case .appGone: return finish(Self.appGone)
         case .pickerGone: return finish(Self.pickerGone)
-        case .deadline, .offersChanged, .prompted, .paired, .pairingFailed, .stored, .storeFailed, .picked, .answered:
+        case .deadline, .discoveryFinished, .offersChanged, .prompted, .bridgingStarted, .paired, .pairingFailed, .stored,
+            .storeFailed, .picked, .answered, .named, .authorizationFinished, .authorizationFailed, .bridged, .bridgingFailed,
+            .renamed, .renameFailed, .migrated:
             throw .notNow
-        }
-    }
-
-    private mutating func discovering(_ discovery: Discovery, _ event: Event) throws(Refusal) -> [Effect] {
-        var discovery = discovery
-        switch event {
-        case .offersChanged(let offers):
-            discovery.offers = offers
-            var effects: [Effect] = []
-            // The deadline passed while there was something to pick, and now there is nothing: search for as long again.
-            if offers.isEmpty, isBounded, !discovery.deadlineRuns {
-                discovery.deadlineRuns = true
-                effects = [.startDeadline]
-            }
-            state = .discovering(discovery)
-            return effects
-        case .picked(let id):
-            guard let offer = discovery.offers.first(where: { $0.id == id }) else { throw .notOffered(id) }
-            let stop: [Effect] = discovery.deadlineRuns ? [.stopDeadline] : []
-            guard offer.needsPairing else {
-                state = .storing(offer, nil)
-                return stop + [.stopScan, .store(offer, nil)]
-            }
-            state = .pairing(Pairing(offer: offer, offers: discovery.offers))
-            return stop + [.emit(.pickerSetupPairing), .pair(offer)]
-        case .deadline:
-            guard discovery.deadlineRuns else { throw .notNow }
-            discovery.deadlineRuns = false
-            guard discovery.offers.isEmpty else {
-                state = .discovering(discovery)
-                return []
-            }
-            state = .discovering(discovery)
-            return end(scanning: discovery, SetupError(.discoveryTimeout, "no accessory of this app was found in time"))
-        case .cancelled: return end(scanning: discovery, SetupError(.userCancelled, "the person cancelled"))
-        case .radioLost(let reason): return end(scanning: discovery, SetupError(.pickerRestricted, reason))
-        case .appGone: return end(scanning: discovery, SetupError(.invalidated, "the app is gone"))
-        case .pickerGone: return end(scanning: discovery, Self.pickerGone)
-        case .answered: throw .notPrompted
-        case .begin, .prompted, .paired, .pairingFailed, .stored, .storeFailed: throw .notNow
-        }
-    }
-
-    private mutating func pairing(_ pairing: Pairing, _ event: Event) throws(Refusal) -> [Effect] {
-        var pairing = pairing
-        switch event {
-        case .offersChanged(let offers):
-            pairing.offers = offers
-            state = .pairing(pairing)
-            return []
-        case .prompted(let prompt):
-            pairing.prompt = prompt
-            state = .pairing(pairing)
-            return []
-        case .answered(let answer):
-            guard let prompt = pairing.prompt, prompt.needsAnswer else { throw .notPrompted }
-            switch (prompt, answer) {
-            case (_, .reject), (.confirmPasskey, .accept), (.consent, .accept), (.enterPasskey, .passkey), (.enterPIN, .pin): break
-            default: throw .wrongAnswer(prompt: prompt)
-            }
-            pairing.prompt = nil
-            state = .pairing(pairing)
-            return [.answer(answer)]
-        case .paired(let identity):
-            state = .storing(pairing.offer, identity)
-            return [.stopScan, .store(pairing.offer, identity)]
-        case .pairingFailed(let reason):
-            let failure = SetupError(.connectionFailed, reason)
-            let searching = pairing.offers.isEmpty && isBounded
-            state = .discovering(Discovery(offers: pairing.offers, deadlineRuns: searching, failure: failure))
-            return (searching ? [.startDeadline] : []) + [.emit(.pickerSetupFailed(failure))]
-        case .cancelled: return unwind(SetupError(.userCancelled, "the person cancelled"))
-        case .radioLost(let reason): return unwind(SetupError(.connectionFailed, reason))
-        case .appGone: return unwind(SetupError(.invalidated, "the app is gone"))
-        case .pickerGone: return unwind(Self.pickerGone)
-        // A timer that fired just before it was stopped.
-        case .deadline: return []
-        case .picked, .begin, .stored, .storeFailed: throw .notNow
-        }
-    }
-
-    private mutating func unwinding(_ error: SetupError, _ event: Event) throws(Refusal) -> [Effect] {
-        switch event {
-        case .paired(let identity):
-            // It succeeded while it was being called off.
-            return Self.undoing(identity) + finish(error)
-        case .pairingFailed: return finish(error)
-        // The run is ending already, with the first reason.
-        case .cancelled, .deadline, .radioLost, .appGone, .pickerGone: return []
-        case .offersChanged, .prompted: return []
-        case .answered: throw .notPrompted
-        case .picked, .begin, .stored, .storeFailed: throw .notNow
-        }
-    }
-
-    private mutating func storing(_ offer: Offer, _ identity: PairedIdentity?, _ event: Event) throws(Refusal) -> [Effect] {
-        switch event {
-        case .stored(let accessory):
-            state = .finished(.added(accessory))
-            return [.emit(.accessoryAdded(accessory)), .emit(.pickerDidDismiss(nil)), .end]
-        case .storeFailed(let reason):
-            return (identity.map(Self.undoing) ?? []) + finish(SetupError(.unknown, "the grant could not be written: \(reason)"))
-        // The person has decided and the accessory agreed: nothing of this takes it back.
-        case .cancelled, .deadline, .radioLost, .appGone, .pickerGone: return []
-        case .offersChanged, .prompted: return []
-        case .answered: throw .notPrompted
-        case .picked, .begin, .paired, .pairingFailed: throw .notNow
         }
     }
 
     // MARK: Ends
 
     /// A bond that is older than this run is somebody else's.
-    private static func undoing(_ identity: PairedIdentity) -> [Effect] {
+    static func undoing(_ identity: PairedIdentity) -> [Effect] {
         identity.wasPairedBefore ? [] : [.removeBond(identity)]
     }
 
-    private static let pickerGone = SetupError(.userCancelled, "the picker is gone")
+    static let pickerGone = SetupError(.userCancelled, "the picker is gone")
+    static let personCancelled = SetupError(.userCancelled, "the person cancelled")
+    static let appGone = SetupError(.invalidated, "the app is gone")
 
-    private mutating func end(scanning discovery: Discovery, _ error: SetupError) -> [Effect] {
-        (discovery.deadlineRuns ? [.stopDeadline] : []) + [.stopScan] + finish(error)
+    mutating func finish(_ error: SetupError) -> [Effect] {
+        finish(.ended(error))
     }
 
-    private mutating func unwind(_ error: SetupError) -> [Effect] {
-        state = .unwinding(error)
-        return [.stopScan, .cancelPairing]
-    }
-
-    private mutating func finish(_ error: SetupError?) -> [Effect] {
-        state = .finished(.ended(error))
-        return [.emit(.pickerDidDismiss(error)), .end]
+    mutating func finish(_ outcome: Outcome) -> [Effect] {
+        state = .finished(outcome)
+        if case .ended(let error) = outcome { return [.emit(.pickerDidDismiss(error)), .end] }
+        return [.emit(.pickerDidDismiss(nil)), .end]
     }
 }
 
@@ -280,10 +278,15 @@ public struct PairedIdentity: Hashable, Sendable {
     public let device: RadioDeviceID
     /// The bond is older than this run, so failing does not undo it.
     public let wasPairedBefore: Bool
+    /// The address of the classic side, if that was paired too.
+    public let classicAddress: BluetoothAddress?
 
-    public init(address: BluetoothAddress, device: RadioDeviceID, wasPairedBefore: Bool) {
+    public init(
+        address: BluetoothAddress, device: RadioDeviceID, wasPairedBefore: Bool, classicAddress: BluetoothAddress? = nil
+    ) {
         self.address = address
         self.device = device
         self.wasPairedBefore = wasPairedBefore
+        self.classicAddress = classicAddress
     }
 }

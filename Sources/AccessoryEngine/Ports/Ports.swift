@@ -103,6 +103,8 @@ public protocol EngineObserver: AnyObject {
     func accessoryChanged(_ accessory: Accessory)
     /// Gone from the ledger.
     func accessoryDisappeared(_ accessory: Accessory)
+    /// The state of an app's grant, which is the accessory's state in the app's eyes.
+    func stateChanged(of accessory: Accessory, for app: AppID)
     /// An app sees an accessory from now on, or no longer.
     func visibilityChanged(of accessory: Accessory, to app: AppID, visible: Bool)
     func grantAppeared(_ grant: Grant)
@@ -117,6 +119,8 @@ public struct SessionEvent {
     public var state: AuthorizationState = .authorized
     public var picker: Int?
     public var error: SetupError?
+    /// For `accessoryDiscovered`.
+    public var discovered: DiscoveredAccessory?
 
     public init(_ type: SessionEventType, accessory: Accessory? = nil, picker: Int? = nil, error: SetupError? = nil) {
         self.type = type

@@ -24,20 +24,34 @@ public protocol Radio: AnyObject {
     /// Discovery runs as long as at least one token lives.
     func discover() -> DiscoveryToken
 
-    /// Pairs a device that was heard. Answered by exactly one `pairingEnded`, within two minutes, whatever happens.
-    func pair(_ device: RadioDeviceID)
+    /// Pairs a device that was heard. Answered by exactly one `pairingEnded`, within three minutes, whatever happens.
+    ///
+    /// - Parameter support: what else belongs to it: the classic side of the same accessory, its use as an input device. A failure
+    ///   of these is a failure of the pairing.
+    func pair(_ device: RadioDeviceID, support: SupportOptions)
     /// Answers the prompt that `pairingPrompted` brought.
     func answer(_ answer: PromptAnswer)
-    /// Calls pairing off; it still ends with `pairingEnded`.
+    /// Calls pairing (or bridging) off; it still ends as it would have.
     func cancelPairing()
+    /// Pairs the classic side of an accessory that is paired already, and trusts it.
+    ///
+    /// - Parameter classic: its classic address; nil where that is the same as the other.
+    func bridge(
+        _ address: BluetoothAddress, classic: BluetoothAddress?,
+        completion: @escaping (Result<BluetoothAddress, RadioFailure>) -> Void)
+
+    /// Has the radio call an accessory by this name too, if it knows it now.
+    func setAlias(_ address: BluetoothAddress, _ name: String)
 
     /// Removes the bond and everything else that is known of a device. Success when there was nothing.
     ///
     /// - Parameter device: the object it had, for an address that is private and may have changed since.
     func removeBond(_ address: BluetoothAddress, device: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void)
 
-    /// All devices that the radio is bonded with, by whomever.
+    /// All devices that the radio is bonded with, by whomever; as it was at the last `refresh`, or during discovery.
     var bonds: [RadioBond] { get }
+    /// Looks at all devices anew: an idle radio does not follow what other programs do with theirs. Completed once, soon.
+    func refresh(_ completion: @escaping () -> Void)
 
     /// The radio's object for an identity, if it has one now.
     func device(for address: BluetoothAddress) -> RadioDeviceID?
@@ -46,10 +60,13 @@ public protocol Radio: AnyObject {
 /// A bond that the radio holds.
 public struct RadioBond: Hashable, Sendable {
     public let address: BluetoothAddress
+    public let device: RadioDeviceID
+    /// What it calls itself; empty when unknown.
     public let name: String
 
-    public init(address: BluetoothAddress, name: String) {
+    public init(address: BluetoothAddress, device: RadioDeviceID, name: String) {
         self.address = address
+        self.device = device
         self.name = name
     }
 }
@@ -102,6 +119,8 @@ public protocol RadioObserver: AnyObject {
     /// The radio has dropped a device.
     func lost(_ device: RadioDeviceID)
     func pairingPrompted(_ prompt: PairingPrompt)
+    /// The classic side of what is being paired has its turn.
+    func bridgingStarted()
     func pairingEnded(_ result: Result<PairedIdentity, RadioFailure>)
     /// The radio's object for an identity (`device(for:)`) has come, gone or changed; for all of them when `address` is nil.
     func deviceChanged(_ address: BluetoothAddress?)

@@ -1,0 +1,196 @@
+// The second half of a run, around the grant: the person's name for the accessory, the app's word, the classic side, and accessories
+// that are taken over from before.
+
+internal import AccessoryModel
+
+extension SetupMachine {
+    /// What was picked (and paired, where it had to be) is asked for a name, or kept.
+    mutating func keep(_ offer: Offer, _ identity: PairedIdentity?) -> [Effect] {
+        // With the app's word still to come, the name is asked for afterwards: the set-up view follows the confirmation.
+        guard offer.setup.contains(.rename), !offer.setup.contains(.confirmAuthorization), offer.shared == nil else {
+            return store(offer, identity, name: nil)
+        }
+        state = .naming(Naming(subject: .new(identity), offer: offer))
+        return [.emit(.pickerSetupRename)]
+    }
+
+    private mutating func store(_ offer: Offer, _ identity: PairedIdentity?, name: String?) -> [Effect] {
+        state = .storing(offer, identity)
+        return [.store(offer, identity, name: name)]
+    }
+
+    mutating func storing(_ offer: Offer, _ identity: PairedIdentity?, _ event: Event) throws(Refusal) -> [Effect] {
+        switch event {
+        case .stored(let accessory):
+            guard case .discovery = purpose else { return finish(.done) }
+            guard offer.setup.contains(.confirmAuthorization) else {
+                return [.emit(.accessoryAdded(accessory))] + complete(accessory, offer)
+            }
+            state = .confirming(Authorization(accessory: accessory, offer: offer))
+            return [.emit(.accessoryAdded(accessory))]
+        case .storeFailed(let reason):
+            return (identity.map(Self.undoing) ?? []) + finish(SetupError(.unknown, "the grant could not be written: \(reason)"))
+        // The person has decided and the accessory agreed: nothing of this takes it back.
+        case .cancelled, .deadline, .discoveryFinished, .radioLost, .appGone, .pickerGone: return []
+        case .offersChanged, .prompted, .bridgingStarted: return []
+        case .answered: throw .notPrompted
+        case .picked, .begin, .named, .paired, .pairingFailed, .authorizationFinished, .authorizationFailed, .bridged,
+            .bridgingFailed, .renamed, .renameFailed, .migrated:
+            throw .notNow
+        }
+    }
+
+    /// The accessory is the app's: what rode along happens now, then the run ends.
+    private mutating func complete(_ accessory: AccessoryID, _ offer: Offer) -> [Effect] {
+        let outcome = Outcome.added(accessory, finishInApp: offer.setup.contains(.finishInApp))
+        guard case .discovery(_, migrates: true) = purpose else { return finish(outcome) }
+        state = .migrating(outcome)
+        return [.migrate]
+    }
+
+    // MARK: The app's word
+
+    mutating func confirming(_ authorization: Authorization, _ event: Event) throws(Refusal) -> [Effect] {
+        switch event {
+        case .authorizationFinished(bridges: false): return confirmed(authorization)
+        case .authorizationFinished(bridges: true):
+            state = .bridging(authorization)
+            return [.emit(.pickerSetupBridging), .bridge(authorization.accessory)]
+        case .authorizationFailed:
+            return [.remove(authorization.accessory)]
+                + finish(SetupError(.connectionFailed, "the app ended the authorization of the accessory"))
+        case .cancelled: return [.remove(authorization.accessory)] + finish(Self.personCancelled)
+        case .pickerGone: return [.remove(authorization.accessory)] + finish(Self.pickerGone)
+        // The accessory goes on waiting: the app may finish when it is back.
+        case .appGone: return finish(Self.appGone)
+        case .deadline, .discoveryFinished, .radioLost, .offersChanged, .prompted, .bridgingStarted: return []
+        case .answered: throw .notPrompted
+        case .picked, .begin, .named, .paired, .pairingFailed, .stored, .storeFailed, .bridged, .bridgingFailed, .renamed,
+            .renameFailed, .migrated:
+            throw .notNow
+        }
+    }
+
+    private mutating func confirmed(_ authorization: Authorization) -> [Effect] {
+        let offer = authorization.offer
+        guard offer.setup.contains(.rename), offer.shared == nil else { return complete(authorization.accessory, offer) }
+        state = .naming(Naming(subject: .stored(authorization.accessory), offer: offer))
+        return [.emit(.pickerSetupRename)]
+    }
+
+    mutating func bridging(_ authorization: Authorization, _ event: Event) throws(Refusal) -> [Effect] {
+        switch event {
+        case .bridged: return confirmed(authorization)
+        case .bridgingFailed(let reason):
+            let failure = SetupError(.connectionFailed, reason)
+            var waiting = authorization
+            waiting.prompt = nil
+            waiting.failure = failure
+            // The app may finish again, with another identifier or without one, or fail it.
+            state = .confirming(waiting)
+            return [.emit(.pickerSetupFailed(failure))]
+        case .cancelled: return [.cancelPairing, .remove(authorization.accessory)] + finish(Self.personCancelled)
+        case .pickerGone: return [.cancelPairing, .remove(authorization.accessory)] + finish(Self.pickerGone)
+        case .appGone: return [.cancelPairing] + finish(Self.appGone)
+        case .prompted(let prompt):
+            var asked = authorization
+            asked.prompt = prompt
+            state = .bridging(asked)
+            return []
+        case .answered(let answer):
+            guard let prompt = authorization.prompt, prompt.needsAnswer else { throw .notPrompted }
+            try Self.check(answer, to: prompt)
+            var answered = authorization
+            answered.prompt = nil
+            state = .bridging(answered)
+            return [.answer(answer)]
+        // The radio answers for the attempt itself.
+        case .deadline, .discoveryFinished, .radioLost, .offersChanged, .bridgingStarted: return []
+        case .picked, .begin, .named, .paired, .pairingFailed, .stored, .storeFailed, .authorizationFinished,
+            .authorizationFailed, .renamed, .renameFailed, .migrated:
+            throw .notNow
+        }
+    }
+
+    // MARK: Names
+
+    mutating func naming(_ naming: Naming, _ event: Event) throws(Refusal) -> [Effect] {
+        switch event {
+        case .named(let name):
+            switch naming.subject {
+            case .new(let identity): return store(naming.offer, identity, name: name)
+            case .stored(let accessory):
+                state = .renaming(naming)
+                return [.rename(accessory, name)]
+            }
+        case .cancelled: return unnamed(naming, Self.personCancelled)
+        case .appGone: return unnamed(naming, Self.appGone)
+        case .pickerGone: return unnamed(naming, Self.pickerGone)
+        case .deadline, .discoveryFinished, .radioLost, .offersChanged, .prompted, .bridgingStarted: return []
+        case .answered: throw .notPrompted
+        case .picked, .begin, .paired, .pairingFailed, .stored, .storeFailed, .authorizationFinished, .authorizationFailed,
+            .bridged, .bridgingFailed, .renamed, .renameFailed, .migrated:
+            throw .notNow
+        }
+    }
+
+    /// No name was given. In a set-up the accessory keeps the one it has: the person has decided to have it.
+    private mutating func unnamed(_ naming: Naming, _ reason: SetupError) -> [Effect] {
+        switch naming.subject {
+        case .new(let identity): return store(naming.offer, identity, name: nil)
+        case .stored(let accessory):
+            if case .rename = purpose { return finish(reason) }
+            return complete(accessory, naming.offer)
+        }
+    }
+
+    mutating func renaming(_ naming: Naming, _ event: Event) throws(Refusal) -> [Effect] {
+        switch event {
+        case .renamed:
+            guard case .stored(let accessory) = naming.subject, case .discovery = purpose else { return finish(.done) }
+            return complete(accessory, naming.offer)
+        case .renameFailed(let reason):
+            var again = naming
+            again.failure = SetupError(.unknown, "the name could not be written: \(reason)")
+            state = .naming(again)
+            return []
+        case .cancelled, .deadline, .discoveryFinished, .radioLost, .appGone, .pickerGone: return []
+        case .offersChanged, .prompted, .bridgingStarted: return []
+        case .answered: throw .notPrompted
+        case .picked, .begin, .named, .paired, .pairingFailed, .stored, .storeFailed, .authorizationFinished,
+            .authorizationFailed, .bridged, .bridgingFailed, .migrated:
+            throw .notNow
+        }
+    }
+
+    // MARK: Migration
+
+    mutating func asking(_ offers: [Offer], _ event: Event) throws(Refusal) -> [Effect] {
+        switch event {
+        case .answered(.accept):
+            state = .migrating(.done)
+            return [.migrate]
+        case .answered(.reject), .cancelled: return finish(Self.personCancelled)
+        case .answered: throw .wrongAnswer(prompt: .consent)
+        case .radioLost(let reason): return finish(SetupError(.pickerRestricted, reason))
+        case .appGone: return finish(Self.appGone)
+        case .pickerGone: return finish(Self.pickerGone)
+        case .deadline, .discoveryFinished, .offersChanged, .prompted, .bridgingStarted: return []
+        case .picked, .begin, .named, .paired, .pairingFailed, .stored, .storeFailed, .authorizationFinished,
+            .authorizationFailed, .bridged, .bridgingFailed, .renamed, .renameFailed, .migrated:
+            throw .notNow
+        }
+    }
+
+    mutating func migrating(_ outcome: Outcome, _ event: Event) throws(Refusal) -> [Effect] {
+        switch event {
+        case .migrated: return finish(outcome)
+        case .cancelled, .deadline, .discoveryFinished, .radioLost, .appGone, .pickerGone: return []
+        case .offersChanged, .prompted, .bridgingStarted: return []
+        case .answered: throw .notPrompted
+        case .picked, .begin, .named, .paired, .pairingFailed, .stored, .storeFailed, .authorizationFinished,
+            .authorizationFailed, .bridged, .bridgingFailed, .renamed, .renameFailed:
+            throw .notNow
+        }
+    }
+}

@@ -1,0 +1,74 @@
+// Bonds that nobody holds: what an earlier run, or a failure, left on the radio is removed, as soon as the radio can
+// (Docs/Decisions/0005).
+
+internal import AccessoryCore
+internal import AccessoryModel
+internal import Logging
+
+extension AccessoryEngine {
+    /// Removes what earlier runs, or failures, left on the radio.
+    func cleanUp() {
+        guard radio.state == .ready else { return }
+        for intent in intents where intent != picker?.intent { finish(intent) {} }
+    }
+
+    func finish(_ intent: BondIntent, completion: @escaping () -> Void) {
+        // Never touch a bond that a grant stands on: the crash may have come after the grant was written.
+        if ledger.holdsBond(at: intent.address) {
+            forget(intent)
+            return completion()
+        }
+        guard radio.state == .ready, cleaning.insert(intent).inserted else { return completion() }
+        radio.removeBond(target(of: intent), device: intent.device) { [weak self] result in
+            guard let self else { return completion() }
+            self.cleaning.remove(intent)
+            switch result {
+            case .success:
+                self.log.notice("no bond is left", metadata: ["after": "\(intent.purpose.rawValue)"])
+                self.log.debug("no bond is left", metadata: ["address": "\(intent.address)"])
+                self.forget(intent)
+            case .failure(let failure):
+                self.log.warning("bond not removed, will be tried again", metadata: ["reason": "\(failure)"])
+                self.log.debug("bond not removed", metadata: ["address": "\(intent.address)"])
+            }
+            completion()
+        }
+    }
+
+    /// The address under which an intent's bond is known now. A private address became an identity that nobody could note in time: it
+    /// is the one new bond with the same name, or without a name, as the keys may have reached the disk before the name did. Where
+    /// there are several, none is touched: a bond that belongs to somebody else must survive.
+    private func target(of intent: BondIntent) -> BluetoothAddress {
+        guard let trace = intent.trace else { return intent.address }
+        let new = radio.bonds.filter {
+            !trace.olderBonds.contains($0.address.description) && ledger.accessory(at: $0.address) == nil
+        }
+        let named = new.filter { $0.name == trace.name }
+        let candidates = named.isEmpty ? new.filter { $0.name.isEmpty } : named
+        if candidates.count > 1 {
+            log.warning("a bond without a grant may be left", metadata: ["candidates": "\(candidates.count)"])
+            log.debug("a bond without a grant may be left", metadata: ["name": "\(trace.name)"])
+        }
+        return candidates.count == 1 ? candidates[0].address : intent.address
+    }
+
+    func forget(_ intent: BondIntent) {
+        intents.removeAll { $0 == intent }
+        do { try store.forget(intent) } catch { log.error("an intent could not be dropped", metadata: ["error": "\(error)"]) }
+    }
+
+    func pairingIntent(_ offer: Offer) -> BondIntent {
+        let trace = BondIntent.Trace(name: offer.advertisedName, olderBonds: Set(radio.bonds.map(\.address.description)))
+        return BondIntent(
+            address: offer.address, device: offer.device, purpose: .pairing, trace: offer.address.isResolvablePrivate ? trace : nil)
+    }
+
+    func removeOrphan(_ identity: PairedIdentity, _ run: PickerRun) {
+        if let intent = run.intent { forget(intent) }
+        run.intent = nil
+        let intent = BondIntent(address: identity.address, device: identity.device, purpose: .removal)
+        do { try store.note(intent) } catch { log.error("an intent could not be noted", metadata: ["error": "\(error)"]) }
+        intents.append(intent)
+        finish(intent) {}
+    }
+}

@@ -1,0 +1,65 @@
+// What the radio tells, and what it means for the running picker.
+
+public import AccessoryCore
+public import AccessoryModel
+internal import Logging
+
+extension AccessoryEngine: RadioObserver {
+    public func radioChanged(_ state: RadioState, reason: String) {
+        log.notice("Bluetooth is \(state.rawValue)", metadata: ["reason": "\(reason)"])
+        observer?.radioStateChanged(state)
+        if state == .ready { cleanUp() } else if picker != nil { feed(.radioLost("Bluetooth: \(reason)")) }
+    }
+
+    public func discoveryFailed(_ failure: RadioFailure) {
+        log.error("discovery failed", metadata: ["reason": "\(failure)"])
+        if picker != nil { feed(.radioLost("discovery failed: \(failure)")) }
+    }
+
+    public func heard(_ changes: [HeardDevice]) {
+        guard let run = picker, run.machine.needsScan else { return }
+        guard run.take(changes, now: clock.uptime) else { return }
+        tellDiscoveries(run)
+        refreshOffers()
+    }
+
+    public func lost(_ device: RadioDeviceID) {
+        guard let run = picker else { return }
+        if run.drop(device) { refreshOffers() }
+    }
+
+    public func pairingPrompted(_ prompt: PairingPrompt) {
+        feed(.prompted(prompt))
+    }
+
+    public func bridgingStarted() {
+        feed(.bridgingStarted)
+    }
+
+    public func pairingEnded(_ result: Result<PairedIdentity, RadioFailure>) {
+        guard let run = picker else { return }
+        switch result {
+        case .success(let identity):
+            log.info("paired", metadata: ["picker": "\(run.id)"])
+            feed(.paired(identity))
+        case .failure(let failure):
+            log.warning("pairing failed", metadata: ["picker": "\(run.id)", "reason": "\(failure)"])
+            let intent = run.intent
+            run.intent = nil
+            feed(.pairingFailed(failure.message))
+            guard let intent else { return }
+            switch failure.reason {
+            // The radio's own answer: there is no bond.
+            case .refused, .connection: forget(intent)
+            // Nobody knows how far it got.
+            case .unavailable, .timeout, .cancelled, .other: finish(intent) {}
+            }
+        }
+    }
+
+    public func deviceChanged(_ address: BluetoothAddress?) {
+        for accessory in ledger.accessories.values where address == nil || accessory.address == address {
+            observer?.accessoryChanged(accessory)
+        }
+    }
+}

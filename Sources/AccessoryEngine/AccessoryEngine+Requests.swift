@@ -1,0 +1,223 @@
+// Requests that involve a person: registered picker programs, and what apps ask of them. What can be refused is refused before
+// anything changes.
+
+internal import AccessoryCore
+public import AccessoryModel
+internal import Logging
+
+extension AccessoryEngine {
+    // MARK: Picker programs
+
+    /// - Throws: `InvalidRequest` past `Limits.pickers`.
+    public func registerPicker(_ client: ClientID) throws(SetupError) {
+        guard !pickerClients.contains(client) else { return }
+        guard pickerClients.count < Limits.pickers else {
+            throw .invalid("RegisterPicker", client, "\(Limits.pickers) pickers are registered already")
+        }
+        pickerClients.append(client)
+        log.info("picker registered", metadata: ["client": "\(client)"])
+        if pickerClients.count == 1 { observer?.pickerAvailabilityChanged() }
+    }
+
+    public func unregisterPicker(_ client: ClientID) {
+        guard let index = pickerClients.firstIndex(of: client) else { return }
+        pickerClients.remove(at: index)
+        log.info("picker unregistered", metadata: ["client": "\(client)"])
+        if let picker, picker.client == client {
+            if let next = pickerClients.first {
+                picker.client = next
+                log.info("picker taken over", metadata: ["picker": "\(picker.id)", "client": "\(next)"])
+                observer?.pickerAssigned(picker, to: next)
+            } else {
+                feed(.pickerGone)
+            }
+        }
+        if pickerClients.isEmpty { observer?.pickerAvailabilityChanged() }
+    }
+
+    // MARK: What apps ask for
+
+    /// Has the radio look at its devices anew, before a request that speaks of devices which other programs may have paired.
+    public func refreshBonds(_ completion: @escaping () -> Void) { radio.refresh(completion) }
+
+    /// Asks for a picker that finds accessories, takes known ones over, or both.
+    ///
+    /// - Parameter accepted: called with the run between the checks and the first event.
+    public func showPicker(
+        _ session: Session, items: [DisplayItem], settings: PickerSettings, accepted: (PickerRun) -> Void = { _ in }
+    ) throws(SetupError) {
+        let request = "ShowPicker"
+        guard session.state == .active else { throw wrongState(session, request) }
+        guard !items.isEmpty else { throw SetupError(.invalidRequest, "items: is empty") }
+        for item in items { try check(item.descriptor, session) }
+        let client = try freePicker(session, request)
+        try needRadio(request)
+        var targets: [PickerRun.MigrationTarget] = []
+        for (index, item) in items.enumerated() {
+            guard let migration = item.migration else { continue }
+            targets.append(try target(of: migration, item, "items[\(index)]", number: targets.count + 1))
+        }
+        let found = items.filter { $0.migration == nil }
+        let purpose: SetupMachine.Purpose =
+            found.isEmpty
+            ? .migration(targets.map(\.offer))
+            : .discovery(isBounded: settings.discoveryTimeout != nil, migrates: !targets.isEmpty)
+        open(
+            PickerRun(
+                id: nextPicker(), session: session, request: found.isEmpty ? .migration : .discovery, purpose: purpose,
+                items: found,
+                migrations: targets, settings: settings, client: client, nearness: configuration.nearness),
+            accepted)
+    }
+
+    /// Shows accessories that the app has looked at (rule 9).
+    public func updatePicker(_ session: Session, items: [DiscoveredItem]) throws(SetupError) {
+        let run = try discoveryRun(of: session, "UpdatePicker")
+        guard run.settings.filtersDiscoveryResults else {
+            throw SetupError(.invalidRequest, "UpdatePicker: the picker was shown without filterDiscoveryResults")
+        }
+        guard !items.isEmpty else { throw SetupError(.invalidRequest, "items: is empty") }
+        for (index, item) in items.enumerated() where !run.isDisclosed(item.identifier) {
+            throw .invalid("items[\(index)].identifier", item.identifier, "was not discovered in this picker")
+        }
+        run.show(items)
+        refreshOffers()
+    }
+
+    /// Ends a discovery that has offered nothing (rule 8).
+    ///
+    /// - Parameter accepted: called between the checks and the first event.
+    public func finishPickerDiscovery(_ session: Session, accepted: () -> Void = {}) throws(SetupError) {
+        _ = try discoveryRun(of: session, "FinishPickerDiscovery")
+        accepted()
+        feed(.discoveryFinished)
+    }
+
+    /// Has the person rename an accessory of the app's.
+    public func renameAccessory(
+        _ session: Session, _ id: AccessoryID, options: RenameOptions, accepted: (PickerRun) -> Void = { _ in }
+    ) throws(SetupError) {
+        let request = "RenameAccessory"
+        let accessory = try accessory(id, of: session, request)
+        if options.contains(.ssid), accessory.ssid == nil {
+            throw .invalid("options.renameOptions", "ssid", "the accessory has no network")
+        }
+        let client = try freePicker(session, request)
+        let offer = Offer(
+            id: "1", device: device(of: accessory) ?? RadioDeviceID(""), address: accessory.address ?? .none, item: 0,
+            name: accessory.displayName, advertisedName: "", rssi: nil, shared: id, needsPairing: false,
+            isBonded: accessory.isBonded, identifier: id)
+        open(
+            PickerRun(
+                id: nextPicker(), session: session, request: .rename(id), purpose: .rename(id, offer), client: client,
+                nearness: configuration.nearness),
+            accepted)
+    }
+
+    /// Has the person give an accessory of the app's what a new descriptor asks for.
+    public func updateAuthorization(
+        _ session: Session, _ id: AccessoryID, descriptor: DiscoveryDescriptor, accepted: (PickerRun) -> Void = { _ in }
+    ) throws(SetupError) {
+        let request = "UpdateAuthorization"
+        let accessory = try accessory(id, of: session, request)
+        try check(descriptor, session)
+        let client = try freePicker(session, request)
+        try needRadio(request)
+        let settings = PickerSettings()
+        open(
+            PickerRun(
+                id: nextPicker(), session: session, request: .authorization(id),
+                purpose: .authorization(isBounded: settings.discoveryTimeout != nil),
+                items: [DisplayItem(name: accessory.displayName, image: accessory.image, descriptor: descriptor)],
+                settings: settings, client: client, nearness: configuration.nearness),
+            accepted)
+        refreshOffers()
+    }
+
+    // MARK: Checks
+
+    private func check(_ descriptor: DiscoveryDescriptor, _ session: Session) throws(SetupError) {
+        try DescriptorRules.check(descriptor)
+        try DescriptorRules.check(descriptor, declaredBy: session.app)
+    }
+
+    /// The picker program for a new run (rule 7).
+    private func freePicker(_ session: Session, _ request: String) throws(SetupError) -> ClientID {
+        if let picker {
+            throw SetupError(
+                .pickerAlreadyActive,
+                picker.session === session
+                    ? "\(request): this session shows a picker already" : "\(request): another app shows a picker")
+        }
+        guard let client = pickerClients.first else {
+            throw SetupError(.pickerRestricted, "\(request): no picker program is registered (accessoryctl picker is one)")
+        }
+        return client
+    }
+
+    private func needRadio(_ request: String) throws(SetupError) {
+        guard radio.state == .ready else {
+            throw SetupError(
+                .pickerRestricted,
+                radio.state == .off ? "\(request): Bluetooth is off" : "\(request): there is no Bluetooth adapter or service")
+        }
+    }
+
+    private func accessory(_ id: AccessoryID, of session: Session, _ request: String) throws(SetupError) -> Accessory {
+        guard session.state == .active else { throw wrongState(session, request) }
+        guard ledger.grant(of: id, to: session.app.id) != nil, let accessory = ledger.accessories[id] else {
+            throw .invalid("accessory", id, "is not an accessory of \(session.app.id)")
+        }
+        return accessory
+    }
+
+    private func discoveryRun(of session: Session, _ request: String) throws(SetupError) -> PickerRun {
+        guard session.state == .active else { throw wrongState(session, request) }
+        guard let picker, picker.session === session, picker.request == .discovery else {
+            throw SetupError(.invalidRequest, "\(request): this session shows no picker that discovers")
+        }
+        return picker
+    }
+
+    /// The accessory that a migration item means: the radio must have a bond with it.
+    private func target(
+        of migration: Migration, _ item: DisplayItem, _ context: String, number: Int
+    ) throws(SetupError) -> PickerRun.MigrationTarget {
+        guard let peripheral = migration.peripheral else {
+            throw SetupError(.invalidRequest, "\(context).peripheralIdentifier: is missing")
+        }
+        let bond: RadioBond? =
+            switch peripheral {
+            case .address(let value): radio.bonds.first { $0.address.value == value }
+            case .identifier(let id):
+                ledger.accessories[id]?.address.flatMap { address in radio.bonds.first { $0.address == address } }
+            }
+        guard let bond else {
+            throw .invalid("\(context).peripheralIdentifier", peripheral, "Bluetooth knows no paired device like this")
+        }
+        let known = ledger.accessory(at: bond.address)
+        let offer = Offer(
+            id: "m\(number)", device: bond.device, address: bond.address, item: 0, name: known?.displayName ?? item.name,
+            advertisedName: bond.name, rssi: nil, shared: known?.id, needsPairing: false, isBonded: true, identifier: .random())
+        return PickerRun.MigrationTarget(offer: offer, item: item)
+    }
+
+    // MARK: Opening
+
+    private func nextPicker() -> Int {
+        pickersMade += 1
+        return pickersMade
+    }
+
+    private func open(_ run: PickerRun, _ accepted: (PickerRun) -> Void) {
+        picker = run
+        log.info(
+            "picker accepted",
+            metadata: [
+                "picker": "\(run.id)", "app": "\(run.session.app.id)", "kind": "\(run.request.kind)", "items": "\(run.items.count)",
+            ])
+        accepted(run)
+        observer?.pickerOpened(run)
+        feed(.begin)
+    }
+}

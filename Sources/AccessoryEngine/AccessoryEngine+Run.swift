@@ -1,0 +1,274 @@
+// The running picker: the person's answers and everything else that happens go into the machine, one after the other, and what the
+// machine says is done.
+
+internal import AccessoryCore
+public import AccessoryModel
+internal import Logging
+
+extension AccessoryEngine {
+    // MARK: What the person says
+
+    /// The person picked an offer.
+    public func pick(_ run: PickerRun, offer: String) throws(SetupError) { try ask(run, .picked(offer)) }
+    public func respond(_ run: PickerRun, answer: PromptAnswer) throws(SetupError) { try ask(run, .answered(answer)) }
+    /// The person gave a name that `WireDecoding.checkName` accepts.
+    public func rename(_ run: PickerRun, to name: String) throws(SetupError) { try ask(run, .named(name)) }
+    public func cancel(_ run: PickerRun) throws(SetupError) { try ask(run, .cancelled) }
+
+    /// The product image of an offer that is shown.
+    public func image(_ run: PickerRun, offer id: String) throws(SetupError) -> ProductImage? {
+        guard let offer = run.presentation.offers.first(where: { $0.id == id }) else {
+            throw .invalid("offer", id, "was never offered")
+        }
+        return run.image(of: offer, ledger: ledger)
+    }
+
+    public func hasImage(_ run: PickerRun, offer: Offer) -> Bool {
+        run.image(of: offer, ledger: ledger) != nil
+    }
+
+    private func ask(_ run: PickerRun, _ event: SetupMachine.Event) throws(SetupError) {
+        // Tried on a copy first: a refusal is the caller's error and changes nothing.
+        var trial = run.machine
+        do {
+            _ = try trial.handle(event)
+        } catch {
+            throw error.asSetupError
+        }
+        feed(event)
+    }
+
+    // MARK: The machine
+
+    /// Feeds an event to the running picker. Events that effects cause are queued, so that every effect list is done in order.
+    func feed(_ event: SetupMachine.Event) {
+        pendingEvents.append(event)
+        guard !isFeeding else { return }
+        isFeeding = true
+        defer { isFeeding = false }
+        while !pendingEvents.isEmpty {
+            let event = pendingEvents.removeFirst()
+            guard let run = picker else {
+                pendingEvents.removeAll()
+                return
+            }
+            let before = run.presentation
+            do {
+                let effects = try run.machine.handle(event)
+                if run.presentation.stage != before.stage {
+                    log.info(
+                        "picker \(before.stage.rawValue) → \(run.presentation.stage.rawValue)",
+                        metadata: ["picker": "\(run.id)", "reason": "\(event.reason)"])
+                }
+                // Shown before it is told: an app's event about a stage must not overtake the stage.
+                if run.presentation != before { observer?.pickerChanged(run, from: before) }
+                for effect in effects { perform(effect, run) }
+            } catch {
+                log.debug("event refused", metadata: ["picker": "\(run.id)", "event": "\(event.reason)", "why": "\(error)"])
+            }
+        }
+    }
+
+    private func perform(_ effect: SetupMachine.Effect, _ run: PickerRun) {
+        switch effect {
+        case .startScan:
+            run.discovery = radio.discover()
+            schedulePrune(run)
+        case .stopScan:
+            run.discovery = nil
+            run.pruneTimer?.cancel()
+        case .startDeadline: startDeadline(run)
+        case .stopDeadline:
+            run.deadline = nil
+            run.deadlineTimer?.cancel()
+            observer?.pickerDeadlineChanged(run)
+        case .pair(let offer): pair(offer, run)
+        case .answer(let answer): radio.answer(answer)
+        case .cancelPairing: radio.cancelPairing()
+        case .removeBond(let identity): removeOrphan(identity, run)
+        case .store(let offer, let identity, let name): write(offer, identity, name, run)
+        case .bridge(let id): bridge(id, run)
+        case .rename(let id, let name): rename(id, name)
+        case .remove(let id): remove(id, run)
+        case .migrate:
+            for target in run.migrations { migrate(target, run) }
+            feed(.migrated)
+        case .emit(let event): emit(event, run)
+        case .end:
+            run.deadlineTimer?.cancel()
+            run.pruneTimer?.cancel()
+            picker = nil
+            observer?.pickerClosed(run)
+        }
+    }
+
+    private func startDeadline(_ run: PickerRun) {
+        guard let seconds = run.settings.discoveryTimeout else { return }
+        run.deadline = Double(clock.now) + seconds
+        observer?.pickerDeadlineChanged(run)
+        run.deadlineTimer = clock.after(seconds) { [weak self, weak run] in
+            guard let self, let run, self.picker === run else { return }
+            self.feed(.deadline)
+        }
+    }
+
+    private func pair(_ offer: Offer, _ run: PickerRun) {
+        do {
+            // A bond that is there already is not ours to undo, whatever happens: nothing is noted.
+            if !offer.isBonded {
+                let intent = pairingIntent(offer)
+                try store.note(intent)
+                run.intent = intent
+                intents.append(intent)
+            }
+            radio.pair(offer.device, support: offer.support)
+        } catch {
+            feed(.pairingFailed("the store refused: \(error)"))
+        }
+    }
+
+    // MARK: What is written down
+
+    private func write(_ offer: Offer, _ identity: PairedIdentity?, _ name: String?, _ run: PickerRun) {
+        do {
+            let item = run.item(of: offer)
+            let steps: [Ledger.Step]
+            let accessory: AccessoryID
+            if case .authorization(let id) = run.request, let old = ledger.accessories[id] {
+                (steps, accessory) = (ledger.upgrading(old, to: item.descriptor, identity: identity), id)
+            } else {
+                (steps, accessory) = ledger.adding(
+                    offer, item: item, identity: identity, name: name, to: run.session.app.id, grantID: try store.nextGrantID(),
+                    now: clock.now)
+            }
+            // The grant and the end of the intent are one transaction: after a power cut there is either both or neither.
+            try store.commit(steps, finishing: run.intent.map { [$0] } ?? [])
+            intents.removeAll { $0 == run.intent }
+            run.intent = nil
+            let before = ledger
+            ledger.apply(steps)
+            announce(steps, before: before, reason: "picked")
+            if let name, let address = ledger.accessories[accessory]?.address { radio.setAlias(address, name) }
+            feed(.stored(accessory))
+        } catch {
+            log.error("the grant could not be written", metadata: ["error": "\(error)"])
+            feed(.storeFailed("\(error)"))
+        }
+    }
+
+    private func bridge(_ id: AccessoryID, _ run: PickerRun) {
+        guard let accessory = ledger.accessories[id], let address = accessory.address else {
+            return feed(.bridgingFailed("the accessory is gone"))
+        }
+        bridge(accessory, address, run.finishing ?? AuthorizationSettings()) { [weak self, weak run] failure in
+            guard let self, let run, self.picker === run else { return }
+            self.feed(failure.map { .bridgingFailed($0.message) } ?? .bridged)
+        }
+    }
+
+    private func rename(_ id: AccessoryID, _ name: String) {
+        guard let accessory = ledger.accessories[id] else { return feed(.renameFailed("the accessory is gone")) }
+        do {
+            try rename(accessory, to: name, reason: "renamed by the person")
+            feed(.renamed)
+        } catch {
+            feed(.renameFailed(error.message))
+        }
+    }
+
+    private func remove(_ id: AccessoryID, _ run: PickerRun) {
+        guard let grant = ledger.grant(of: id, to: run.session.app.id) else { return }
+        do {
+            try revoke(grant, reason: "not authorized")
+        } catch {
+            log.error("the grant could not be taken back", metadata: ["error": "\(error)"])
+        }
+    }
+
+    private func migrate(_ target: PickerRun.MigrationTarget, _ run: PickerRun) {
+        let session = run.session
+        var event = SessionEvent(.migrationComplete, picker: run.id)
+        do {
+            guard radio.bonds.contains(where: { $0.address == target.offer.address }) else {
+                throw SetupError(.connectionFailed, "Bluetooth has lost the pairing with \(target.item.name)")
+            }
+            // The app has used it all along: there is nothing to confirm.
+            var item = target.item
+            item.setupOptions = []
+            let offer = target.offer
+            let identity = PairedIdentity(address: offer.address, device: offer.device, wasPairedBefore: true)
+            let change = ledger.adding(
+                offer, item: item, identity: identity, to: session.app.id, grantID: try store.nextGrantID(), now: clock.now)
+            try store.commit(change.steps, finishing: [])
+            let before = ledger
+            ledger.apply(change.steps)
+            announce(change.steps, before: before, reason: "migrated")
+            event.accessory = ledger.accessories[change.accessory]
+        } catch {
+            log.error("an accessory could not be migrated", metadata: ["error": "\(error)"])
+            event.error = error as? SetupError ?? SetupError(.unknown, "the grant could not be written: \(error)")
+        }
+        guard session.state == .active else { return }
+        observer?.event(event, in: session)
+        if event.error == nil { tellOthers(SessionEvent(.accessoryAdded, accessory: event.accessory), but: session) }
+    }
+
+    // MARK: What the app is told
+
+    func emit(_ event: SetupMachine.AppEvent, _ run: PickerRun) {
+        let session = run.session
+        guard session.state == .active else { return }
+        var out: SessionEvent
+        switch event {
+        case .pickerDidPresent: out = SessionEvent(.pickerDidPresent)
+        case .pickerSetupPairing: out = SessionEvent(.pickerSetupPairing)
+        case .pickerSetupBridging: out = SessionEvent(.pickerSetupBridging)
+        case .pickerSetupRename: out = SessionEvent(.pickerSetupRename)
+        case .pickerSetupFailed(let error): out = SessionEvent(.pickerSetupFailed, error: error)
+        case .accessoryAdded(let id):
+            out = SessionEvent(.accessoryAdded, accessory: ledger.accessories[id])
+            out.state = ledger.grant(of: id, to: session.app.id)?.state ?? .authorized
+        case .pickerDidDismiss(let error): out = SessionEvent(.pickerDidDismiss, error: error)
+        }
+        out.picker = run.id
+        observer?.event(out, in: session)
+        guard case .accessoryAdded = event else { return }
+        out.picker = nil
+        tellOthers(out, but: session)
+    }
+
+    /// An app may have other sessions; an accessory that was added is theirs too.
+    private func tellOthers(_ event: SessionEvent, but session: Session) {
+        for other in activeSessions(of: session.app.id) where other !== session { observer?.event(event, in: other) }
+    }
+
+    func tellDiscoveries(_ run: PickerRun) {
+        guard run.settings.filtersDiscoveryResults, run.session.state == .active else { return }
+        for discovery in run.discoveries(ledger: ledger) {
+            var event = SessionEvent(.accessoryDiscovered, picker: run.id)
+            event.discovered = discovery
+            observer?.event(event, in: run.session)
+        }
+    }
+
+    // MARK: What is offered
+
+    private func schedulePrune(_ run: PickerRun) {
+        run.pruneTimer?.cancel()
+        run.pruneTimer = clock.after(PickerRun.silence / 3) { [weak self, weak run] in
+            guard let self, let run, self.picker === run else { return }
+            if run.prune(now: self.clock.uptime) { self.refreshOffers() }
+            self.schedulePrune(run)
+        }
+    }
+
+    func refreshOffers() {
+        guard let run = picker, run.machine.needsScan else { return }
+        let offers = run.offers(ledger: ledger)
+        switch run.machine.state {
+        case .discovering(let discovery) where discovery.offers == offers: return
+        case .pairing(let pairing) where pairing.offers == offers: return
+        default: feed(.offersChanged(offers))
+        }
+    }
+}

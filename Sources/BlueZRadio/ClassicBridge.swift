@@ -1,0 +1,146 @@
+// The classic side of a dual-mode accessory: found where its address is another one, paired (or covered by cross-transport keys
+// already), and trusted, so that its profiles connect without a question.
+
+internal import AccessoryCore
+internal import AccessoryEngine
+internal import AccessoryModel
+internal import DBusKit
+internal import Logging
+
+final class ClassicBridge {
+    private enum State: String {
+        case created, searching, pairing, trusting, ended
+    }
+
+    private let adapter: ObjectPath
+    private let address: BluetoothAddress
+    private let connection: Connection
+    private let agent: PairingAgent
+    private let log: Logger
+    private let device: () -> ObjectPath?
+    private let completion: (Result<BluetoothAddress, RadioFailure>) -> Void
+    private var state = State.created
+    private var attempt: PairingAttempt?
+    private var search: LoopSource?
+
+    /// An inquiry takes 10.24 s (Core 5.4, Vol 3, Part C, 9.2.1.2); one that has just begun may be another program's.
+    private static let searchTurns = 60
+    private static let searchInterval = Duration.milliseconds(250)
+
+    /// - Parameters:
+    ///   - address: the classic address.
+    ///   - device: BlueZ' object for it, as soon as there is one.
+    init(
+        on adapter: ObjectPath, address: BluetoothAddress, connection: Connection, agent: PairingAgent, log: Logger,
+        device: @escaping () -> ObjectPath?, completion: @escaping (Result<BluetoothAddress, RadioFailure>) -> Void
+    ) {
+        self.adapter = adapter
+        self.address = address
+        self.connection = connection
+        self.agent = agent
+        self.log = log
+        self.device = device
+        self.completion = completion
+    }
+
+    func begin() {
+        if let path = device() { return pair(path) }
+        change(.searching, "the classic address is another one")
+        // The last filter of a connection wins; whoever scans for low energy sets its own again.
+        connection.call(
+            BlueZ.service, adapter, BlueZ.adapter, "SetDiscoveryFilter", [.vardict(["Transport": .string("bredr")])]
+        ) { _ in }
+        connection.call(BlueZ.service, adapter, BlueZ.adapter, "StartDiscovery") { [weak self] result in
+            guard let self, self.state == .searching, case .failure(let error) = result else { return }
+            guard !BlueZ.isError(error, "InProgress") else { return }
+            self.end(.failure(RadioFailure(.other, "no search for the classic side: \(error.message)")))
+        }
+        var turns = 0
+        search = connection.loop.every(Self.searchInterval) { [weak self] in
+            guard let self, self.state == .searching else { return false }
+            if let path = self.device() {
+                self.stopSearch()
+                self.pair(path)
+                return false
+            }
+            turns += 1
+            guard turns < Self.searchTurns else {
+                self.end(.failure(RadioFailure(.connection, "the classic side was not found")))
+                return false
+            }
+            return true
+        }
+    }
+
+    private func stopSearch() {
+        search?.cancel()
+        search = nil
+        connection.call(BlueZ.service, adapter, BlueZ.adapter, "StopDiscovery") { _ in }
+    }
+
+    private func pair(_ path: ObjectPath) {
+        change(.pairing, "found")
+        // Paired over low energy only, `Pair()` pairs the other transport; with cross-transport keys it answers `AlreadyExists`.
+        let attempt = PairingAttempt(path, on: connection, agent: agent, log: log, isConnected: { false }) { [weak self] result in
+            guard let self, self.state == .pairing else { return }
+            switch result {
+            case .success: self.trust(path)
+            case .failure(let failure):
+                self.end(.failure(RadioFailure(failure.reason, "the classic side could not be paired: \(failure.message)")))
+            }
+        }
+        self.attempt = attempt
+        attempt.begin(isPaired: false)
+    }
+
+    private func trust(_ path: ObjectPath) {
+        change(.trusting, "paired")
+        connection.trust(path) { [weak self] failure in
+            guard let self else { return }
+            self.end(failure.map { .failure($0) } ?? .success(self.address))
+        }
+    }
+
+    func cancel() {
+        if let attempt, state == .pairing { return attempt.cancel() }
+        end(.failure(RadioFailure(.cancelled, "cancelled")))
+    }
+
+    /// The radio went away under it.
+    func abort(_ failure: RadioFailure) {
+        if let attempt, state == .pairing { return attempt.abort(failure) }
+        end(.failure(failure))
+    }
+
+    /// BlueZ has dropped an object.
+    func lost(_ path: ObjectPath) {
+        if attempt?.device == path { attempt?.abort(RadioFailure(.connection, "the accessory is gone")) }
+    }
+
+    private func end(_ result: Result<BluetoothAddress, RadioFailure>) {
+        guard state != .ended else { return }
+        if state == .searching { stopSearch() }
+        change(.ended, "\(result)")
+        completion(result)
+    }
+
+    private func change(_ new: State, _ reason: String) {
+        log.debug("bridging \(state.rawValue) → \(new.rawValue)", metadata: ["reason": "\(reason)"])
+        state = new
+    }
+}
+
+extension Connection {
+    /// Lets a device's services connect without asking.
+    func trust(_ device: ObjectPath, completion: @escaping (RadioFailure?) -> Void) {
+        call(
+            BlueZ.service, device, Bus.properties, "Set", [.string(BlueZ.device), .string("Trusted"), .variant(.boolean(true))]
+        ) { result in
+            if case .failure(let error) = result {
+                completion(RadioFailure(.other, "the accessory could not be trusted: \(error.message)"))
+            } else {
+                completion(nil)
+            }
+        }
+    }
+}
