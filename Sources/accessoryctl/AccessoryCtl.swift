@@ -16,8 +16,19 @@ struct AccessoryCtl: ParsableCommand {
             64 wrong arguments.
             """,
         version: Version.current,
-        subcommands: [Status.self, List.self, Show.self, Grants.self, Revoke.self, Remove.self, Picker.self],
+        subcommands: [Status.self, List.self, Show.self, Grants.self, Revoke.self, Remove.self, Rename.self, Picker.self],
         defaultSubcommand: Status.self)
+
+    static func main() {
+        main(reordered(Array(CommandLine.arguments.dropFirst())))
+    }
+
+    /// `--bus X status` is as good as `status --bus X`: the parser takes options of a subcommand only behind its name.
+    static func reordered(_ arguments: [String]) -> [String] {
+        let count = arguments.first == "--bus" ? 2 : arguments.first?.hasPrefix("--bus=") == true ? 1 : 0
+        guard count > 0, arguments.count > count, !arguments[count].hasPrefix("-") else { return arguments }
+        return [arguments[count]] + arguments[..<count] + arguments[(count + 1)...]
+    }
 }
 
 /// What every subcommand takes.

@@ -146,6 +146,23 @@ struct Remove: ParsableCommand {
     }
 }
 
+struct Rename: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Gives an accessory another name, for all apps.")
+    @OptionGroup var options: BusOptions
+    @Argument(help: "Its name, address or identifier.") var accessory: String
+    @Argument(help: "What it is to be called.") var name: String
+
+    func run() throws {
+        try Ending.guarding {
+            let inventory = try Inventory(options)
+            let found = try inventory.accessory(accessory)
+            _ = try inventory.connection.callAndWait(
+                AccessoryBus.name, found.path, AccessoryBus.accessory, "Rename", [.string(name)])
+            StandardOutput.line("renamed: \(StandardOutput.printable(found.name)) is \(StandardOutput.printable(name)) now")
+        }
+    }
+}
+
 extension Inventory.Accessory {
     var json: [String: Any] {
         [

@@ -37,6 +37,7 @@ final class LineView: PickerView {
 
     private func answer(_ line: String) {
         guard let state else { return }
+        if state.isNaming { return line.isEmpty ? client()?.keepName() ?? () : client()?.rename(line) ?? () }
         if line == "q" { return client()?.cancel() ?? () }
         switch state.promptKind {
         case "confirm-passkey", "consent":
@@ -62,6 +63,7 @@ final class LineView: PickerView {
         self.state = state
         shown = []
         StandardOutput.line(Texts.title(state))
+        if let besides = Texts.besides(state) { StandardOutput.line(besides) }
         changed(state, from: PickerState())
     }
 
@@ -79,9 +81,9 @@ final class LineView: PickerView {
                 StandardOutput.line("\(index + 1)) is gone")
             }
         }
-        guard state.prompt != old.prompt, let prompt = Texts.prompt(state) else { return }
+        guard state.prompt != old.prompt || state.isNaming != old.isNaming, let prompt = Texts.prompt(state) else { return }
         let isQuestion = ["confirm-passkey", "consent"].contains(state.promptKind ?? "")
-        StandardOutput.line(prompt + (isQuestion ? " [y/n]" : ""))
+        StandardOutput.line(prompt + (isQuestion ? " [y/n]" : state.isNaming ? " (an empty line keeps the name)" : ""))
     }
 
     func refused(_ message: String) { StandardOutput.line("not possible: \(message)") }

@@ -16,6 +16,8 @@ struct OfferLine: Equatable {
 /// The picker as it arrives.
 struct PickerState: Equatable {
     var appName = ""
+    /// discovery, migration, rename, authorization
+    var kind = "discovery"
     var stage = "searching"
     var offers: [OfferLine] = []
     var prompt: [String: DBusValue] = [:]
@@ -26,6 +28,10 @@ struct PickerState: Equatable {
         return String(repeating: "0", count: max(0, 6 - digits.count)) + digits
     }
     var failure: String? { prompt["message"]?.stringValue }
+    /// Names of accessories that are taken over along with the one that is picked.
+    var migrations: [String] { prompt["migrations"]?.stringsValue ?? [] }
+    var isNaming: Bool { stage == "renaming" }
+    var finishesInApp: Bool { prompt["finishInApp"]?.booleanValue == true }
 }
 
 /// What shows a picker to the person and takes the answers.
@@ -113,6 +119,7 @@ final class PickerClient {
     private static func apply(_ properties: DBusValue, to state: inout PickerState) {
         let values = properties.vardictValue ?? [:]
         if let name = values["AppName"]?.stringValue { state.appName = name }
+        if let kind = values["Kind"]?.stringValue { state.kind = kind }
         if let stage = values["Stage"]?.stringValue { state.stage = stage }
         if let prompt = values["Prompt"]?.vardictValue { state.prompt = prompt }
         if let offers = values["Offers"]?.arrayValue {
@@ -135,6 +142,11 @@ final class PickerClient {
 
     func pick(_ offer: OfferLine) { call("Pick", [.string(offer.id)]) }
     func respond(_ answer: [String: DBusValue]) { call("Respond", [.vardict(answer)]) }
+
+    func rename(_ name: String) { call("Rename", [.string(name)]) }
+
+    /// Asked for a name in a set-up: the accessory keeps the one it has. The set-up goes on.
+    func keepName() { call("Cancel", []) }
 
     func cancel() {
         isCancelled = true

@@ -31,6 +31,9 @@ struct Picker: ParsableCommand {
     @Option(help: "With --pick: the accessory's PIN.")
     var pin: String?
 
+    @Option(help: "With --pick: what to call the accessory when asked; without it the name is kept.")
+    var rename: String?
+
     @Flag(help: "Stay for the next picker instead of ending with the first.")
     var stay = false
 
@@ -38,8 +41,8 @@ struct Picker: ParsableCommand {
     var plain = false
 
     func validate() throws {
-        if pick == nil, acceptPasskey || passkey != nil || pin != nil {
-            throw ValidationError("--accept-passkey, --passkey and --pin need --pick")
+        if pick == nil, acceptPasskey || passkey != nil || pin != nil || rename != nil {
+            throw ValidationError("--accept-passkey, --passkey, --pin and --rename need --pick")
         }
         if let passkey, !Limits.passkey.contains(passkey) { throw ValidationError("--passkey: \(passkey): must be 0 to 999999") }
     }
@@ -48,7 +51,8 @@ struct Picker: ParsableCommand {
         try Ending.guarding {
             let loop = MainLoop()
             var client: PickerClient?
-            let answers = UnattendedView.Answers(name: pick ?? "", accepts: acceptPasskey, passkey: passkey, pin: pin)
+            let answers = UnattendedView.Answers(
+                name: pick ?? "", accepts: acceptPasskey, passkey: passkey, pin: pin, rename: rename)
             let capable =
                 isatty(0) == 1 && isatty(1) == 1 && !plain && getenv("TERM").map { String(cString: $0) } ?? "dumb" != "dumb"
             let view: any PickerView

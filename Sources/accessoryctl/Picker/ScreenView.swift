@@ -10,7 +10,7 @@ final class ScreenView: PickerView {
     private let client: () -> PickerClient?
     private var state: PickerState?
     private var selected: String?
-    private var typed = ""
+    private var typed: [UInt8] = []
     private var note: String?
     private var drawn = 0
     private var original = termios()
@@ -63,13 +63,14 @@ final class ScreenView: PickerView {
     private func press(_ key: UInt8) {
         guard let state else { return }
         let character = Character(UnicodeScalar(key))
+        if state.isNaming { return key == 0x1B ? client()?.keepName() ?? () : type(key, character, .name) }
         if key == 0x1B || (character == "q" && state.promptKind == nil) { return client()?.cancel() ?? () }
         switch state.promptKind {
         case "confirm-passkey", "consent":
             if "yY".contains(character) { client()?.respond(["accept": .boolean(true)]) }
             if "nN".contains(character) { client()?.respond(["accept": .boolean(false)]) }
         case "enter-passkey", "enter-pin":
-            type(key, character, isPasskey: state.promptKind == "enter-passkey")
+            type(key, character, state.promptKind == "enter-passkey" ? .passkey : .pin)
         default:
             if character == "k" { arrow(UInt8(ascii: "A")) }
             if character == "j" { arrow(UInt8(ascii: "B")) }
@@ -79,16 +80,36 @@ final class ScreenView: PickerView {
         }
     }
 
-    private func type(_ key: UInt8, _ character: Character, isPasskey: Bool) {
+    private enum Field {
+        case passkey, pin, name
+    }
+
+    private var typedText: String { String(decoding: typed, as: UTF8.self) }
+
+    private func type(_ key: UInt8, _ character: Character, _ field: Field) {
         switch key {
-        case 0x7F, 0x08: _ = typed.popLast()
+        case 0x7F, 0x08:
+            // A letter may be several bytes.
+            while let byte = typed.popLast(), byte & 0xC0 == 0x80 {}
         case 0x0A, 0x0D:
-            if isPasskey, let number = UInt32(typed) { client()?.respond(["passkey": .uint32(number)]) }
-            if !isPasskey, !typed.isEmpty { client()?.respond(["pin": .string(typed)]) }
-            typed = ""
+            submit(field)
+            typed = []
         default:
-            let limit = isPasskey ? 6 : Limits.pinBytes.upperBound
-            if typed.utf8.count < limit, isPasskey ? character.isNumber : key >= 0x20 && key < 0x7F { typed.append(character) }
+            let (limit, fits) =
+                switch field {
+                case .passkey: (6, character.isNumber)
+                case .pin: (Limits.pinBytes.upperBound, key >= 0x20 && key < 0x7F)
+                case .name: (Limits.nameBytes, key >= 0x20)
+                }
+            if typed.count < limit, fits { typed.append(key) }
+        }
+    }
+
+    private func submit(_ field: Field) {
+        switch field {
+        case .passkey: if let number = UInt32(typedText) { client()?.respond(["passkey": .uint32(number)]) }
+        case .pin: if !typed.isEmpty { client()?.respond(["pin": .string(typedText)]) }
+        case .name: if typed.isEmpty { client()?.keepName() } else { client()?.rename(typedText) }
         }
     }
 
@@ -108,7 +129,7 @@ final class ScreenView: PickerView {
     func changed(_ state: PickerState, from old: PickerState) {
         self.state = state
         if !state.offers.contains(where: { $0.id == selected }) { selected = state.offers.first?.id }
-        if state.promptKind != old.promptKind { typed = "" }
+        if state.promptKind != old.promptKind || state.isNaming != old.isNaming { typed = [] }
         draw()
     }
 
@@ -133,16 +154,21 @@ final class ScreenView: PickerView {
     private func draw() {
         guard let state else { return }
         var lines = [Texts.title(state), "  " + Texts.stage(state), ""]
+        if let besides = Texts.besides(state) { lines += ["  " + besides, ""] }
         for offer in state.offers {
             lines.append(
                 (offer.id == selected ? "\u{1B}[7m > " : "   ") + Texts.offer(offer) + (offer.id == selected ? " \u{1B}[0m" : ""))
         }
         if let prompt = Texts.prompt(state) {
             let isQuestion = ["confirm-passkey", "consent"].contains(state.promptKind ?? "")
-            lines += ["", "  " + prompt + (isQuestion ? "  y / n" : "  \(typed)")]
+            lines += ["", "  " + prompt + (isQuestion ? "  y / n" : "  \(typedText)")]
         }
         if let note { lines += ["", "  " + StandardOutput.printable(note)] }
-        lines += ["", state.promptKind == nil ? "  ↑ ↓ choose   Return set up   Esc cancel" : "  Esc cancel"]
+        let keys =
+            state.isNaming
+            ? "  Return done   Esc keep the name"
+            : state.promptKind == nil ? "  ↑ ↓ choose   Return set up   Esc cancel" : "  Esc cancel"
+        lines += ["", keys]
         // Lines longer than the terminal would wrap and spoil the redrawing.
         var size = winsize()
         let width = ioctl(1, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col > 0 ? Int(size.ws_col) : 80

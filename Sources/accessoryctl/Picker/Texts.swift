@@ -18,7 +18,14 @@ enum Texts {
     }
 
     static func title(_ state: PickerState) -> String {
-        "\(StandardOutput.printable(state.appName)) would like to set up an accessory"
+        let wish =
+            switch state.kind {
+            case "migration": "would like to take over accessories that are paired already"
+            case "rename": "would like to have an accessory renamed"
+            case "authorization": "would like to use more of an accessory"
+            default: "would like to set up an accessory"
+            }
+        return "\(StandardOutput.printable(state.appName)) \(wish)"
     }
 
     static func stage(_ state: PickerState) -> String {
@@ -26,7 +33,9 @@ enum Texts {
         case "searching": "searching…"
         case "offering": "choose an accessory"
         case "pairing": "pairing…"
-        case "confirming": "a question"
+        case "confirming": state.promptKind == nil ? "waiting for the app…" : "a question"
+        case "bridging": "pairing the classic side…"
+        case "renaming": "a name for it"
         case "failed": "it did not work: \(StandardOutput.printable(state.failure ?? ""))"
         case "done": "ready to use"
         default: state.stage
@@ -42,13 +51,31 @@ enum Texts {
             "Enter \(state.passkey) at the accessory (\(state.prompt["entered"]?.integerValue ?? 0) of 6 digits)"
         case "enter-pin": "Which PIN does the accessory have?"
         case "display-pin": "Enter \(StandardOutput.printable(state.prompt["pin"]?.stringValue ?? "")) at the accessory"
-        case "consent": "Allow the accessory to connect?"
-        default: nil
+        case "consent":
+            state.kind == "migration"
+                ? "Let \(StandardOutput.printable(state.appName)) use \(state.offers.count == 1 ? "it" : "all of these")?"
+                : "Allow the accessory to connect?"
+        default:
+            state.isNaming
+                ? (state.failure.map { StandardOutput.printable($0) + ". " } ?? "")
+                    + "What shall \(StandardOutput.printable(state.offers.first?.name ?? "it")) be called?" : nil
         }
+    }
+
+    /// What happens besides; nil when nothing does.
+    static func besides(_ state: PickerState) -> String? {
+        guard !state.migrations.isEmpty else { return nil }
+        let names = state.migrations.map { StandardOutput.printable($0) }.joined(separator: ", ")
+        return "choosing one also gives the app what is paired already: \(names)"
     }
 
     static func end(_ state: PickerState) -> String {
         state.stage == "done"
-            ? "ready to use" : "nothing was set up: \(StandardOutput.printable(state.failure ?? "the picker was closed"))"
+            ? done(state) : "nothing was set up: \(StandardOutput.printable(state.failure ?? "the picker was closed"))"
+    }
+
+    private static func done(_ state: PickerState) -> String {
+        if state.finishesInApp { return "ready to use: go on in \(StandardOutput.printable(state.appName))" }
+        return state.kind == "rename" ? "renamed" : "ready to use"
     }
 }

@@ -9,6 +9,8 @@ final class UnattendedView: PickerView {
         let accepts: Bool
         let passkey: UInt32?
         let pin: String?
+        /// What to call the accessory when asked; nil keeps its name.
+        let rename: String?
     }
 
     private let answers: Answers
@@ -27,6 +29,7 @@ final class UnattendedView: PickerView {
         hasPicked = false
         answered = nil
         StandardOutput.line(Texts.title(state))
+        if let besides = Texts.besides(state) { StandardOutput.line(besides) }
         act(state)
     }
 
@@ -48,12 +51,14 @@ final class UnattendedView: PickerView {
             client()?.cancel()
             return
         }
-        if !hasPicked, let offer = state.offers.first(where: { $0.name == answers.name || $0.advertisedName == answers.name }) {
+        if !hasPicked, state.stage == "offering",
+            let offer = state.offers.first(where: { $0.name == answers.name || $0.advertisedName == answers.name })
+        {
             hasPicked = true
             StandardOutput.line("picking \(StandardOutput.printable(offer.name))")
             client()?.pick(offer)
         }
-        guard let kind = state.promptKind else {
+        guard let kind = state.isNaming ? "name" : state.promptKind else {
             answered = nil
             return
         }
@@ -61,6 +66,8 @@ final class UnattendedView: PickerView {
         answered = kind
         switch kind {
         case "confirm-passkey", "consent": client()?.respond(["accept": .boolean(answers.accepts)])
+        case "name":
+            if let name = answers.rename { client()?.rename(name) } else { client()?.keepName() }
         case "enter-passkey":
             client()?.respond(answers.passkey.map { ["passkey": .uint32($0)] } ?? ["accept": .boolean(false)])
         case "enter-pin":
