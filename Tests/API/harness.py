@@ -168,7 +168,7 @@ class Simulator(Program):
             path.write_text(json.dumps(scenario))
         else:
             path = TESTS / "Scenarios" / scenario
-        super().__init__(BIN / "accessory-sim", "--bus", world.bus.address, path)
+        super().__init__(BIN / "accessory-sim", "--bus", world.bus.address, "--input-directory", world.inputs, path)
         self.wait_for("^ready")
         self._client = Client(world)
 
@@ -219,7 +219,7 @@ class Daemon(Program):
             arguments += ["--apps", directory]
         super().__init__(
             BIN / "accessorysetupd", "--bus", world.bus.address, "--state-directory", world.state,
-            "--log-level", "debug", *arguments)
+            "--input-directory", world.inputs, "--log-level", "debug", *arguments)
         wait(lambda: world.admin.has_owner(NAME) or not self.running, 20, "the daemon's name", also_every=0.02)
         if not self.running:
             raise AssertionError("the daemon has ended:\n" + "\n".join(self.lines[-20:]))
@@ -566,6 +566,7 @@ class World:
         self.directory = Path(tempfile.mkdtemp(prefix="accessory-api-"))
         self.directory.chmod(0o755)
         self.state = self.directory / "state"
+        self.inputs = self.directory / "inputs"
         self.app_directories = [self.directory / "apps"]
         self.app_directories[0].mkdir()
         self.daemon = self.simulator = self.bus = None

@@ -225,39 +225,13 @@ class NotOffered(APITest):
         self.world.restart_daemon()
         self.person, self.dice = self.picker(), self.app()
 
-    def test_methods_of_a_session(self):
-        accessory = dbus.ObjectPath(self.add(self.dice, self.person, "Dice 4F"))
-        for member, signature, arguments in [
-            ("UpdatePicker", "aa{sv}", [dbus.Array([], "a{sv}")]), ("FinishPickerDiscovery", "", []),
-            ("RenameAccessory", "oa{sv}", [accessory, sv({})]), ("FinishAuthorization", "oa{sv}", [accessory, sv({})]),
-            ("FailAuthorization", "o", [accessory]), ("UpdateAuthorization", "oa{sv}", [accessory, sv({})]),
-        ]:
-            with self.subTest(member):
-                self.assertFails(NOT_SUPPORTED, self.dice.request, member, signature, *arguments, says=[member])
-        self.assertEqual(self.dice.accessories, [accessory])
-
-    def test_renaming(self):
-        accessory = self.add(self.dice, self.person, "Dice 4F")
-        self.assertFails(NOT_SUPPORTED, self.world.admin.call, accessory, ACCESSORY, "Rename", "s", "Mine")
-        self.dice.show_picker(item("Blue Dice", BLUE))
-        self.person.wait_offer("Dice A2")
-        self.assertFails(NOT_SUPPORTED, self.person.ask, "Rename", "s", "Mine")
-
     def test_keys(self):
-        for what, items, settings, says in [
-            ("rename", [item(setupOptions=["rename"])], {}, ["rename"]),
-            ("confirmAuthorization", [item(setupOptions=["confirmAuthorization"])], {}, ["confirmAuthorization"]),
-            ("finishInApp", [item(setupOptions=["finishInApp"])], {}, ["finishInApp"]),
-            ("rename options", [item(renameOptions=["ssid"])], {}, ["renameOptions"]),
-            ("Wi-Fi", [described(ssid=b"Dice")], {}, ["ssid"]),
-            ("Wi-Fi as text", [described(ssidPrefix="Dice")], {}, ["ssid"]),
-            ("HID", [item(supportedOptions=["bluetoothHID"])], {}, ["bluetoothHID"]),
-            ("bridging", [item(supportedOptions=["bluetoothTransportBridging"])], {}, ["bluetoothTransportBridging"]),
-            ("migration by identifier", [item() | {"peripheralIdentifier": "C0:FF:EE:00:00:01"}], {}, ["peripheralIdentifier"]),
-            ("migration by network", [item() | {"hotspotSSID": b"Dice"}], {}, ["hotspotSSID"]),
-            ("migration by Wi-Fi Aware", [item() | {"wifiAwarePairedDeviceID": dbus.UInt64(1)}], {}, ["wifiAwarePairedDeviceID"]),
-            ("filtering", [item()], {"options": ["filterDiscoveryResults"]}, ["filterDiscoveryResults"]),
+        for what, items, says in [
+            ("Wi-Fi", [described(ssid=b"Dice")], ["ssid"]),
+            ("Wi-Fi as text", [described(ssidPrefix="Dice")], ["ssid"]),
+            ("migration by network", [item() | {"hotspotSSID": b"Dice"}], ["hotspotSSID"]),
+            ("migration by Wi-Fi Aware", [item() | {"wifiAwarePairedDeviceID": dbus.UInt64(1)}], ["wifiAwarePairedDeviceID"]),
         ]:
             with self.subTest(what):
-                self.assertFails(NOT_SUPPORTED, self.dice.show_picker, *items, says=says, **settings)
+                self.assertFails(NOT_SUPPORTED, self.dice.show_picker, *items, says=says)
                 self.assertEqual(self.dice.told(), ["activated"])

@@ -1,0 +1,109 @@
+"""Accessories that an app used before: taken over alone, with the person's consent, or along with a new one."""
+
+from harness import *
+
+INVALID = error("InvalidRequest")
+PINK_ADDRESS, BLUE_ADDRESS = "C0:FF:EE:00:02:01", "C0:FF:EE:00:02:02"
+
+
+def path_of(address):
+    return "/org/bluez/hci0/dev_" + address.replace(":", "_")
+
+
+def migration(name, identifier, **more):
+    return item(name, **more) | {"peripheralIdentifier": identifier}
+
+
+class Migrating(APITest):
+    apps = ("dice", "board")
+    scenario = scenario(accessory("pink"), accessory("blue", 2), accessory("new", 3))
+
+    def setUp(self):
+        super().setUp()
+        for address in (PINK_ADDRESS, BLUE_ADDRESS):
+            with Paired(self.world, path_of(address)):
+                pass
+        self.person, self.dice = self.picker(), self.app()
+
+    def test_rule_15_only_migration_items(self):
+        path = self.dice.show_picker(migration("Pink Dice", PINK_ADDRESS, productImage=PNG), migration("Blue Dice", BLUE_ADDRESS.lower()))
+        self.person.wait_prompt("consent")
+        self.assertEqual((str(self.person.state["Kind"]), str(self.person.state["Stage"])), ("migration", "confirming"))
+        self.assertEqual([str(each["name"]) for each in self.person.offers], ["Pink Dice", "Blue Dice"])
+        self.assertFalse(self.simulator.discovering)
+        self.assertEqual(self.world.grants(), {})
+        self.person.respond(accept=True)
+        self.dice.wait_event("pickerDidDismiss")
+        self.assertEqual(self.dice.told(), ["activated", "pickerDidPresent", "migrationComplete", "migrationComplete", "pickerDidDismiss"])
+        first, second = (self.dice.wait_event("migrationComplete", count=count) for count in (1, 2))
+        self.assertEqual([str(each["properties"]["DisplayName"]) for each in (first, second)], ["Pink Dice", "Blue Dice"])
+        self.assertEqual([str(each["picker"]) for each in (first, second)], [path, path])
+        self.assertEqual(self.dice.accessories, sorted([str(first["accessory"]), str(second["accessory"])]))
+        self.assertEqual(self.dice.get(first["accessory"], ACCESSORY, "Device"), path_of(PINK_ADDRESS))
+        # It is managed from now on: with the last grant the bond goes.
+        self.dice.remove(str(first["accessory"]))
+        wait(lambda: self.simulator.bonds == ["blue"], 10, "the bond to go", also_every=0.1)
+
+    def test_the_person_says_no(self):
+        for answer in (lambda: self.person.respond(accept=False), self.person.cancel):
+            self.dice.show_picker(migration("Pink Dice", PINK_ADDRESS))
+            self.person.wait_prompt("consent")
+            answer()
+            self.assertDismissed(self.dice, "UserCancelled")
+        self.assertEqual(self.simulator.bonds, ["blue", "pink"])
+
+    def test_rule_15_along_with_a_new_accessory(self):
+        self.dice.show_picker(migration("Pink Dice", PINK_ADDRESS), item("New Dice"))
+        self.person.wait_offer("new")
+        self.assertEqual([str(each) for each in self.person.state["Prompt"]["migrations"]], ["Pink Dice"])
+        self.person.pick("new")
+        self.dice.wait_event("pickerDidDismiss")
+        self.assertEqual(self.dice.told()[-3:], ["accessoryAdded", "migrationComplete", "pickerDidDismiss"])
+        self.assertEqual(len(self.dice.accessories), 2)
+
+    def test_rule_15_without_a_new_accessory_nothing_is_taken_over(self):
+        self.dice.show_picker(migration("Pink Dice", PINK_ADDRESS), item("New Dice"))
+        self.person.wait_offer("new")
+        self.person.cancel()
+        self.assertDismissed(self.dice, "UserCancelled")
+
+    def test_what_another_app_has_keeps_its_name(self):
+        board = self.app("board", SOMEBODY_ELSE)
+        board.show_picker(migration("Stored Name", PINK_ADDRESS))
+        self.person.wait_prompt("consent")
+        self.person.respond(accept=True)
+        stored = board.wait_event("migrationComplete")
+        self.person.wait_gone()
+        self.dice.show_picker(migration("Another Name", str(stored["properties"]["BluetoothIdentifier"])))
+        self.person.wait_prompt("consent")
+        self.assertTrue(self.person.offers[0]["shared"])
+        self.person.respond(accept=True)
+        mine = self.dice.wait_event("migrationComplete")
+        self.assertEqual((mine["accessory"], mine["properties"]["DisplayName"]), (stored["accessory"], "Stored Name"))
+        self.assertEqual(len(self.world.grants()), 2)
+
+    def test_what_is_refused(self):
+        for says, wrong in [
+            (["peripheralIdentifier", "pink"], migration("x", "pink")),
+            (["peripheralIdentifier", "type"], migration("x", dbus.UInt32(1))),
+            # Heard, and not paired.
+            (["peripheralIdentifier", "C0:FF:EE:00:02:03"], migration("x", "C0:FF:EE:00:02:03")),
+            (["peripheralIdentifier", "00:00:00:00:00:01"], migration("x", "00:00:00:00:00:01")),
+            (["peripheralIdentifier", "00000000"], migration("x", "00000000-0000-4000-8000-000000000000")),
+            (["hotspotSSID", "1 to 32"], item() | {"hotspotSSID": b"x" * 33}),
+            (["hotspotSSID", "WiFi"], item() | {"hotspotSSID": b"Dice"}),
+            (["wifiAwarePairedDeviceID", "type"], item() | {"wifiAwarePairedDeviceID": "1"}),
+            (["bluetoothServiceUUID"], migration("x", PINK_ADDRESS, service="180A")),
+        ]:
+            with self.subTest(says):
+                self.assertFails(INVALID, self.dice.show_picker, wrong, says=says)
+        self.assertEqual(self.dice.told(), ["activated"])
+
+    def test_bluetooth_loses_it_meanwhile(self):
+        self.dice.show_picker(migration("Pink Dice", PINK_ADDRESS), migration("Blue Dice", BLUE_ADDRESS))
+        self.person.wait_prompt("consent")
+        self.world.admin.call("/org/bluez/hci0", "org.bluez.Adapter1", "RemoveDevice", "o", dbus.ObjectPath(path_of(PINK_ADDRESS)), to="org.bluez")
+        self.person.respond(accept=True)
+        self.assertEqual(self.dice.wait_event("migrationComplete")["error"], error("ConnectionFailed"))
+        self.assertNotIn("error", self.dice.wait_event("migrationComplete", count=2))
+        self.assertEqual(len(self.dice.accessories), 1)
