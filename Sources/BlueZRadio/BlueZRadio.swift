@@ -61,7 +61,10 @@ public final class BlueZRadio: Radio {
         server = ObjectServer(on: connection, root: PairingAgent.path)
         server.export(agent)
         connection.onCall = { [server] in server.serve($0) }
-        agent.onPrompt = { [weak self] in self?.observer?.pairingPrompted($0) }
+        agent.onPrompt = { [weak self] in
+            self?.bridge?.prompted()
+            self?.observer?.pairingPrompted($0)
+        }
     }
 
     public func start() {

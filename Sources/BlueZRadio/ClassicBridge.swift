@@ -22,10 +22,15 @@ final class ClassicBridge {
     private var state = State.created
     private var attempt: PairingAttempt?
     private var search: LoopSource?
+    private var watchdog: LoopSource?
+    private var isLate = false
 
     /// An inquiry takes 10.24 s (Core 5.4, Vol 3, Part C, 9.2.1.2); one that has just begun may be another program's.
     private static let searchTurns = 60
     private static let searchInterval = Duration.milliseconds(250)
+    /// bluetoothd 5.66 never answers a `Pair()` over a transport that the adapter or the accessory has not. A page takes 5 s, pairing
+    /// without a person little more; once the person is asked, the agent's own time counts.
+    private static let patience = Duration.seconds(20)
 
     /// - Parameters:
     ///   - address: the classic address.
@@ -83,15 +88,25 @@ final class ClassicBridge {
         // Paired over low energy only, `Pair()` pairs the other transport; with cross-transport keys it answers `AlreadyExists`.
         let attempt = PairingAttempt(path, on: connection, agent: agent, log: log, isConnected: { false }) { [weak self] result in
             guard let self, self.state == .pairing else { return }
+            self.watchdog?.cancel()
             switch result {
             case .success: self.trust(path)
+            case .failure where self.isLate:
+                self.end(.failure(RadioFailure(.timeout, "the classic side could not be paired: it did not answer")))
             case .failure(let failure):
                 self.end(.failure(RadioFailure(failure.reason, "the classic side could not be paired: \(failure.message)")))
             }
         }
         self.attempt = attempt
+        watchdog = connection.loop.after(Self.patience) { [weak self] in
+            self?.isLate = true
+            self?.attempt?.cancel()
+        }
         attempt.begin(isPaired: false)
     }
+
+    /// Somebody answered: what takes long now is a person.
+    func prompted() { watchdog?.cancel() }
 
     private func trust(_ path: ObjectPath) {
         change(.trusting, "paired")
@@ -120,6 +135,7 @@ final class ClassicBridge {
     private func end(_ result: Result<BluetoothAddress, RadioFailure>) {
         guard state != .ended else { return }
         if state == .searching { stopSearch() }
+        watchdog?.cancel()
         change(.ended, "\(result)")
         completion(result)
     }

@@ -11,7 +11,7 @@ from pathlib import Path
 from air_stock import AirStock
 
 # In the order in which they run; each is a module beside this one.
-GROUPS = ("radio", "journeys")
+GROUPS = ("radio", "journeys", "requests")
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--only")

@@ -1,0 +1,296 @@
+"""What an app asks for besides a first set-up, on a real radio stack: names, its own word, its own filter, what bluetoothd had
+before, what was lost. The app is a D-Bus client in Python; the person is the terminal picker that answers by itself."""
+
+import sys
+from pathlib import Path
+
+import dbus
+
+from bluez import BlueZ
+from framework import check
+from journeys import BLUE_DICE, MODES, PINK_DICE, Journey
+from lab import DAEMON_NAME, expect
+
+PINK_SERVICE = "E56A082E-C49B-47CA-A2AB-389127B8ABE3"
+ROOT = "/org/accessorysetup1"
+
+
+class App:
+    """An app in Python: one session, whose events are kept as (type, details)."""
+
+    def __init__(self, journey):
+        self.lab = journey.lab
+        journey.declare("com.example.python", "Python", Path(sys.executable))
+        journey.restart_daemon()
+        self.bus = dbus.SystemBus(private=True)
+        self.events = []
+        self.bus.add_signal_receiver(
+            lambda kind, details: self.events.append((str(kind), details)), "Event", f"{DAEMON_NAME}.Session", DAEMON_NAME)
+        self.session = self.interface(self.interface(ROOT, "Manager").CreateSession(sv({})), "Session")
+        self.session.Activate()
+
+    def interface(self, path, name):
+        return dbus.Interface(self.bus.get_object(DAEMON_NAME, path, introspect=False), f"{DAEMON_NAME}.{name}")
+
+    def show(self, *items, **settings):
+        settings.setdefault("discoveryTimeout", 60.0)
+        self.session.ShowPicker(dbus.Array([sv(each) for each in items], "a{sv}"), sv(settings), signature="aa{sv}a{sv}")
+
+    def event(self, kind, seconds=60, count=1):
+        """The details of the `count`th event of a type."""
+        def look():
+            found = [details for each, details in self.events if each == kind]
+            return [found[count - 1]] if len(found) >= count else None
+
+        return self.lab.wait_until(look, seconds, f"{kind}; came {[each for each, _ in self.events]}")[0]
+
+    def add(self, *items):
+        self.show(*items)
+        added = self.event("accessoryAdded")
+        self.event("pickerDidDismiss")
+        return str(added["accessory"])
+
+    def properties(self, accessory):
+        return self.interface(accessory, "Accessory").GetAll(f"{DAEMON_NAME}.Accessory", dbus_interface=dbus.PROPERTIES_IFACE)
+
+    def expect_types(self, *types):
+        expect([each for each, _ in self.events] == list(types), f"the events are {[each for each, _ in self.events]}")
+
+
+def sv(values):
+    return dbus.Dictionary(
+        {key: sv(value) if type(value) is dict else dbus.Array(value, "s") if type(value) is list else value
+         for key, value in values.items()}, signature="sv")
+
+
+def item(name="Pink Dice", pairs=True, **more):
+    own = {key: more.pop(key) for key in ("setupOptions", "peripheralIdentifier") if key in more}
+    options = {"supportedOptions": ["bluetoothPairingLE"]} if pairs else {}
+    return {"name": name, "descriptor": {"bluetoothServiceUUID": PINK_SERVICE, **options, **more}, **own}
+
+
+def begin(lab):
+    journey = Journey(lab)
+    return journey, App(journey)
+
+
+# Names
+
+@check("dice.json", seconds=150)
+def asks_for_a_name_and_tells_bluez(lab):
+    journey, app = begin(lab)
+    journey.picker("Dice 4F", "--rename", "Kitchen")
+    accessory = app.add(item(setupOptions=["rename"]))
+    app.expect_types("activated", "pickerDidPresent", "pickerSetupPairing", "pickerSetupRename", "accessoryAdded", "pickerDidDismiss")
+    expect(app.properties(accessory)["DisplayName"] == "Kitchen", "the name is another")
+    lab.wait_until(lambda: lab.bluez_devices()[PINK_DICE]["Alias"] == "Kitchen", 10, "the alias")
+
+
+@check("dice.json", seconds=180)
+def renames_for_the_app(lab):
+    journey, app = begin(lab)
+    journey.picker("Dice 4F")
+    accessory = app.add(item())
+    journey.picker("-", "--rename", "Hall")
+    app.session.RenameAccessory(dbus.ObjectPath(accessory), sv({}), signature="oa{sv}")
+    app.event("pickerDidDismiss", count=2)
+    app.event("accessoryChanged")
+    lab.wait_until(lambda: lab.bluez_devices()[PINK_DICE]["Alias"] == "Hall", 10, "the alias")
+    journey.restart_daemon()
+    expect(journey.listed()[PINK_DICE]["name"] == "Hall", "the name was not kept")
+
+
+# The app's word
+
+@check("dice.json", seconds=150)
+def waits_for_the_apps_word(lab):
+    journey, app = begin(lab)
+    journey.picker("Dice 4F")
+    app.show(item(setupOptions=["confirmAuthorization"]))
+    accessory = app.event("accessoryAdded")["accessory"]
+    expect(app.properties(accessory)["State"] == "awaitingAuthorization", "it does not wait")
+    journey.expect_bonds(PINK_DICE)
+    app.session.FinishAuthorization(accessory, sv({}), signature="oa{sv}")
+    app.event("pickerDidDismiss")
+    expect(app.properties(accessory)["State"] == "authorized", "it is not authorized")
+    journey.expect_set_up(PINK_DICE)
+
+
+@check("dice.json", seconds=150)
+def takes_back_what_the_app_fails(lab):
+    journey, app = begin(lab)
+    journey.picker("Dice 4F")
+    app.show(item(setupOptions=["confirmAuthorization"]))
+    accessory = app.event("accessoryAdded")["accessory"]
+    app.session.FailAuthorization(accessory, signature="o", timeout=60)
+    app.event("accessoryRemoved")
+    app.event("pickerDidDismiss")
+    journey.expect_nothing_left()
+
+
+@check("dice.json", seconds=150)
+def pairs_what_was_set_up_without(lab):
+    journey, app = begin(lab)
+    journey.picker("Dice 4F")
+    accessory = app.add(item(pairs=False))
+    journey.expect_bonds()
+    journey.picker("Pink Dice")
+    app.session.UpdateAuthorization(dbus.ObjectPath(accessory), sv(item()["descriptor"]), signature="oa{sv}")
+    app.event("pickerDidDismiss", count=2)
+    app.event("accessoryChanged")
+    journey.expect_set_up(PINK_DICE)
+
+
+# The app's filter
+
+@check("dice.json", seconds=150)
+def shows_only_what_the_app_has_looked_at(lab):
+    journey, app = begin(lab)
+    journey.picker("More Specific")
+    app.show(item(), options=["filterDiscoveryResults"], discoveryTimeout=float("inf"))
+    found = app.event("accessoryDiscovered")
+    advert = found["advertisement"]
+    expect(str(advert["localName"]) == "Dice 4F", f"it is called {advert.get('localName')}")
+    expect([str(each).upper() for each in advert["serviceUUIDs"]] == [PINK_SERVICE], f"its services are {advert['serviceUUIDs']}")
+    expect(-90 < int(found["rssi"]) < -20, f"its strength is {found['rssi']}")
+    app.session.UpdatePicker(
+        dbus.Array([sv({"name": "More Specific", "identifier": found["identifier"]})], "a{sv}"), signature="aa{sv}")
+    added = app.event("accessoryAdded")
+    expect(added["properties"]["BluetoothIdentifier"] == found["identifier"], "it has another identifier now")
+    app.event("pickerDidDismiss")
+    journey.expect_set_up(PINK_DICE)
+
+
+@check("dice.json", seconds=120)
+def ends_a_discovery_that_the_app_finishes(lab):
+    journey, app = begin(lab)
+    journey.picker("nothing")
+    app.show(item(), options=["filterDiscoveryResults"], discoveryTimeout=float("inf"))
+    app.event("accessoryDiscovered")
+    app.session.FinishPickerDiscovery()
+    expect(app.event("pickerDidDismiss")["error"] == f"{DAEMON_NAME}.Error.DiscoveryTimeout", "it ended otherwise")
+    journey.expect_nothing_left()
+
+
+@check({"accessories": []}, seconds=120)
+def times_out(lab):
+    journey, app = begin(lab)
+    journey.picker("nothing")
+    app.show(item(), discoveryTimeout=2.0)
+    expect(app.event("pickerDidDismiss")["error"] == f"{DAEMON_NAME}.Error.DiscoveryTimeout", "it ended otherwise")
+    journey.expect_nothing_left()
+
+
+# What was there before, and what was lost
+
+@check("dice.json", seconds=180)
+def takes_over_what_bluetoothd_has(lab):
+    journey, app = begin(lab)
+    BlueZ(lab).expect_paired(PINK_DICE)
+    journey.picker("-", "--accept-passkey")
+    app.show(item(peripheralIdentifier=PINK_DICE))
+    migrated = app.event("migrationComplete")
+    app.event("pickerDidDismiss")
+    app.expect_types("activated", "pickerDidPresent", "migrationComplete", "pickerDidDismiss")
+    expect(app.properties(migrated["accessory"])["Device"] == lab.bluez_devices()[PINK_DICE]["path"], "it is another device")
+    journey.expect_set_up(PINK_DICE)
+    app.session.RemoveAccessory(migrated["accessory"], signature="o", timeout=60)
+    journey.expect_set_up()
+
+
+@check("dice.json", seconds=180)
+def takes_over_along_with_a_new_one(lab):
+    journey, app = begin(lab)
+    BlueZ(lab).expect_paired(BLUE_DICE)
+    picker = journey.picker("Dice 4F")
+    app.show(item("Blue Dice", peripheralIdentifier=BLUE_DICE), item())
+    app.event("pickerDidDismiss", 90)
+    app.expect_types(
+        "activated", "pickerDidPresent", "pickerSetupPairing", "accessoryAdded", "migrationComplete", "pickerDidDismiss")
+    expect(picker.has("choosing one also gives the app what is paired already: Blue Dice"), f"the picker says {picker.lines}")
+    journey.expect_set_up(PINK_DICE, BLUE_DICE)
+
+
+@check("dice.json", seconds=180)
+def adds_again_what_lost_its_bond(lab):
+    # The accessory was reset: its side of the bond is gone, ours is not.
+    journey, app = begin(lab)
+    journey.picker("Dice 4F")
+    accessory = app.add(item())
+    lab.air.forget("pink-dice")
+    app.session.RemoveAccessory(dbus.ObjectPath(accessory), timeout=60)
+    journey.expect_nothing_left()
+    journey.picker("Dice 4F")
+    app.show(item())
+    app.event("accessoryAdded", count=2)
+    app.event("pickerDidDismiss", count=2)
+    journey.expect_set_up(PINK_DICE)
+
+
+@check(MODES, seconds=180)
+def picks_a_private_address_after_it_has_rotated(lab):
+    journey, app = begin(lab)
+    picker = journey.picker("Works Later")
+    app.show(item(pairs=True))
+    app.event("pickerDidPresent")
+    picker.kill()
+    app.event("pickerDidDismiss")
+    lab.air.rotate("private")
+    journey.picker("Private")
+    app.show(item())
+    app.event("accessoryAdded", 90)
+    app.event("pickerDidDismiss", count=2)
+    lab.air.rotate("private")
+    journey.expect_set_up("C0:FF:EE:00:01:08")
+
+
+TWELVE = {"accessories": [
+    {"id": f"twelve-{number}", "address": f"C0:FF:EE:00:03:{number:02X}",
+     "adverts": [{"name": f"D{number:02}", "serviceUUIDs": [PINK_SERVICE], "interval": 0.2}]} for number in range(12)]}
+
+
+@check(TWELVE, seconds=400)
+def sets_twelve_up(lab):
+    journey, app = begin(lab)
+    for number in range(12):
+        journey.picker(f"D{number:02}")
+        app.show(item(f"Die {number}"))
+        app.event("pickerDidDismiss", 60, count=number + 1)
+        app.event("accessoryAdded", count=number + 1)
+    journey.expect_set_up(*(each["address"] for each in TWELVE["accessories"]))
+
+
+# Beside low energy
+
+@check("dice.json", seconds=180)
+def undoes_a_pairing_that_cannot_be_bridged(lab):
+    journey, app = begin(lab)
+    journey.picker("Dice 4F")
+    app.show(item(supportedOptions=["bluetoothPairingLE", "bluetoothTransportBridging"]))
+    app.event("pickerSetupBridging")
+    expect("classic" in app.event("pickerSetupFailed", 90)["message"], "the message is another")
+    app.event("pickerDidDismiss")
+    journey.expect_nothing_left()
+
+
+KEYBOARD = {"accessories": [{
+    "id": "keyboard", "address": "C0:FF:EE:00:04:01",
+    "adverts": [{"serviceUUIDs": [PINK_SERVICE], "interval": 0.2, "scanResponse": {"name": "Keyboard", "serviceUUIDs": ["1812"]}}],
+    "gatt": [{"uuid": "1812", "characteristics": [
+        {"uuid": "2A4A", "flags": ["read"], "value": "11010003"},
+        # One key: usage page keyboard, usage keyboard, an application collection with one bit.
+        {"uuid": "2A4B", "flags": ["read"], "value": "05010906a101050719e029e71500250175019508810295017508810395057501050819012905910295017503910395067508150025650507190029658100c0"},
+        {"uuid": "2A4C", "flags": ["write-without-response"], "value": "00"},
+    ]}],
+}]}
+
+
+@check(KEYBOARD, seconds=180)
+def sets_a_keyboard_up(lab):
+    journey, app = begin(lab)
+    journey.picker("Keyboard")
+    app.add(item("Keyboard", supportedOptions=["bluetoothPairingLE", "bluetoothHID"]))
+    device = lab.bluez_devices()["C0:FF:EE:00:04:01"]
+    expect(device["Trusted"] and device["Connected"], "it is not trusted, or not connected")
+    names = [each.read_text().strip() for each in Path("/sys/class/input").glob("input*/uniq")]
+    expect("c0:ff:ee:00:04:01" in [each.lower() for each in names], f"the kernel has {names}")
