@@ -88,9 +88,11 @@ let package = Package(
                 "AccessoryBus", "AccessoryCore", "AccessoryEngine", "AccessoryModel", "AccessoryService", "BlueZRadio",
                 "CallerIdentity", "DBusKit", "GrantStore", "KeyFiles", "ProgramSupport", log, arguments,
             ], swiftSettings: settings),
+        // Images for the terminal picker.
+        .target(name: "TerminalGraphics", swiftSettings: settings),
         .executableTarget(
             name: "accessoryctl",
-            dependencies: ["AccessoryBus", "AccessoryModel", "DBusKit", "ProgramSupport", arguments],
+            dependencies: ["AccessoryBus", "AccessoryModel", "DBusKit", "ProgramSupport", "TerminalGraphics", arguments],
             swiftSettings: settings),
         .executableTarget(
             name: "accessory-sim", dependencies: ["DBusKit", "RadioSimulator", "ProgramSupport", log, arguments],
@@ -109,6 +111,7 @@ let package = Package(
         .testTarget(
             name: "EngineTests", dependencies: ["AccessoryCore", "AccessoryEngine", "AccessoryModel", log],
             swiftSettings: testSettings),
+        .testTarget(name: "TerminalGraphicsTests", dependencies: ["TerminalGraphics"], swiftSettings: testSettings),
         .testTarget(
             name: "GrantStoreTests",
             dependencies: [

@@ -11,6 +11,7 @@ struct OfferLine: Equatable {
     let advertisedName: String
     let rssi: Int?
     let isShared: Bool
+    let hasImage: Bool
 }
 
 /// The picker as it arrives.
@@ -127,7 +128,8 @@ final class PickerClient {
                 guard let offer = value.vardictValue, let id = offer["id"]?.stringValue else { return nil }
                 return OfferLine(
                     id: id, name: offer["name"]?.stringValue ?? "", advertisedName: offer["advertisedName"]?.stringValue ?? "",
-                    rssi: offer["rssi"]?.integerValue, isShared: offer["shared"]?.booleanValue ?? false)
+                    rssi: offer["rssi"]?.integerValue, isShared: offer["shared"]?.booleanValue ?? false,
+                    hasImage: offer["hasImage"]?.booleanValue ?? false)
             }
         }
     }
@@ -136,6 +138,17 @@ final class PickerClient {
         path = nil
         view.ended(state)
         onEnd?(state.stage == "done", isCancelled)
+    }
+
+    /// The product image of an offer; nothing comes when there is none, or it cannot be had.
+    func image(of offer: OfferLine, completion: @escaping ([UInt8]) -> Void) {
+        guard let path, offer.hasImage else { return }
+        connection.call(AccessoryBus.name, path, AccessoryBus.picker, "GetImage", [.string(offer.id)]) { result in
+            guard let file = (try? result.get())?.first?.fileDescriptorValue,
+                let bytes = file.readFile(limit: Limits.imageBytes)
+            else { return }
+            completion(bytes)
+        }
     }
 
     // MARK: Answers

@@ -5,6 +5,7 @@ internal import AccessoryModel
 internal import DBusKit
 internal import Glibc
 internal import ProgramSupport
+internal import TerminalGraphics
 
 final class ScreenView: PickerView {
     private let client: () -> PickerClient?
@@ -14,6 +15,13 @@ final class ScreenView: PickerView {
     private var note: String?
     private var drawn = 0
     private var original = termios()
+    private lazy var decoder = ImageDecoder()
+    /// What the terminal says that it can do.
+    private var attributes: [Int] = []
+    /// Product images of the offers that were selected, by offer.
+    private var images: [String: [UInt8]] = [:]
+    private var drawings: [String: TerminalImage] = [:]
+    private var imagesMade = 0
 
     init(_ loop: MainLoop, _ client: @escaping () -> PickerClient?) {
         self.client = client
@@ -22,6 +30,8 @@ final class ScreenView: PickerView {
         // Keys one by one and unechoed; signals stay, so that Ctrl-C is an interrupt.
         raw.c_lflag &= ~(UInt32(ICANON) | UInt32(ECHO))
         tcsetattr(0, TCSANOW, &raw)
+        // "What are you?" A terminal that knows sixels says so.
+        StandardOutput.write("\u{1B}[c")
         loop.onReadable(0) { [unowned self] in read() }
     }
 
@@ -41,7 +51,9 @@ final class ScreenView: PickerView {
         }
         var keys = buffer[..<count]
         while let key = keys.first {
-            if keys.starts(with: [0x1B, 0x5B]), keys.count >= 3 {
+            if let length = takeAttributes(keys) {
+                keys = keys.dropFirst(length)
+            } else if keys.starts(with: [0x1B, 0x5B]), keys.count >= 3 {
                 arrow(keys[keys.startIndex + 2])
                 keys = keys.dropFirst(3)
             } else {
@@ -51,6 +63,14 @@ final class ScreenView: PickerView {
         }
         draw()
         return true
+    }
+
+    /// The answer to "what are you?": `ESC [ ? 62 ; 4 c`. Returns its length, nil when this is something else.
+    private func takeAttributes(_ keys: ArraySlice<UInt8>) -> Int? {
+        guard keys.starts(with: [0x1B, 0x5B, 0x3F]), let end = keys.firstIndex(of: UInt8(ascii: "c")) else { return nil }
+        attributes = String(decoding: keys[(keys.startIndex + 3)..<end], as: UTF8.self).split(separator: ";").compactMap { Int($0) }
+        drawings = [:]
+        return end - keys.startIndex + 1
     }
 
     private func arrow(_ key: UInt8) {
@@ -121,6 +141,7 @@ final class ScreenView: PickerView {
         selected = state.offers.first?.id
         note = nil
         drawn = 0
+        (images, drawings) = ([:], [:])
         StandardOutput.write("\u{1B}[?25l")
         self.state = state
         draw()
@@ -172,8 +193,33 @@ final class ScreenView: PickerView {
         // Lines longer than the terminal would wrap and spoil the redrawing.
         var size = winsize()
         let width = ioctl(1, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col > 0 ? Int(size.ws_col) : 80
+        let image = selectedImage(state)
         erase()
+        if let image { StandardOutput.write(image.drawing) }
         for line in lines { StandardOutput.line(line.count > width ? String(line.prefix(width - 1)) : line) }
-        drawn = lines.count
+        drawn = lines.count + (image == nil ? 0 : TerminalImage.rows)
+    }
+
+    /// The product image of what is selected, once it is here and can be drawn.
+    private func selectedImage(_ state: PickerState) -> TerminalImage? {
+        guard let offer = state.offers.first(where: { $0.id == selected }), offer.hasImage else { return nil }
+        if let drawing = drawings[offer.id] { return drawing }
+        guard let bytes = images[offer.id] else {
+            // Asked for once; it is drawn when it comes.
+            images[offer.id] = []
+            client()?.image(of: offer) { [weak self] bytes in
+                self?.images[offer.id] = bytes
+                self?.draw()
+            }
+            return nil
+        }
+        let graphics = GraphicsProtocol(
+            environment: { getenv($0).map { String(cString: $0) } }, attributes: attributes)
+        guard !bytes.isEmpty, let bitmap = decoder?.decode(bytes, into: graphics.box) else { return nil }
+        imagesMade += 1
+        let drawing = TerminalImage(bitmap, as: graphics, id: imagesMade)
+        StandardOutput.write(drawing.preparation)
+        drawings[offer.id] = drawing
+        return drawing
     }
 }
