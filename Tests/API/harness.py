@@ -86,12 +86,13 @@ def wait(happens, seconds=10, what="it", also_every=None):
 class Program:
     """A process under test; its output can be waited for."""
 
-    def __init__(self, *command):
+    def __init__(self, *command, environment={}):
         self.command = [str(each) for each in command]
         self.lines = []
         self._rest = b""
         self._process = subprocess.Popen(
-            self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env=os.environ | environment)
         os.set_blocking(self._process.stdout.fileno(), False)
         self._watch = GLib.io_add_watch(
             self._process.stdout, GLib.PRIORITY_DEFAULT, GLib.IOCondition.IN | GLib.IOCondition.HUP, self._read)
@@ -107,6 +108,12 @@ class Program:
     @property
     def running(self):
         return self._process.poll() is None
+
+    def wait_end(self, seconds=40):
+        """Its exit status, with all of its output read."""
+        wait(lambda: not self.running and self._watch is None, seconds, lambda: f"{self.command[0]} to end; said was {self.lines[-5:]}",
+             also_every=0.1)
+        return self._process.returncode
 
     def wait_for(self, pattern, seconds=20):
         """The first line that matches, once there is one."""

@@ -1,0 +1,47 @@
+"""The examples of Docs/Examples, as their readers run them."""
+
+import shlex
+
+from harness import *
+
+EXAMPLES = TESTS.parent / "Docs" / "Examples"
+
+
+class Examples(APITest):
+    apps = ()
+
+    def run_example(self, executable, *command, pick="Pink Dice"):
+        self.world.declare("example", Executable=Path(executable).resolve())
+        self.world.restart_daemon()
+        picker = Program(BIN / "accessoryctl", "picker", "--bus", self.world.bus.address, "--pick", pick)
+        self.addCleanup(picker.stop, signal.SIGKILL)
+        picker.wait_for("waiting for a picker")
+        example = Program(*command, environment={"DBUS_SYSTEM_BUS_ADDRESS": self.world.bus.address})
+        self.addCleanup(example.stop, signal.SIGKILL)
+        return example
+
+    def expect_rolls(self, example):
+        self.assertEqual(example.wait_end(), 0, example.lines)
+        self.assertEqual([line.split()[1] for line in example.lines if line.startswith("event")], [
+            "activated", "pickerDidPresent", "pickerSetupPairing", "accessoryAdded", "pickerDidDismiss"])
+        self.assertEqual(sum(line.startswith("rolled ") for line in example.lines), 3)
+
+    def compile(self):
+        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "gio-2.0"], check=True, capture_output=True, text=True).stdout
+        program = self.world.directory / "dice"
+        subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-o", program, EXAMPLES / "dice.c", *shlex.split(flags)], check=True)
+        return program
+
+    def test_python(self):
+        self.expect_rolls(self.run_example("/usr/bin/python3", "/usr/bin/python3", EXAMPLES / "dice.py"))
+
+    def test_c(self):
+        program = self.compile()
+        self.expect_rolls(self.run_example(program, program))
+
+    def test_a_refusal_is_said(self):
+        program = self.compile()
+        example = Program(program, environment={"DBUS_SYSTEM_BUS_ADDRESS": self.world.bus.address})
+        self.addCleanup(example.stop, signal.SIGKILL)
+        self.assertEqual(example.wait_end(), 1)
+        self.assertIn("no manifest fits", "\n".join(example.lines))
