@@ -80,7 +80,18 @@ class Add(APITest):
         self.assertEqual(app.accessories, sorted([first, second]))
         self.assertEqual(self.simulator.bonds, ["blue-dice", "pink-dice"])
 
-    def test_without_pairing_there_is_a_grant_and_no_bond(self):
+    def test_rule_10_nothing_is_paired_before_the_person_picks(self):
+        app, picker = self.app(), self.picker()
+        app.show_picker(item())
+        picker.wait_offer("Dice 4F")
+        # Found and offered: no link, no bond, until somebody says so.
+        app.settle()
+        self.assertEqual((self.simulator.bonds, self.simulator.connections), ([], []))
+        picker.pick("Dice 4F")
+        app.wait_event("accessoryAdded")
+        self.assertEqual(self.simulator.bonds, ["pink-dice"])
+
+    def test_rule_10_without_pairing_there_is_a_grant_and_no_bond(self):
         picker, app = self.picker(), self.app()
         accessory = self.add(app, picker, "Dice 4F", item(pairs=False))
         self.assertEqual(app.accessories, [accessory])
@@ -94,7 +105,7 @@ class Add(APITest):
         self.assertEqual(other.accessories, [accessory])
         self.assertEqual(other.told(), ["activated", "accessoryAdded"])
 
-    def test_an_identity_outlives_a_private_address(self):
+    def test_rule_16_an_identity_outlives_a_private_address(self):
         self.start(scenario(accessory("private", 9, addressType="rpa")))
         picker, app = self.picker(), self.app()
         added = self.add(app, picker, "private")

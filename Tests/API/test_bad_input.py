@@ -201,7 +201,7 @@ class BadInput(APITest):
             with self.subTest(path):
                 self.assertFails(UNKNOWN_OBJECT, self.dice.remove, path)
 
-    def test_sessions_have_a_limit(self):
+    def test_rule_19_sessions_have_a_limit(self):
         app = App(self.world)
         made = []
         with self.assertRaises(dbus.DBusException) as caught:

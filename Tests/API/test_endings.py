@@ -22,7 +22,7 @@ class Refused(APITest):
         picker.register()
         self.add(app, picker, "Dice 4F")
 
-    def test_while_another_picker_is_active(self):
+    def test_rule_7_while_another_picker_is_active(self):
         picker, app, other = self.picker(), self.app(), self.app()
         path = app.show_picker(item())
         for each in (app, other):
@@ -140,7 +140,7 @@ class Ended(APITest):
         self.person.cancel()
         self.dice.wait_event("pickerDidDismiss", count=2)
 
-    def test_by_time(self):
+    def test_rule_8_by_time(self):
         self.restart(scenario(accessory("pink", appearsAt=3)))
         path = self.dice.show_picker(item(), discoveryTimeout=0.5)
         details = self.assertDismissed(self.dice, "DiscoveryTimeout")
@@ -334,7 +334,7 @@ class Ended(APITest):
                 self.world.admin.call(path, PICKER, member, signature, *arguments)
         self.assertEqual(self.person.get(path, PICKER, "Stage"), "offering")
 
-    def test_by_the_end_of_the_app(self):
+    def test_rule_17_by_the_end_of_the_app(self):
         for stage in ("offering", "pairing", "confirming"):
             with self.subTest(stage):
                 pairing = {"mode": "numericComparison"} if stage == "confirming" else {"fault": "slow"}
@@ -378,7 +378,7 @@ class Ended(APITest):
 
 
 class Invalidated(APITest):
-    def test_every_call_is_invalidated(self):
+    def test_rule_18_every_call_is_invalidated(self):
         app, other = self.app(), self.app()
         app.request("Invalidate")
         app.wait_event("invalidated")

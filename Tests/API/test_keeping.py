@@ -1,6 +1,8 @@
 """What survives: restarts, power cuts, and a store that was damaged."""
 
+import contextlib
 import signal
+import sqlite3
 
 from harness import *
 
@@ -191,3 +193,48 @@ class BondsOfOthers(APITest):
             self.world.restart_daemon()
             self.assertEqual(self.world.grants(), {})
             self.assertEqual(self.simulator.bonds, ["compares"])
+
+
+class AStoreThatRefuses(APITest):
+    """Somebody else holds the database: what cannot be written down has not happened."""
+
+    scenario = scenario(accessory("asks", pairing={"mode": "numericComparison"}), accessory("pink", 2))
+
+    def setUp(self):
+        super().setUp()
+        self.person, self.dice = self.picker(), self.app()
+
+    @contextlib.contextmanager
+    def locked(self):
+        with contextlib.closing(sqlite3.connect(self.world.state / "grants.sqlite", isolation_level=None)) as store:
+            store.execute("BEGIN EXCLUSIVE")
+            yield
+            store.execute("ROLLBACK")
+
+    def test_the_grant_cannot_be_written(self):
+        self.dice.show_picker(item())
+        self.person.pick("asks")
+        self.person.wait_prompt("confirm-passkey")
+        with self.locked():
+            self.person.respond(accept=True)
+            self.assertDismissed(self.dice, "Unknown")
+        self.assertNothingLeft()
+        self.add(self.dice, self.person, "pink")
+
+    def test_the_intent_cannot_be_noted(self):
+        self.dice.show_picker(item())
+        with self.locked():
+            self.person.pick("pink")
+            self.dice.wait_event("pickerSetupFailed")
+        self.assertEqual(self.simulator.bonds, [])
+        self.person.pick("pink")
+        self.dice.wait_event("accessoryAdded")
+
+    def test_a_removal_cannot_be_written(self):
+        accessory = self.add(self.dice, self.person, "pink")
+        with self.locked():
+            self.assertFails(error("Unknown"), self.dice.remove, accessory, says=["store"])
+            self.assertFails(error("Unknown"), self.world.admin.call, accessory, ACCESSORY, "Rename", "s", "Mine", says=["store"])
+        self.assertEqual(self.dice.accessories, [accessory])
+        self.assertEqual(self.dice.get(accessory, ACCESSORY, "DisplayName"), "Pink Dice")
+        self.dice.remove(accessory)

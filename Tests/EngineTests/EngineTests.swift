@@ -583,7 +583,7 @@ struct TraceCase: Sendable {
         #expect(bench.engine.ledger.accessories[id]?.isBonded == true && bench.engine.ledger.grants.count == 1)
     }
 
-    @Test func limitsHold() throws {
+    @Test func rule19LimitsHold() throws {
         let bench = try Bench()
         for _ in 0..<Limits.sessionsPerApp { _ = try bench.session() }
         #expect { try bench.session() } throws: { ($0 as? SetupError)?.message.contains("\(Limits.sessionsPerApp)") == true }
