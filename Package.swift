@@ -25,6 +25,7 @@ let package = Package(
         .executable(name: "accessorysetupd", targets: ["accessorysetupd"]),
         .executable(name: "accessoryctl", targets: ["accessoryctl"]),
         .executable(name: "accessory-sim", targets: ["accessory-sim"]),
+        .library(name: "AccessorySetupKit", targets: ["AccessorySetupKit"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-log", from: "1.6.0"),
@@ -79,6 +80,10 @@ let package = Package(
 
         // The other half of the air. Never BlueZRadio here: a shared bug would hide.
         .target(name: "RadioSimulator", dependencies: ["AccessoryModel", "DBusKit", log], swiftSettings: settings),
+
+        // What apps use: Apple's names over our interface.
+        .target(
+            name: "AccessorySetupKit", dependencies: ["AccessoryBus", "AccessoryModel", "DBusKit"], swiftSettings: settings),
 
         // Programs.
         .target(name: "ProgramSupport", dependencies: ["DBusKit", log], swiftSettings: settings),

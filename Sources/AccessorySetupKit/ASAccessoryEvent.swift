@@ -1,0 +1,93 @@
+// What a session tells its app: the type of the event, the accessory that it is about, and the error that came with it.
+
+public import Foundation
+
+/// What happened in a session.
+///
+/// A type that this module does not know (of a newer daemon) arrives as ``unknown``.
+///
+/// Source: Apple's documentation of `ASAccessoryEventType`; the raw values are Apple's.
+public enum ASAccessoryEventType: Int, Hashable, Sendable {
+    /// Something that this version of the module has no name for.
+    case unknown = 0
+    /// The session is active, and its list of accessories is there.
+    case activated = 10
+    /// The session is over and cannot be used again. Always the last event. ``ASAccessoryEvent/error`` says why, unless the app
+    /// invalidated it itself.
+    case invalidated = 11
+    /// One accessory has been taken over from the time before AccessorySetupKit.
+    case migrationComplete = 20
+    /// An accessory was set up. It comes before ``pickerDidDismiss``.
+    case accessoryAdded = 30
+    /// The app may no longer use an accessory: removed by the app, the person or an administrator.
+    case accessoryRemoved = 31
+    /// Something about an accessory has changed, for example its name.
+    case accessoryChanged = 32
+    /// An accessory matches, and the app is to decide about it
+    /// (``ASPickerDisplaySettings/Options/filterDiscoveryResults``).
+    case accessoryDiscovered = 33
+    /// The picker is being shown.
+    case pickerDidPresent = 40
+    /// The picker is gone; the next one may be shown. ``ASAccessoryEvent/error`` is set when it ended without an accessory.
+    case pickerDidDismiss = 50
+    /// The accessory is being connected to classic Bluetooth as well.
+    case pickerSetupBridging = 60
+    /// Setting up failed, ``ASAccessoryEvent/error`` says why; the person may try again in the same picker.
+    case pickerSetupFailed = 70
+    /// Pairing has begun.
+    case pickerSetupPairing = 80
+    /// The person is asked for a name.
+    case pickerSetupRename = 90
+}
+
+extension ASAccessoryEventType: CustomStringConvertible {
+    /// The case's name.
+    public var description: String {
+        switch self {
+        case .unknown: "unknown"
+        case .activated: "activated"
+        case .invalidated: "invalidated"
+        case .migrationComplete: "migrationComplete"
+        case .accessoryAdded: "accessoryAdded"
+        case .accessoryRemoved: "accessoryRemoved"
+        case .accessoryChanged: "accessoryChanged"
+        case .accessoryDiscovered: "accessoryDiscovered"
+        case .pickerDidPresent: "pickerDidPresent"
+        case .pickerDidDismiss: "pickerDidDismiss"
+        case .pickerSetupBridging: "pickerSetupBridging"
+        case .pickerSetupFailed: "pickerSetupFailed"
+        case .pickerSetupPairing: "pickerSetupPairing"
+        case .pickerSetupRename: "pickerSetupRename"
+        }
+    }
+}
+
+/// One event of a session.
+///
+/// Source: Apple's documentation of `ASAccessoryEvent`.
+public final class ASAccessoryEvent: NSObject, Sendable {
+    /// What happened.
+    public let eventType: ASAccessoryEventType
+
+    /// The accessory that the event is about, as it was then; for ``ASAccessoryEventType/accessoryRemoved`` as it last was, for
+    /// ``ASAccessoryEventType/accessoryDiscovered`` an ``ASDiscoveredAccessory``. Nil for events of the session's life and of the
+    /// picker.
+    public let accessory: ASAccessory?
+
+    /// Why, for events that report a failure: an ``ASError``. Nil otherwise.
+    public let error: (any Error)?
+
+    init(_ eventType: ASAccessoryEventType, accessory: ASAccessory? = nil, error: ASError? = nil) {
+        self.eventType = eventType
+        self.accessory = accessory
+        self.error = error
+    }
+
+    /// The type, the accessory and the error.
+    public override var description: String {
+        var text = "ASAccessoryEvent.\(eventType)"
+        if let accessory { text += " \(accessory)" }
+        if let error { text += " (\(error))" }
+        return text
+    }
+}

@@ -1,0 +1,312 @@
+// The entry to the module: a session, which shows pickers, tells of events and manages the app's accessories. A thin shell, safe to use
+// from every thread, around the core that keeps the promises.
+
+internal import DBusKit
+public import Dispatch
+public import Foundation
+
+/// Shows the picker, tells of events, and manages the accessories that the app may use.
+///
+/// Activate a session, wait for ``ASAccessoryEventType/activated``, then use it. All of its methods may be called from any thread and return
+/// at once; the handler and all completion handlers are called on the queue given to ``activate(on:eventHandler:)``, in order, never inline.
+/// Every completion handler is called exactly once, whatever happens to the daemon. (For a session that was never activated they are
+/// called on a queue of the module's own.)
+///
+/// Keep a reference to the session: one that the app lets go of ends like an invalidated one, but silently.
+///
+/// Requests before ``ASAccessoryEventType/activated`` end with ``ASError/Code/invalidRequest``, those after
+/// ``ASAccessoryEventType/invalidated`` with ``ASError/Code/invalidated``. The errors that are listed with the methods come besides
+/// ``ASError/Code/connectionFailed`` (the daemon went away or does not answer) and ``ASError/Code/invalidated`` (the session ended first). A
+/// daemon that does not offer a request answers ``ASError/Code/invalidRequest``.
+///
+/// The asynchronous forms are the same requests; cancelling their task does not call them off.
+///
+/// Source: Apple's documentation of `ASAccessorySession`.
+public final class ASAccessorySession: NSObject, Sendable {
+    private let core: SessionCore
+
+    /// A session with the daemon on the system bus (or the bus that `DBUS_SYSTEM_BUS_ADDRESS` names).
+    public override convenience init() {
+        self.init(bus: "system")
+    }
+
+    /// A session with the daemon on a bus of its own, for tests.
+    ///
+    /// - Parameter bus: `system`, `session` or a D-Bus server address.
+    package init(bus: String) {
+        core = SessionCore(Connection.Address(bus))
+    }
+
+    deinit {
+        if core.abandon() { leave() }
+    }
+
+    // MARK: Life
+
+    /// Begins the session. The first event is ``ASAccessoryEventType/activated``, or ``ASAccessoryEventType/invalidated`` with the error
+    /// ``ASError/Code/activationFailed`` (no manifest fits this program; the message says which file would) or
+    /// ``ASError/Code/connectionFailed`` (the bus or the daemon cannot be reached).
+    ///
+    /// A session that is activated already ignores the call. One that is over tells the new handler so.
+    ///
+    /// Source: Apple's documentation of `activate(on:eventHandler:)`.
+    ///
+    /// - Parameters:
+    ///   - queue: where `eventHandler` and all completion handlers are called.
+    ///   - eventHandler: gets all events, in order. The session holds it until ``ASAccessoryEventType/invalidated`` has been handled.
+    public func activate(on queue: DispatchQueue = .main, eventHandler: @escaping (ASAccessoryEvent) -> Void) {
+        guard core.begin(on: queue, EventHandler(eventHandler)) else { return }
+        switch Hub.thread {
+        case .success(let thread):
+            thread.perform { [core] in $0.open(core) }
+        case .failure(let error):
+            let error = ASError(.connectionFailed, error.message)
+            core.end(error, failing: error)
+        }
+    }
+
+    /// Ends the session and whatever it is doing: a picker is dismissed, requests end with ``ASError/Code/invalidated``, then the handler
+    /// gets ``ASAccessoryEventType/invalidated``, without an error, and is let go. Again: no effect.
+    ///
+    /// Source: Apple's documentation of `invalidate()`.
+    public func invalidate() {
+        if core.end(nil, failing: ASError(.invalidated, "the session was invalidated")) { leave() }
+    }
+
+    private func leave() {
+        guard case .success(let thread) = Hub.thread else { return }
+        thread.perform { [core] in $0.client(of: core)?.close() }
+    }
+
+    // MARK: Accessories
+
+    /// The accessories that the app may use, as of the event that was handled last. Empty before ``ASAccessoryEventType/activated`` and
+    /// after ``ASAccessoryEventType/invalidated``.
+    ///
+    /// Source: Apple's documentation of `accessories`.
+    public var accessories: [ASAccessory] { core.accessories }
+
+    // MARK: Pickers
+
+    /// Settings of the pickers that are shown from now on; nil for the defaults. Copied when set and when read.
+    ///
+    /// Source: Apple's documentation of `pickerDisplaySettings`.
+    public var pickerDisplaySettings: ASPickerDisplaySettings? {
+        get { core.settings?.duplicate() }
+        set { core.settings = newValue?.duplicate() }
+    }
+
+    /// Asks for a picker with accessories of a Device Discovery Extension. Linux has no such extensions.
+    ///
+    /// Source: Apple's documentation of `showPicker(completionHandler:)`.
+    ///
+    /// - Parameter completionHandler: gets ``ASError/Code/extensionNotFound``.
+    public func showPicker(completionHandler: @escaping @Sendable ((any Error)?) -> Void) {
+        guard let token = core.open(completionHandler) else { return }
+        core.finish(token, ASError(.extensionNotFound, "there are no Device Discovery Extensions on Linux: give the picker items"))
+    }
+
+    /// ``showPicker(completionHandler:)`` as an asynchronous function.
+    ///
+    /// - Throws: ``ASError/Code/extensionNotFound``.
+    public func showPicker() async throws {
+        try await answer { showPicker(completionHandler: $0) }
+    }
+
+    /// Shows a picker with the accessories in range that match one of the items; the first one that matches names it.
+    ///
+    /// The events ``ASAccessoryEventType/pickerDidPresent``, ``ASAccessoryEventType/accessoryAdded`` and
+    /// ``ASAccessoryEventType/pickerDidDismiss`` tell how it goes on.
+    ///
+    /// Source: Apple's documentation of `showPicker(for:completionHandler:)`.
+    ///
+    /// - Parameters:
+    ///   - displayItems: 1 to 256 items. They and what they hold are read now; changing them later changes nothing.
+    ///   - completionHandler: called when the picker is gone, after ``ASAccessoryEventType/pickerDidDismiss``: with nil when an accessory was
+    ///     set up, else with ``ASError/Code/userCancelled``, ``ASError/Code/discoveryTimeout``, ``ASError/Code/pickerRestricted`` (Bluetooth
+    ///     went away) or ``ASError/Code/connectionFailed``. At once when there will be no picker: ``ASError/Code/invalidRequest``,
+    ///     ``ASError/Code/pickerAlreadyActive`` or ``ASError/Code/pickerRestricted``.
+    public func showPicker(
+        for displayItems: [ASPickerDisplayItem], completionHandler: @escaping @Sendable ((any Error)?) -> Void
+    ) {
+        request("ShowPicker", showsPicker: true, completionHandler) {
+            [ASPickerDisplayItem.wire(displayItems, isUpdate: false), core.settings?.wire ?? .vardict([:])]
+        }
+    }
+
+    /// ``showPicker(for:completionHandler:)`` as an asynchronous function; it returns when the picker is gone.
+    ///
+    /// - Throws: what the completion handler would get.
+    public func showPicker(for displayItems: [ASPickerDisplayItem]) async throws {
+        try await answer { showPicker(for: displayItems, completionHandler: $0) }
+    }
+
+    /// Puts discovered accessories into the picker that is being shown, see
+    /// ``ASPickerDisplaySettings/Options/filterDiscoveryResults``.
+    ///
+    /// Source: Apple's documentation of `updatePicker(showing:completionHandler:)`.
+    ///
+    /// - Parameters:
+    ///   - displayItems: the accessories, with the names and images that the picker is to show.
+    ///   - completionHandler: called when the picker has them. ``ASError/Code/invalidRequest`` when no picker of this session filters.
+    public func updatePicker(
+        showing displayItems: [ASDiscoveredDisplayItem], completionHandler: @escaping @Sendable ((any Error)?) -> Void
+    ) {
+        request("UpdatePicker", completionHandler) { [ASPickerDisplayItem.wire(displayItems, isUpdate: true)] }
+    }
+
+    /// ``updatePicker(showing:completionHandler:)`` as an asynchronous function.
+    ///
+    /// - Throws: what the completion handler would get.
+    public func updatePicker(showing displayItems: [ASDiscoveredDisplayItem]) async throws {
+        try await answer { updatePicker(showing: displayItems, completionHandler: $0) }
+    }
+
+    /// Ends the search of the picker that is being shown, as if its time were over. No effect once the picker was updated.
+    ///
+    /// Source: Apple's documentation of `finishPickerDiscovery(completionHandler:)`.
+    ///
+    /// - Parameter completionHandler: called when that is done. ``ASError/Code/invalidRequest`` without a picker.
+    public func finishPickerDiscovery(completionHandler: @escaping @Sendable ((any Error)?) -> Void) {
+        request("FinishPickerDiscovery", completionHandler) { [] }
+    }
+
+    /// ``finishPickerDiscovery(completionHandler:)`` as an asynchronous function.
+    ///
+    /// - Throws: what the completion handler would get.
+    public func finishPickerDiscovery() async throws {
+        try await answer { finishPickerDiscovery(completionHandler: $0) }
+    }
+
+    // MARK: Managing accessories
+
+    /// Shows a picker in which the person renames an accessory.
+    ///
+    /// Source: Apple's documentation of `renameAccessory(_:options:completionHandler:)`.
+    ///
+    /// - Parameters:
+    ///   - accessory: one of ``accessories``.
+    ///   - renameOptions: what renaming includes.
+    ///   - completionHandler: called when the picker is gone: ``ASError/Code/userCancelled``, or when there will be none:
+    ///     ``ASError/Code/invalidRequest`` (also for an accessory that is not the app's), ``ASError/Code/pickerAlreadyActive``,
+    ///     ``ASError/Code/pickerRestricted``.
+    public func renameAccessory(
+        _ accessory: ASAccessory, options renameOptions: ASAccessory.RenameOptions = [],
+        completionHandler: @escaping @Sendable ((any Error)?) -> Void
+    ) {
+        request("RenameAccessory", showsPicker: true, completionHandler) { [.objectPath(accessory.object), renameOptions.wire] }
+    }
+
+    /// ``renameAccessory(_:options:completionHandler:)`` as an asynchronous function; it returns when the picker is gone.
+    ///
+    /// - Throws: what the completion handler would get.
+    public func renameAccessory(_ accessory: ASAccessory, options renameOptions: ASAccessory.RenameOptions = []) async throws {
+        try await answer { renameAccessory(accessory, options: renameOptions, completionHandler: $0) }
+    }
+
+    /// Takes the app's right to use an accessory away; with the last app's right the bond goes too.
+    ///
+    /// Source: Apple's documentation of `removeAccessory(_:completionHandler:)`.
+    ///
+    /// - Parameters:
+    ///   - accessory: one of ``accessories``.
+    ///   - completionHandler: called when it is gone, after ``ASAccessoryEventType/accessoryRemoved``. ``ASError/Code/invalidRequest`` for an
+    ///     accessory that is not the app's.
+    public func removeAccessory(_ accessory: ASAccessory, completionHandler: @escaping @Sendable ((any Error)?) -> Void) {
+        request("RemoveAccessory", completionHandler) { [.objectPath(accessory.object)] }
+    }
+
+    /// ``removeAccessory(_:completionHandler:)`` as an asynchronous function.
+    ///
+    /// - Throws: what the completion handler would get.
+    public func removeAccessory(_ accessory: ASAccessory) async throws {
+        try await answer { removeAccessory(accessory, completionHandler: $0) }
+    }
+
+    // MARK: Authorization
+
+    /// Finishes setting up an accessory that is ``ASAccessory/AccessoryState/awaitingAuthorization``.
+    ///
+    /// Source: Apple's documentation of `finishAuthorization(for:settings:completionHandler:)`.
+    ///
+    /// - Parameters:
+    ///   - accessory: one of ``accessories``.
+    ///   - settings: what the app has found out about it. Read now.
+    ///   - completionHandler: called when that is done. ``ASError/Code/invalidRequest`` when it does not await authorization, or the
+    ///     settings do not fit.
+    public func finishAuthorization(
+        for accessory: ASAccessory, settings: ASAccessorySettings, completionHandler: @escaping @Sendable ((any Error)?) -> Void
+    ) {
+        request("FinishAuthorization", completionHandler) { [.objectPath(accessory.object), settings.wire] }
+    }
+
+    /// ``finishAuthorization(for:settings:completionHandler:)`` as an asynchronous function.
+    ///
+    /// - Throws: what the completion handler would get.
+    public func finishAuthorization(for accessory: ASAccessory, settings: ASAccessorySettings) async throws {
+        try await answer { finishAuthorization(for: accessory, settings: settings, completionHandler: $0) }
+    }
+
+    /// Gives up an accessory that is ``ASAccessory/AccessoryState/awaitingAuthorization``; it is removed again.
+    ///
+    /// Source: Apple's documentation of `failAuthorization(for:completionHandler:)`.
+    ///
+    /// - Parameters:
+    ///   - accessory: one of ``accessories``.
+    ///   - completionHandler: called when that is done. ``ASError/Code/invalidRequest`` when it does not await authorization.
+    public func failAuthorization(for accessory: ASAccessory, completionHandler: @escaping @Sendable ((any Error)?) -> Void) {
+        request("FailAuthorization", completionHandler) { [.objectPath(accessory.object)] }
+    }
+
+    /// ``failAuthorization(for:completionHandler:)`` as an asynchronous function.
+    ///
+    /// - Throws: what the completion handler would get.
+    public func failAuthorization(for accessory: ASAccessory) async throws {
+        try await answer { failAuthorization(for: accessory, completionHandler: $0) }
+    }
+
+    /// Shows a picker in which the person allows the app another technology for an accessory, for example Wi-Fi Aware.
+    ///
+    /// Source: Apple's documentation of `updateAuthorization(for:descriptor:completionHandler:)`.
+    ///
+    /// - Parameters:
+    ///   - accessory: one of ``accessories``.
+    ///   - descriptor: the accessory's traits with the new technology's. Read now.
+    ///   - completionHandler: called when the picker is gone: ``ASError/Code/userCancelled``, or when there will be none:
+    ///     ``ASError/Code/invalidRequest``, ``ASError/Code/pickerAlreadyActive``, ``ASError/Code/pickerRestricted``.
+    public func updateAuthorization(
+        for accessory: ASAccessory, descriptor: ASDiscoveryDescriptor,
+        completionHandler: @escaping @Sendable ((any Error)?) -> Void
+    ) {
+        request("UpdateAuthorization", showsPicker: true, completionHandler) {
+            [.objectPath(accessory.object), .vardict(descriptor.wireValues)]
+        }
+    }
+
+    /// ``updateAuthorization(for:descriptor:completionHandler:)`` as an asynchronous function; it returns when the picker is gone.
+    ///
+    /// - Throws: what the completion handler would get.
+    public func updateAuthorization(for accessory: ASAccessory, descriptor: ASDiscoveryDescriptor) async throws {
+        try await answer { updateAuthorization(for: accessory, descriptor: descriptor, completionHandler: $0) }
+    }
+
+    // MARK: -
+
+    private func request(
+        _ member: String, showsPicker: Bool = false, _ completion: @escaping SessionCore.Completion, _ arguments: () -> [DBusValue]
+    ) {
+        guard let token = core.open(completion), case .success(let thread) = Hub.thread else { return }
+        // Encoded here: what the caller changes after this call is no part of it.
+        let arguments = arguments()
+        // Without a client the session has ended meanwhile, and the request with it.
+        thread.perform { [core] in $0.client(of: core)?.request(token, member, arguments, showsPicker: showsPicker) }
+    }
+
+    private func answer(_ request: (@escaping SessionCore.Completion) -> Void) async throws {
+        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+            request { error in
+                if let error { continuation.resume(throwing: error) } else { continuation.resume() }
+            }
+        }
+    }
+}

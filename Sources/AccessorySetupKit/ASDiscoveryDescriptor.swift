@@ -1,0 +1,229 @@
+// What an app looks for. Mutable and shared between threads, as Apple's class is: the traits are one value behind a lock.
+
+public import Foundation
+internal import Synchronization
+
+/// The traits that an accessory must show, all of them.
+///
+/// A Bluetooth descriptor needs a ``bluetoothServiceUUID`` or a ``bluetoothCompanyIdentifier``. What does not fit together is refused with
+/// ``ASError/Code/invalidRequest`` when the picker is asked for; the message names key and value. Whoever takes a descriptor takes a copy.
+///
+/// Source: Apple's documentation of `ASDiscoveryDescriptor`.
+public final class ASDiscoveryDescriptor: NSObject, NSCopying, Sendable {
+    /// How near an accessory must be.
+    ///
+    /// Source: Apple's documentation of `ASDiscoveryDescriptor.Range`; the raw values are Apple's.
+    public enum Range: Int, Hashable, Sendable {
+        /// As far as Bluetooth reaches.
+        case `default` = 0
+        /// Right next to this machine; the daemon judges it by the smoothed signal strength.
+        case immediate = 10
+    }
+
+    /// Which side of a Wi-Fi Aware service the accessory is.
+    ///
+    /// Source: Apple's documentation of `ASDiscoveryDescriptor.WiFiAwareServiceRole`; the raw values are Apple's.
+    public enum WiFiAwareServiceRole: Int, Hashable, Sendable {
+        /// It looks for the service.
+        case subscriber = 10
+        /// It offers the service.
+        case publisher = 20
+    }
+
+    /// The traits as one value.
+    struct Traits: Hashable, Sendable {
+        var companyIdentifier = ASBluetoothCompanyIdentifier(0)
+        var manufacturerDataBlob: Data?
+        var manufacturerDataMask: Data?
+        var serviceUUID: CBUUID?
+        var serviceDataBlob: Data?
+        var serviceDataMask: Data?
+        var nameSubstring: String?
+        var nameCompareOptions: UInt = 0
+        var range = Range.default
+        var ssid: String?
+        var ssidPrefix: String?
+        var supportedOptions: ASAccessory.SupportOptions = []
+        var wifiAwareServiceName: String?
+        var wifiAwareServiceRole = WiFiAwareServiceRole.subscriber
+        var wifiAwareModelNameMatch: ASPropertyCompareString?
+        var wifiAwareVendorNameMatch: ASPropertyCompareString?
+    }
+
+    private let lock: Mutex<Traits>
+
+    /// A descriptor without traits.
+    public override init() {
+        lock = Mutex(Traits())
+    }
+
+    init(_ traits: Traits) {
+        lock = Mutex(traits)
+    }
+
+    var traits: Traits { lock.withLock { $0 } }
+
+    func duplicate() -> ASDiscoveryDescriptor { ASDiscoveryDescriptor(traits) }
+
+    /// A copy with the same traits (`NSCopying`).
+    public func copy(with zone: NSZone? = nil) -> Any { duplicate() }
+
+    /// Equal when all traits are.
+    public override func isEqual(_ other: Any?) -> Bool {
+        (other as? ASDiscoveryDescriptor)?.traits == traits
+    }
+
+    /// Goes with `isEqual`; changes with the traits.
+    public override var hash: Int { traits.hashValue }
+
+    /// The traits that are set, in the session API's words.
+    public override var description: String {
+        let words = wireValues.map { "\($0.key): \($0.value)" }.sorted()
+        return "ASDiscoveryDescriptor(\(words.joined(separator: ", ")))"
+    }
+
+    // MARK: Bluetooth
+
+    /// The company in the advertised manufacturer data; 0, the default, stands for none.
+    public var bluetoothCompanyIdentifier: ASBluetoothCompanyIdentifier {
+        get { traits.companyIdentifier }
+        set { lock.withLock { $0.companyIdentifier = newValue } }
+    }
+
+    /// Bytes that the company's manufacturer data begins with. Needs ``bluetoothCompanyIdentifier`` and a
+    /// ``bluetoothManufacturerDataMask`` of the same length; a bit outside the mask is refused, as it could match nothing.
+    public var bluetoothManufacturerDataBlob: Data? {
+        get { traits.manufacturerDataBlob }
+        set { lock.withLock { $0.manufacturerDataBlob = newValue } }
+    }
+
+    /// Which bits of ``bluetoothManufacturerDataBlob`` count.
+    public var bluetoothManufacturerDataMask: Data? {
+        get { traits.manufacturerDataMask }
+        set { lock.withLock { $0.manufacturerDataMask = newValue } }
+    }
+
+    /// A service that the accessory advertises, in a list of services or as the key of service data.
+    public var bluetoothServiceUUID: CBUUID? {
+        get { traits.serviceUUID }
+        set { lock.withLock { $0.serviceUUID = newValue } }
+    }
+
+    /// Bytes that the service's data begins with. Needs ``bluetoothServiceUUID`` and a ``bluetoothServiceDataMask`` of the same length; a
+    /// bit outside the mask is refused, as it could match nothing.
+    public var bluetoothServiceDataBlob: Data? {
+        get { traits.serviceDataBlob }
+        set { lock.withLock { $0.serviceDataBlob = newValue } }
+    }
+
+    /// Which bits of ``bluetoothServiceDataBlob`` count.
+    public var bluetoothServiceDataMask: Data? {
+        get { traits.serviceDataMask }
+        set { lock.withLock { $0.serviceDataMask = newValue } }
+    }
+
+    /// A part of the advertised name.
+    public var bluetoothNameSubstring: String? {
+        get { traits.nameSubstring }
+        set { lock.withLock { $0.nameSubstring = newValue } }
+    }
+
+    /// How ``bluetoothNameSubstring`` is compared.
+    public var bluetoothNameSubstringCompareOptions: NSString.CompareOptions {
+        get { NSString.CompareOptions(rawValue: traits.nameCompareOptions) }
+        set { lock.withLock { $0.nameCompareOptions = newValue.rawValue } }
+    }
+
+    /// How near the accessory must be.
+    public var bluetoothRange: Range {
+        get { traits.range }
+        set { lock.withLock { $0.range = newValue } }
+    }
+
+    // MARK: Wi-Fi
+
+    /// The name of the accessory's network, 1 to 32 bytes of UTF-8. Not together with ``ssidPrefix``.
+    public var ssid: String? {
+        get { traits.ssid }
+        set { lock.withLock { $0.ssid = newValue } }
+    }
+
+    /// What the name of the accessory's network begins with, 1 to 32 bytes of UTF-8. Not together with ``ssid``.
+    public var ssidPrefix: String? {
+        get { traits.ssidPrefix }
+        set { lock.withLock { $0.ssidPrefix = newValue } }
+    }
+
+    // MARK: Options
+
+    /// What the accessory can do.
+    public var supportedOptions: ASAccessory.SupportOptions {
+        get { traits.supportedOptions }
+        set { lock.withLock { $0.supportedOptions = newValue } }
+    }
+
+    // MARK: Wi-Fi Aware
+
+    /// The accessory's Wi-Fi Aware service.
+    public var wifiAwareServiceName: String? {
+        get { traits.wifiAwareServiceName }
+        set { lock.withLock { $0.wifiAwareServiceName = newValue } }
+    }
+
+    /// Which side of the service the accessory is; counts only with ``wifiAwareServiceName``.
+    public var wifiAwareServiceRole: WiFiAwareServiceRole {
+        get { traits.wifiAwareServiceRole }
+        set { lock.withLock { $0.wifiAwareServiceRole = newValue } }
+    }
+
+    /// The accessory's Wi-Fi Aware model name.
+    public var wifiAwareModelNameMatch: ASPropertyCompareString? {
+        get { traits.wifiAwareModelNameMatch }
+        set { lock.withLock { $0.wifiAwareModelNameMatch = newValue } }
+    }
+
+    /// The accessory's Wi-Fi Aware vendor name.
+    public var wifiAwareVendorNameMatch: ASPropertyCompareString? {
+        get { traits.wifiAwareVendorNameMatch }
+        set { lock.withLock { $0.wifiAwareVendorNameMatch = newValue } }
+    }
+}
+
+/// A company of Bluetooth's assigned numbers.
+///
+/// Source: Apple's documentation of `ASBluetoothCompanyIdentifier`.
+public struct ASBluetoothCompanyIdentifier: RawRepresentable, Hashable, Sendable {
+    /// The number, 0x0000 to 0xFFFF.
+    public let rawValue: UInt16
+    /// A company by its number.
+    public init(rawValue: UInt16) { self.rawValue = rawValue }
+    /// A company by its number.
+    public init(_ rawValue: UInt16) { self.rawValue = rawValue }
+}
+
+/// A text, and how it is compared. Immutable.
+///
+/// Source: Apple's documentation of `ASPropertyCompareString`.
+public final class ASPropertyCompareString: NSObject, Sendable {
+    /// The text.
+    public let string: String
+    private let options: UInt
+
+    /// How it is compared.
+    public var compareOptions: NSString.CompareOptions { NSString.CompareOptions(rawValue: options) }
+
+    /// A text, and how it is compared.
+    public init(string: String, compareOptions: NSString.CompareOptions) {
+        self.string = string
+        options = compareOptions.rawValue
+    }
+
+    /// Equal when text and options are.
+    public override func isEqual(_ other: Any?) -> Bool {
+        guard let other = other as? ASPropertyCompareString else { return false }
+        return string == other.string && options == other.options
+    }
+
+    /// Goes with `isEqual`.
+    public override var hash: Int { string.hashValue ^ Int(bitPattern: options) }
+}

@@ -1,0 +1,118 @@
+// The errors of the module: one code for programs, one sentence for people. Everything that the daemon, the bus or the module itself
+// refuses arrives as one of these.
+
+public import Foundation
+
+/// The domain of ``ASError`` as an `NSError`.
+///
+/// Source: Apple's documentation of `ASErrorDomain`.
+public let ASErrorDomain: String = "ASErrorDomain"
+
+/// What went wrong: a code, and a message that names the request, the key or the value that was refused.
+///
+/// Source: Apple's documentation of `ASError`. The message is what `localizedDescription` returns.
+public struct ASError: CustomNSError, Hashable, Sendable {
+    /// The kinds of errors. A kind that this module does not know (of a newer daemon) is ``unknown``.
+    ///
+    /// Source: Apple's documentation of `ASError.Code`; the raw values are Apple's.
+    public enum Code: Int, Hashable, Sendable {
+        /// Nothing went wrong. Never delivered; a completion handler gets nil instead.
+        case success = 0
+        /// A failure without a code of its own; the message says what is known.
+        case unknown = 1
+        /// The session was not activated. On Linux mostly: no manifest fits the calling program.
+        case activationFailed = 100
+        /// The daemon or the bus cannot be reached or went away, or the link to the accessory failed.
+        case connectionFailed = 150
+        /// The picker's time ended before there was anything to offer.
+        case discoveryTimeout = 200
+        /// There is no Device Discovery Extension. Linux has none.
+        case extensionNotFound = 300
+        /// The session ended before the request did, or had ended already.
+        case invalidated = 400
+        /// A value, a key or the moment of the request is wrong. What ends the process on Apple's systems is this error here.
+        case invalidRequest = 450
+        /// A picker is being shown already, by this app or another.
+        case pickerAlreadyActive = 500
+        /// No picker can be shown: no picker program is running, or Bluetooth is off or absent.
+        case pickerRestricted = 550
+        /// The person gave up.
+        case userCancelled = 700
+        /// The person does not allow it.
+        case userRestricted = 750
+    }
+
+    /// The kind of error.
+    public let code: Code
+
+    let message: String
+
+    init(_ code: Code, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+
+    /// An error with a code and no message of its own.
+    ///
+    /// - Parameter code: the kind of error.
+    public init(_ code: Code) {
+        self.init(code, "\(code)")
+    }
+
+    /// The same as ``ASErrorDomain``.
+    public static var errorDomain: String { ASErrorDomain }
+    /// The code's raw value.
+    public var errorCode: Int { code.rawValue }
+    /// The message, as `NSLocalizedDescriptionKey`.
+    public var errorUserInfo: [String: Any] { [NSLocalizedDescriptionKey: message] }
+    /// The message.
+    public var localizedDescription: String { message }
+
+    /// Equal when the codes are; messages are for people.
+    public static func == (a: ASError, b: ASError) -> Bool { a.code == b.code }
+
+    /// Hashes the code.
+    public func hash(into hasher: inout Hasher) { hasher.combine(code) }
+}
+
+extension ASError: CustomStringConvertible {
+    /// The code's name and the message.
+    public var description: String { "ASError.\(code): \(message)" }
+}
+
+extension ASError {
+    /// ``Code/success``
+    public static var success: Code { .success }
+    /// ``Code/unknown``
+    public static var unknown: Code { .unknown }
+    /// ``Code/activationFailed``
+    public static var activationFailed: Code { .activationFailed }
+    /// ``Code/connectionFailed``
+    public static var connectionFailed: Code { .connectionFailed }
+    /// ``Code/discoveryTimeout``
+    public static var discoveryTimeout: Code { .discoveryTimeout }
+    /// ``Code/extensionNotFound``
+    public static var extensionNotFound: Code { .extensionNotFound }
+    /// ``Code/invalidated``
+    public static var invalidated: Code { .invalidated }
+    /// ``Code/invalidRequest``
+    public static var invalidRequest: Code { .invalidRequest }
+    /// ``Code/pickerAlreadyActive``
+    public static var pickerAlreadyActive: Code { .pickerAlreadyActive }
+    /// ``Code/pickerRestricted``
+    public static var pickerRestricted: Code { .pickerRestricted }
+    /// ``Code/userCancelled``
+    public static var userCancelled: Code { .userCancelled }
+    /// ``Code/userRestricted``
+    public static var userRestricted: Code { .userRestricted }
+}
+
+extension ASError.Code {
+    /// The same as ``ASErrorDomain``.
+    public static var errorDomain: String { ASErrorDomain }
+
+    /// Lets `catch ASError.userCancelled` catch an ``ASError`` with that code.
+    public static func ~= (code: ASError.Code, error: any Error) -> Bool {
+        (error as? ASError)?.code == code
+    }
+}

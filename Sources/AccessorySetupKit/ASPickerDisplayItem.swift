@@ -1,0 +1,133 @@
+// What the picker shows, and what it looks for to show it: the items of a picker, of a migration, and of an update.
+
+public import Foundation
+internal import Synchronization
+
+/// One kind of accessory, as the picker is to present it.
+///
+/// Source: Apple's documentation of `ASPickerDisplayItem`.
+//
+// @unchecked because a class that is not final cannot be checked: every stored property here and in the two subclasses is an immutable
+// value of a Sendable type or a Mutex, and no other module can add a subclass, as the class is not open.
+public class ASPickerDisplayItem: NSObject, @unchecked Sendable {
+    /// What the picker does around a setup.
+    ///
+    /// Source: Apple's documentation of `ASPickerDisplayItem.SetupOptions`.
+    public struct SetupOptions: OptionSet, Hashable, Sendable {
+        /// The bits.
+        public let rawValue: UInt
+        /// Options from bits.
+        public init(rawValue: UInt) { self.rawValue = rawValue }
+        /// The picker asks the person for a name. Raw value 1.
+        public static var rename: SetupOptions { SetupOptions(rawValue: 1) }
+        /// The accessory awaits authorization until the app finishes or fails it. Raw value 2.
+        public static var confirmAuthorization: SetupOptions { SetupOptions(rawValue: 2) }
+        /// The picker tells the person to go on in the app. Raw value 4.
+        public static var finishInApp: SetupOptions { SetupOptions(rawValue: 4) }
+    }
+
+    private struct Options {
+        var setup: SetupOptions = []
+        var rename: ASAccessory.RenameOptions = []
+    }
+
+    /// The accessory's name in the picker: up to 256 bytes of UTF-8, not blank, without control characters.
+    public let name: String
+
+    /// The accessory's image in the picker.
+    public let productImage: UIImage
+
+    /// What the picker looks for; a copy each time.
+    public var descriptor: ASDiscoveryDescriptor { wanted.duplicate() }
+
+    private let wanted: ASDiscoveryDescriptor
+    private let options = Mutex(Options())
+
+    /// An item for accessories that show all traits of a descriptor.
+    ///
+    /// - Parameters:
+    ///   - name: the accessory's name in the picker.
+    ///   - productImage: the accessory's image in the picker, at most 1 MiB.
+    ///   - descriptor: what the picker looks for; it is copied.
+    public init(name: String, productImage: UIImage, descriptor: ASDiscoveryDescriptor) {
+        self.name = name
+        self.productImage = productImage
+        wanted = descriptor.duplicate()
+    }
+
+    /// What the picker does around the setup.
+    public var setupOptions: SetupOptions {
+        get { options.withLock { $0.setup } }
+        set { options.withLock { $0.setup = newValue } }
+    }
+
+    /// What renaming in the picker includes; counts only with ``SetupOptions/rename``.
+    public var renameOptions: ASAccessory.RenameOptions {
+        get { options.withLock { $0.rename } }
+        set { options.withLock { $0.rename = newValue } }
+    }
+
+    /// The name and the descriptor.
+    public override var description: String { "“\(name)” (\(wanted))" }
+}
+
+/// An accessory that the app set up before it used AccessorySetupKit.
+///
+/// At least one of its identifiers must be set. When a picker's items are all of this kind the person is only told about it; together
+/// with other items the migration happens when an accessory is set up in the same picker.
+///
+/// Source: Apple's documentation of `ASMigrationDisplayItem`.
+public final class ASMigrationDisplayItem: ASPickerDisplayItem, @unchecked Sendable {
+    private struct Identifiers {
+        var peripheral: UUID?
+        var address: String?
+        var hotspot: String?
+        var pairedDevice: ASAccessory.WiFiAwarePairedDeviceID = 0
+    }
+
+    private let identifiers = Mutex(Identifiers())
+
+    /// The accessory's Bluetooth identifier. On Linux the one that an accessory got when another app set it up, see
+    /// ``ASAccessory/bluetoothIdentifier``; for one that was paired without this framework there is ``peripheralAddress``.
+    public var peripheralIdentifier: UUID? {
+        get { identifiers.withLock { $0.peripheral } }
+        set { identifiers.withLock { $0.peripheral = newValue } }
+    }
+
+    /// The address of a device that BlueZ is paired with, for example `C0:FF:EE:00:00:01`. Linux only; counts when
+    /// ``peripheralIdentifier`` is nil.
+    public var peripheralAddress: String? {
+        get { identifiers.withLock { $0.address } }
+        set { identifiers.withLock { $0.address = newValue } }
+    }
+
+    /// The complete name of the accessory's network, 1 to 32 bytes of UTF-8.
+    public var hotspotSSID: String? {
+        get { identifiers.withLock { $0.hotspot } }
+        set { identifiers.withLock { $0.hotspot = newValue } }
+    }
+
+    /// The accessory's Wi-Fi Aware pairing identifier; 0, the default, is none.
+    public var wifiAwarePairedDeviceID: ASAccessory.WiFiAwarePairedDeviceID {
+        get { identifiers.withLock { $0.pairedDevice } }
+        set { identifiers.withLock { $0.pairedDevice = newValue } }
+    }
+}
+
+/// A discovered accessory that the app wants in the picker, with a name and an image of its own.
+///
+/// Source: Apple's documentation of `ASDiscoveredDisplayItem`.
+public final class ASDiscoveredDisplayItem: ASPickerDisplayItem, @unchecked Sendable {
+    let accessory: ASDiscoveredAccessory
+
+    /// An item for one discovered accessory.
+    ///
+    /// - Parameters:
+    ///   - name: the accessory's name in the picker.
+    ///   - productImage: the accessory's image in the picker, at most 1 MiB.
+    ///   - accessory: from an ``ASAccessoryEventType/accessoryDiscovered`` event of the picker that is being shown.
+    public init(name: String, productImage: UIImage, accessory: ASDiscoveredAccessory) {
+        self.accessory = accessory
+        super.init(name: name, productImage: productImage, descriptor: accessory.descriptor)
+    }
+}

@@ -1,0 +1,135 @@
+// Settings that go with requests: those of a picker, and those that finish an authorization.
+
+public import Foundation
+internal import Synchronization
+
+/// How long a picker looks, and who decides what it shows.
+///
+/// Source: Apple's documentation of `ASPickerDisplaySettings`.
+public final class ASPickerDisplaySettings: NSObject, NSCopying, Sendable {
+    /// How long a picker looks for accessories, in seconds.
+    ///
+    /// Source: Apple's documentation of `ASPickerDisplaySettings.DiscoveryTimeout`.
+    public struct DiscoveryTimeout: RawRepresentable, Hashable, Sendable {
+        /// Seconds, 0.1 to 86,400, or infinity.
+        public let rawValue: TimeInterval
+        /// A number of seconds.
+        public init(rawValue: TimeInterval) { self.rawValue = rawValue }
+        /// A number of seconds.
+        public init(_ rawValue: TimeInterval) { self.rawValue = rawValue }
+        /// 30 seconds.
+        public static let `default` = DiscoveryTimeout(30)
+        /// 60 seconds.
+        public static let short = DiscoveryTimeout(60)
+        /// Two minutes.
+        public static let medium = DiscoveryTimeout(120)
+        /// Five minutes.
+        public static let long = DiscoveryTimeout(300)
+        /// Until the app calls ``ASAccessorySession/finishPickerDiscovery(completionHandler:)`` or the person gives up.
+        public static let unbounded = DiscoveryTimeout(.infinity)
+    }
+
+    /// What a picker does differently.
+    ///
+    /// Source: Apple's documentation of `ASPickerDisplaySettings.Options`.
+    public struct Options: OptionSet, Hashable, Sendable {
+        /// The bits.
+        public let rawValue: UInt
+        /// Options from bits.
+        public init(rawValue: UInt) { self.rawValue = rawValue }
+        /// Every match is an ``ASAccessoryEventType/accessoryDiscovered`` event, and the picker shows only what the app puts into
+        /// ``ASAccessorySession/updatePicker(showing:completionHandler:)``. Raw value 1.
+        public static var filterDiscoveryResults: Options { Options(rawValue: 1) }
+    }
+
+    struct Values: Hashable, Sendable {
+        var discoveryTimeout = DiscoveryTimeout.default
+        var options: Options = []
+    }
+
+    private let lock: Mutex<Values>
+
+    /// Settings as they are by default.
+    public override init() {
+        lock = Mutex(Values())
+    }
+
+    private init(_ values: Values) {
+        lock = Mutex(values)
+    }
+
+    /// New settings as they are by default. An object of its own each time: changing it changes no other.
+    public class var `default`: ASPickerDisplaySettings { ASPickerDisplaySettings() }
+
+    /// How long the picker looks. 30 seconds unless set.
+    public var discoveryTimeout: DiscoveryTimeout {
+        get { lock.withLock { $0.discoveryTimeout } }
+        set { lock.withLock { $0.discoveryTimeout = newValue } }
+    }
+
+    /// What the picker does differently.
+    public var options: Options {
+        get { lock.withLock { $0.options } }
+        set { lock.withLock { $0.options = newValue } }
+    }
+
+    var values: Values { lock.withLock { $0 } }
+
+    func duplicate() -> ASPickerDisplaySettings { ASPickerDisplaySettings(values) }
+
+    /// A copy with the same settings (`NSCopying`).
+    public func copy(with zone: NSZone? = nil) -> Any { duplicate() }
+
+    /// Equal when all settings are.
+    public override func isEqual(_ other: Any?) -> Bool { (other as? ASPickerDisplaySettings)?.values == values }
+
+    /// Goes with `isEqual`; changes with the settings.
+    public override var hash: Int { values.hashValue }
+}
+
+/// What the app has found out about an accessory that awaits authorization.
+///
+/// Source: Apple's documentation of `ASAccessorySettings`.
+public final class ASAccessorySettings: NSObject, NSCopying, Sendable {
+    struct Values: Hashable, Sendable {
+        var ssid: String?
+        var bluetoothTransportBridgingIdentifier: Data?
+    }
+
+    private let lock: Mutex<Values>
+
+    /// Settings that say nothing.
+    public override init() {
+        lock = Mutex(Values())
+    }
+
+    private init(_ values: Values) {
+        lock = Mutex(values)
+    }
+
+    /// New settings that say nothing. An object of its own each time: changing it changes no other.
+    public class var `default`: ASAccessorySettings { ASAccessorySettings() }
+
+    /// The complete name of the accessory's network, 1 to 32 bytes of UTF-8.
+    public var ssid: String? {
+        get { lock.withLock { $0.ssid } }
+        set { lock.withLock { $0.ssid = newValue } }
+    }
+
+    /// The address over which the accessory is bridged to classic Bluetooth: 6 bytes.
+    public var bluetoothTransportBridgingIdentifier: Data? {
+        get { lock.withLock { $0.bluetoothTransportBridgingIdentifier } }
+        set { lock.withLock { $0.bluetoothTransportBridgingIdentifier = newValue } }
+    }
+
+    var values: Values { lock.withLock { $0 } }
+
+    /// A copy with the same settings (`NSCopying`).
+    public func copy(with zone: NSZone? = nil) -> Any { ASAccessorySettings(values) }
+
+    /// Equal when all settings are.
+    public override func isEqual(_ other: Any?) -> Bool { (other as? ASAccessorySettings)?.values == values }
+
+    /// Goes with `isEqual`; changes with the settings.
+    public override var hash: Int { values.hashValue }
+}

@@ -1,0 +1,80 @@
+// The part of UIKit that AccessorySetupKit's own interface mentions: an image, as the bytes of its file. Nothing here decodes it; the
+// picker program does.
+
+internal import AccessoryModel
+public import Foundation
+
+/// A product image: a PNG, JPEG or SVG file, recognised by its first bytes. Immutable.
+///
+/// A picker refuses images of more than 1 MiB with ``ASError/Code/invalidRequest``.
+///
+/// Source: Apple's documentation of `UIImage`.
+public final class UIImage: NSObject, Sendable {
+    private let image: ProductImage
+
+    /// An image from the bytes of its file; nil when they are neither PNG, JPEG nor SVG.
+    public convenience init?(data: Data) {
+        self.init(bytes: [UInt8](data))
+    }
+
+    /// An image from a file; nil when it cannot be read, or is neither PNG, JPEG nor SVG.
+    public convenience init?(contentsOfFile path: String) {
+        guard let data = FileManager.default.contents(atPath: path) else { return nil }
+        self.init(data: data)
+    }
+
+    /// An image that is installed with the app; nil when there is none.
+    ///
+    /// Looked for, in this order: in the main bundle's resource directory, in the executable's directory, in `Resources` beside the
+    /// executable, and in `../share/NAME` seen from there, where NAME is the executable's. Without an extension `.png`, `.jpg`, `.jpeg` and
+    /// `.svg` are tried.
+    ///
+    /// - Parameter name: a file's name, or a path below these directories.
+    public convenience init?(named name: String) {
+        guard !name.isEmpty else { return nil }
+        for directory in Self.directories {
+            for ending in ["", ".png", ".jpg", ".jpeg", ".svg"] {
+                let path = directory.appendingPathComponent(name + ending).path
+                guard let data = FileManager.default.contents(atPath: path), let image = ProductImage([UInt8](data)) else {
+                    continue
+                }
+                self.init(image)
+                return
+            }
+        }
+        return nil
+    }
+
+    private convenience init?(bytes: [UInt8]) {
+        guard let image = ProductImage(bytes) else { return nil }
+        self.init(image)
+    }
+
+    private init(_ image: ProductImage) {
+        self.image = image
+    }
+
+    var bytes: [UInt8] { image.bytes }
+
+    private static let directories: [URL] = {
+        var directories: [URL] = []
+        if let resources = Bundle.main.resourceURL { directories.append(resources) }
+        if let executable = Bundle.main.executableURL?.resolvingSymlinksInPath() {
+            let directory = executable.deletingLastPathComponent()
+            directories.append(directory)
+            directories.append(directory.appendingPathComponent("Resources"))
+            directories.append(
+                directory.deletingLastPathComponent().appendingPathComponent("share/\(executable.lastPathComponent)"))
+        }
+        return directories
+    }()
+
+    /// Equal when the files' bytes are.
+    public override func isEqual(_ other: Any?) -> Bool { (other as? UIImage)?.image == image }
+
+    /// Goes with `isEqual`.
+    public override var hash: Int { image.hashValue }
+
+    /// The format and the size.
+    public override var description: String { "\(image.format.rawValue), \(image.bytes.count) bytes" }
+}

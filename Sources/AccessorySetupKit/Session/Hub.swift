@@ -1,0 +1,82 @@
+// The module's one thread: the buses that sessions need, each connected on first use and let go with its last session. An app without a
+// session has no connection, and a session at rest wakes nobody.
+
+internal import AccessoryBus
+internal import DBusKit
+
+/// Lives on the module's thread only.
+final class Hub {
+    /// Started with the process' first session; it then lives as long as the process and sleeps when there is nothing to do.
+    static let thread = Result { () throws(BusError) in
+        try LoopThread(name: "accessorysetup") { Hub($0) }
+    }
+
+    private let loop: MainLoop
+    private var links: [Connection.Address: Link] = [:]
+
+    private init(_ loop: MainLoop) {
+        self.loop = loop
+    }
+
+    /// Opens the session behind `core`; what goes wrong is told to it.
+    func open(_ core: SessionCore) {
+        // Another thread may have ended it between the app's call and now.
+        guard !core.hasEnded else { return }
+        let link: Link
+        do {
+            link = try self.link(to: core.address)
+        } catch {
+            let error = ASError(.connectionFailed, "no connection to the bus \(core.address): \(error.message)")
+            core.end(error, failing: error)
+            return
+        }
+        let client = SessionClient(core, on: link.connection) { [weak self] in self?.remove(core) }
+        link.clients[ObjectIdentifier(core)] = client
+        client.start()
+    }
+
+    /// What speaks to the daemon for `core`; nil when it does not any more.
+    func client(of core: SessionCore) -> SessionClient? {
+        links[core.address]?.clients[ObjectIdentifier(core)]
+    }
+
+    private func link(to address: Connection.Address) throws(BusError) -> Link {
+        if let link = links[address] { return link }
+        let link = Link(try Connection(address, loop: loop))
+        links[address] = link
+        link.connection.onDisconnect = { [weak self, weak link] in
+            guard let self, let link else { return }
+            if self.links[address] === link { self.links[address] = nil }
+            link.lose("the bus closed the connection") { _ in true }
+        }
+        link.nameWatch = link.connection.watchName(AccessoryBus.name) { [weak link] owner in
+            // A session belongs to the daemon that made it; another one, even of the same name, knows nothing of it.
+            link?.lose("accessorysetupd went away") { $0.daemon != nil && $0.daemon != owner }
+        }
+        return link
+    }
+
+    private func remove(_ core: SessionCore) {
+        guard let link = links[core.address], link.clients.removeValue(forKey: ObjectIdentifier(core)) != nil,
+            link.clients.isEmpty
+        else { return }
+        links[core.address] = nil
+        // The connection may be in the middle of a message that led here: it goes after that.
+        loop.soon { withExtendedLifetime(link) {} }
+    }
+}
+
+/// One bus, and the sessions over it.
+private final class Link {
+    let connection: Connection
+    var nameWatch: Subscription?
+    var clients: [ObjectIdentifier: SessionClient] = [:]
+
+    init(_ connection: Connection) {
+        self.connection = connection
+    }
+
+    func lose(_ reason: String, where isLost: (SessionClient) -> Bool) {
+        for client in Array(clients.values) where isLost(client) { client.lost(reason) }
+    }
+}

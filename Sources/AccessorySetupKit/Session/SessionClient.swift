@@ -1,0 +1,223 @@
+// The half of a session that speaks to the daemon: makes the session there, loads what the app may use, takes events in order, and sends
+// requests. It lives on the module's thread.
+
+internal import AccessoryBus
+internal import DBusKit
+
+final class SessionClient {
+    private let core: SessionCore
+    private let connection: Connection
+    private let onEnd: () -> Void
+    /// The unique name of the daemon that made the session; nil before.
+    private(set) var daemon: String?
+    private var session: ObjectPath = "/"
+    private var subscriptions: [Subscription] = []
+    private var calls: [PendingCall] = []
+    /// Events that came before the list of accessories; nil once it is there.
+    private var held: [(type: String, details: [String: DBusValue])]? = []
+    /// What is known of the app's accessories.
+    private var properties: [ObjectPath: [String: DBusValue]] = [:]
+    /// Who waits for the end of which picker.
+    private var pickers: [ObjectPath: Int] = [:]
+    /// Requests for a picker without an answer, and the pickers that ended meanwhile.
+    private var pickersAsked = 0
+    private var endedEarly: [ObjectPath: ASError?] = [:]
+    private var isClosing = false
+
+    /// - Parameter onEnd: called once, when the session is over.
+    init(_ core: SessionCore, on connection: Connection, onEnd: @escaping () -> Void) {
+        self.core = core
+        self.connection = connection
+        self.onEnd = onEnd
+    }
+
+    // MARK: Beginning
+
+    func start() {
+        do {
+            // To the name, so that the bus may start the daemon; everything after goes to the one that answered.
+            let message = try Message.call(
+                to: AccessoryBus.name, path: AccessoryBus.root, interface: AccessoryBus.manager, member: "CreateSession",
+                [.vardict([:])])
+            calls.append(connection.call(message) { [weak self] in self?.created($0) })
+        } catch {
+            failActivation(error)
+        }
+    }
+
+    private func created(_ result: Result<Message, BusError>) {
+        do throws(BusError) {
+            let reply = try result.get()
+            guard let daemon = reply.sender, let session = try reply.arguments().first?.objectPathValue else {
+                throw BusError.failed("CreateSession answered without a session")
+            }
+            self.daemon = daemon
+            self.session = session
+            listen(to: daemon)
+        } catch {
+            return failActivation(error)
+        }
+        if isClosing { return close() }
+        call(session, AccessoryBus.session, "Activate") { [weak self] result in
+            if case .failure(let error) = result { self?.failActivation(error) }
+        }
+        // Sent along without waiting: the daemon takes messages in order, so this is the state after activation.
+        call(AccessoryBus.root, Bus.objectManager, "GetManagedObjects") { [weak self] result in
+            switch result {
+            case .success(let values): self?.loaded(values.first)
+            case .failure(let error): self?.failActivation(error)
+            }
+        }
+    }
+
+    private func listen(to daemon: String) {
+        subscriptions = [
+            connection.subscribe(sender: daemon, path: session, interface: AccessoryBus.session, member: "Event") {
+                [weak self] message in
+                guard let self, let arguments = try? message.arguments(), arguments.count >= 2,
+                    let type = arguments[0].stringValue
+                else { return }
+                self.take(type, arguments[1].vardictValue ?? [:])
+            },
+            connection.subscribe(
+                sender: daemon, below: AccessoryBus.root, interface: Bus.properties, member: "PropertiesChanged",
+                argument0: AccessoryBus.accessory
+            ) { [weak self] message in
+                guard let self, let path = message.path, let arguments = try? message.arguments(), arguments.count >= 2 else {
+                    return
+                }
+                self.changed(path, arguments[1].vardictValue ?? [:])
+            },
+        ]
+    }
+
+    private func loaded(_ objects: DBusValue?) {
+        var found: [ObjectPath: [String: [String: DBusValue]]] = [:]
+        for entry in objects?.entries ?? [] {
+            guard let path = entry.key.objectPathValue, let interfaces = entry.value.vardictValue else { continue }
+            found[path] = interfaces.compactMapValues(\.vardictValue)
+        }
+        // The daemon lists for a session what its app may use; an administrator's connection sees more.
+        let paths = found[session]?[AccessoryBus.session]?["Accessories"]?.arrayValue?.compactMap(\.objectPathValue) ?? []
+        for path in paths { properties[path] = found[path]?[AccessoryBus.accessory] ?? [:] }
+        let accessories = paths.map { ASAccessory($0, properties[$0] ?? [:]) }
+        let events = held ?? []
+        held = nil
+        for (type, details) in events { deliver(type, details, accessories: type == "activated" ? accessories : nil) }
+    }
+
+    private func failActivation(_ error: BusError) {
+        let reason = ASError(error)
+        // Two codes are enough to decide by: nobody to talk to, or not let in.
+        end(ASError(reason.code == .connectionFailed ? .connectionFailed : .activationFailed, reason.message), failing: reason)
+    }
+
+    // MARK: Events
+
+    private func take(_ type: String, _ details: [String: DBusValue]) {
+        if held != nil, type != "invalidated" {
+            held?.append((type, details))
+        } else {
+            deliver(type, details, accessories: nil)
+        }
+    }
+
+    private func deliver(_ type: String, _ details: [String: DBusValue], accessories: [ASAccessory]?) {
+        let event = ASAccessoryEvent(type: type, details: details)
+        let error = event.error as? ASError
+        if let object = event.accessory?.object, event.eventType != .accessoryDiscovered {
+            properties[object] = event.eventType == .accessoryRemoved ? nil : details["properties"]?.vardictValue
+        }
+        guard event.eventType != .invalidated else {
+            return end(
+                error ?? ASError(.invalidated, "accessorysetupd ended the session"),
+                failing: ASError(.invalidated, "accessorysetupd ended the session"))
+        }
+        core.deliver(event, accessories: accessories)
+        guard event.eventType == .pickerDidDismiss, let picker = details["picker"]?.objectPathValue else { return }
+        if let token = pickers.removeValue(forKey: picker) {
+            core.finish(token, error)
+        } else if pickersAsked > 0 {
+            endedEarly[picker] = .some(error)
+        }
+    }
+
+    private func changed(_ path: ObjectPath, _ changes: [String: DBusValue]) {
+        guard held == nil, let old = properties[path] else { return }
+        let new = old.merging(changes) { $1 }
+        properties[path] = new
+        core.refresh(ASAccessory(path, new))
+    }
+
+    // MARK: Requests
+
+    /// Sends a request of the app's.
+    ///
+    /// - Parameter showsPicker: the answer is a picker's path, and the request is done when that picker is.
+    func request(_ token: Int, _ member: String, _ arguments: [DBusValue], showsPicker: Bool) {
+        if showsPicker { pickersAsked += 1 }
+        call(session, AccessoryBus.session, member, arguments) { [weak self] result in
+            guard let self else { return }
+            switch result {
+            case .failure(let error): self.core.finish(token, ASError(error))
+            case .success(let values) where showsPicker: self.accepted(token, values.first?.objectPathValue ?? "/")
+            case .success: self.core.finish(token, nil)
+            }
+            guard showsPicker else { return }
+            self.pickersAsked -= 1
+            if self.pickersAsked == 0 { self.endedEarly = [:] }
+        }
+    }
+
+    private func accepted(_ token: Int, _ picker: ObjectPath) {
+        if let error = endedEarly[picker] {
+            core.finish(token, error)
+        } else if picker.rawValue == "/" {
+            // Done without asking anybody.
+            core.finish(token, nil)
+        } else {
+            pickers[picker] = token
+        }
+    }
+
+    private func call(
+        _ path: ObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue] = [],
+        completion: @escaping (Result<[DBusValue], BusError>) -> Void
+    ) {
+        calls.removeAll { !$0.isPending }
+        let call = connection.call(
+            daemon ?? AccessoryBus.name, path, interface, member, arguments, limits: .generous, completion: completion)
+        if let call { calls.append(call) }
+    }
+
+    // MARK: Ending
+
+    /// The daemon that made the session is gone.
+    func lost(_ reason: String) {
+        let error = ASError(.connectionFailed, reason)
+        end(error, failing: error)
+    }
+
+    /// The app wants no more: it has heard so already, the daemon has not. A session that the daemon is still making is ended once it
+    /// is made, lest it stay behind.
+    func close() {
+        isClosing = true
+        guard daemon != nil else { return }
+        call(session, AccessoryBus.session, "Invalidate") { _ in }
+        finish()
+    }
+
+    private func end(_ reason: ASError, failing error: ASError) {
+        core.end(reason, failing: error)
+        finish()
+    }
+
+    private func finish() {
+        // Cancelled one by one: a call that waits would keep its completion, and with it the session, until the bus answers.
+        for call in calls { call.cancel() }
+        calls = []
+        for subscription in subscriptions { subscription.cancel() }
+        subscriptions = []
+        onEnd()
+    }
+}

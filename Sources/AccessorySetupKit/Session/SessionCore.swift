@@ -1,0 +1,219 @@
+// The half of a session that every thread may touch: in which phase it is, what the app sees, and who waits for an answer. The promises
+// to the app are kept here, in one lock: events in order, every completion exactly once, and nothing after `invalidated`.
+
+internal import DBusKit
+internal import Dispatch
+internal import Foundation
+internal import Synchronization
+
+final class SessionCore: Sendable {
+    typealias Completion = @Sendable ((any Error)?) -> Void
+
+    private enum Phase {
+        case created
+        case activating
+        case active
+        case ended
+    }
+
+    private struct State {
+        var phase = Phase.created
+        /// Serial, and aimed at the app's: order is kept even if that one is concurrent.
+        var queue: DispatchQueue?
+        var handler: EventHandler?
+        /// As of the event that was handled last.
+        var accessories: [ASAccessory] = []
+        var settings: ASPickerDisplaySettings?
+        var isPickerShown = false
+        var completions: [Int: Completion] = [:]
+        var lastToken = 0
+    }
+
+    let address: Connection.Address
+    private let state = Mutex(State())
+    /// For completions of a session that never had a queue.
+    private static let queueOfNobody = DispatchQueue(label: "org.accessorysetup1.completions")
+
+    init(_ address: Connection.Address) {
+        self.address = address
+    }
+
+    var accessories: [ASAccessory] { state.withLock { $0.accessories } }
+
+    var settings: ASPickerDisplaySettings? {
+        get { state.withLock { $0.settings } }
+        set { state.withLock { $0.settings = newValue } }
+    }
+
+    // MARK: Life
+
+    var hasEnded: Bool { state.withLock { $0.phase == .ended } }
+
+    /// - Returns: whether the session is to be opened now.
+    func begin(on queue: DispatchQueue, _ handler: EventHandler) -> Bool {
+        state.withLock { state in
+            switch state.phase {
+            case .created:
+                state.phase = .activating
+                state.queue = DispatchQueue(label: "org.accessorysetup1.session", target: queue)
+                state.handler = handler
+                return true
+            case .activating, .active:
+                return false
+            case .ended:
+                queue.async {
+                    handler.call(
+                        ASAccessoryEvent(
+                            .invalidated, error: ASError(.invalidated, "the session was invalidated; an app needs a new one")))
+                }
+                return false
+            }
+        }
+    }
+
+    /// Ends the session: a picker that is shown is dismissed, whoever waits gets an error, and the last event is `invalidated`.
+    ///
+    /// - Parameters:
+    ///   - reason: what `invalidated` carries; nil when the app wanted it.
+    ///   - error: what whoever waits gets.
+    /// - Returns: whether it had begun and was not over.
+    @discardableResult
+    func end(_ reason: ASError?, failing error: ASError) -> Bool {
+        state.withLock { state in
+            let hadBegun = state.phase == .activating || state.phase == .active
+            guard state.phase != .ended else { return false }
+            state.phase = .ended
+            if state.isPickerShown { enqueue(ASAccessoryEvent(.pickerDidDismiss, error: error), in: state) }
+            failAll(error, in: &state)
+            enqueue(ASAccessoryEvent(.invalidated, error: reason), in: state)
+            return hadBegun
+        }
+    }
+
+    /// The app has let go of the session: nobody is there to hear events. One that was ended before still tells its last.
+    ///
+    /// - Returns: whether it had begun and was not over.
+    func abandon() -> Bool {
+        // Released outside the lock: what the handler holds may come back here when it goes.
+        let (handler, hadBegun) = state.withLock { state -> (EventHandler?, Bool) in
+            let hadBegun = state.phase == .activating || state.phase == .active
+            guard state.phase != .ended else { return (nil, false) }
+            state.phase = .ended
+            failAll(ASError(.invalidated, "the session is gone"), in: &state)
+            return (state.handler.take(), hadBegun)
+        }
+        withExtendedLifetime(handler) {}
+        return hadBegun
+    }
+
+    private func failAll(_ error: ASError, in state: inout State) {
+        let completions = state.completions.sorted { $0.key < $1.key }.map(\.value)
+        state.completions = [:]
+        for completion in completions { (state.queue ?? Self.queueOfNobody).async { completion(error) } }
+    }
+
+    // MARK: Events
+
+    /// - Parameter accessories: all of them, when the event brings a new list.
+    func deliver(_ event: ASAccessoryEvent, accessories: [ASAccessory]? = nil) {
+        state.withLock { state in
+            guard state.phase != .ended else { return }
+            switch event.eventType {
+            case .activated: state.phase = .active
+            case .pickerDidPresent: state.isPickerShown = true
+            case .pickerDidDismiss: state.isPickerShown = false
+            default: break
+            }
+            enqueue(event, accessories: accessories, in: state)
+        }
+    }
+
+    /// An accessory has changed in a way that is no event.
+    func refresh(_ accessory: ASAccessory) {
+        state.withLock { state in
+            state.queue?.async { [self] in
+                self.state.withLock { state in
+                    guard let index = state.accessories.firstIndex(of: accessory) else { return }
+                    state.accessories[index] = accessory
+                }
+            }
+        }
+    }
+
+    /// Under the lock, so that the queue's order is the order of what happened.
+    private func enqueue(_ event: ASAccessoryEvent, accessories: [ASAccessory]? = nil, in state: State) {
+        state.queue?.async { [self] in
+            let handler = self.state.withLock { state in
+                Self.apply(event, accessories, to: &state.accessories)
+                // The last event takes the handler along: whatever it held is free.
+                return event.eventType == .invalidated ? state.handler.take() : state.handler
+            }
+            handler?.call(event)
+        }
+    }
+
+    private static func apply(_ event: ASAccessoryEvent, _ all: [ASAccessory]?, to accessories: inout [ASAccessory]) {
+        if let all { accessories = all }
+        switch event.eventType {
+        case .accessoryAdded, .accessoryChanged, .migrationComplete:
+            guard let accessory = event.accessory else { return }
+            if let index = accessories.firstIndex(of: accessory) {
+                accessories[index] = accessory
+            } else {
+                accessories.append(accessory)
+            }
+        case .accessoryRemoved:
+            accessories.removeAll { $0 == event.accessory }
+        case .invalidated:
+            accessories = []
+        default:
+            break
+        }
+    }
+
+    // MARK: Requests
+
+    /// Notes who waits for an answer.
+    ///
+    /// - Returns: what to answer to; nil when the request is refused already.
+    func open(_ completion: @escaping Completion) -> Int? {
+        state.withLock { state in
+            let refusal: ASError
+            switch state.phase {
+            case .active:
+                state.lastToken += 1
+                state.completions[state.lastToken] = completion
+                return state.lastToken
+            case .created, .activating:
+                refusal = ASError(.invalidRequest, "the session is not active: activate it, and wait for the event activated")
+            case .ended:
+                refusal = ASError(.invalidated, "the session was invalidated; an app needs a new one")
+            }
+            (state.queue ?? Self.queueOfNobody).async { completion(refusal) }
+            return nil
+        }
+    }
+
+    /// Answers. Whoever has been answered already is not answered again.
+    func finish(_ token: Int, _ error: ASError?) {
+        state.withLock { state in
+            guard let completion = state.completions.removeValue(forKey: token) else { return }
+            (state.queue ?? Self.queueOfNobody).async { completion(error) }
+        }
+    }
+}
+
+/// The app's event handler on its way to the app's queue.
+///
+/// @unchecked, as the closure is not Sendable: Apple's signature does not ask for it, so that a handler may use what belongs to its queue. It
+/// is safe because the closure is only called on the queue that came with it, by one block at a time (the session's own queue is serial),
+/// and is not called by anybody else: the app hands both over together and says thereby where the handler may run.
+final class EventHandler: @unchecked Sendable {
+    private let body: (ASAccessoryEvent) -> Void
+
+    init(_ body: @escaping (ASAccessoryEvent) -> Void) {
+        self.body = body
+    }
+
+    func call(_ event: ASAccessoryEvent) { body(event) }
+}
