@@ -132,6 +132,10 @@ let package = Package(
             dependencies: [
                 "AccessoryCore", "AccessoryEngine", "AccessoryModel", "BlueZRadio", "DBusKit", "TestSupport", "accessory-sim", log,
             ], swiftSettings: testSettings),
+        // Apple's own listings, kept as they are: they warn (variables never changed, errors never used), and that is theirs to do.
+        .target(
+            name: "AccessorySetupKitSnippets", dependencies: ["AccessorySetupKit"],
+            path: "Tests/AccessorySetupKitTests/Snippets", swiftSettings: [.unsafeFlags(["-suppress-warnings"])]),
     ],
     swiftLanguageModes: [.v6]
 )
