@@ -136,6 +136,12 @@ let package = Package(
         .target(
             name: "AccessorySetupKitSnippets", dependencies: ["AccessorySetupKit"],
             path: "Tests/AccessorySetupKitTests/Snippets", swiftSettings: [.unsafeFlags(["-suppress-warnings"])]),
+        .testTarget(
+            name: "AccessorySetupKitTests",
+            dependencies: [
+                "AccessoryBus", "AccessoryModel", "AccessorySetupKit", "AccessorySetupKitSnippets", "DBusKit", "TestSupport",
+                "accessory-sim", "accessoryctl", "accessorysetupd",
+            ], exclude: ["Snippets"], swiftSettings: testSettings),
     ],
     swiftLanguageModes: [.v6]
 )

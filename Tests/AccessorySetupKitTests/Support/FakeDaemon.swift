@@ -1,0 +1,159 @@
+// A daemon of the test's own, which answers as it is told and sends any event: for what the real one does not offer, or does only in rare
+// moments, or will do one day.
+
+import AccessoryBus
+import AccessoryModel
+import AccessorySetupKit
+import DBusKit
+import Synchronization
+import TestSupport
+
+/// A method call that arrived.
+struct Call: Sendable {
+    let member: String
+    let arguments: [DBusValue]
+
+    /// A dictionary among the arguments.
+    func values(_ index: Int) -> [String: DBusValue] { arguments[index].vardictValue ?? [:] }
+}
+
+/// How a call is answered.
+enum Response: Sendable {
+    case values([DBusValue])
+    case failure(String)
+    case never
+}
+
+/// What the fake daemon is to answer, and what it was asked.
+private final class Script: Sendable {
+    let calls = Mailbox<Call>()
+    let responses = Mutex<[String: Response]>([:])
+
+    func take(_ call: Call) -> Response? {
+        calls.put(call)
+        return responses.withLock { $0[call.member] }
+    }
+}
+
+final class FakeDaemon: Sendable {
+    private let script = Script()
+    private let thread: LoopThread<FakeService>
+    static let picker: ObjectPath = "/org/accessorysetup1/picker/1"
+    static let accessory: ObjectPath = "/org/accessorysetup1/accessory/A"
+
+    /// - Parameter accessories: what the app may use from the beginning.
+    init(on bus: PrivateBus, accessories: [ObjectPath: [String: DBusValue]] = [:]) async throws {
+        let address = bus.address
+        let started = Mailbox<Bool>()
+        thread = try LoopThread(name: "fake-daemon") { [script] loop in
+            let service = FakeService(loop, script)
+            started.put((try? service.start(address, accessories)) != nil)
+            return service
+        }
+        guard try await started.wait() else { throw Overdue(description: "the fake daemon cannot start") }
+    }
+
+    var calls: Mailbox<Call> { script.calls }
+
+    func answer(_ member: String, with response: Response) { script.responses.withLock { $0[member] = response } }
+
+    /// Sends an event to the app whose session was made last.
+    func emit(_ type: String, _ details: [String: DBusValue] = [:]) {
+        thread.perform { $0.emit(AccessoryBus.session, "Event", at: $0.session, [.string(type), .vardict(details)]) }
+    }
+
+    func changeAccessory(_ path: ObjectPath, _ changes: [String: DBusValue]) {
+        thread.perform {
+            $0.emit(
+                Bus.properties, "PropertiesChanged", at: path, [.string(AccessoryBus.accessory), .vardict(changes), .strings([])])
+        }
+    }
+
+    /// Gives the name away, as a daemon does that ends.
+    func end() { thread.perform { $0.end() } }
+
+    static func properties(_ name: String, state: String = "authorized") -> [String: DBusValue] {
+        ["DisplayName": .string(name), "State": .string(state), "Device": .objectPath("/")]
+    }
+}
+
+/// Lives on the fake daemon's thread.
+private final class FakeService {
+    private let loop: MainLoop
+    private var connection: Connection?
+    private var server: ObjectServer?
+    private var app: String?
+    private var sessions = 0
+    var session: ObjectPath { AccessoryBus.sessionPath(sessions) }
+    private let script: Script
+
+    init(_ loop: MainLoop, _ script: Script) {
+        self.loop = loop
+        self.script = script
+    }
+
+    func start(_ address: String, _ accessories: [ObjectPath: [String: DBusValue]]) throws {
+        let connection = try Connection(.server(address), loop: loop)
+        let server = ObjectServer(on: connection, root: AccessoryBus.root)
+        var manager = ExportedInterface(try AccessoryBus.description(of: AccessoryBus.manager))
+        manager.method("CreateSession") { [unowned self] call throws(BusError) in
+            app = call.sender
+            sessions += 1
+            self.server?.export(FakeObject(session, try sessionInterface(accessories.keys.sorted())))
+            answer(call, otherwise: [.objectPath(session)])
+        }
+        server.export(FakeObject(AccessoryBus.root, manager))
+        for (path, properties) in accessories {
+            var accessory = ExportedInterface(try AccessoryBus.description(of: AccessoryBus.accessory))
+            for (name, value) in properties { accessory.property(name) { _ in value } }
+            server.export(FakeObject(path, accessory))
+        }
+        connection.onCall = { [weak server] in server?.serve($0) ?? false }
+        try connection.requestName(AccessoryBus.name)
+        (self.connection, self.server) = (connection, server)
+    }
+
+    private func sessionInterface(_ accessories: [ObjectPath]) throws(BusError) -> ExportedInterface {
+        var interface = ExportedInterface(try AccessoryBus.description(of: AccessoryBus.session))
+        interface.property("Accessories") { _ in .objectPaths(accessories) }
+        for method in interface.description.methods {
+            let hasPicker = method.outputSignature == "o"
+            interface.method(method.name) { [unowned self] call throws(BusError) in
+                answer(call, otherwise: hasPicker ? [.objectPath(FakeDaemon.picker)] : [])
+                if method.name == "Activate" {
+                    emit(AccessoryBus.session, "Event", at: call.path, [.string("activated"), .vardict([:])])
+                }
+            }
+        }
+        return interface
+    }
+
+    private func answer(_ call: MethodCall, otherwise values: [DBusValue]) {
+        switch script.take(Call(member: call.member, arguments: call.arguments)) ?? .values(values) {
+        case .values(let values): if let first = values.first { call.reply(first) } else { call.reply() }
+        case .failure(let name): call.fail(BusError(name: name, message: "because"))
+        case .never: held.append(call)
+        }
+    }
+
+    /// Calls that nobody answers.
+    private var held: [MethodCall] = []
+
+    func emit(_ interface: String, _ member: String, at path: ObjectPath, _ arguments: [DBusValue]) {
+        server?.emit(path: path, interface: interface, member: member, to: app, arguments)
+    }
+
+    func end() { connection?.call(Bus.name, Bus.path, Bus.name, "ReleaseName", [.string(AccessoryBus.name)]) { _ in } }
+}
+
+private final class FakeObject: ExportedObject {
+    let path: ObjectPath
+    let interfaces: [ExportedInterface]
+
+    init(_ path: ObjectPath, _ interface: ExportedInterface) {
+        self.path = path
+        interfaces = [interface]
+    }
+
+    func isVisible(to caller: String) -> Bool { true }
+}

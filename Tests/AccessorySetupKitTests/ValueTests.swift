@@ -1,0 +1,177 @@
+// The values of the module by themselves: raw values, copies, equality, UUIDs, images, errors.
+
+import AccessorySetupKit
+import Foundation
+import TestSupport
+import Testing
+
+@Suite struct ValueTests {
+    @Test func rawValuesAreApples() {
+        let events: [(ASAccessoryEventType, Int)] = [
+            (.unknown, 0), (.activated, 10), (.invalidated, 11), (.migrationComplete, 20), (.accessoryAdded, 30),
+            (.accessoryRemoved, 31), (.accessoryChanged, 32), (.accessoryDiscovered, 33), (.pickerDidPresent, 40),
+            (.pickerDidDismiss, 50), (.pickerSetupBridging, 60), (.pickerSetupFailed, 70), (.pickerSetupPairing, 80),
+            (.pickerSetupRename, 90),
+        ]
+        for (type, number) in events { #expect(type.rawValue == number && ASAccessoryEventType(rawValue: number) == type) }
+        let codes: [(ASError.Code, Int)] = [
+            (ASError.success, 0), (ASError.unknown, 1), (ASError.activationFailed, 100), (ASError.connectionFailed, 150),
+            (ASError.discoveryTimeout, 200), (ASError.extensionNotFound, 300), (ASError.invalidated, 400),
+            (ASError.invalidRequest, 450), (ASError.pickerAlreadyActive, 500), (ASError.pickerRestricted, 550),
+            (ASError.userCancelled, 700), (ASError.userRestricted, 750),
+        ]
+        for (code, number) in codes { #expect(code.rawValue == number && ASError.Code(rawValue: number) == code) }
+        #expect(ASAccessory.AccessoryState.unauthorized.rawValue == 0)
+        #expect(ASAccessory.AccessoryState.awaitingAuthorization.rawValue == 10)
+        #expect(ASAccessory.AccessoryState.authorized.rawValue == 20)
+        #expect(ASAccessory.RenameOptions.ssid.rawValue == 1)
+        #expect(ASAccessory.SupportOptions.bluetoothPairingLE.rawValue == 2)
+        #expect(ASAccessory.SupportOptions.bluetoothTransportBridging.rawValue == 4)
+        #expect(ASAccessory.SupportOptions.bluetoothHID.rawValue == 8)
+        #expect(ASPickerDisplayItem.SetupOptions.rename.rawValue == 1)
+        #expect(ASPickerDisplayItem.SetupOptions.confirmAuthorization.rawValue == 2)
+        #expect(ASPickerDisplayItem.SetupOptions.finishInApp.rawValue == 4)
+        #expect(ASDiscoveryDescriptor.Range.default.rawValue == 0 && ASDiscoveryDescriptor.Range.immediate.rawValue == 10)
+        #expect(ASDiscoveryDescriptor.WiFiAwareServiceRole.subscriber.rawValue == 10)
+        #expect(ASDiscoveryDescriptor.WiFiAwareServiceRole.publisher.rawValue == 20)
+        #expect(ASPickerDisplaySettings.Options.filterDiscoveryResults.rawValue == 1)
+        #expect(ASPickerDisplaySettings.DiscoveryTimeout.default.rawValue == 30)
+        #expect(ASPickerDisplaySettings.DiscoveryTimeout.short.rawValue == 60)
+        #expect(ASPickerDisplaySettings.DiscoveryTimeout.medium.rawValue == 120)
+        #expect(ASPickerDisplaySettings.DiscoveryTimeout.long.rawValue == 300)
+        #expect(ASPickerDisplaySettings.DiscoveryTimeout.unbounded.rawValue == .infinity)
+        #expect(
+            ASBluetoothCompanyIdentifier(0x4C).rawValue == 0x4C && ASBluetoothCompanyIdentifier(rawValue: 0x4C).rawValue == 0x4C)
+    }
+
+    @Test func whatIsGivenAwayIsCopied() throws {
+        let descriptor = ASDiscoveryDescriptor()
+        descriptor.bluetoothNameSubstring = "Dice"
+        let item = ASPickerDisplayItem(name: "Dice", productImage: try Dice.image(), descriptor: descriptor)
+        descriptor.bluetoothNameSubstring = "Lamp"
+        #expect(item.descriptor.bluetoothNameSubstring == "Dice")
+        item.descriptor.bluetoothNameSubstring = "Lamp"
+        #expect(item.descriptor.bluetoothNameSubstring == "Dice")
+        #expect(item.descriptor != descriptor)
+        descriptor.bluetoothNameSubstring = "Dice"
+        #expect(item.descriptor == descriptor && item.descriptor !== descriptor && item.descriptor.hash == descriptor.hash)
+
+        let session = ASAccessorySession()
+        #expect(session.pickerDisplaySettings == nil)
+        let settings = ASPickerDisplaySettings.default
+        session.pickerDisplaySettings = settings
+        settings.discoveryTimeout = .short
+        session.pickerDisplaySettings?.options = .filterDiscoveryResults
+        #expect(session.pickerDisplaySettings?.discoveryTimeout == .default)
+        #expect(session.pickerDisplaySettings?.options == [])
+        #expect(ASPickerDisplaySettings.default.discoveryTimeout == .default, "the default was changed by changing one of them")
+        #expect(ASAccessorySettings.default == ASAccessorySettings() && ASAccessorySettings.default !== ASAccessorySettings.default)
+
+        let copy = try #require(descriptor.copy() as? ASDiscoveryDescriptor)
+        copy.ssid = "Dice"
+        #expect(descriptor.ssid == nil && copy.ssid == "Dice")
+        let settingsCopy = try #require(settings.copy() as? ASPickerDisplaySettings)
+        #expect(settingsCopy == settings && settingsCopy !== settings)
+    }
+
+    @Test func everyTraitIsKept() {
+        let descriptor = ASDiscoveryDescriptor()
+        #expect(descriptor.bluetoothCompanyIdentifier.rawValue == 0 && descriptor.wifiAwareServiceRole == .subscriber)
+        #expect(descriptor.bluetoothRange == .default && descriptor.supportedOptions.isEmpty)
+        descriptor.bluetoothCompanyIdentifier = .init(0x4C)
+        descriptor.bluetoothManufacturerDataBlob = Data([1])
+        descriptor.bluetoothManufacturerDataMask = Data([2])
+        descriptor.bluetoothServiceUUID = CBUUID(string: "180F")
+        descriptor.bluetoothServiceDataBlob = Data([3])
+        descriptor.bluetoothServiceDataMask = Data([4])
+        descriptor.bluetoothNameSubstring = "a"
+        descriptor.bluetoothNameSubstringCompareOptions = .caseInsensitive
+        descriptor.bluetoothRange = .immediate
+        descriptor.ssid = "b"
+        descriptor.ssidPrefix = "c"
+        descriptor.supportedOptions = .bluetoothHID
+        descriptor.wifiAwareServiceName = "d"
+        descriptor.wifiAwareServiceRole = .publisher
+        descriptor.wifiAwareModelNameMatch = ASPropertyCompareString(string: "e", compareOptions: .literal)
+        descriptor.wifiAwareVendorNameMatch = ASPropertyCompareString(string: "f", compareOptions: .numeric)
+        #expect(descriptor.bluetoothCompanyIdentifier.rawValue == 0x4C)
+        #expect(descriptor.bluetoothManufacturerDataBlob == Data([1]) && descriptor.bluetoothManufacturerDataMask == Data([2]))
+        #expect(descriptor.bluetoothServiceUUID?.uuidString == "180F")
+        #expect(descriptor.bluetoothServiceDataBlob == Data([3]) && descriptor.bluetoothServiceDataMask == Data([4]))
+        #expect(descriptor.bluetoothNameSubstring == "a" && descriptor.bluetoothNameSubstringCompareOptions == .caseInsensitive)
+        #expect(descriptor.bluetoothRange == .immediate && descriptor.ssid == "b" && descriptor.ssidPrefix == "c")
+        #expect(descriptor.supportedOptions == .bluetoothHID)
+        #expect(descriptor.wifiAwareServiceName == "d" && descriptor.wifiAwareServiceRole == .publisher)
+        #expect(descriptor.wifiAwareModelNameMatch == ASPropertyCompareString(string: "e", compareOptions: .literal))
+        #expect(descriptor.wifiAwareVendorNameMatch != ASPropertyCompareString(string: "f", compareOptions: .literal))
+        #expect("\(descriptor)".contains("bluetoothServiceUUID"))
+    }
+
+    @Test func shortUUIDsEqualTheirLongForm() {
+        let short = CBUUID(string: "180f")
+        let long = CBUUID(string: "0000180F-0000-1000-8000-00805f9b34fb")
+        #expect(short == long && short.hash == long.hash && short == CBUUID(string: "0000180F"))
+        #expect(short.uuidString == "180F" && long.uuidString == "0000180F-0000-1000-8000-00805F9B34FB")
+        #expect(short.data == Data([0x18, 0x0F]) && long.data.count == 16)
+        #expect(CBUUID(data: Data([0x18, 0x0F])) == short && CBUUID(data: long.data) == long)
+        #expect(CBUUID(data: long.data).uuidString == long.uuidString)
+        #expect(CBUUID(data: Data([0, 0, 0x18, 0x0F])) == short)
+        let uuid = UUID()
+        #expect(
+            CBUUID(nsuuid: uuid).uuidString == uuid.uuidString
+                && CBUUID(nsuuid: uuid) == CBUUID(string: uuid.uuidString.lowercased()))
+        #expect(CBUUID(string: "180F") != CBUUID(string: "180E"))
+        // No UUID: kept, for the refusal that will name it.
+        let none = CBUUID(string: "UNDECLARED-UUID")
+        #expect(
+            none.uuidString == "UNDECLARED-UUID" && none.data.isEmpty && none != short && none == CBUUID(string: "UNDECLARED-UUID"))
+        #expect(CBUUID(data: Data([1, 2, 3])).data.isEmpty && CBUUID(data: Data()).uuidString.isEmpty)
+    }
+
+    @Test func imagesAreRecognised() throws {
+        #expect(UIImage(data: Dice.png) != nil)
+        #expect(UIImage(data: Data([0xFF, 0xD8, 0xFF, 0xE0])) != nil)
+        #expect(UIImage(data: Data("<?xml version='1.0'?><svg xmlns='http://www.w3.org/2000/svg'/>".utf8)) != nil)
+        for bytes in [Data(), Data("<html><svg/></html>".utf8), Data([0x7F, 0x45, 0x4C, 0x46])] {
+            #expect(UIImage(data: bytes) == nil)
+        }
+        let directory = try TemporaryDirectory()
+        let file = directory.path + "/dice.png"
+        try Dice.png.write(to: URL(fileURLWithPath: file))
+        #expect(UIImage(contentsOfFile: file) == UIImage(data: Dice.png))
+        #expect(UIImage(contentsOfFile: directory.path + "/none.png") == nil)
+        #expect(UIImage(contentsOfFile: directory.path) == nil)
+    }
+
+    @Test func imagesAreFoundByName() throws {
+        let name = "accessory-setup-kit-\(UUID().uuidString)"
+        for directory in ["", "Resources/", "../share/\((CommandLine.arguments[0] as NSString).lastPathComponent)/"] {
+            let file = URL(fileURLWithPath: Programs.directory).appendingPathComponent("\(directory)\(name).svg")
+                .standardizedFileURL
+            let folder = file.deletingLastPathComponent()
+            let isNew = !FileManager.default.fileExists(atPath: folder.path)
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            defer { try? FileManager.default.removeItem(at: isNew ? folder : file) }
+            try Data("<svg/>".utf8).write(to: file)
+            #expect(UIImage(named: name) != nil && UIImage(named: name + ".svg") != nil, "\(directory)")
+        }
+        #expect(UIImage(named: name) == nil && UIImage(named: "") == nil)
+    }
+
+    @Test func errorsAreCaughtByCode() {
+        func fail() throws { throw ASError(.userCancelled) }
+        do {
+            try fail()
+        } catch ASError.invalidRequest {
+            Issue.record("the wrong one")
+        } catch ASError.userCancelled {
+            // This one.
+        } catch {
+            Issue.record("none")
+        }
+        #expect(ASError(.userCancelled) == ASError(.userCancelled) && ASError(.userCancelled) != ASError(.unknown))
+        #expect(ASError.errorDomain == ASErrorDomain && ASError.Code.errorDomain == ASErrorDomain)
+        let error: any Error = ASError(.pickerRestricted)
+        #expect(error.localizedDescription == "pickerRestricted" && (error as NSError).code == 550)
+    }
+}
