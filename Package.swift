@@ -105,7 +105,7 @@ let package = Package(
         // The yardstick of `make bench`, in C on purpose.
         .executableTarget(name: "advert-baseline", dependencies: ["CDBus"]),
         .executableTarget(
-            name: "dice-sample", dependencies: ["DBusKit", "ProgramSupport", arguments], swiftSettings: settings),
+            name: "dice", dependencies: ["AccessorySetupKit", "DBusKit", "ProgramSupport", arguments], swiftSettings: settings),
 
         // Tests, from the words outwards to the whole daemon.
         .target(name: "TestSupport", path: "Tests/TestSupport", swiftSettings: settings),

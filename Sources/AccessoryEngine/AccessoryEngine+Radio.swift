@@ -19,7 +19,7 @@ extension AccessoryEngine: RadioObserver {
     public func heard(_ changes: [HeardDevice]) {
         guard let run = picker, run.machine.needsScan else { return }
         guard run.take(changes, now: clock.uptime) else { return }
-        tellDiscoveries(run)
+        scheduleDiscoveries(run)
         refreshOffers()
     }
 

@@ -97,6 +97,7 @@ extension AccessoryEngine {
         case .end:
             run.deadlineTimer?.cancel()
             run.pruneTimer?.cancel()
+            run.disclosureTimer?.cancel()
             picker = nil
             observer?.pickerClosed(run)
         }
@@ -242,8 +243,17 @@ extension AccessoryEngine {
         for other in activeSessions(of: session.app.id) where other !== session { observer?.event(event, in: other) }
     }
 
-    func tellDiscoveries(_ run: PickerRun) {
-        guard run.settings.filtersDiscoveryResults, run.session.state == .active else { return }
+    func scheduleDiscoveries(_ run: PickerRun) {
+        guard run.hasUndisclosed, run.disclosureTimer == nil else { return }
+        run.disclosureTimer = clock.after(PickerRun.disclosureDelay) { [weak self, weak run] in
+            guard let self, let run, self.picker === run else { return }
+            run.disclosureTimer = nil
+            self.tellDiscoveries(run)
+        }
+    }
+
+    private func tellDiscoveries(_ run: PickerRun) {
+        guard run.session.state == .active else { return }
         for discovery in run.discoveries(ledger: ledger) {
             var event = SessionEvent(.accessoryDiscovered, picker: run.id)
             event.discovered = discovery

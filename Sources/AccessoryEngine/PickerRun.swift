@@ -47,6 +47,7 @@ public final class PickerRun {
     var discovery: DiscoveryToken?
     var deadlineTimer: (any EngineTimer)?
     var pruneTimer: (any EngineTimer)?
+    var disclosureTimer: (any EngineTimer)?
     /// The intent noted for the pairing that runs.
     var intent: BondIntent?
     /// What the app said when it finished the authorization, while the classic side is being paired.
@@ -94,6 +95,8 @@ public final class PickerRun {
     /// A device that was not heard for this long is gone from the picker. (BlueZ drops its own temporary devices after 30 s too, but
     /// keeps the ones it knows.)
     public static let silence = 30.0
+    /// What an accessory says may come in parts, a name in its scan response for one: the app is told once they had time to come.
+    static let disclosureDelay = 0.4
     /// How much a new sample of the signal strength counts; the radio gives one every half second, itself a mean.
     private static let smoothing = 0.5
 
@@ -184,6 +187,8 @@ public final class PickerRun {
                 identifier: candidate.identifier, item: items[item], advertisement: candidate.advertisement, rssi: candidate.rssi)
         }
     }
+
+    var hasUndisclosed: Bool { !undisclosed.isEmpty }
 
     func isDisclosed(_ identifier: AccessoryID) -> Bool { disclosed.contains(identifier) }
 

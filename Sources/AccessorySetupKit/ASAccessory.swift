@@ -84,12 +84,11 @@ public class ASAccessory: NSObject, @unchecked Sendable {
     /// Linux only: apps talk to the accessory through BlueZ.
     public let devicePath: String?
 
-    /// The descriptor that found it; a copy each time.
-    public var descriptor: ASDiscoveryDescriptor { foundBy.duplicate() }
+    /// The descriptor that found it.
+    public let descriptor: ASDiscoveryDescriptor
 
     /// The daemon's object.
     let object: ObjectPath
-    private let foundBy: ASDiscoveryDescriptor
 
     /// - Parameter properties: of `org.accessorysetup1.Accessory`; what is missing or of a wrong type counts as empty.
     init(_ object: ObjectPath, _ properties: [String: DBusValue]) {
@@ -109,7 +108,7 @@ public class ASAccessory: NSObject, @unchecked Sendable {
         wifiAwarePairedDeviceID =
             if case .uint64(let number) = properties["WiFiAwarePairedDeviceID"]?.unwrapped { number } else { 0 }
         devicePath = properties["Device"]?.objectPathValue.flatMap { $0.rawValue == "/" ? nil : $0.rawValue }
-        foundBy = ASDiscoveryDescriptor(wire: properties["Descriptor"]?.vardictValue ?? [:])
+        descriptor = ASDiscoveryDescriptor(wire: properties["Descriptor"]?.vardictValue ?? [:])
     }
 
     /// Equal when both are of the same accessory, whatever has changed about it between them.

@@ -88,11 +88,11 @@ public final class ASAccessorySession: NSObject, Sendable {
 
     // MARK: Pickers
 
-    /// Settings of the pickers that are shown from now on; nil for the defaults. Copied when set and when read.
+    /// Settings of the pickers that are shown from now on; nil for the defaults. Copied when set.
     ///
     /// Source: Apple's documentation of `pickerDisplaySettings`.
     public var pickerDisplaySettings: ASPickerDisplaySettings? {
-        get { core.settings?.duplicate() }
+        get { core.settings }
         set { core.settings = newValue?.duplicate() }
     }
 

@@ -37,10 +37,9 @@ public class ASPickerDisplayItem: NSObject, @unchecked Sendable {
     /// The accessory's image in the picker.
     public let productImage: UIImage
 
-    /// What the picker looks for; a copy each time.
-    public var descriptor: ASDiscoveryDescriptor { wanted.duplicate() }
+    /// What the picker looks for: a copy of what the item was made with.
+    public let descriptor: ASDiscoveryDescriptor
 
-    private let wanted: ASDiscoveryDescriptor
     private let options = Mutex(Options())
 
     /// An item for accessories that show all traits of a descriptor.
@@ -52,7 +51,7 @@ public class ASPickerDisplayItem: NSObject, @unchecked Sendable {
     public init(name: String, productImage: UIImage, descriptor: ASDiscoveryDescriptor) {
         self.name = name
         self.productImage = productImage
-        wanted = descriptor.duplicate()
+        self.descriptor = descriptor.duplicate()
     }
 
     /// What the picker does around the setup.
@@ -68,7 +67,7 @@ public class ASPickerDisplayItem: NSObject, @unchecked Sendable {
     }
 
     /// The name and the descriptor.
-    public override var description: String { "“\(name)” (\(wanted))" }
+    public override var description: String { "“\(name)” (\(descriptor))" }
 }
 
 /// An accessory that the app set up before it used AccessorySetupKit.

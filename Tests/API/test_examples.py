@@ -45,3 +45,33 @@ class Examples(APITest):
         self.addCleanup(example.stop, signal.SIGKILL)
         self.assertEqual(example.wait_end(), 1)
         self.assertIn("no manifest fits", "\n".join(example.lines))
+
+    def test_dice(self):
+        """The dice app: add with a name, list, rolls, rename, remove."""
+        program = BIN / "dice"
+        self.world.declare("example", Executable=program)
+        self.world.restart_daemon()
+
+        def person(*options):
+            picker = Program(BIN / "accessoryctl", "picker", "--bus", self.world.bus.address, "--pick", "Dice 4F", *options)
+            self.addCleanup(picker.stop, signal.SIGKILL)
+            picker.wait_for("waiting for a picker")
+            return picker
+
+        def dice(*words, status=0):
+            app = Program(program, *words, "--bus", self.world.bus.address, "--timeout", "30")
+            self.addCleanup(app.stop, signal.SIGKILL)
+            self.assertEqual(app.wait_end(), status, app.lines)
+            return app.lines
+
+        person("--rename", "Kitchen")
+        self.assertIn("event pickerSetupRename", dice("add", "--rename"))
+        self.assertIn("Kitchen  ", dice("list")[-1])
+        self.assertEqual(sum("Kitchen rolled" in line for line in dice("rolls", "Kitchen", "--count", "2")), 2)
+        person("--rename", "Hall")
+        self.assertIn("event accessoryChanged “Hall”", dice("rename", "Kitchen"))
+        person()
+        self.assertIn("userCancelled", dice("rename", "Hall", status=1)[-1])
+        self.assertIn("no die is called Kitchen", dice("remove", "Kitchen", status=1)[-1])
+        self.assertIn("event accessoryRemoved “Hall”", dice("remove", "Hall"))
+        self.assertNothingLeft()

@@ -3,7 +3,8 @@
 from harness import *
 
 INVALID = error("InvalidRequest")
-DATA = {"serviceUUIDs": [PINK], "name": "pink", "serviceData": {"180F": "64"}, "manufacturerData": {"FFFF": "0102"}, "txPower": -4}
+# The name comes with the scan response, as it usually does.
+DATA = {"serviceUUIDs": [PINK], "serviceData": {"180F": "64"}, "scanResponse": {"name": "pink", "manufacturerData": {"FFFF": "0102"}, "txPower": -4}}
 
 
 class Filtering(APITest):

