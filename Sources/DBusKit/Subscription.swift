@@ -1,0 +1,96 @@
+// Which signals somebody wants, and the comparison that every signal goes through: on C text, without making a String of anything.
+
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Musl)
+    internal import Musl
+#endif
+
+/// A subscription to signals. The connection keeps it until `cancel()`.
+public final class Subscription {
+    let rule: String
+    weak var connection: Connection?
+    var handler: ((Message) -> Void)?
+    private let sender: CText
+    private let path: CText?
+    private let namespace: CText?
+    private let argument0: CText?
+
+    init(
+        rule: String, sender: String, path: ObjectPath?, namespace: ObjectPath?, argument0: String?,
+        handler: @escaping (Message) -> Void
+    ) {
+        self.rule = rule
+        self.sender = CText(sender)
+        self.path = path.map { CText($0.rawValue) }
+        // Everything lies below the root.
+        self.namespace = namespace.flatMap { $0.rawValue == "/" ? nil : CText($0.rawValue) }
+        self.argument0 = argument0.map { CText($0) }
+        self.handler = handler
+    }
+
+    public var isActive: Bool { handler != nil }
+
+    public func cancel() {
+        guard handler != nil else { return }
+        handler = nil
+        connection?.remove(self)
+    }
+
+    var needsArgument: Bool { argument0 != nil }
+
+    func matches(
+        _ sender: UnsafePointer<CChar>, _ path: UnsafePointer<CChar>, _ argument0: UnsafePointer<CChar>?
+    ) -> Bool {
+        guard handler != nil, self.sender.equals(sender) else { return false }
+        if let wanted = self.path, !wanted.equals(path) { return false }
+        if let namespace, !namespace.isAncestor(of: path) { return false }
+        guard let wanted = self.argument0 else { return true }
+        return argument0.map { wanted.equals($0) } ?? false
+    }
+}
+
+/// Text as C sees it, made once: passing a String to C makes a copy every time.
+private final class CText {
+    private let start: UnsafeMutablePointer<CChar>
+    private let length: Int
+
+    init(_ text: String) {
+        start = strdup(text)
+        length = strlen(start)
+    }
+
+    deinit {
+        free(start)
+    }
+
+    func equals(_ other: UnsafePointer<CChar>) -> Bool { strcmp(start, other) == 0 }
+
+    /// Whether `path` is this path or lies below it.
+    func isAncestor(of path: UnsafePointer<CChar>) -> Bool {
+        strncmp(start, path, length) == 0 && (path[length] == 0 || path[length] == 0x2F)
+    }
+}
+
+/// Subscriptions to one signal, so that a signal is compared once per kind and not once per subscription.
+final class SubscriptionGroup {
+    let interface: String
+    let member: String
+    private let interfaceText: CText
+    private let memberText: CText
+    var members: [Subscription] = [] {
+        didSet { needsArgument = members.contains(where: \.needsArgument) }
+    }
+    private(set) var needsArgument = false
+
+    init(interface: String, member: String) {
+        self.interface = interface
+        self.member = member
+        interfaceText = CText(interface)
+        memberText = CText(member)
+    }
+
+    func matches(_ interface: UnsafePointer<CChar>, _ member: UnsafePointer<CChar>) -> Bool {
+        memberText.equals(member) && interfaceText.equals(interface)
+    }
+}

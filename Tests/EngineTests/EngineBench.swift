@@ -1,0 +1,195 @@
+// What the engine's tests stand on: a radio, a store and a clock that stand still until a test moves them, and a witness of what the
+// engine tells.
+
+import AccessoryCore
+import AccessoryEngine
+import AccessoryModel
+import Logging
+import Testing
+
+final class ManualRadio: Radio {
+    var state = RadioState.ready
+    weak var observer: (any RadioObserver)?
+    var scans = 0
+    var pairing: RadioDeviceID?
+    var isCancelled = false
+    var removed: [BluetoothAddress] = []
+    var removals: Result<Void, RadioFailure> = .success(())
+    var bonds: [RadioBond] = []
+    var support: SupportOptions = []
+    var bridged: BluetoothAddress?
+    var bridging: ((Result<BluetoothAddress, RadioFailure>) -> Void)?
+    var aliases: [BluetoothAddress: String] = [:]
+
+    func start() {}
+    func discover() -> DiscoveryToken {
+        scans += 1
+        return DiscoveryToken { [unowned self] in scans -= 1 }
+    }
+    func pair(_ device: RadioDeviceID, support: SupportOptions) { (pairing, self.support) = (device, support) }
+    func bridge(
+        _ address: BluetoothAddress, classic: BluetoothAddress?,
+        completion: @escaping (Result<BluetoothAddress, RadioFailure>) -> Void
+    ) {
+        bridged = classic ?? address
+        bridging = completion
+    }
+    func refresh(_ completion: @escaping () -> Void) { completion() }
+    func setAlias(_ address: BluetoothAddress, _ name: String) { aliases[address] = name }
+    func answer(_ answer: PromptAnswer) {}
+    func cancelPairing() { isCancelled = true }
+    func removeBond(_ address: BluetoothAddress, device: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void)
+    {
+        removed.append(address)
+        completion(removals)
+    }
+    func device(for address: BluetoothAddress) -> RadioDeviceID? { nil }
+}
+
+final class ManualStore: LedgerStore {
+    struct Full: Error {}
+    var stored = StoredState()
+    var isFull = false
+    var grants: Int64 = 0
+    func load() throws -> StoredState { stored }
+    func commit(_ steps: [Ledger.Step], finishing intents: [BondIntent]) throws {
+        if isFull { throw Full() }
+        var ledger = Ledger(accessories: stored.accessories, grants: stored.grants)
+        ledger.apply(steps)
+        stored.accessories = Array(ledger.accessories.values)
+        stored.grants = Array(ledger.grants.values)
+        stored.intents.removeAll { intents.contains($0) }
+    }
+    func note(_ intent: BondIntent) throws { stored.intents.append(intent) }
+    func forget(_ intent: BondIntent) throws { stored.intents.removeAll { $0 == intent } }
+    func nextGrantID() throws -> Int64 {
+        grants += 1
+        return grants
+    }
+}
+
+final class ManualClock: EngineClock {
+    final class Timer: EngineTimer {
+        let due: Double
+        var body: (() -> Void)?
+        init(_ due: Double, _ body: @escaping () -> Void) { (self.due, self.body) = (due, body) }
+        func cancel() { body = nil }
+    }
+    var now: Int64 { 1000 + Int64(uptime) }
+    var uptime = 0.0
+    var timers: [Timer] = []
+    func after(_ seconds: Double, _ body: @escaping () -> Void) -> any EngineTimer {
+        let timer = Timer(uptime + seconds, body)
+        timers.append(timer)
+        return timer
+    }
+    func advance(_ seconds: Double) {
+        let end = uptime + seconds
+        while let next = timers.filter({ $0.body != nil && $0.due <= end }).min(by: { $0.due < $1.due }) {
+            uptime = next.due
+            let body = next.body
+            next.body = nil
+            body?()
+        }
+        uptime = end
+    }
+    var active: Int { timers.count { $0.body != nil } }
+}
+
+/// Writes down what it is told.
+final class Witness: EngineObserver {
+    var events: [String] = []
+    var errors: [SetupError.Code] = []
+    var discovered: [DiscoveredAccessory] = []
+    var offers: [[String]] = []
+    var openPickers = 0
+    func radioStateChanged(_ state: RadioState) {}
+    func pickerAvailabilityChanged() {}
+    func sessionOpened(_ session: Session) {}
+    func sessionChanged(_ session: Session) {}
+    func sessionClosed(_ session: Session) {}
+    func event(_ event: SessionEvent, in session: Session) {
+        events.append("\(session.id):\(event.type.name)")
+        if let error = event.error { errors.append(error.code) }
+        if let accessory = event.discovered { discovered.append(accessory) }
+    }
+    func pickerOpened(_ picker: PickerRun) { openPickers += 1 }
+    func pickerChanged(_ picker: PickerRun, from old: PickerPresentation) { offers.append(picker.presentation.offers.map(\.name)) }
+    func pickerDeadlineChanged(_ picker: PickerRun) {}
+    func pickerClosed(_ picker: PickerRun) { openPickers -= 1 }
+    func pickerAssigned(_ picker: PickerRun, to client: ClientID) {}
+    func accessoryAppeared(_ accessory: Accessory) {}
+    func accessoryChanged(_ accessory: Accessory) {}
+    func accessoryDisappeared(_ accessory: Accessory) {}
+    func stateChanged(of accessory: Accessory, for app: AppID) {}
+    func visibilityChanged(of accessory: Accessory, to app: AppID, visible: Bool) {}
+    func grantAppeared(_ grant: Grant) {}
+    func grantChanged(_ grant: Grant) {}
+    func grantDisappeared(_ grant: Grant) {}
+}
+
+final class Bench {
+    let radio = ManualRadio()
+    let store: ManualStore
+    let clock = ManualClock()
+    let witness = Witness()
+    let engine: AccessoryEngine
+    let service = BluetoothUUID("180F")!
+
+    init(store: ManualStore = ManualStore(), radioState: RadioState = .ready) throws {
+        self.store = store
+        radio.state = radioState
+        engine = try AccessoryEngine(
+            radio: radio, store: store, clock: clock, log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        engine.observer = witness
+        engine.start()
+    }
+
+    func app(_ id: String = "com.example.dice") -> AppManifest {
+        var app = AppManifest(id: AppID(id)!, name: "Dice", source: "/apps/\(id).conf")
+        app.supports = [.bluetooth]
+        app.services = [service]
+        return app
+    }
+
+    func session(_ client: String = ":app", app id: String = "com.example.dice") throws -> Session {
+        let session = try engine.createSession(client: ClientID(client), app: app(id))
+        try engine.activate(session)
+        return session
+    }
+
+    func item(_ name: String = "Die", pairs: Bool = true, immediate: Bool = false) -> DisplayItem {
+        var descriptor = DiscoveryDescriptor()
+        descriptor.serviceUUID = service
+        if pairs { descriptor.supportedOptions = .pairingLE }
+        if immediate { descriptor.range = .immediate }
+        return DisplayItem(name: name, descriptor: descriptor)
+    }
+
+    func hear(_ number: Int, rssi: Int? = -50, changed: Bool = true) {
+        var advert = Advertisement(
+            device: RadioDeviceID("/dev/\(number)"), address: BluetoothAddress(value: UInt64(number), kind: .public))
+        advert.serviceUUIDs = [service]
+        advert.rssi = rssi
+        radio.observer?.heard([HeardDevice(device: advert.device, rssi: rssi, content: changed ? advert : nil)])
+    }
+
+    func paired(_ number: Int) {
+        radio.pairing = nil
+        radio.observer?.pairingEnded(
+            .success(
+                PairedIdentity(
+                    address: BluetoothAddress(value: UInt64(number), kind: .public), device: RadioDeviceID("/dev/\(number)"),
+                    wasPairedBefore: false)))
+    }
+
+    /// A picker with one offer that the person has picked.
+    func pickOne() throws -> Session {
+        try engine.registerPicker(ClientID(":picker"))
+        let session = try session()
+        try engine.showPicker(session, items: [item()], settings: PickerSettings())
+        hear(1)
+        try engine.pick(try #require(engine.picker), offer: try #require(engine.picker?.presentation.offers.first?.id))
+        return session
+    }
+}
