@@ -104,7 +104,7 @@ extension AccessoryEngine {
     }
 
     private func startDeadline(_ run: PickerRun) {
-        guard let seconds = run.settings.discoveryTimeout else { return }
+        guard let seconds = run.request == .migration ? PickerRun.informationTime : run.settings.discoveryTimeout else { return }
         run.deadline = Double(clock.now) + seconds
         observer?.pickerDeadlineChanged(run)
         run.deadlineTimer = clock.after(seconds) { [weak self, weak run] in

@@ -95,6 +95,8 @@ public final class PickerRun {
     /// A device that was not heard for this long is gone from the picker. (BlueZ drops its own temporary devices after 30 s too, but
     /// keeps the ones it knows.)
     public static let silence = 30.0
+    /// How long the person may refuse a migration that nothing else goes with.
+    public static let informationTime = 5.0
     /// What an accessory says may come in parts, a name in its scan response for one: the app is told once they had time to come.
     static let disclosureDelay = 0.4
     /// How much a new sample of the signal strength counts; the radio gives one every half second, itself a mean.

@@ -44,6 +44,14 @@ class Migrating(APITest):
         self.dice.remove(str(first["accessory"]))
         wait(lambda: self.simulator.bonds == ["blue"], 10, "the bond to go", also_every=0.1)
 
+    def test_rule_15_the_page_informs(self):
+        self.dice.show_picker(migration("Pink Dice", PINK_ADDRESS))
+        self.person.wait_prompt("consent")
+        # Nobody objects while it is shown.
+        wait(lambda: self.person.state["Deadline"] > 0, 5, "a deadline")
+        self.dice.wait_event("migrationComplete", 15)
+        self.assertNotIn("error", self.dice.wait_event("pickerDidDismiss"))
+
     def test_the_person_says_no(self):
         for answer in (lambda: self.person.respond(accept=False), self.person.cancel):
             self.dice.show_picker(migration("Pink Dice", PINK_ADDRESS))

@@ -93,7 +93,7 @@ private func perform(
     case .pairingFailed: world.pairs = nil
     case .stored: world.stores = false
     case .storeFailed: (world.stores, world.storeFailed) = (false, true)
-    case .deadline: world.deadlineRuns = false
+    case .deadline: (world.deadlineRuns, world.consented) = (false, true)
     case .bridged, .bridgingFailed: world.bridges = false
     case .renamed: (world.renames, world.isNamed) = (false, true)
     case .renameFailed: world.renames = false
@@ -145,7 +145,7 @@ private func perform(
             #expect(world.added == 1 && !world.removed)
             world.removed = true
         case .migrate:
-            // Only with the person's consent, or along with an accessory that was set up.
+            // Only when the person agreed, or did not refuse in time, or along with an accessory that was set up.
             #expect((world.consented || world.added == 1) && world.migrations == 0)
             world.migrates = true
             world.migrations += 1
@@ -384,11 +384,13 @@ private func offers(of machine: SetupMachine) -> [Offer] {
         #expect(!open.isFinished && none[3].isEmpty)
     }
 
-    @Test func rule15MigrationsAloneNeedConsentAndRideAlongOtherwise() throws {
+    @Test func rule15MigrationsAloneAreAnnouncedAndRideAlongOtherwise() throws {
         let (asking, _) = try run([.begin], purpose: .migration([pairing]))
         #expect(asking.presentation.prompt == .consent && asking.presentation.offers == [pairing])
         var (copy, refused) = (asking, asking)
-        #expect(try copy.handle(.answered(.accept)) == [.migrate])
+        var silent = asking
+        #expect(try copy.handle(.answered(.accept)) == [.stopDeadline, .migrate])
+        #expect(try silent.handle(.deadline) == [.migrate])
         #expect(try copy.handle(.migrated) == [.emit(.pickerDidDismiss(nil)), .end])
         #expect(try refused.handle(.answered(.reject)).contains(.migrate) == false)
         let (_, mixed) = try run(

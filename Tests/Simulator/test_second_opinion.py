@@ -88,7 +88,7 @@ def simulated(test):
     file = tempfile.NamedTemporaryFile("w", suffix=".json")
     test.addCleanup(file.close)
     json.dump(
-        {"accessories": [{"id": "a", "address": ADDRESS, "adverts": [
+        {"accessories": [{"id": "a", "address": ADDRESS, "transport": "dual", "crossTransportKeys": True, "adverts": [
             {"name": "A", "serviceUUIDs": ["180F"], "manufacturerData": {"FFFF": "01"}, "txPower": 1}]}]}, file)
     file.flush()
     process = subprocess.Popen([f"{BIN}/accessory-sim", "--bus", peer.address, file.name], stdout=subprocess.PIPE, text=True)
@@ -151,6 +151,7 @@ class SecondOpinion(unittest.TestCase):
                 self.assertIsNone(peer.device())
 
     def test_a_second_pairing_is_refused_by_both(self):
+        # Paired over both transports: over one only, bluetoothd takes it for the other one, as the lab shows, and the mock does not.
         for make in (simulated, mocked):
             with self.subTest(make.__name__):
                 peer = make(self)

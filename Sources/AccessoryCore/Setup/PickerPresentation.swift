@@ -38,7 +38,7 @@ extension SetupMachine {
                 prompt: authorization.prompt)
         case .naming(let naming), .renaming(let naming):
             PickerPresentation(stage: .renaming, offers: [naming.offer], failure: naming.failure)
-        case .asking(let offers): PickerPresentation(stage: .confirming, offers: offers, prompt: .consent)
+        case .informing(let offers): PickerPresentation(stage: .confirming, offers: offers, prompt: .consent)
         case .migrating(let outcome), .finished(let outcome): Self.presentation(of: outcome)
         }
     }

@@ -165,17 +165,20 @@ extension SetupMachine {
 
     // MARK: Migration
 
-    mutating func asking(_ offers: [Offer], _ event: Event) throws(Refusal) -> [Effect] {
+    mutating func informing(_ offers: [Offer], _ event: Event) throws(Refusal) -> [Effect] {
         switch event {
-        case .answered(.accept):
+        case .deadline:
             state = .migrating(.done)
             return [.migrate]
-        case .answered(.reject), .cancelled: return finish(Self.personCancelled)
+        case .answered(.accept):
+            state = .migrating(.done)
+            return [.stopDeadline, .migrate]
+        case .answered(.reject), .cancelled: return [.stopDeadline] + finish(Self.personCancelled)
         case .answered: throw .wrongAnswer(prompt: .consent)
-        case .radioLost(let reason): return finish(SetupError(.pickerRestricted, reason))
-        case .appGone: return finish(Self.appGone)
-        case .pickerGone: return finish(Self.pickerGone)
-        case .deadline, .discoveryFinished, .offersChanged, .prompted, .bridgingStarted: return []
+        case .radioLost(let reason): return [.stopDeadline] + finish(SetupError(.pickerRestricted, reason))
+        case .appGone: return [.stopDeadline] + finish(Self.appGone)
+        case .pickerGone: return [.stopDeadline] + finish(Self.pickerGone)
+        case .discoveryFinished, .offersChanged, .prompted, .bridgingStarted: return []
         case .picked, .begin, .named, .paired, .pairingFailed, .stored, .storeFailed, .authorizationFinished,
             .authorizationFailed, .bridged, .bridgingFailed, .renamed, .renameFailed, .migrated:
             throw .notNow

@@ -12,7 +12,7 @@ public struct SetupMachine: Hashable, Sendable {
         case discovery(isBounded: Bool, migrates: Bool)
         /// Search for one accessory of the app's and give it what a new descriptor asks for.
         case authorization(isBounded: Bool)
-        /// Take known accessories over, with the person's consent.
+        /// Take known accessories over; the person is told, and may refuse for a while.
         case migration([Offer])
         /// Another name for an accessory.
         case rename(AccessoryID, Offer)
@@ -119,8 +119,8 @@ public struct SetupMachine: Hashable, Sendable {
         case bridging(Authorization)
         /// A name is being written.
         case renaming(Naming)
-        /// The person is asked whether known accessories may be taken over.
-        case asking([Offer])
+        /// The person is told that known accessories will be taken over. The deadline's end, or the person's word, lets it happen.
+        case informing([Offer])
         case migrating(Outcome)
         case finished(Outcome)
     }
@@ -187,7 +187,7 @@ public struct SetupMachine: Hashable, Sendable {
     public var needsScan: Bool {
         switch state {
         case .discovering, .pairing: true
-        case .created, .unwinding, .naming, .storing, .confirming, .bridging, .renaming, .asking, .migrating, .finished: false
+        case .created, .unwinding, .naming, .storing, .confirming, .bridging, .renaming, .informing, .migrating, .finished: false
         }
     }
 
@@ -218,7 +218,7 @@ public struct SetupMachine: Hashable, Sendable {
         case .confirming(let authorization): try confirming(authorization, event)
         case .bridging(let authorization): try bridging(authorization, event)
         case .renaming(let naming): try renaming(naming, event)
-        case .asking(let offers): try asking(offers, event)
+        case .informing(let offers): try informing(offers, event)
         case .migrating(let outcome): try migrating(outcome, event)
         case .finished: throw .finished
         }
@@ -232,8 +232,8 @@ public struct SetupMachine: Hashable, Sendable {
                 state = .discovering(Discovery(deadlineRuns: isBounded))
                 return [.startScan] + (isBounded ? [.startDeadline] : []) + [.emit(.pickerDidPresent)]
             case .migration(let offers):
-                state = .asking(offers)
-                return [.emit(.pickerDidPresent)]
+                state = .informing(offers)
+                return [.startDeadline, .emit(.pickerDidPresent)]
             case .rename(let accessory, let offer):
                 state = .naming(Naming(subject: .stored(accessory), offer: offer))
                 return [.emit(.pickerDidPresent), .emit(.pickerSetupRename)]

@@ -53,7 +53,7 @@ enum Texts {
         case "display-pin": "Enter \(StandardOutput.printable(state.prompt["pin"]?.stringValue ?? "")) at the accessory"
         case "consent":
             state.kind == "migration"
-                ? "Let \(StandardOutput.printable(state.appName)) use \(state.offers.count == 1 ? "it" : "all of these")?"
+                ? "\(StandardOutput.printable(state.appName)) will use \(state.offers.count == 1 ? "it" : "all of these") in a few seconds. Agreed?"
                 : "Allow the accessory to connect?"
         default:
             state.isNaming

@@ -65,6 +65,11 @@ final class UnattendedView: PickerView {
         guard answered != kind else { return }
         answered = kind
         switch kind {
+        case "consent" where state.kind == "migration":
+            // It happens by itself; who was told to pick one of them agrees.
+            if answers.accepts || state.offers.contains(where: { $0.name == answers.name }) {
+                client()?.respond(["accept": .boolean(true)])
+            }
         case "confirm-passkey", "consent": client()?.respond(["accept": .boolean(answers.accepts)])
         case "name":
             if let name = answers.rename { client()?.rename(name) } else { client()?.keepName() }
