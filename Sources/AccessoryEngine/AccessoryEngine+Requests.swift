@@ -55,7 +55,7 @@ extension AccessoryEngine {
         var targets: [PickerRun.MigrationTarget] = []
         for (index, item) in items.enumerated() {
             guard let migration = item.migration else { continue }
-            targets.append(try target(of: migration, item, "items[\(index)]", number: targets.count + 1))
+            targets.append(try target(of: migration, item, session.app.id, "items[\(index)]", number: targets.count + 1))
         }
         let found = items.filter { $0.migration == nil }
         let purpose: SetupMachine.Purpose =
@@ -181,7 +181,7 @@ extension AccessoryEngine {
 
     /// The accessory that a migration item means: the radio must have a bond with it.
     private func target(
-        of migration: Migration, _ item: DisplayItem, _ context: String, number: Int
+        of migration: Migration, _ item: DisplayItem, _ app: AppID, _ context: String, number: Int
     ) throws(SetupError) -> PickerRun.MigrationTarget {
         guard let peripheral = migration.peripheral else {
             throw SetupError(.invalidRequest, "\(context).peripheralIdentifier: is missing")
@@ -196,6 +196,11 @@ extension AccessoryEngine {
             throw .invalid("\(context).peripheralIdentifier", peripheral, "Bluetooth knows no paired device like this")
         }
         let known = ledger.accessory(at: bond.address)
+        if let known, ledger.grant(of: known.id, to: app)?.isEnabled == false {
+            throw SetupError(
+                .userRestricted,
+                "\(context).peripheralIdentifier: \(peripheral): an admin has switched this accessory off for \(app)")
+        }
         let offer = Offer(
             id: "m\(number)", device: bond.device, address: bond.address, item: 0, name: known?.displayName ?? item.name,
             advertisedName: bond.name, rssi: nil, shared: known?.id, needsPairing: false, isBonded: true, identifier: .random())

@@ -107,6 +107,17 @@ class Migrating(APITest):
                 self.assertFails(INVALID, self.dice.show_picker, wrong, says=says)
         self.assertEqual(self.dice.told(), ["activated"])
 
+    def test_what_an_admin_has_switched_off(self):
+        self.dice.show_picker(migration("Pink Dice", PINK_ADDRESS))
+        self.person.wait_prompt("consent")
+        self.person.respond(accept=True)
+        self.person.wait_gone()
+        self.world.admin.call(
+            next(iter(self.world.grants())), PROPERTIES, "Set", "ssv", GRANT, "Enabled", dbus.Boolean(False, variant_level=1))
+        self.assertFails(
+            error("UserRestricted"), self.dice.show_picker, migration("Pink Dice", PINK_ADDRESS), says=["peripheralIdentifier", PINK_ADDRESS])
+        self.assertEqual(self.dice.accessories, [])
+
     def test_bluetooth_loses_it_meanwhile(self):
         self.dice.show_picker(migration("Pink Dice", PINK_ADDRESS), migration("Blue Dice", BLUE_ADDRESS))
         self.person.wait_prompt("consent")
