@@ -85,9 +85,12 @@ final class Device {
     private func takeSample(_ rssi: Int16?) {
         // 127: the radio does not know.
         guard let rssi, rssi != 127 else {
+            if advertisement.rssi != nil { contentChanged = true }
             advertisement.rssi = nil
             return
         }
+        // That it is heard at all, how near it is, is more than a change of strength.
+        if advertisement.rssi == nil { contentChanged = true }
         rssiSum += Int(rssi)
         rssiCount += 1
     }
