@@ -97,7 +97,9 @@ let package = Package(
         .target(name: "TerminalGraphics", swiftSettings: settings),
         .executableTarget(
             name: "accessoryctl",
-            dependencies: ["AccessoryBus", "AccessoryModel", "DBusKit", "ProgramSupport", "TerminalGraphics", arguments],
+            dependencies: [
+                "AccessoryBus", "AccessoryModel", "CallerIdentity", "DBusKit", "ProgramSupport", "TerminalGraphics", log, arguments,
+            ],
             swiftSettings: settings),
         .executableTarget(
             name: "accessory-sim", dependencies: ["DBusKit", "RadioSimulator", "ProgramSupport", log, arguments],

@@ -15,7 +15,10 @@ public struct AppManifest: Hashable, Sendable {
 
     // Who may speak for it: any one of these.
     public var units: Set<String> = []
+    /// Labels of the kernel's security modules, as the bus tells them.
+    public var securityLabels: Set<String> = []
     public var flatpaks: Set<String> = []
+    public var snaps: Set<String> = []
     public var executables: Set<String> = []
     /// Restricts `executables` to these users (names or numbers); empty means any user.
     public var users: Set<String> = []
@@ -41,10 +44,25 @@ public struct Caller: Hashable, Sendable {
     public var executable: String?
     /// The systemd unit, from the control group.
     public var unit: String?
+    /// What the kernel's security module calls it (AppArmor, SELinux); nil when nothing confines it.
+    public var securityLabel: String?
+    /// The identifier of the Flatpak that it runs in.
+    public var flatpak: String?
+    /// The name of the snap that it runs in.
+    public var snap: String?
 
     public init(uid: UInt32, groups: Set<UInt32> = [], pid: Int32) {
         self.uid = uid
         self.groups = groups
         self.pid = pid
+    }
+
+    /// As a developer reads it in a refusal.
+    public var summary: String {
+        var parts = ["uid \(uid)", "executable \(executable ?? "unreadable")", "unit \(unit ?? "none")"]
+        if let flatpak { parts.append("Flatpak \(flatpak)") }
+        if let snap { parts.append("snap \(snap)") }
+        if let securityLabel { parts.append("security label \(securityLabel)") }
+        return parts.joined(separator: ", ")
     }
 }

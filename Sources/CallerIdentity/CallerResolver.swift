@@ -4,7 +4,7 @@
 public import AccessoryModel
 internal import CSystem
 public import DBusKit
-internal import Foundation
+internal import Glibc
 public import Logging
 
 /// Why a caller could not be identified.
@@ -36,7 +36,14 @@ public final class CallerResolver {
             }
             var caller = Caller(uid: uid, pid: pid)
             caller.groups = Set((credentials["UnixGroupIDs"]?.arrayValue ?? []).compactMap(\.integerValue).map { UInt32($0) })
-            ProcessFacts.read(pid, into: &caller)
+            if let label = credentials["LinuxSecurityLabel"]?.bytesValue {
+                caller.securityLabel = ProcessFacts.label(String(decoding: label.prefix { $0 != 0 }, as: UTF8.self))
+            }
+            do throws(IdentityFailure) {
+                try ProcessFacts.read(pid, into: &caller)
+            } catch {
+                return completion(.failure(error))
+            }
             guard Self.isAlive(process) else {
                 return completion(.failure(IdentityFailure(description: "process \(pid) ended while it was looked up")))
             }
@@ -60,81 +67,5 @@ public final class CallerResolver {
     private static func isAlive(_ process: FileDescriptor) -> Bool {
         var entry = pollfd(fd: process.rawValue, events: Int16(POLLIN), revents: 0)
         return poll(&entry, 1, 0) == 0
-    }
-}
-
-/// What /proc says of a process.
-enum ProcessFacts {
-    static func read(_ pid: Int32, into caller: inout Caller) {
-        if let executable = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(pid)/exe"),
-            // A file that was replaced says nothing of who runs now.
-            !executable.hasSuffix(" (deleted)")
-        {
-            caller.executable = executable
-        }
-        if let text = try? String(contentsOfFile: "/proc/\(pid)/cgroup", encoding: .utf8) { caller.unit = unit(cgroup: text) }
-        guard caller.groups.isEmpty, let status = try? String(contentsOfFile: "/proc/\(pid)/status", encoding: .utf8) else {
-            return
-        }
-        for line in status.split(separator: "\n") where line.hasPrefix("Groups:") || line.hasPrefix("Gid:") {
-            for word in line.split(whereSeparator: \.isWhitespace).dropFirst() {
-                if let group = UInt32(word) { caller.groups.insert(group) }
-            }
-        }
-    }
-
-    /// The system unit of a control group: the first service, scope or the like below system.slice. User units are the user's own
-    /// to name, so they identify nobody here.
-    static func unit(cgroup: String) -> String? {
-        guard let line = cgroup.split(separator: "\n").first(where: { $0.hasPrefix("0::/") }) else { return nil }
-        let parts = line.dropFirst(3).split(separator: "/")
-        guard parts.first?.hasSuffix(".slice") == true, parts.first != "user.slice" else { return nil }
-        return parts.first { $0.hasSuffix(".service") || $0.hasSuffix(".scope") }.map(unescape)
-    }
-
-    /// systemd escapes nothing else in the names of units in control groups than a leading underscore.
-    private static func unescape(_ name: Substring) -> String {
-        String(name.hasPrefix("_") ? name.dropFirst() : name)
-    }
-}
-
-/// Which app a caller speaks for.
-public enum AppMatching {
-    /// The one app whose manifest fits.
-    ///
-    /// - Throws: why there is none, for the developer who reads the refusal.
-    public static func app(of caller: Caller, in store: ManifestStore) throws(IdentityFailure) -> AppManifest {
-        let seen =
-            "uid \(caller.uid), executable \(caller.executable ?? "unreadable"), unit \(caller.unit ?? "none")"
-        // Strongest first: a unit is systemd's word, an executable only says which program it is.
-        let byUnit = store.apps.values.filter { app in caller.unit.map { app.units.contains($0) } ?? false }
-        let fitting = byUnit.isEmpty ? store.apps.values.filter { fits($0, caller) } : byUnit
-        guard fitting.count <= 1 else {
-            let files = fitting.map(\.source).sorted().joined(separator: ", ")
-            throw IdentityFailure(description: "seen as \(seen): more than one manifest fits: \(files)")
-        }
-        guard let app = fitting.first else {
-            let directory = store.directories.last ?? ""
-            let line = caller.unit.map { "Unit=\($0)" } ?? "Executable=\(caller.executable ?? "/path/to/the/app")"
-            throw IdentityFailure(
-                description: "seen as \(seen): no manifest fits; a file \(directory)/ID.conf with \(line) would")
-        }
-        return app
-    }
-
-    private static func fits(_ app: AppManifest, _ caller: Caller) -> Bool {
-        guard let executable = caller.executable else { return false }
-        let names = app.executables.contains { $0 == executable || realPath($0) == executable }
-        return names && (app.users.isEmpty || app.users.contains { userID($0) == caller.uid })
-    }
-
-    private static func realPath(_ path: String) -> String? {
-        guard let resolved = realpath(path, nil) else { return nil }
-        defer { free(resolved) }
-        return String(cString: resolved)
-    }
-
-    private static func userID(_ user: String) -> UInt32? {
-        UInt32(user) ?? getpwnam(user).map { $0.pointee.pw_uid }
     }
 }

@@ -7,7 +7,7 @@ public enum ManifestReader {
     private static let application = "Application"
     private static let setup = "AccessorySetup"
     private static let known: [String: Set<String>] = [
-        application: ["Id", "Name", "Unit", "Flatpak", "Executable", "User"],
+        application: ["Id", "Name", "SecurityLabel", "Flatpak", "Snap", "Unit", "Executable", "User"],
         setup: ["Supports", "BluetoothServices", "BluetoothNames", "BluetoothCompanyIdentifiers", "InfoPlist"],
     ]
 
@@ -36,14 +36,19 @@ public enum ManifestReader {
 
         var manifest = AppManifest(id: id ?? AppID("invalid")!, name: name, source: file.path)
         manifest.units = Set(try file.list(application, "Unit"))
+        manifest.securityLabels = Set(try file.list(application, "SecurityLabel"))
         manifest.flatpaks = Set(try file.list(application, "Flatpak"))
+        manifest.snaps = Set(try file.list(application, "Snap"))
         manifest.executables = Set(try file.list(application, "Executable"))
         manifest.users = Set(try file.list(application, "User"))
         for executable in manifest.executables where !executable.hasPrefix("/") {
             note(application, "Executable", "\(executable): not an absolute path")
         }
-        if manifest.units.isEmpty, manifest.flatpaks.isEmpty, manifest.executables.isEmpty {
-            note(application, "Unit", "is missing, and so are Flatpak and Executable: nobody could speak for this app")
+        let speakers = [manifest.securityLabels, manifest.flatpaks, manifest.snaps, manifest.units, manifest.executables]
+        if speakers.allSatisfy(\.isEmpty) {
+            note(
+                application, "Unit",
+                "is missing, and so are SecurityLabel, Flatpak, Snap and Executable: nobody could speak for this app")
         }
         if !manifest.users.isEmpty, manifest.executables.isEmpty { note(application, "User", "needs Executable") }
 
@@ -54,7 +59,8 @@ public enum ManifestReader {
                 note(setup, "Supports", "\(technology): neither Bluetooth nor WiFi")
             }
         }
-        if manifest.supports.isEmpty, !file.has(setup, "Supports") { note(setup, "Supports", "is missing") }
+        let plist = try file.string(setup, "InfoPlist")
+        if manifest.supports.isEmpty, !file.has(setup, "Supports"), plist == nil { note(setup, "Supports", "is missing") }
         for text in try file.list(setup, "BluetoothServices") {
             if let uuid = BluetoothUUID(text) {
                 manifest.services.insert(uuid)
@@ -70,7 +76,7 @@ public enum ManifestReader {
             }
         }
         manifest.names = Set(try file.list(setup, "BluetoothNames"))
-        if file.has(setup, "InfoPlist") { note(setup, "InfoPlist", "is not supported by this version") }
+        if let plist { InfoPlist.read(plist, into: &manifest) { note(setup, "InfoPlist", "\(plist): \($0)") } }
         return problems.isEmpty ? .success(manifest) : .failure(ManifestProblems(list: problems))
     }
 }

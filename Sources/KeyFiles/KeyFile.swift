@@ -29,21 +29,24 @@ public final class KeyFile {
     private let lines: [Substring]
 
     /// - Throws: a problem when the file cannot be read or is not a key file.
-    public init(path: String) throws(KeyFileProblem) {
-        self.path = path
-        raw = g_key_file_new()
+    public convenience init(path: String) throws(KeyFileProblem) {
         var text: UnsafeMutablePointer<gchar>?
         var length: gsize = 0
         var failure: UnsafeMutablePointer<GError>?
-        guard g_file_get_contents(path, &text, &length, &failure) != 0, let text else {
-            lines = []
-            throw Self.problem(path, &failure)
-        }
+        guard g_file_get_contents(path, &text, &length, &failure) != 0, let text else { throw Self.problem(path, &failure) }
         defer { g_free(text) }
-        let contents = String(
-            decoding: UnsafeRawBufferPointer(start: text, count: Int(length)), as: UTF8.self)
+        try self.init(
+            contents: String(decoding: UnsafeRawBufferPointer(start: text, count: Int(length)), as: UTF8.self), path: path)
+    }
+
+    /// - Parameter path: what problems name as the file.
+    /// - Throws: a problem when this is not a key file.
+    public init(contents: String, path: String) throws(KeyFileProblem) {
+        self.path = path
+        raw = g_key_file_new()
         lines = contents.split(separator: "\n", omittingEmptySubsequences: false)
-        guard g_key_file_load_from_data(raw, text, length, GKeyFileFlags(rawValue: 0), &failure) != 0 else {
+        var failure: UnsafeMutablePointer<GError>?
+        guard g_key_file_load_from_data(raw, contents, gsize(contents.utf8.count), GKeyFileFlags(rawValue: 0), &failure) != 0 else {
             var problem = Self.problem(path, &failure)
             // GLib quotes the line that it did not understand, if any; else it stumbled over the first that says anything.
             let line =

@@ -16,7 +16,10 @@ struct AccessoryCtl: ParsableCommand {
             64 wrong arguments.
             """,
         version: Version.current,
-        subcommands: [Status.self, List.self, Show.self, Grants.self, Revoke.self, Remove.self, Rename.self, Picker.self],
+        subcommands: [
+            Status.self, List.self, Show.self, Grants.self, Revoke.self, Remove.self, Rename.self, Apps.self, Manifest.self,
+            WhoAmI.self, Picker.self,
+        ],
         defaultSubcommand: Status.self)
 
     static func main() {

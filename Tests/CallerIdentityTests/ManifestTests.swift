@@ -145,4 +145,117 @@ private let good = """
         ("1:name=systemd:/system.slice/dice.service\n", nil), ("0::/dice.service\n", nil),
     ])
     func unitsComeFromControlGroups(text: String, unit: String?) { #expect(ProcessFacts.unit(cgroup: text) == unit) }
+
+    // MARK: Sandboxes
+
+    /// A directory like /proc with one process in it.
+    private func procfs(_ pid: Int32, cgroup: String = "0::/\n", flatpak: String? = nil) throws -> String {
+        let path = directory.path + "/proc"
+        try FileManager.default.createDirectory(atPath: "\(path)/\(pid)/root", withIntermediateDirectories: true)
+        try directory.write("proc/\(pid)/cgroup", cgroup)
+        try directory.write("proc/\(pid)/status", "Name:\tx\nGid:\t7 7 7 7\nGroups:\t8 9\n")
+        if let flatpak { try directory.write("proc/\(pid)/root/.flatpak-info", flatpak) }
+        return path
+    }
+
+    private func look(_ pid: Int32, _ procfs: String, label: String? = nil) throws -> Caller {
+        var caller = Caller(uid: 0, pid: pid)
+        caller.securityLabel = label
+        try ProcessFacts.read(pid, into: &caller, procfs: procfs)
+        return caller
+    }
+
+    @Test func aFlatpakIsKnownByItsRoot() throws {
+        let path = try procfs(5, flatpak: "[Application]\nname=org.example.Dice\nruntime=x\n")
+        #expect(try look(5, path).flatpak == "org.example.Dice")
+        #expect(try look(6, try procfs(6)).flatpak == nil)
+        #expect(try look(6, path).groups == [7, 8, 9])
+        // What cannot be read is no "no".
+        for (pid, text) in [(Int32(7), "[Application]\n"), (8, "name"), (9, String(repeating: "#\n", count: 40_000))] {
+            #expect(throws: IdentityFailure.self) { try look(pid, try procfs(pid, flatpak: text)) }
+        }
+        try FileManager.default.createDirectory(
+            atPath: try procfs(10) + "/10/root/.flatpak-info", withIntermediateDirectories: true)
+        #expect(throws: IdentityFailure.self) { try look(10, path) }
+        // A link out of the sandbox is not followed.
+        try FileManager.default.createSymbolicLink(
+            atPath: try procfs(11) + "/11/root/.flatpak-info", withDestinationPath: path + "/5/root/.flatpak-info")
+        #expect(throws: IdentityFailure.self) { try look(11, path) }
+        #expect(throws: IdentityFailure.self) { try look(12, path) }
+    }
+
+    @Test(arguments: [
+        ("0::/\n", "snap.dice.daemon", "dice"), ("0::/\n", "snap.dice", nil), ("0::/\n", "system_u:system_r:dice_t:s0", nil),
+        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/snap.dice.play-1234.scope\n", nil, "dice"),
+        ("0::/system.slice/snap.dice.daemon.service\n", nil, "dice"), ("0::/system.slice/dice.service\n", nil, nil),
+    ])
+    func snapsAreKnownByLabelOrControlGroup(cgroup: String, label: String?, snap: String?) throws {
+        #expect(try look(5, try procfs(5, cgroup: cgroup), label: label).snap == snap)
+    }
+
+    @Test func labelsLoseTheirMode() {
+        #expect(ProcessFacts.label("snap.dice.play (enforce)") == "snap.dice.play")
+        #expect(ProcessFacts.label("unconfined") == nil && ProcessFacts.label("") == nil)
+        #expect(ProcessFacts.label("system_u:system_r:dice_t:s0") == "system_u:system_r:dice_t:s0")
+    }
+
+    @Test func theStrongestWordCountsAndASandboxIsNothingElse() throws {
+        let manifest = { (line: String, id: String) in
+            "[Application]\nId=\(id)\nName=x\n\(line)\n[AccessorySetup]\nSupports=Bluetooth;\n"
+        }
+        for (id, line) in [
+            ("by.exe", "Executable=/opt/dice"), ("by.unit", "Unit=dice.service"), ("by.flatpak", "Flatpak=org.example.Dice"),
+            ("by.snap", "Snap=dice"), ("by.label", "SecurityLabel=dice_t"),
+        ] { try directory.write("apps/\(id).conf", manifest(line, id)) }
+        let store = ManifestStore(directories: [directory.path + "/apps"], loop: MainLoop(), log: log)
+        var caller = caller(executable: "/opt/dice")
+        func app() throws -> String { try AppMatching.app(of: caller, in: store).id.rawValue }
+        #expect(try app() == "by.exe")
+        caller.unit = "dice.service"
+        #expect(try app() == "by.unit")
+        caller.snap = "dice"
+        #expect(try app() == "by.snap")
+        caller.flatpak = "org.example.Dice"
+        #expect(try app() == "by.flatpak")
+        caller.securityLabel = "dice_t"
+        #expect(try app() == "by.label")
+        (caller.securityLabel, caller.flatpak) = (nil, "org.example.Other")
+        #expect { try app() } throws: { "\($0)".contains("Flatpak=org.example.Other") && "\($0)".contains("no manifest fits") }
+    }
+
+    // MARK: Info.plist
+
+    @Test func anInfoPlistAddsToTheManifest() throws {
+        let plist = try directory.write(
+            "Info.plist",
+            """
+            <?xml version="1.0" encoding="UTF-8"?><plist version="1.0"><dict>
+            <key>NSAccessorySetupKitSupports</key><array><string>Bluetooth</string></array>
+            <key>NSAccessorySetupBluetoothServices</key><array><string>180F</string></array>
+            <key>NSAccessorySetupBluetoothNames</key><array><string>Dice</string></array>
+            <key>NSAccessorySetupBluetoothCompanyIdentifiers</key><array><string>FFFF</string><integer>76</integer></array>
+            </dict></plist>
+            """)
+        let text = "[Application]\nId=a\nName=x\nUnit=a.service\n[AccessorySetup]\nInfoPlist=\(plist)\nBluetoothNames=Die;\n"
+        let manifest = try ManifestReader.read(path: try directory.write("a.conf", text)).get()
+        #expect(manifest.supports == [.bluetooth] && manifest.services == [BluetoothUUID("180F")!])
+        #expect(manifest.names == ["Dice", "Die"] && manifest.companies == [CompanyIdentifier(0xFFFF), CompanyIdentifier(0x4C)])
+    }
+
+    @Test(arguments: [
+        ("<dict><key>NSAccessorySetupSupports</key><string>Bluetooth</string></dict>", "NSAccessorySetupSupports: not an array"),
+        ("<dict><key>NSAccessorySetupSupports</key><array><string>USB</string></array></dict>", "USB: neither"),
+        ("<dict></dict>", "NSAccessorySetupSupports: is missing"), ("<array></array>", "not a property list"),
+        ("<dict>", "not a property"),
+        (
+            "<dict><key>NSAccessorySetupSupports</key><array/><key>NSAccessorySetupBluetoothServices</key><array><string>x</string></array></dict>",
+            "NSAccessorySetupBluetoothServices: x: not a UUID"
+        ),
+    ])
+    func aBadInfoPlistIsAProblemOfTheManifest(body: String, says: String) throws {
+        let plist = try directory.write("Bad.plist", "<?xml version=\"1.0\"?><plist version=\"1.0\">\(body)</plist>")
+        let text = "[Application]\nId=a\nName=x\nUnit=a.service\n[AccessorySetup]\nInfoPlist=\(plist)\n"
+        let found = try problems(text, name: "a.conf")
+        #expect(found.contains { $0.hasPrefix("a.conf:6: InfoPlist:") && $0.contains(says) }, "\(found)")
+    }
 }

@@ -28,7 +28,16 @@ struct Inventory {
         var lastUsed: Int { properties["LastUsed"]?.integerValue ?? 0 }
     }
 
+    struct App {
+        let properties: [String: DBusValue]
+        var id: String { properties["Id"]?.stringValue ?? "" }
+        var name: String { properties["Name"]?.stringValue ?? "" }
+        var source: String { properties["Source"]?.stringValue ?? "" }
+        var problems: [String] { properties["Problems"]?.stringsValue ?? [] }
+    }
+
     var accessories: [Accessory] = []
+    var apps: [App] = []
     var grants: [Grant] = []
     var sessions: [(app: String, state: String)] = []
     let connection: Connection
@@ -43,6 +52,8 @@ struct Inventory {
                 accessories.append(Accessory(path: path, properties: properties))
             } else if let properties = interfaces[AccessoryBus.grant]?.vardictValue {
                 grants.append(Grant(path: path, properties: properties))
+            } else if let properties = interfaces[AccessoryBus.app]?.vardictValue {
+                apps.append(App(properties: properties))
             } else if let properties = interfaces[AccessoryBus.session]?.vardictValue {
                 sessions.append((properties["App"]?.stringValue ?? "", properties["State"]?.stringValue ?? ""))
             }

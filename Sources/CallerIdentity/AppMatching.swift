@@ -1,0 +1,59 @@
+// Which app a caller speaks for: the one whose manifest fits what the kernel says of it.
+
+public import AccessoryModel
+internal import Glibc
+
+/// Which app a caller speaks for.
+public enum AppMatching {
+    /// The one app whose manifest fits.
+    ///
+    /// - Throws: why there is none, for the developer who reads the refusal.
+    public static func app(of caller: Caller, in store: ManifestStore) throws(IdentityFailure) -> AppManifest {
+        let seen = caller.summary
+        let fitting = fitting(caller, in: store)
+        guard fitting.count <= 1 else {
+            let files = fitting.map(\.source).sorted().joined(separator: ", ")
+            throw IdentityFailure(description: "seen as \(seen): more than one manifest fits: \(files)")
+        }
+        guard let app = fitting.first else {
+            let directory = store.directories.last ?? ""
+            let line =
+                caller.flatpak.map { "Flatpak=\($0)" } ?? caller.snap.map { "Snap=\($0)" } ?? caller.unit.map { "Unit=\($0)" }
+                ?? "Executable=\(caller.executable ?? "/path/to/the/app")"
+            throw IdentityFailure(
+                description: "seen as \(seen): no manifest fits; a file \(directory)/ID.conf with \(line) would")
+        }
+        return app
+    }
+
+    /// Strongest first: the kernel's word, the sandbox's, systemd's; an executable only says which program it is. Who runs inside a
+    /// sandbox is that and nothing else: an executable in there has any name it likes.
+    private static func fitting(_ caller: Caller, in store: ManifestStore) -> [AppManifest] {
+        func named(_ name: String?, _ names: KeyPath<AppManifest, Set<String>>) -> [AppManifest] {
+            guard let name else { return [] }
+            return store.apps.values.filter { $0[keyPath: names].contains(name) }
+        }
+        let byLabel = named(caller.securityLabel, \.securityLabels)
+        if !byLabel.isEmpty { return byLabel }
+        if caller.flatpak != nil { return named(caller.flatpak, \.flatpaks) }
+        if caller.snap != nil { return named(caller.snap, \.snaps) }
+        let byUnit = named(caller.unit, \.units)
+        return byUnit.isEmpty ? store.apps.values.filter { fits($0, caller) } : byUnit
+    }
+
+    private static func fits(_ app: AppManifest, _ caller: Caller) -> Bool {
+        guard let executable = caller.executable else { return false }
+        let names = app.executables.contains { $0 == executable || realPath($0) == executable }
+        return names && (app.users.isEmpty || app.users.contains { userID($0) == caller.uid })
+    }
+
+    private static func realPath(_ path: String) -> String? {
+        guard let resolved = realpath(path, nil) else { return nil }
+        defer { free(resolved) }
+        return String(cString: resolved)
+    }
+
+    private static func userID(_ user: String) -> UInt32? {
+        UInt32(user) ?? getpwnam(user).map { $0.pointee.pw_uid }
+    }
+}

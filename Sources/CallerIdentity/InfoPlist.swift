@@ -1,0 +1,62 @@
+// The NSAccessorySetup… keys of an app's own Info.plist, for apps that bring one: they add to what the manifest says itself.
+
+internal import AccessoryModel
+internal import Foundation
+
+enum InfoPlist {
+    /// An Info.plist has a few kilobytes.
+    private static let largest = 1 << 20
+
+    /// - Parameter note: called for everything that is wrong.
+    static func read(_ path: String, into manifest: inout AppManifest, note: (String) -> Void) {
+        guard path.hasPrefix("/") else { return note("not an absolute path") }
+        guard let size = (try? FileManager.default.attributesOfItem(atPath: path))?[.size] as? Int,
+            let data = size <= largest ? FileManager.default.contents(atPath: path) : nil
+        else { return note("not a readable file of at most \(largest) bytes") }
+        guard let list = try? PropertyListSerialization.propertyList(from: data, format: nil) as? [String: Any] else {
+            return note("not a property list")
+        }
+        // Both spellings are in use.
+        let supports = ["NSAccessorySetupSupports", "NSAccessorySetupKitSupports"].filter { list[$0] != nil }
+        if supports.isEmpty, manifest.supports.isEmpty { note("NSAccessorySetupSupports: is missing") }
+        for key in supports {
+            for text in strings(list, key, note) {
+                if let technology = AppManifest.Technology(rawValue: text) {
+                    manifest.supports.insert(technology)
+                } else if text != "WiFiAware" {
+                    note("\(key): \(text): neither Bluetooth nor WiFi")
+                }
+            }
+        }
+        for text in strings(list, "NSAccessorySetupBluetoothServices", note) {
+            if let uuid = BluetoothUUID(text) {
+                manifest.services.insert(uuid)
+            } else {
+                note("NSAccessorySetupBluetoothServices: \(text): not a UUID")
+            }
+        }
+        manifest.names.formUnion(strings(list, "NSAccessorySetupBluetoothNames", note))
+        for text in strings(list, "NSAccessorySetupBluetoothCompanyIdentifiers", note) {
+            if let company = CompanyIdentifier(hexadecimal: text) {
+                manifest.companies.insert(company)
+            } else {
+                note("NSAccessorySetupBluetoothCompanyIdentifiers: \(text): not four hexadecimal digits")
+            }
+        }
+    }
+
+    /// The strings of an array; numbers, as some write company identifiers, as their hexadecimal digits.
+    private static func strings(_ list: [String: Any], _ key: String, _ note: (String) -> Void) -> [String] {
+        guard let value = list[key] else { return [] }
+        guard let array = value as? [Any] else {
+            note("\(key): not an array")
+            return []
+        }
+        return array.compactMap { element in
+            if let text = element as? String { return text }
+            if let number = element as? Int, (0...0xFFFF).contains(number) { return String(number, radix: 16) }
+            note("\(key): \(element): neither a string nor a number of 16 bits")
+            return nil
+        }
+    }
+}

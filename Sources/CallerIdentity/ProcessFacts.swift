@@ -1,0 +1,116 @@
+// What the kernel says of a process through /proc: its executable, its control group, and whether it runs inside a Flatpak or a snap.
+// Whoever reads these has pinned the process before, and sees afterwards that it still lives.
+
+public import AccessoryModel
+internal import DBusKit
+internal import Foundation
+internal import KeyFiles
+
+public enum ProcessFacts {
+    /// A Flatpak's information is a few hundred bytes.
+    private static let largestInfo = 64 << 10
+
+    /// A process that is no caller on the bus, for a developer who wants to know how it would be seen.
+    ///
+    /// - Throws: when there is no such process, or it may not be looked at.
+    public static func caller(pid: Int32) throws(IdentityFailure) -> Caller {
+        guard let status = try? String(contentsOfFile: "/proc/\(pid)/status", encoding: .utf8),
+            let line = status.split(separator: "\n").first(where: { $0.hasPrefix("Uid:") }),
+            let uid = line.split(whereSeparator: \.isWhitespace).dropFirst(2).first.flatMap({ UInt32($0) })
+        else { throw IdentityFailure(description: "there is no process \(pid)") }
+        var caller = Caller(uid: uid, pid: pid)
+        if let text = try? String(contentsOfFile: "/proc/\(pid)/attr/current", encoding: .utf8) {
+            caller.securityLabel = label(text.trimmingCharacters(in: .whitespacesAndNewlines))
+        }
+        try read(pid, into: &caller)
+        return caller
+    }
+
+    /// - Parameter procfs: `/proc`, or in tests a directory like it.
+    static func read(_ pid: Int32, into caller: inout Caller, procfs: String = "/proc") throws(IdentityFailure) {
+        let process = "\(procfs)/\(pid)"
+        if let executable = try? FileManager.default.destinationOfSymbolicLink(atPath: process + "/exe"),
+            // A file that was replaced says nothing of who runs now.
+            !executable.hasSuffix(" (deleted)")
+        {
+            caller.executable = executable
+        }
+        if let text = try? String(contentsOfFile: process + "/cgroup", encoding: .utf8) {
+            caller.unit = unit(cgroup: text)
+            caller.snap = snap(cgroup: text)
+        }
+        if let name = snap(label: caller.securityLabel) { caller.snap = name }
+        caller.flatpak = try flatpak(process, caller)
+        guard caller.groups.isEmpty, let status = try? String(contentsOfFile: process + "/status", encoding: .utf8) else { return }
+        for line in status.split(separator: "\n") where line.hasPrefix("Groups:") || line.hasPrefix("Gid:") {
+            for word in line.split(whereSeparator: \.isWhitespace).dropFirst() {
+                if let group = UInt32(word) { caller.groups.insert(group) }
+            }
+        }
+    }
+
+    // MARK: Units
+
+    /// The system unit of a control group: the first service, scope or the like below system.slice. User units are the user's own
+    /// to name, so they identify nobody here.
+    static func unit(cgroup: String) -> String? {
+        let parts = path(cgroup)
+        guard parts.first?.hasSuffix(".slice") == true, parts.first != "user.slice" else { return nil }
+        return parts.first { $0.hasSuffix(".service") || $0.hasSuffix(".scope") }.map(unescape)
+    }
+
+    private static func path(_ cgroup: String) -> [Substring] {
+        cgroup.split(separator: "\n").first { $0.hasPrefix("0::/") }?.dropFirst(3).split(separator: "/") ?? []
+    }
+
+    /// systemd escapes nothing else in the names of units in control groups than a leading underscore.
+    private static func unescape(_ name: Substring) -> String {
+        String(name.hasPrefix("_") ? name.dropFirst() : name)
+    }
+
+    // MARK: Security labels and snaps
+
+    /// A label without AppArmor's mode; nil for what is not confined.
+    static func label(_ text: String) -> String? {
+        let name = text.hasSuffix(")") ? text.split(separator: " (", maxSplits: 1).first.map(String.init) ?? "" : text
+        return name.isEmpty || name == "unconfined" ? nil : name
+    }
+
+    /// AppArmor's label of a snap's program is `snap.NAME.PROGRAM`.
+    static func snap(label: String?) -> String? {
+        guard let parts = label?.split(separator: "."), parts.count >= 3, parts[0] == "snap" else { return nil }
+        return String(parts[1])
+    }
+
+    /// Where no label says so: snapd tracks its programs in scopes `snap.NAME.PROGRAM-UUID.scope` and units `snap.NAME.PROGRAM.service`.
+    /// Anybody can make such a scope below user.slice, so this only takes away: who is seen as a snap is nothing else.
+    static func snap(cgroup: String) -> String? {
+        path(cgroup).compactMap { snap(label: String($0)) }.first
+    }
+
+    // MARK: Flatpaks
+
+    /// The Flatpak that a process runs in: its root has `/.flatpak-info`, which nobody inside can change. No such file means no Flatpak;
+    /// anything else that goes wrong means that we do not know.
+    private static func flatpak(_ process: String, _ caller: Caller) throws(IdentityFailure) -> String? {
+        let root = open(process + "/root", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard root >= 0 else {
+            // Without the right to look, a unit is still systemd's word; an executable could not be read either.
+            if caller.unit != nil, errno == EACCES || errno == EPERM { return nil }
+            throw IdentityFailure(description: "process \(caller.pid) cannot be looked at: \(String(cString: strerror(errno)))")
+        }
+        defer { close(root) }
+        let file = openat(root, ".flatpak-info", O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
+        guard file >= 0 else {
+            if errno == ENOENT { return nil }
+            throw IdentityFailure(
+                description: "process \(caller.pid): its Flatpak cannot be read: \(String(cString: strerror(errno)))")
+        }
+        let descriptor = FileDescriptor(owning: file)
+        guard let bytes = descriptor.readFile(limit: largestInfo),
+            let info = try? KeyFile(contents: String(decoding: bytes, as: UTF8.self), path: ".flatpak-info"),
+            let name = (try? info.string("Application", "name")) ?? nil, !name.isEmpty
+        else { throw IdentityFailure(description: "process \(caller.pid): its Flatpak says no name") }
+        return name
+    }
+}

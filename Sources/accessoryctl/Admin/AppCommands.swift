@@ -1,0 +1,85 @@
+// Commands about apps: which there are, whether a manifest is right, and how the daemon sees a program. The last two look at files and
+// processes themselves, with the daemon's own code, so they work before anything is installed.
+
+internal import AccessoryModel
+internal import ArgumentParser
+internal import CallerIdentity
+internal import DBusKit
+internal import Glibc
+internal import Logging
+internal import ProgramSupport
+
+struct Apps: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "The apps that have a manifest, and what is wrong with those that are refused.")
+    @OptionGroup var options: BusOptions
+    @OptionGroup var output: JSONOption
+
+    func run() throws {
+        try Ending.guarding {
+            let apps = try Inventory(options).apps
+            if output.json {
+                return try Output.json(
+                    apps.map { ["id": $0.id, "name": $0.name, "source": $0.source, "problems": $0.problems] as [String: Any] })
+            }
+            Output.table(
+                ["ID", "NAME", "STATE", "SOURCE"],
+                apps.map { [$0.id, $0.name, $0.problems.isEmpty ? "good" : "refused", $0.source] })
+            for problem in apps.flatMap(\.problems) { StandardOutput.line(StandardOutput.printable(problem)) }
+        }
+    }
+}
+
+struct Manifest: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Works on manifests.", subcommands: [Check.self])
+
+    struct Check: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Says what is wrong with manifests.", discussion: "Exit status: 0 when nothing is, 1 otherwise.")
+        @Argument(help: "The files.", completion: .file(extensions: ["conf"])) var files: [String]
+
+        func run() throws {
+            var isGood = true
+            for file in files {
+                switch ManifestReader.read(path: file) {
+                case .success(let app): StandardOutput.line("\(file): good: \(app.id)")
+                case .failure(let problems):
+                    isGood = false
+                    for problem in problems.list { StandardOutput.line(StandardOutput.printable("\(problem)")) }
+                }
+            }
+            if !isGood { throw Ending.failed }
+        }
+    }
+}
+
+struct WhoAmI: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "whoami",
+        abstract: "How the daemon sees a program, and which manifest fits it.",
+        discussion: """
+            Looks at a process as the daemon does: without --pid at the one that called this command, such as your shell. Exit \
+            status: 0 when a manifest fits, 1 when none does, or more than one.
+            """)
+
+    @Option(help: "The process.")
+    var pid: Int32?
+
+    @Option(
+        name: .customLong("apps"), help: "A directory of manifests, as the daemon's option of this name; may be given again.",
+        completion: .directory)
+    var directories: [String] = []
+
+    func run() throws {
+        try Ending.guarding {
+            let caller = try ProcessFacts.caller(pid: pid ?? getppid())
+            StandardOutput.line("process \(caller.pid): \(StandardOutput.printable(caller.summary))")
+            let store = ManifestStore(
+                directories: directories.isEmpty ? ManifestStore.standardDirectories : directories, loop: MainLoop(),
+                log: Logger(label: "whoami") { _ in SwiftLogNoOpLogHandler() })
+            let app = try AppMatching.app(of: caller, in: store)
+            StandardOutput.line("speaks for \(app.id), by \(app.source)")
+        }
+    }
+}

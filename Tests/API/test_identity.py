@@ -1,0 +1,71 @@
+"""How a program is seen: by the admin's tool, and by the daemon when it runs inside a Flatpak."""
+
+import json
+import textwrap
+
+from harness import *
+
+
+def ctl(*words):
+    """accessoryctl's exit status and its lines."""
+    done = subprocess.run([BIN / "accessoryctl", *map(str, words)], capture_output=True, text=True)
+    return done.returncode, (done.stdout + done.stderr).splitlines()
+
+
+class Identities(APITest):
+    def test_who_am_i(self):
+        directory = self.world.app_directories[0]
+        status, lines = ctl("whoami", "--apps", directory, "--pid", os.getpid())
+        self.assertEqual(status, 1)
+        self.assertIn(f"uid 0, executable {os.path.realpath(sys.executable)}", lines[0])
+        self.assertIn("no manifest fits", lines[1])
+        self.world.declare("python", Executable=os.path.realpath(sys.executable))
+        status, lines = ctl("whoami", "--apps", directory, "--pid", os.getpid())
+        self.assertEqual((status, lines[1].split(",")[0]), (0, "speaks for com.example.python"))
+        status, lines = ctl("whoami", "--pid", 2**22 + 1)
+        self.assertEqual(status, 1)
+        self.assertIn("no process", lines[0])
+
+    def test_apps_and_manifests(self):
+        bad = self.world.declare("bad", BluetoothServices="pink;")
+        self.world.restart_daemon()
+        status, lines = ctl("apps", "--bus", self.world.bus.address)
+        self.assertEqual(status, 0)
+        self.assertTrue(any(line.startswith("com.example.dice  ") and " good " in line for line in lines), lines)
+        self.assertTrue(any("com.example.bad" in line and " refused " in line for line in lines), lines)
+        self.assertIn("BluetoothServices: pink", lines[-1])
+        apps = json.loads("\n".join(ctl("apps", "--bus", self.world.bus.address, "--json")[1]))
+        self.assertEqual({each["id"]: len(each["problems"]) for each in apps}, {"com.example.dice": 0, "com.example.bad": 1})
+        good = self.world.app_directories[0] / "com.example.dice.conf"
+        self.assertEqual(ctl("manifest", "check", good), (0, [f"{good}: good: com.example.dice"]))
+        status, lines = ctl("manifest", "check", good, bad)
+        self.assertEqual((status, len(lines)), (1, 2))
+        self.assertRegex(lines[1], rf"^{bad}:\d+: BluetoothServices: pink")
+
+    def seen_from(self, root):
+        """What a program hears that connects, then lives in another root, and asks for a session."""
+        program = textwrap.dedent(f"""
+            import dbus, os
+            bus = dbus.bus.BusConnection({self.world.bus.address!r})
+            os.chroot({str(root)!r})
+            try:
+                print(bus.call_blocking({NAME!r}, {ROOT!r}, {MANAGER!r}, "CreateSession", "a{{sv}}", (dbus.Dictionary(signature="sv"),)))
+            except dbus.DBusException as error:
+                print(error)
+            """)
+        return subprocess.run(["/usr/bin/python3", "-c", program], capture_output=True, text=True, check=True).stdout
+
+    def test_a_flatpak_is_nothing_but_a_flatpak(self):
+        root = self.world.directory / "root"
+        root.mkdir()
+        # The interpreter's own manifest would fit, were it not in a sandbox.
+        self.world.declare("python", Executable=os.path.realpath("/usr/bin/python3"))
+        self.world.declare("flatpak", Executable=None, Flatpak="org.example.Dice")
+        self.world.restart_daemon()
+        self.assertIn("/session/", self.seen_from(root))
+        (root / ".flatpak-info").write_text("[Application]\nname=org.example.Other\n")
+        self.assertIn("Flatpak=org.example.Other", self.seen_from(root))
+        (root / ".flatpak-info").write_text("[Application]\nname=org.example.Dice\n")
+        self.assertIn("/session/", self.seen_from(root))
+        (root / ".flatpak-info").write_text("nothing that could be read")
+        self.assertIn("AccessDenied", self.seen_from(root))
