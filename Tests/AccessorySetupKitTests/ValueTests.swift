@@ -1,5 +1,6 @@
 // The values of the module by themselves: raw values, copies, equality, UUIDs, images, errors.
 
+import AccessoryModel
 import AccessorySetupKit
 import Foundation
 import TestSupport
@@ -21,6 +22,11 @@ import Testing
             (ASError.userCancelled, 700), (ASError.userRestricted, 750),
         ]
         for (code, number) in codes { #expect(code.rawValue == number && ASError.Code(rawValue: number) == code) }
+        // The daemon's own numbers are the same, name by name.
+        for code in SetupError.Code.allCases { #expect(ASError.Code(rawValue: code.rawValue).map { "\($0)" } == "\(code)") }
+        for type in SessionEventType.allCases {
+            #expect(ASAccessoryEventType(rawValue: type.rawValue).map { "\($0)" } == "\(type)")
+        }
         #expect(ASAccessory.AccessoryState.unauthorized.rawValue == 0)
         #expect(ASAccessory.AccessoryState.awaitingAuthorization.rawValue == 10)
         #expect(ASAccessory.AccessoryState.authorized.rawValue == 20)
