@@ -19,8 +19,13 @@ final class DieLink {
 
     /// Prints `count` rolls of the die with this object of org.bluez.
     func printRolls(of name: String, _ device: ObjectPath, count: Int) throws {
-        try connect(device)
-        let characteristic = try findCharacteristic(of: name, device)
+        var found: ObjectPath?
+        // A link may be the rest of an older one, which breaks as soon as it is used.
+        for _ in 0..<4 where found == nil {
+            try connect(device)
+            found = try findCharacteristic(of: name, device)
+        }
+        guard let characteristic = found else { throw Failure("the link to \(name) does not hold") }
         let owner =
             try connection.callAndWait(Bus.name, Bus.path, Bus.name, "GetNameOwner", [.string(Self.bluez)]).first?.stringValue ?? ""
         var rolls = 0
@@ -56,12 +61,16 @@ final class DieLink {
         }
     }
 
-    /// Services appear some time after the connection does.
-    private func findCharacteristic(of name: String, _ device: ObjectPath) throws -> ObjectPath {
+    /// Services appear some time after the connection does. Nil when the link breaks before.
+    private func findCharacteristic(of name: String, _ device: ObjectPath) throws -> ObjectPath? {
         var found: ObjectPath?
+        var isConnected = true
         let look = { [self] in
             let reply = try? connection.callAndWait(Self.bluez, "/", Bus.objectManager, "GetManagedObjects")
             for entry in reply?.first?.entries ?? [] {
+                if entry.key.objectPathValue == device {
+                    isConnected = entry.value.vardictValue?["org.bluez.Device1"]?.vardictValue?["Connected"]?.booleanValue ?? false
+                }
                 guard let path = entry.key.objectPathValue, path.isBelow(device),
                     let properties = entry.value.vardictValue?["org.bluez.GattCharacteristic1"]?.vardictValue,
                     properties["UUID"]?.stringValue == Self.rollCharacteristic
@@ -72,12 +81,12 @@ final class DieLink {
         look()
         let poll = loop.every(.milliseconds(250)) {
             look()
-            return found == nil
+            return found == nil && isConnected
         }
         defer { poll.cancel() }
-        guard loop.run(until: { found != nil }, timeout: patience), let found else {
+        guard loop.run(until: { found != nil || !isConnected }, timeout: patience) else {
             throw Failure("\(name) has no characteristic 0xFF3F")
         }
-        return found
+        return isConnected ? found : nil
     }
 }

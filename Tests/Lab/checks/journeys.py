@@ -183,7 +183,7 @@ def offers_the_dice_only(lab):
                    30, "BlueZ to have heard everything")
     picker.kill(signal.SIGTERM)
     app.wait_for("event pickerDidDismiss: .+", 20)
-    app.wait_for("UserCancelled", 10)
+    app.wait_for("userCancelled", 10)
     for line in picker.lines:
         if line.startswith("offered:"):
             ours = re.match("offered: (Pink Dice  (“Dice 4F”  )?|Blue Dice  (“Dice A2”  )?)[▮▯]{4} ", line)
@@ -405,7 +405,7 @@ def leaves_nothing_when_the_person_cancels_a_pairing(lab):
     lab.air.wait_for("silent: pairing started", 60)
     picker.kill(signal.SIGTERM)
     app.wait_for("event pickerDidDismiss: .+", 30)
-    app.wait_for("UserCancelled", 10)
+    app.wait_for("userCancelled", 10)
     journey.expect_nothing_left()
     journey.expect_usable()
 

@@ -1,7 +1,11 @@
 """What an app asks for besides a first set-up, on a real radio stack: names, its own word, its own filter, what bluetoothd had
 before, what was lost. The app is a D-Bus client in Python; the person is the terminal picker that answers by itself."""
 
+import grp
+import shutil
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import dbus
@@ -294,3 +298,29 @@ def sets_a_keyboard_up(lab):
     expect(device["Trusted"] and device["Connected"], "it is not trusted, or not connected")
     names = [each.read_text().strip() for each in Path("/sys/class/input").glob("input*/uniq")]
     expect("c0:ff:ee:00:04:01" in [each.lower() for each in names], f"the kernel has {names}")
+
+
+# Who may show pickers
+
+@check("dice.json", seconds=180)
+def lets_members_of_the_picker_group_pick(lab):
+    subprocess.run(["groupadd", "--force", "--system", "accessory-picker"], check=True)
+    group = grp.getgrnam("accessory-picker").gr_gid
+    journey, app = begin(lab)
+    # Where the project lies, others than root may not be let in.
+    place = Path(tempfile.mkdtemp())
+    place.chmod(0o755)
+    program = shutil.copy2(lab.bin / "accessoryctl", place)
+
+    def picker(name, *groups):
+        return lab.start(
+            name, "setpriv", "--reuid", "nobody", "--regid", "nogroup", *groups, program, "picker", "--pick", "Dice 4F")
+
+    outsider = picker("outsider", "--clear-groups")
+    expect(outsider.wait_exit(20) == 1, "an outsider may show pickers")
+    expect(outsider.has("accessory-picker"), f"the refusal says {outsider.lines}")
+    member = picker("member", "--groups", str(group))
+    member.wait_for("waiting for a picker", 20)
+    app.add(item())
+    expect(member.wait_exit(20) == 0, f"the member's picker ended with an error: {member.lines[-1:]}")
+    journey.expect_set_up(PINK_DICE)
