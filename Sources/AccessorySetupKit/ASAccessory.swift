@@ -131,6 +131,8 @@ public class ASAccessory: NSObject, @unchecked Sendable {
 /// An accessory in range that the app is to decide about, see ``ASPickerDisplaySettings/Options/filterDiscoveryResults``.
 ///
 /// Source: Apple's documentation of `ASDiscoveredAccessory`.
+//
+// @unchecked as it is inherited; the reason at `ASAccessory` speaks of this class too.
 public final class ASDiscoveredAccessory: ASAccessory, @unchecked Sendable {
     /// The signal's strength when the accessory was discovered, in dBm (−127 to 20); nil when unknown.
     public let bluetoothRSSI: Int?

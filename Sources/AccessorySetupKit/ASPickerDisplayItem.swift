@@ -76,6 +76,8 @@ public class ASPickerDisplayItem: NSObject, @unchecked Sendable {
 /// with other items the migration happens when an accessory is set up in the same picker.
 ///
 /// Source: Apple's documentation of `ASMigrationDisplayItem`.
+//
+// @unchecked as it is inherited; the reason at `ASPickerDisplayItem` speaks of this class too.
 public final class ASMigrationDisplayItem: ASPickerDisplayItem, @unchecked Sendable {
     private struct Identifiers {
         var peripheral: UUID?
@@ -116,6 +118,8 @@ public final class ASMigrationDisplayItem: ASPickerDisplayItem, @unchecked Senda
 /// A discovered accessory that the app wants in the picker, with a name and an image of its own.
 ///
 /// Source: Apple's documentation of `ASDiscoveredDisplayItem`.
+//
+// @unchecked as it is inherited; the reason at `ASPickerDisplayItem` speaks of this class too.
 public final class ASDiscoveredDisplayItem: ASPickerDisplayItem, @unchecked Sendable {
     let accessory: ASDiscoveredAccessory
 
