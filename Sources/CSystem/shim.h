@@ -1,6 +1,7 @@
-// Linux system calls that Swift's Glibc module does not show: sealed memory and process descriptors.
+// Linux system calls that Swift's Glibc module does not show: sealed memory, process descriptors, who is behind a socket.
 #pragma once
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -12,3 +13,38 @@ static inline int csystem_seal(int descriptor) { return fcntl(descriptor, 1033, 
 
 // A descriptor that stands for the process `pid` and for no later one with the same number; -1 on failure.
 static inline int csystem_pidfd_open(int pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
+
+// Who connected to a Unix socket, as the kernel noted it then; 0 on success.
+struct csystem_peer { int pid; unsigned uid; unsigned gid; };
+static inline int csystem_peer_credentials(int descriptor, struct csystem_peer *peer) {
+    struct { int pid; unsigned uid; unsigned gid; } credentials;
+    socklen_t length = sizeof credentials;
+    // SO_PEERCRED
+    if (getsockopt(descriptor, SOL_SOCKET, 17, &credentials, &length) != 0) return -1;
+    peer->pid = credentials.pid;
+    peer->uid = credentials.uid;
+    peer->gid = credentials.gid;
+    return 0;
+}
+
+// The peer's supplementary groups: how many were written, or -1 (also when there are more than `count`). (SO_PEERGROUPS, Linux 4.13)
+static inline int csystem_peer_groups(int descriptor, unsigned *groups, int count) {
+    socklen_t length = (socklen_t)(count * (int)sizeof *groups);
+    if (getsockopt(descriptor, SOL_SOCKET, 59, groups, &length) != 0) return -1;
+    return (int)(length / sizeof *groups);
+}
+
+// The peer's security label: its length, or -1. (SO_PEERSEC)
+static inline int csystem_peer_label(int descriptor, char *label, int size) {
+    socklen_t length = (socklen_t)size;
+    if (getsockopt(descriptor, SOL_SOCKET, 31, label, &length) != 0) return -1;
+    return (int)length;
+}
+
+// A descriptor of the very process that connected, or -1. (SO_PEERPIDFD, Linux 6.5)
+static inline int csystem_peer_pidfd(int descriptor) {
+    int process = -1;
+    socklen_t length = sizeof process;
+    if (getsockopt(descriptor, SOL_SOCKET, 77, &process, &length) != 0) return -1;
+    return process;
+}

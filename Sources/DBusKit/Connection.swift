@@ -53,6 +53,11 @@ public final class Connection {
     public var onDisconnect: (() -> Void)?
     /// Takes method calls; false means that nobody answers, and libdbus says `UnknownMethod`.
     public var onCall: ((Message) -> Bool)?
+    /// Names that are reached past the bus: connections to a socket of our own.
+    public var detour: ((String) -> Connection?)?
+    /// For a peer: the name that what came by a detour is from, and what is done after each message that did.
+    public var detouredSender: String?
+    public var onDetoured: (() -> Void)?
 
     let raw: OpaquePointer
     private let reading: Reading
@@ -63,10 +68,16 @@ public final class Connection {
     /// The watch whose descriptor is not waited for meanwhile; nil once libdbus has dropped it.
     private var pausedWatch: OpaquePointer?
     private var isDispatching = false
+    /// Dispatching follows: it need not be scheduled.
+    private var isReading = false
     private var subscriptions: [SubscriptionGroup] = []
     /// Calls without an answer yet: libdbus would let them wait for their time-outs when the bus goes.
     private var waiting: [ObjectIdentifier: PendingCall] = [:]
+    /// Calls that were passed on, by their serials.
+    private var forwarded: [UInt32: (Message?) -> Void] = [:]
     public private(set) var isConnected = true
+    /// A peer of our own: nothing on it is for libdbus to answer.
+    private let isPeer: Bool
 
     /// Connects and says hello, waiting for both.
     ///
@@ -92,9 +103,28 @@ public final class Connection {
             throw BusError(taking: &failure)
         }
         self.raw = raw
+        isPeer = false
         uniqueName = dbus_bus_get_unique_name(raw).map { String(cString: $0) } ?? ""
         // The most that a message may carry; the bus has a limit of its own, often lower.
         dbus_connection_set_max_message_unix_fds(raw, 64)
+        integrate()
+    }
+
+    /// The other end of a `BusServer`'s socket, from its first byte on; there is no bus behind it.
+    init(peer raw: OpaquePointer, named name: String, limits: PeerLimits, loop: MainLoop) {
+        self.loop = loop
+        self.raw = raw
+        isPeer = true
+        reading = .immediate
+        uniqueName = name
+        dbus_connection_set_exit_on_disconnect(raw, 0)
+        // Whoever they are: the kernel says it, and what they may do is decided for each call.
+        dbus_connection_set_unix_user_function(raw, { _, _, _ in 1 }, nil, nil)
+        dbus_connection_set_max_message_size(raw, limits.messageBytes)
+        // Past this the socket is not read until what came before was taken.
+        dbus_connection_set_max_received_size(raw, limits.messageBytes)
+        dbus_connection_set_max_message_unix_fds(raw, limits.messageDescriptors)
+        dbus_connection_set_max_received_unix_fds(raw, limits.messageDescriptors)
         integrate()
     }
 
@@ -115,7 +145,38 @@ public final class Connection {
 
     /// Queues a message for sending.
     public func send(_ message: Message) {
+        if let peer = peer(for: message) {
+            peer.send(message)
+            peer.onDetoured?()
+            return
+        }
         dbus_connection_send(raw, message.raw, nil)
+    }
+
+    /// Who is behind a destination that the bus does not know.
+    private func peer(for message: Message) -> Connection? {
+        guard let detour, let destination = dbus_message_get_destination(message.raw),
+            let peer = detour(String(cString: destination))
+        else { return nil }
+        if let name = peer.detouredSender { message.setSender(name) }
+        return peer
+    }
+
+    /// Ends the connection; `onDisconnect` is called from the loop.
+    public func close() {
+        dbus_connection_close(raw)
+    }
+
+    /// Bytes that wait for the socket.
+    public var outgoingBytes: Int { dbus_connection_get_outgoing_size(raw) }
+
+    /// Whether the other end has said who it is; always so on a bus.
+    public var isAuthenticated: Bool { dbus_connection_get_is_authenticated(raw) != 0 }
+
+    /// The socket, to be asked about, not used.
+    public var socket: Int32? {
+        var descriptor: Int32 = -1
+        return dbus_connection_get_unix_fd(raw, &descriptor) == 0 ? nil : descriptor
     }
 
     /// Sends what is queued, waiting for the socket; for programs that are about to end.
@@ -131,10 +192,14 @@ public final class Connection {
         _ message: Message, timeout: Duration = .seconds(25),
         completion: @escaping (Result<Message, BusError>) -> Void
     ) -> PendingCall {
+        if let peer = peer(for: message) { return peer.call(message, timeout: timeout, completion: completion) }
         let pending = PendingCall(completion)
         var handle: OpaquePointer?
-        let milliseconds = Int32(
-            clamping: timeout.components.seconds * 1000 + timeout.components.attoseconds / 1_000_000_000_000_000)
+        // The largest number stands for no time-out.
+        let milliseconds =
+            timeout == .unbounded
+            ? Int32.max
+            : Int32(clamping: timeout.components.seconds * 1000 + timeout.components.attoseconds / 1_000_000_000_000_000)
         if dbus_connection_send_with_reply(raw, message.raw, &handle, max(1, milliseconds)) == 0 || handle == nil {
             loop.soon { pending.finish(.failure(.disconnected("not connected to the bus"))) }
             return pending
@@ -143,6 +208,23 @@ public final class Connection {
         pending.onFinish = { [weak self] in self?.waiting[$0] = nil }
         pending.adopt(handle!)
         return pending
+    }
+
+    /// Passes a call on: `completion` gets the answer as it came, an error too, or nil when the bus has gone. There is no time-out;
+    /// `forget` ends the wait. Cheaper than `call`, for who passes on thousands.
+    public func forward(_ message: Message, completion: @escaping (Message?) -> Void) -> UInt32 {
+        var serial: UInt32 = 0
+        guard isConnected, dbus_connection_send(raw, message.raw, &serial) != 0 else {
+            loop.soon { completion(nil) }
+            return 0
+        }
+        forwarded[serial] = completion
+        return serial
+    }
+
+    /// Forgets a call that was passed on: a late answer is dropped.
+    public func forget(_ serial: UInt32) {
+        forwarded[serial] = nil
     }
 
     /// Calls a method on any service.
@@ -306,6 +388,9 @@ public final class Connection {
             return deliver(signal: message)
         }
         isConnected = false
+        let lost = forwarded.values
+        forwarded = [:]
+        for completion in lost { completion(nil) }
         for call in Array(waiting.values) { call.finish(.failure(.disconnected("the bus closed the connection"))) }
         onDisconnect?()
         onDisconnect = nil
@@ -381,7 +466,7 @@ public final class Connection {
     }
 
     private func handle(_ watch: OpaquePointer, _ what: UInt32) {
-        dbus_watch_handle(watch, what)
+        read(watch, what)
         let drained = dispatchAll()
         guard what & DBUS_WATCH_READABLE.rawValue != 0, case .adaptive(let longest) = reading, drained > 2, watches[watch] != nil
         else { return }
@@ -389,6 +474,12 @@ public final class Connection {
         remove(watch: watch)
         pausedWatch = watch
         pause(for: longest, atMost: longest)
+    }
+
+    private func read(_ watch: OpaquePointer, _ what: UInt32) {
+        isReading = true
+        dbus_watch_handle(watch, what)
+        isReading = false
     }
 
     /// Waits, reads, and goes on so until there is little to read. The pause follows the load: what arrives in it must fit into the
@@ -412,7 +503,7 @@ public final class Connection {
     private func drain() -> Int {
         var total = 0
         while total < 512, let watch = pausedWatch, dbus_watch_get_enabled(watch) != 0 {
-            dbus_watch_handle(watch, DBUS_WATCH_READABLE.rawValue)
+            read(watch, DBUS_WATCH_READABLE.rawValue)
             let count = dispatchAll()
             total += count
             if count == 0 { break }
@@ -435,10 +526,27 @@ public final class Connection {
     }
 
     private func scheduleDispatch() {
-        guard !isDispatching, dispatchSource == nil else { return }
+        guard !isReading, !isDispatching, dispatchSource == nil else { return }
         dispatchSource = loop.soon { [weak self] in
             self?.dispatchSource = nil
             self?.dispatchAll()
+        }
+    }
+
+    private func takesDirectly(_ message: OpaquePointer) -> Bool {
+        switch dbus_message_get_type(message) {
+        case 1: isPeer && onCall != nil
+        case 2, 3: !forwarded.isEmpty && forwarded[dbus_message_get_reply_serial(message)] != nil
+        case 4: true
+        default: false
+        }
+    }
+
+    private func takeDirectly(_ message: OpaquePointer) {
+        switch dbus_message_get_type(message) {
+        case 1: _ = onCall?(Message(retaining: message))
+        case 4: take(signal: message)
+        default: forwarded.removeValue(forKey: dbus_message_get_reply_serial(message))?(Message(retaining: message))
         }
     }
 
@@ -452,12 +560,12 @@ public final class Connection {
         let held = raw
         defer { dbus_connection_unref(held) }
         var count = 0
-        // Signals are taken straight from the queue: dispatching would look for a waiting call, copy the list of filters, and take the
-        // connection's lock several times more. Everything else needs what dispatching does.
+        // What can be is taken straight from the queue: dispatching would look for a waiting call, copy the list of filters, and take
+        // the connection's lock several times more. Everything else needs what dispatching does.
         while let message = dbus_connection_borrow_message(raw) {
-            if dbus_message_get_type(message) == 4 {
+            if takesDirectly(message) {
                 dbus_connection_steal_borrowed_message(raw, message)
-                take(signal: message)
+                takeDirectly(message)
                 dbus_message_unref(message)
             } else {
                 dbus_connection_return_message(raw, message)
@@ -468,6 +576,11 @@ public final class Connection {
         isDispatching = false
         return count
     }
+}
+
+extension Duration {
+    /// For calls whose end only the other side knows.
+    public static let unbounded = Duration.seconds(Int64.max)
 }
 
 extension BusError {

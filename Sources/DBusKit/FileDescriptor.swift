@@ -24,6 +24,14 @@ public final class FileDescriptor: Sendable, Equatable {
 
     public static func == (a: FileDescriptor, b: FileDescriptor) -> Bool { a === b }
 
+    /// Two connected sockets that keep packets apart (`SOCK_SEQPACKET`), as bluetoothd hands them out; nil when there are no more.
+    public static func packetPair() -> (FileDescriptor, FileDescriptor)? {
+        var pair: [Int32] = [-1, -1]
+        let type = Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+        guard socketpair(AF_UNIX, type, 0, &pair) == 0 else { return nil }
+        return (FileDescriptor(owning: pair[0]), FileDescriptor(owning: pair[1]))
+    }
+
     /// Reads from the descriptor's offset 0, whatever the sender left as its position, up to `limit` bytes.
     ///
     /// - Returns: nil when the descriptor is not a regular file or sealed memory (a pipe could keep the reader waiting), cannot be

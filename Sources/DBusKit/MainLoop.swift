@@ -92,10 +92,21 @@ public final class MainLoop {
         }
     }
 
+    /// Calls `body` while `descriptor` takes data (and on hang-up or error), until it returns false.
+    @discardableResult
+    public func onWritable(_ descriptor: Int32, _ body: @escaping () -> Bool) -> LoopSource {
+        onReady(descriptor, GIOCondition(rawValue: G_IO_OUT.rawValue | G_IO_HUP.rawValue | G_IO_ERR.rawValue)) { _ in
+            body()
+        }
+    }
+
     func onReady(_ descriptor: Int32, _ condition: GIOCondition, _ body: @escaping (GIOCondition) -> Bool)
         -> LoopSource
     {
         let source = g_unix_fd_source_new(descriptor, condition)!
+        // Else GLib takes the descriptor out of the poll and puts it back for every call, and wakes the loop up for both. Nobody runs
+        // the loop from inside a body.
+        g_source_set_can_recurse(source, 1)
         let handle = LoopSource(source)
         let box = Unmanaged.passRetained(DescriptorBody(body))
         let callback: @convention(c) (gint, GIOCondition, gpointer?) -> gboolean = { _, ready, data in

@@ -55,6 +55,30 @@ public final class Message {
         return message
     }
 
+    /// The same message, to be sent on another connection: it gets a serial of its own there. Nil when memory is short.
+    public func copy() -> Message? {
+        dbus_message_copy(raw).map(Message.init(adopting:))
+    }
+
+    /// An answer that somebody else gave, as the answer to `call`.
+    public func copy(answering call: Message) -> Message? {
+        guard let copy = copy() else { return nil }
+        dbus_message_set_reply_serial(copy.raw, dbus_message_get_serial(call.raw))
+        return copy
+    }
+
+    /// Who sends it; a bus sets this, and so does who plays one. Nothing happens for what is not a bus name.
+    public func setSender(_ name: String) {
+        guard BusNames.isBusName(name) else { return }
+        dbus_message_set_sender(raw, name)
+    }
+
+    /// Who is to get it.
+    public func setDestination(_ name: String) {
+        guard BusNames.isBusName(name) else { return }
+        dbus_message_set_destination(raw, name)
+    }
+
     /// The answer to a call.
     public func reply(_ arguments: [DBusValue] = []) throws(BusError) -> Message {
         guard let raw = dbus_message_new_method_return(raw) else { throw .failed("out of memory") }

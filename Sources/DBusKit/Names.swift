@@ -68,6 +68,13 @@ public enum Bus {
     public static let introspectable = "org.freedesktop.DBus.Introspectable"
     public static let objectManager = "org.freedesktop.DBus.ObjectManager"
     public static let peer = "org.freedesktop.DBus.Peer"
+
+    /// This machine's identifier, 32 hexadecimal digits; empty when it has none.
+    public static var machineID: String {
+        guard let text = dbus_try_get_local_machine_id(nil) else { return "" }
+        defer { dbus_free(text) }
+        return String(cString: text)
+    }
 }
 
 /// An error on the bus: a name for programs, a message for people.
