@@ -50,6 +50,8 @@ public struct Caller: Hashable, Sendable {
     public var flatpak: String?
     /// The name of the snap that it runs in.
     public var snap: String?
+    /// The daemon may not look at it: what it executes, and whether it runs in a Flatpak, is unknown.
+    public var isOpaque = false
 
     public init(uid: UInt32, groups: Set<UInt32> = [], pid: Int32) {
         self.uid = uid

@@ -24,6 +24,8 @@ public final class AccessoryService {
     private var grantObjects: [Int64: GrantObject] = [:]
     private var appObjects: [String: AppObject] = [:]
     private var pickerObject: PickerObject?
+    /// Clients that are not on the bus, by their names.
+    private var peers: [String: Connection] = [:]
     /// Paths of sessions that were invalidated while their app lives on: its calls are `Invalidated`, not `UnknownObject`.
     private var graves: [ObjectPath: String] = [:]
 
@@ -62,6 +64,7 @@ public final class AccessoryService {
         clients.serve = { [unowned self] in serve($0) }
         clients.onGone = { [unowned self] in gone($0) }
         connection.onCall = { [clients] in clients.take($0) }
+        connection.detour = { [unowned self] in peers[$0] }
     }
 
     /// Exports every manifest, and tells admins what has changed.
@@ -93,6 +96,27 @@ public final class AccessoryService {
             return true
         }
         return server.serve(message)
+    }
+
+    // MARK: Connections of our own
+
+    /// A client that did not come over the bus: it is answered on its own connection, and is like any other else.
+    public func adopt(_ peer: Connection, _ pinned: PinnedCaller) {
+        peers[peer.uniqueName] = peer
+        clients.adopt(peer.uniqueName, pinned)
+    }
+
+    /// Takes a call of an adopted client to our name.
+    public func take(_ message: Message, from peer: Connection) {
+        message.setSender(peer.uniqueName)
+        guard !clients.take(message), message.wantsReply, let path = message.path else { return }
+        if let answer = message.errorReply(.unknownObject(path)) { connection.send(answer) }
+    }
+
+    /// An adopted client has closed its connection.
+    public func dismiss(_ peer: Connection) {
+        clients.gone(peer.uniqueName)
+        peers[peer.uniqueName] = nil
     }
 
     private func gone(_ client: String) {
@@ -294,7 +318,7 @@ extension AccessoryService: EngineObserver {
 
     public func grantChanged(_ grant: Grant) {
         guard let object = grantObjects[grant.id] else { return }
-        server.propertiesChanged(object, AccessoryBus.grant, ["State", "Enabled"], to: .only(clients.admins))
+        server.propertiesChanged(object, AccessoryBus.grant, ["State", "Enabled", "LastUsed"], to: .only(clients.admins))
     }
 
     public func grantDisappeared(_ grant: Grant) {

@@ -11,7 +11,7 @@ internal import Logging
 final class Client {
     enum State {
         case resolving([Message])
-        case known(Caller)
+        case known(PinnedCaller)
     }
 
     let name: String
@@ -22,7 +22,13 @@ final class Client {
         self.name = name
     }
 
-    var caller: Caller? { if case .known(let caller) = state { caller } else { nil } }
+    /// It speaks for an app because of what it executes, and must go on executing that.
+    fileprivate var goesByExecutable = false
+    /// It was told so, once in the log.
+    fileprivate var wasRefused = false
+
+    var pinned: PinnedCaller? { if case .known(let pinned) = state { pinned } else { nil } }
+    var caller: Caller? { pinned?.caller }
 }
 
 final class ClientRegistry {
@@ -65,8 +71,8 @@ final class ClientRegistry {
         guard let name = message.sender else { return false }
         guard let client = clients[name] else { return admit(name, message) }
         switch client.state {
-        case .known:
-            return serve?(message) ?? false
+        case .known(let pinned):
+            return serve(message, client, pinned)
         case .resolving(var waiting):
             guard waiting.count < Limits.waitingRequestsPerClient else {
                 return refuse(
@@ -96,11 +102,45 @@ final class ClientRegistry {
         return true
     }
 
-    private func resolved(_ client: Client, _ result: Result<Caller, IdentityFailure>) {
+    /// A connection that did not come over the bus, and is known already.
+    func adopt(_ name: String, _ pinned: PinnedCaller) {
+        let client = Client(name: name)
+        client.state = .known(pinned)
+        clients[name] = client
+    }
+
+    /// The app that a connection speaks for; from now on it has to stay what it is.
+    func app(of name: String, in manifests: ManifestStore) throws(IdentityFailure) -> AppManifest {
+        guard let client = clients[name], let pinned = client.pinned else { throw IdentityFailure(description: "unknown caller") }
+        let match = try AppMatching.match(pinned.caller, in: manifests)
+        if match.basis == .executable {
+            try pinned.check()
+            client.goesByExecutable = true
+        }
+        return match.app
+    }
+
+    private func serve(_ message: Message, _ client: Client, _ pinned: PinnedCaller) -> Bool {
+        if client.goesByExecutable {
+            do throws(IdentityFailure) {
+                try pinned.check()
+            } catch {
+                if !client.wasRefused {
+                    log.warning("client refused", metadata: ["client": "\(client.name)", "reason": "\(error)"])
+                }
+                client.wasRefused = true
+                return refuse(message, .accessDenied("\(error)"))
+            }
+        }
+        return serve?(message) ?? false
+    }
+
+    private func resolved(_ client: Client, _ result: Result<PinnedCaller, IdentityFailure>) {
         guard clients[client.name] === client, case .resolving(let waiting) = client.state else { return }
         switch result {
-        case .success(let caller):
-            client.state = .known(caller)
+        case .success(let pinned):
+            let caller = pinned.caller
+            client.state = .known(pinned)
             log.debug(
                 "client identified",
                 metadata: [
@@ -121,7 +161,8 @@ final class ClientRegistry {
         return true
     }
 
-    private func gone(_ name: String) {
+    /// A connection has closed.
+    func gone(_ name: String) {
         guard let client = clients.removeValue(forKey: name) else { return }
         client.watch?.cancel()
         onGone?(name)

@@ -19,10 +19,9 @@ final class ManagerObject: ExportedObject {
         manager.property("PickerAvailable") { [unowned service] _ in .boolean(!service.engine.pickerClients.isEmpty) }
         manager.method("CreateSession") { [unowned service] call throws(BusError) in
             try WireDecoding.empty(call.arguments[0], "options")
-            guard let caller = service.clients.caller(call.sender) else { throw .accessDenied("unknown caller") }
             let app: AppManifest
-            do {
-                app = try AppMatching.app(of: caller, in: service.manifests)
+            do throws(IdentityFailure) {
+                app = try service.clients.app(of: call.sender, in: service.manifests)
             } catch {
                 service.log.notice("session refused", metadata: ["client": "\(call.sender)", "reason": "\(error)"])
                 throw BusError(SetupError(.activationFailed, "\(error)"))

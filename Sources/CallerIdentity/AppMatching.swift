@@ -5,12 +5,26 @@ internal import Glibc
 
 /// Which app a caller speaks for.
 public enum AppMatching {
-    /// The one app whose manifest fits.
-    ///
+    /// What a match rests on, strongest first.
+    public enum Basis: String, Hashable, Sendable {
+        case label = "security label"
+        case flatpak = "Flatpak"
+        case snap
+        case unit
+        /// Weak: anybody who can run the program as that user speaks for the app.
+        case executable
+    }
+
+    /// The one app whose manifest fits, and by what.
+    public struct Match: Hashable, Sendable {
+        public let app: AppManifest
+        public let basis: Basis
+    }
+
     /// - Throws: why there is none, for the developer who reads the refusal.
-    public static func app(of caller: Caller, in store: ManifestStore) throws(IdentityFailure) -> AppManifest {
+    public static func match(_ caller: Caller, in store: ManifestStore) throws(IdentityFailure) -> Match {
         let seen = caller.summary
-        let fitting = fitting(caller, in: store)
+        let (fitting, basis) = fitting(caller, in: store)
         guard fitting.count <= 1 else {
             let files = fitting.map(\.source).sorted().joined(separator: ", ")
             throw IdentityFailure(description: "seen as \(seen): more than one manifest fits: \(files)")
@@ -20,25 +34,29 @@ public enum AppMatching {
             let line =
                 caller.flatpak.map { "Flatpak=\($0)" } ?? caller.snap.map { "Snap=\($0)" } ?? caller.unit.map { "Unit=\($0)" }
                 ?? "Executable=\(caller.executable ?? "/path/to/the/app")"
+            let obstacle =
+                caller.isOpaque
+                ? "; the daemon may not look at other users' processes: only Unit= and SecurityLabel= can fit here" : ""
             throw IdentityFailure(
-                description: "seen as \(seen): no manifest fits; a file \(directory)/ID.conf with \(line) would")
+                description: "seen as \(seen): no manifest fits; a file \(directory)/ID.conf with \(line) would\(obstacle)")
         }
-        return app
+        return Match(app: app, basis: basis)
     }
 
     /// Strongest first: the kernel's word, the sandbox's, systemd's; an executable only says which program it is. Who runs inside a
     /// sandbox is that and nothing else: an executable in there has any name it likes.
-    private static func fitting(_ caller: Caller, in store: ManifestStore) -> [AppManifest] {
+    private static func fitting(_ caller: Caller, in store: ManifestStore) -> ([AppManifest], Basis) {
         func named(_ name: String?, _ names: KeyPath<AppManifest, Set<String>>) -> [AppManifest] {
             guard let name else { return [] }
             return store.apps.values.filter { $0[keyPath: names].contains(name) }
         }
         let byLabel = named(caller.securityLabel, \.securityLabels)
-        if !byLabel.isEmpty { return byLabel }
-        if caller.flatpak != nil { return named(caller.flatpak, \.flatpaks) }
-        if caller.snap != nil { return named(caller.snap, \.snaps) }
+        if !byLabel.isEmpty { return (byLabel, .label) }
+        if caller.flatpak != nil { return (named(caller.flatpak, \.flatpaks), .flatpak) }
+        if caller.snap != nil { return (named(caller.snap, \.snaps), .snap) }
         let byUnit = named(caller.unit, \.units)
-        return byUnit.isEmpty ? store.apps.values.filter { fits($0, caller) } : byUnit
+        if !byUnit.isEmpty || caller.isOpaque { return (byUnit, .unit) }
+        return (store.apps.values.filter { fits($0, caller) }, .executable)
     }
 
     private static func fits(_ app: AppManifest, _ caller: Caller) -> Bool {

@@ -4,68 +4,118 @@
 public import AccessoryModel
 internal import CSystem
 public import DBusKit
-internal import Glibc
-public import Logging
 
 /// Why a caller could not be identified.
 public struct IdentityFailure: Error, Hashable, Sendable, CustomStringConvertible {
     public let description: String
+
+    public init(description: String) {
+        self.description = description
+    }
+}
+
+/// A caller, pinned: its process cannot be taken for a later one with the same number.
+public final class PinnedCaller {
+    public let caller: Caller
+    private let process: FileDescriptor
+
+    init(_ caller: Caller, process: FileDescriptor) {
+        self.caller = caller
+        self.process = process
+    }
+
+    /// Whether the process still runs what it ran when it was looked up: for who goes by its executable. (A unit, a sandbox and a
+    /// label are the process' own, whatever it executes.) A process that has ended has not changed: what it sent is still from it.
+    ///
+    /// - Throws: what it runs now.
+    public func check() throws(IdentityFailure) {
+        guard let executable = caller.executable else { return }
+        let now = ProcessFacts.executable(caller.pid)
+        guard now != executable, ProcessFacts.isAlive(process) else { return }
+        throw IdentityFailure(
+            description: "process \(caller.pid) was \(executable) when it connected and is \(now ?? "unreadable") now: connect anew"
+        )
+    }
 }
 
 public final class CallerResolver {
     private let connection: Connection
-    private let log: Logger
 
-    public init(on connection: Connection, log: Logger) {
+    public init(on connection: Connection) {
         self.connection = connection
-        self.log = log
     }
 
     /// Resolves the process behind a unique name. `completion` is called exactly once.
-    public func resolve(_ name: String, completion: @escaping (Result<Caller, IdentityFailure>) -> Void) {
+    public func resolve(_ name: String, completion: @escaping (Result<PinnedCaller, IdentityFailure>) -> Void) {
         connection.call(Bus.name, Bus.path, Bus.name, "GetConnectionCredentials", [.string(name)]) { [self] result in
             guard let credentials = (try? result.get())?.first?.vardictValue,
                 let pid = credentials["ProcessID"]?.integerValue.flatMap({ Int32(exactly: $0) }),
                 let uid = credentials["UnixUserID"]?.integerValue.flatMap({ UInt32(exactly: $0) })
             else { return completion(.failure(IdentityFailure(description: "the bus does not say who \(name) is"))) }
             let given = credentials["ProcessFD"]?.fileDescriptorValue
-            // Without a descriptor from the bus the number may have been reused between the connection and now: open one, read,
-            // and see that the name still belongs to the same, living process.
-            guard let process = given ?? Self.open(pid) else {
-                return completion(.failure(IdentityFailure(description: "process \(pid) is gone")))
-            }
             var caller = Caller(uid: uid, pid: pid)
             caller.groups = Set((credentials["UnixGroupIDs"]?.arrayValue ?? []).compactMap(\.integerValue).map { UInt32($0) })
-            if let label = credentials["LinuxSecurityLabel"]?.bytesValue {
-                caller.securityLabel = ProcessFacts.label(String(decoding: label.prefix { $0 != 0 }, as: UTF8.self))
-            }
+            if let label = credentials["LinuxSecurityLabel"]?.bytesValue { caller.securityLabel = ProcessFacts.label(label) }
+            // Without a descriptor from the bus the number may have been reused between the connection and now: open one, read,
+            // and see that the name still belongs to the same, living process.
+            let pinned: PinnedCaller
             do throws(IdentityFailure) {
-                try ProcessFacts.read(pid, into: &caller)
+                pinned = try Self.pin(caller, given)
             } catch {
                 return completion(.failure(error))
             }
-            guard Self.isAlive(process) else {
-                return completion(.failure(IdentityFailure(description: "process \(pid) ended while it was looked up")))
-            }
-            guard given == nil else { return completion(.success(caller)) }
+            guard given == nil else { return completion(.success(pinned)) }
             connection.call(Bus.name, Bus.path, Bus.name, "GetConnectionUnixProcessID", [.string(name)]) { again in
                 let same = (try? again.get())?.first?.integerValue == Int(pid)
-                guard same, Self.isAlive(process) else {
+                guard same, pinned.isAlive else {
                     return completion(.failure(IdentityFailure(description: "process \(pid) changed while it was looked up")))
                 }
-                completion(.success(caller))
+                completion(.success(pinned))
             }
         }
     }
 
-    private static func open(_ pid: Int32) -> FileDescriptor? {
-        let descriptor = csystem_pidfd_open(pid)
-        return descriptor < 0 ? nil : FileDescriptor(owning: descriptor)
+    /// Resolves who has just connected to a socket of ours.
+    ///
+    /// - Throws: why it cannot be known.
+    public static func resolve(socket: Int32) throws(IdentityFailure) -> PinnedCaller {
+        var peer = csystem_peer()
+        guard csystem_peer_credentials(socket, &peer) == 0, peer.pid > 0 else {
+            throw IdentityFailure(description: "the kernel does not say who connected")
+        }
+        var caller = Caller(uid: peer.uid, pid: peer.pid)
+        var groups = [UInt32](repeating: 0, count: 1024)
+        let count = csystem_peer_groups(socket, &groups, Int32(groups.count))
+        caller.groups = Set(groups.prefix(Int(max(0, count)))).union([peer.gid])
+        var label = [CChar](repeating: 0, count: 4096)
+        let length = csystem_peer_label(socket, &label, Int32(label.count))
+        caller.securityLabel = ProcessFacts.label(label.prefix(Int(max(0, length))).map { UInt8(bitPattern: $0) })
+        let given = csystem_peer_pidfd(socket)
+        guard given < 0 else { return try pin(caller, FileDescriptor(owning: given)) }
+        // An older kernel: who began after the connection is not who connected. What is left is the moment between connecting and
+        // being accepted, in which a number would have to come round once.
+        let accepted = ProcessFacts.ticksSinceBoot
+        let pinned = try pin(caller, nil)
+        guard let began = ProcessFacts.beginning(peer.pid), began <= accepted, pinned.isAlive else {
+            throw IdentityFailure(description: "process \(peer.pid) changed while it was looked up")
+        }
+        return pinned
     }
 
-    /// A process descriptor is readable once its process has ended.
-    private static func isAlive(_ process: FileDescriptor) -> Bool {
-        var entry = pollfd(fd: process.rawValue, events: Int16(POLLIN), revents: 0)
-        return poll(&entry, 1, 0) == 0
+    private static func pin(_ caller: Caller, _ given: FileDescriptor?) throws(IdentityFailure) -> PinnedCaller {
+        let descriptor = given ?? FileDescriptor(owning: csystem_pidfd_open(caller.pid))
+        guard descriptor.rawValue >= 0, ProcessFacts.isAlive(descriptor) else {
+            throw IdentityFailure(description: "process \(caller.pid) is gone")
+        }
+        var caller = caller
+        try ProcessFacts.read(caller.pid, into: &caller)
+        guard ProcessFacts.isAlive(descriptor) else {
+            throw IdentityFailure(description: "process \(caller.pid) ended while it was looked up")
+        }
+        return PinnedCaller(caller, process: descriptor)
     }
+}
+
+extension PinnedCaller {
+    var isAlive: Bool { ProcessFacts.isAlive(process) }
 }

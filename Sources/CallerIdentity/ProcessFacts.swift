@@ -29,24 +29,52 @@ public enum ProcessFacts {
     /// - Parameter procfs: `/proc`, or in tests a directory like it.
     static func read(_ pid: Int32, into caller: inout Caller, procfs: String = "/proc") throws(IdentityFailure) {
         let process = "\(procfs)/\(pid)"
-        if let executable = try? FileManager.default.destinationOfSymbolicLink(atPath: process + "/exe"),
-            // A file that was replaced says nothing of who runs now.
-            !executable.hasSuffix(" (deleted)")
-        {
-            caller.executable = executable
-        }
+        caller.executable = executable(pid, procfs: procfs)
         if let text = try? String(contentsOfFile: process + "/cgroup", encoding: .utf8) {
             caller.unit = unit(cgroup: text)
             caller.snap = snap(cgroup: text)
         }
         if let name = snap(label: caller.securityLabel) { caller.snap = name }
-        caller.flatpak = try flatpak(process, caller)
+        caller.flatpak = try flatpak(process, &caller)
         guard caller.groups.isEmpty, let status = try? String(contentsOfFile: process + "/status", encoding: .utf8) else { return }
         for line in status.split(separator: "\n") where line.hasPrefix("Groups:") || line.hasPrefix("Gid:") {
             for word in line.split(whereSeparator: \.isWhitespace).dropFirst() {
                 if let group = UInt32(word) { caller.groups.insert(group) }
             }
         }
+    }
+
+    /// What a process executes; nil when it may not be known, and for a file that was replaced: it says nothing of who runs now.
+    static func executable(_ pid: Int32, procfs: String = "/proc") -> String? {
+        var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
+        let length = buffer.withUnsafeMutableBytes { readlink("\(procfs)/\(pid)/exe", $0.baseAddress!, $0.count) }
+        guard length > 0, length < buffer.count else { return nil }
+        let path = String(decoding: buffer.prefix(length), as: UTF8.self)
+        return path.hasSuffix(" (deleted)") ? nil : path
+    }
+
+    // MARK: Life
+
+    /// A process descriptor is readable once its process has ended.
+    static func isAlive(_ process: FileDescriptor) -> Bool {
+        var entry = pollfd(fd: process.rawValue, events: Int16(POLLIN), revents: 0)
+        return poll(&entry, 1, 0) == 0
+    }
+
+    /// When a process began, in clock ticks since the machine did; nil when there is none.
+    static func beginning(_ pid: Int32) -> UInt64? {
+        guard let text = try? String(contentsOfFile: "/proc/\(pid)/stat", encoding: .utf8), let name = text.lastIndex(of: ")")
+        else { return nil }
+        // The 22nd field; the name, which may hold spaces and brackets, is the second.
+        let fields = text[text.index(after: name)...].split(separator: " ")
+        return fields.count > 19 ? UInt64(fields[19]) : nil
+    }
+
+    static var ticksSinceBoot: UInt64 {
+        var now = timespec()
+        clock_gettime(CLOCK_BOOTTIME, &now)
+        let ticks = UInt64(sysconf(Int32(_SC_CLK_TCK)))
+        return UInt64(now.tv_sec) * ticks + UInt64(now.tv_nsec) * ticks / 1_000_000_000
     }
 
     // MARK: Units
@@ -76,6 +104,9 @@ public enum ProcessFacts {
         return name.isEmpty || name == "unconfined" ? nil : name
     }
 
+    /// A label as the kernel hands it out, perhaps with a NUL behind it.
+    static func label(_ bytes: [UInt8]) -> String? { label(String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)) }
+
     /// AppArmor's label of a snap's program is `snap.NAME.PROGRAM`.
     static func snap(label: String?) -> String? {
         guard let parts = label?.split(separator: "."), parts.count >= 3, parts[0] == "snap" else { return nil }
@@ -92,12 +123,17 @@ public enum ProcessFacts {
 
     /// The Flatpak that a process runs in: its root has `/.flatpak-info`, which nobody inside can change. No such file means no Flatpak;
     /// anything else that goes wrong means that we do not know.
-    private static func flatpak(_ process: String, _ caller: Caller) throws(IdentityFailure) -> String? {
+    private static func flatpak(_ process: String, _ caller: inout Caller) throws(IdentityFailure) -> String? {
         let root = open(process + "/root", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard root >= 0 else {
-            // Without the right to look, a unit is still systemd's word; an executable could not be read either.
-            if caller.unit != nil, errno == EACCES || errno == EPERM { return nil }
-            throw IdentityFailure(description: "process \(caller.pid) cannot be looked at: \(String(cString: strerror(errno)))")
+            let reason = errno
+            if reason == EACCES || reason == EPERM {
+                // Without the right to look, a unit or a label is still somebody's word that counts, and so are its user and groups.
+                // Else it is no app: it might be any Flatpak's.
+                caller.isOpaque = true
+                return nil
+            }
+            throw IdentityFailure(description: "process \(caller.pid) cannot be looked at: \(String(cString: strerror(reason)))")
         }
         defer { close(root) }
         let file = openat(root, ".flatpak-info", O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)

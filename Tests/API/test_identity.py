@@ -21,10 +21,43 @@ class Identities(APITest):
         self.assertIn("no manifest fits", lines[1])
         self.world.declare("python", Executable=os.path.realpath(sys.executable))
         status, lines = ctl("whoami", "--apps", directory, "--pid", os.getpid())
-        self.assertEqual((status, lines[1].split(",")[0]), (0, "speaks for com.example.python"))
+        self.assertEqual((status, lines[1].split(",")[0]), (0, "speaks for com.example.python by its executable"))
         status, lines = ctl("whoami", "--pid", 2**22 + 1)
         self.assertEqual(status, 1)
         self.assertIn("no process", lines[0])
+
+    def test_a_client_that_changes_its_executable(self):
+        """Who goes by its executable has to stay it: on the bus and on the view."""
+        app = self.app()
+        view = Client(self.world, Identity("dice"), self.world.view)
+        view.call("/", OBJECT_MANAGER, "GetManagedObjects", to="org.bluez")
+        for client in (app, view):
+            client.become_another_program()
+        for _ in range(3):
+            self.assertFails(BUS_ERROR + "AccessDenied", app.call, app.session, SESSION, "Invalidate", says=["dice", "python", "connect anew"])
+            self.assertFails(BUS_ERROR + "AccessDenied", view.call, "/", OBJECT_MANAGER, "GetManagedObjects", to="org.bluez",
+                             says=["dice", "python", "connect anew"])
+        refused = [each for each in self.world.daemon.lines if "connect anew" in each]
+        wait(lambda: len([each for each in self.world.daemon.lines if "connect anew" in each]) == 2, what=f"one line for each, was {refused}")
+
+    def test_a_client_that_changes_before_it_asks(self):
+        app = App(self.world)
+        app.call(ROOT, "org.freedesktop.DBus.Properties", "GetAll", "s", MANAGER)
+        app.become_another_program()
+        self.assertFails(error("ActivationFailed"), app.create_session, says=["connect anew"])
+
+    def test_a_process_that_dies_while_it_is_looked_up(self):
+        client = Client(self.world, Identity("dice"))
+        pid = client.pid
+        self.world.daemon.pause()
+        client.call_later(ROOT, MANAGER, "CreateSession", lambda *_: None, "a{sv}", sv({}))
+        # The relay passes things on in order, and the bus answers this one itself.
+        client.drain()
+        client.kill()
+        self.world.daemon.resume()
+        self.world.daemon.wait_for(f"client refused.*({pid} is gone|does not say who)")
+        self.assertEqual(len([each for each in self.world.daemon.lines if "client refused" in each]), 1)
+        self.assertEqual(self.world.admin.paths("session"), [])
 
     def test_apps_and_manifests(self):
         bad = self.world.declare("bad", BluetoothServices="pink;")

@@ -114,14 +114,15 @@ private let good = """
     @Test func callersFitByUnitOrByExecutableAndUser() throws {
         try directory.write("apps/com.example.dice.conf", good)
         let store = ManifestStore(directories: [directory.path + "/apps"], loop: MainLoop(), log: log)
-        #expect(try AppMatching.app(of: caller(executable: "/opt/dice"), in: store).name == "Dice")
+        #expect(try AppMatching.match(caller(executable: "/opt/dice"), in: store).app.name == "Dice")
         #expect(
-            try AppMatching.app(of: caller(uid: 5, executable: "/usr/bin/python3", unit: "dice.service"), in: store).name == "Dice")
+            try AppMatching.match(caller(uid: 5, executable: "/usr/bin/python3", unit: "dice.service"), in: store).app.name
+                == "Dice")
         for stranger in [
             caller(uid: 5, executable: "/opt/dice"), caller(executable: "/opt/dice2"), caller(executable: nil),
             caller(executable: "/bin/sh", unit: "other.service"),
         ] {
-            #expect { try AppMatching.app(of: stranger, in: store) } throws: {
+            #expect { try AppMatching.match(stranger, in: store) } throws: {
                 "\($0)".contains("no manifest fits") && "\($0)".contains("uid")
             }
         }
@@ -132,7 +133,7 @@ private let good = """
         try directory.write(
             "apps/com.example.twin.conf", good.replacingOccurrences(of: "com.example.dice", with: "com.example.twin"))
         let store = ManifestStore(directories: [directory.path + "/apps"], loop: MainLoop(), log: log)
-        #expect { try AppMatching.app(of: caller(executable: "/opt/dice"), in: store) } throws: {
+        #expect { try AppMatching.match(caller(executable: "/opt/dice"), in: store) } throws: {
             "\($0)".contains("more than one manifest")
         }
     }
@@ -209,7 +210,7 @@ private let good = """
         ] { try directory.write("apps/\(id).conf", manifest(line, id)) }
         let store = ManifestStore(directories: [directory.path + "/apps"], loop: MainLoop(), log: log)
         var caller = caller(executable: "/opt/dice")
-        func app() throws -> String { try AppMatching.app(of: caller, in: store).id.rawValue }
+        func app() throws -> String { try AppMatching.match(caller, in: store).app.id.rawValue }
         #expect(try app() == "by.exe")
         caller.unit = "dice.service"
         #expect(try app() == "by.unit")

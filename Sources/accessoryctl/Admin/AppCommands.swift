@@ -78,8 +78,8 @@ struct WhoAmI: ParsableCommand {
             let store = ManifestStore(
                 directories: directories.isEmpty ? ManifestStore.standardDirectories : directories, loop: MainLoop(),
                 log: Logger(label: "whoami") { _ in SwiftLogNoOpLogHandler() })
-            let app = try AppMatching.app(of: caller, in: store)
-            StandardOutput.line("speaks for \(app.id), by \(app.source)")
+            let match = try AppMatching.match(caller, in: store)
+            StandardOutput.line("speaks for \(match.app.id) by its \(match.basis.rawValue), says \(match.app.source)")
         }
     }
 }
