@@ -71,6 +71,9 @@ let package = Package(
                 .embedInCode("Interfaces/org.accessorysetup1.Picker.xml"),
                 .embedInCode("Interfaces/org.accessorysetup1.Session.xml"),
             ], swiftSettings: settings),
+        // The data path: org.bluez as one app may see it.
+        .target(
+            name: "BlueZView", dependencies: ["AccessoryModel", "CallerIdentity", "DBusKit", log], swiftSettings: settings),
         .target(
             name: "AccessoryService",
             dependencies: [
@@ -91,7 +94,7 @@ let package = Package(
             name: "accessorysetupd",
             dependencies: [
                 "AccessoryBus", "AccessoryCore", "AccessoryEngine", "AccessoryModel", "AccessoryService", "BlueZRadio",
-                "CallerIdentity", "DBusKit", "GrantStore", "KeyFiles", "ProgramSupport", log, arguments,
+                "BlueZView", "CallerIdentity", "DBusKit", "GrantStore", "KeyFiles", "ProgramSupport", log, arguments,
             ], swiftSettings: settings),
         // Images for the terminal picker.
         .target(name: "TerminalGraphics", swiftSettings: settings),
@@ -106,6 +109,7 @@ let package = Package(
             swiftSettings: settings),
         // The yardstick of `make bench`, in C on purpose.
         .executableTarget(name: "advert-baseline", dependencies: ["CDBus"]),
+        .executableTarget(name: "gatt-baseline", dependencies: ["CDBus"]),
         .executableTarget(
             name: "dice", dependencies: ["AccessorySetupKit", "DBusKit", "ProgramSupport", arguments], swiftSettings: settings),
 
@@ -134,6 +138,7 @@ let package = Package(
             dependencies: [
                 "AccessoryCore", "AccessoryEngine", "AccessoryModel", "BlueZRadio", "DBusKit", "TestSupport", "accessory-sim", log,
             ], swiftSettings: testSettings),
+        .testTarget(name: "BlueZViewTests", dependencies: ["AccessoryModel", "BlueZView", "DBusKit"], swiftSettings: testSettings),
         // Apple's own listings, kept as they are: they warn (variables never changed, errors never used), and that is theirs to do.
         .target(
             name: "AccessorySetupKitSnippets", dependencies: ["AccessorySetupKit"],

@@ -38,6 +38,19 @@ extension AccessoryEngine {
         try commit([.grant(changed)], removing: [], reason: isEnabled ? "switched on" : "switched off") {}
     }
 
+    /// An app has used an accessory.
+    public func noteUse(of accessory: AccessoryID, by app: AppID) {
+        guard var grant = ledger.grant(of: accessory, to: app) else { return }
+        grant.lastUsed = clock.now
+        do {
+            try store.commit([.grant(grant)], finishing: [])
+            ledger.apply([.grant(grant)])
+            observer?.grantChanged(grant)
+        } catch {
+            log.error("the use of a grant could not be written", metadata: ["error": "\(error)"])
+        }
+    }
+
     /// Another name for an accessory, for everybody (rule 14).
     public func rename(_ accessory: Accessory, to name: String, reason: String) throws(SetupError) {
         let steps = ledger.renaming(accessory, to: name)
@@ -189,6 +202,8 @@ extension AccessoryEngine {
     }
 
     func announce(_ steps: [Ledger.Step], before: Ledger, reason: String) {
+        // What is no longer granted is cut before anybody is told.
+        onAccessChange?()
         for step in steps {
             switch step {
             case .put(let accessory):

@@ -8,6 +8,7 @@ extension AccessoryEngine: RadioObserver {
     public func radioChanged(_ state: RadioState, reason: String) {
         log.notice("Bluetooth is \(state.rawValue)", metadata: ["reason": "\(reason)"])
         observer?.radioStateChanged(state)
+        onAccessChange?()
         if state == .ready { cleanUp() } else if picker != nil { feed(.radioLost("Bluetooth: \(reason)")) }
     }
 
@@ -61,5 +62,6 @@ extension AccessoryEngine: RadioObserver {
         for accessory in ledger.accessories.values where address == nil || accessory.address == address {
             observer?.accessoryChanged(accessory)
         }
+        onAccessChange?()
     }
 }

@@ -15,6 +15,8 @@ public final class AccessoryEngine {
     }
 
     public weak var observer: (any EngineObserver)?
+    /// Called when grants, accessories or where the radio has them have changed: who may reach what is to be asked anew.
+    public var onAccessChange: (() -> Void)?
     public internal(set) var ledger: Ledger
     public private(set) var sessions: [Int: Session] = [:]
     /// At most one: there is one person (rule 7).

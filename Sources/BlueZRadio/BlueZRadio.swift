@@ -29,7 +29,8 @@ public final class BlueZRadio: Radio {
     private var subscriptions: [Subscription] = []
     private var airSubscription: Subscription?
     private var adapters: [ObjectPath: Adapter] = [:]
-    private var adapter: ObjectPath?
+    /// The adapter in use; nil when there is none.
+    public private(set) var adapter: ObjectPath?
     private let devices = DeviceTable()
     /// What is under way for one accessory; at most one of these at a time.
     private var attempt: PairingAttempt?

@@ -7,16 +7,24 @@ struct Configuration {
     var adapter: String?
     /// `[Bluetooth] ImmediateRSSI=`: what `immediate` means, dBm, −100…0.
     var immediateRSSI = -55
+    /// `[View] Linger=`: seconds that an app's links outlive its last connection to the scoped view, 0…3600.
+    var linger = 30
 
     static let standardPath = "/etc/accessory-setup/accessorysetupd.conf"
     private static let group = "Bluetooth"
+    private static let view = "View"
 
     init() {}
 
     /// - Throws: the first problem, with file, line and key.
     init(path: String) throws(KeyFileProblem) {
         let file = try KeyFile(path: path)
-        if let problem = file.unknown(besides: [Self.group: ["Adapter", "ImmediateRSSI"]]).first { throw problem }
+        let known: [String: Set<String>] = [Self.group: ["Adapter", "ImmediateRSSI"], Self.view: ["Linger"]]
+        if let problem = file.unknown(besides: known).first { throw problem }
+        if let value = try file.integer(Self.view, "Linger") {
+            guard (0...3600).contains(value) else { throw file.problem(Self.view, "Linger", "\(value): must be 0 to 3600") }
+            linger = value
+        }
         adapter = try file.string(Self.group, "Adapter")
         if let value = try file.integer(Self.group, "ImmediateRSSI") {
             guard (-100...0).contains(value) else { throw file.problem(Self.group, "ImmediateRSSI", "\(value): must be −100 to 0") }

@@ -8,6 +8,7 @@ internal import AccessoryModel
 internal import AccessoryService
 public import ArgumentParser
 internal import BlueZRadio
+internal import BlueZView
 internal import CallerIdentity
 internal import DBusKit
 internal import Glibc
@@ -48,6 +49,12 @@ struct Daemon: ParsableCommand {
     @Option(help: "Where the kernel lists input devices.", completion: .directory)
     var inputDirectory = "/sys/class/input"
 
+    @Option(
+        name: .customLong("view"),
+        help: "Where apps find the scoped view of org.bluez: a socket's path. Default: the socket that systemd hands over, if any.",
+        completion: .file())
+    var viewPath: String?
+
     @Option(help: "trace, debug, info, notice, warning, error or critical. Addresses appear at debug only.")
     var logLevel = Logger.Level.info
 
@@ -81,8 +88,11 @@ struct Daemon: ParsableCommand {
         let manifests = ManifestStore(
             directories: appDirectories.isEmpty ? ManifestStore.standardDirectories : appDirectories, loop: loop, log: log)
         let service = try AccessoryService(
-            engine: engine, manifests: manifests, resolver: CallerResolver(on: connection, log: log), connection: connection,
+            engine: engine, manifests: manifests, resolver: CallerResolver(on: connection), connection: connection,
             log: log)
+
+        let view = try openView(ViewGate(engine, manifests, radio), service, linger: configuration.linger, loop, log)
+        engine.onAccessChange = { [weak view] in view?.refresh() }
 
         var failure: String?
         for lost in [connection, radioConnection] {
@@ -98,6 +108,12 @@ struct Daemon: ParsableCommand {
             }
         }
         service.start()
+        // Manifests say who an app is, so they move the view's edge too.
+        let exported = manifests.onChange
+        manifests.onChange = { [weak view] in
+            exported?()
+            view?.refresh()
+        }
         engine.start()
         // An app that calls at once must not be told that there is no Bluetooth while we are still looking. Bounded: bluetoothd may hang.
         _ = loop.run(until: { radio.isSettled }, timeout: .seconds(2))
@@ -112,12 +128,32 @@ struct Daemon: ParsableCommand {
         }
         if connection.isConnected { connection.flush() }
         if radioConnection.isConnected { radioConnection.flush() }
-        withExtendedLifetime((service, radio, manifests)) {}
+        withExtendedLifetime((service, radio, manifests, view)) {}
         if let failure {
             log.critical("\(failure)")
             throw ExitCode.failure
         }
         log.notice("stopped")
+    }
+
+    /// The scoped view, where there is a socket for it.
+    private func openView(
+        _ gate: ViewGate, _ service: AccessoryService, linger: Int, _ loop: MainLoop, _ log: Logger
+    ) throws -> BlueZView? {
+        let address: BusServer.Address
+        if let viewPath {
+            address = .path(viewPath)
+        } else if getenv("LISTEN_FDS") != nil, getenv("LISTEN_PID").map({ String(cString: $0) }) == String(getpid()) {
+            address = .inherited
+        } else {
+            return nil
+        }
+        let bus = Connection.Address(bluezBus ?? bus)
+        // A connection of its own: the radio's reads with pauses while adverts pour in.
+        let connection = try Connection(bus, loop: loop)
+        var limits = ViewLimits()
+        limits.linger = Double(linger)
+        return try BlueZView(address, on: connection, bus: bus, authority: gate, service: service, limits: limits, log: log)
     }
 
     private func readConfiguration() throws -> Configuration {

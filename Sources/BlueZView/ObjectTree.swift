@@ -1,0 +1,79 @@
+// The objects of the view as D-Bus tells them: `GetManagedObjects`' value, and the introspection of what lies above the devices. (Theirs
+// is the radio service's own; below a device there is nothing foreign.)
+
+internal import DBusKit
+
+enum ObjectTree {
+    /// `a{oa{sa{sv}}}`.
+    static func value(_ objects: [ObjectPath: [String: DBusValue]]) -> DBusValue {
+        .dictionary(
+            key: "o", value: "a{sa{sv}}",
+            objects.sorted { $0.key < $1.key }.map { .init(.objectPath($0.key), value($0.value)) })
+    }
+
+    /// `a{sa{sv}}`.
+    static func value(_ interfaces: [String: DBusValue]) -> DBusValue {
+        .dictionary(key: "s", value: "a{sv}", interfaces.sorted { $0.key < $1.key }.map { .init(.string($0.key), $0.value) })
+    }
+
+    /// `/`, `/org`, `/org/bluez` and the adapter.
+    static func introspection(of path: ObjectPath, _ scope: Scope) -> String {
+        var inside = ""
+        var children: Set<Substring> = []
+        if path == scope.adapter { inside = adapterInterface }
+        if path.rawValue == "/" { inside = objectManagerInterface }
+        let prefix = path.rawValue == "/" ? "/" : path.rawValue + "/"
+        for other in Array(scope.devices.keys) + (scope.adapter.map { [$0] } ?? ["/org/bluez"]) where other.isBelow(path) {
+            children.insert(other.rawValue.dropFirst(prefix.count).prefix { $0 != "/" })
+        }
+        let nodes = children.sorted().map { "  <node name=\"\($0)\"/>\n" }.joined()
+        return """
+            <!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BUS Object Introspection 1.0//EN"
+             "http://www.freedesktop.org/standards/dbus/1.0/introspect.dtd">
+            <node>
+            \(inside)\(nodes)</node>
+
+            """
+    }
+
+    private static let objectManagerInterface = """
+          <interface name="org.freedesktop.DBus.ObjectManager">
+            <method name="GetManagedObjects"><arg name="objects" type="a{oa{sa{sv}}}" direction="out"/></method>
+            <signal name="InterfacesAdded"><arg name="object" type="o"/><arg name="interfaces" type="a{sa{sv}}"/></signal>
+            <signal name="InterfacesRemoved"><arg name="object" type="o"/><arg name="interfaces" type="as"/></signal>
+          </interface>
+
+        """
+
+    private static let adapterInterface = """
+          <interface name="org.bluez.Adapter1">
+            <method name="StartDiscovery"/>
+            <method name="StopDiscovery"/>
+            <method name="SetDiscoveryFilter"><arg name="properties" type="a{sv}" direction="in"/></method>
+            <method name="GetDiscoveryFilters"><arg name="filters" type="as" direction="out"/></method>
+            <property name="Address" type="s" access="read"/>
+            <property name="AddressType" type="s" access="read"/>
+            <property name="Name" type="s" access="read"/>
+            <property name="Alias" type="s" access="read"/>
+            <property name="Class" type="u" access="read"/>
+            <property name="Powered" type="b" access="read"/>
+            <property name="Discoverable" type="b" access="read"/>
+            <property name="DiscoverableTimeout" type="u" access="read"/>
+            <property name="Pairable" type="b" access="read"/>
+            <property name="PairableTimeout" type="u" access="read"/>
+            <property name="Discovering" type="b" access="read"/>
+            <property name="UUIDs" type="as" access="read"/>
+            <property name="Roles" type="as" access="read"/>
+          </interface>
+          <interface name="org.freedesktop.DBus.Properties">
+            <method name="Get">
+              <arg name="interface" type="s" direction="in"/><arg name="name" type="s" direction="in"/><arg name="value" type="v" direction="out"/>
+            </method>
+            <method name="GetAll"><arg name="interface" type="s" direction="in"/><arg name="properties" type="a{sv}" direction="out"/></method>
+            <signal name="PropertiesChanged">
+              <arg name="interface" type="s"/><arg name="changed" type="a{sv}"/><arg name="invalidated" type="as"/>
+            </signal>
+          </interface>
+
+        """
+}

@@ -1,0 +1,258 @@
+// What the view itself follows of org.bluez, while a client needs it: who owns the name, the adapter, which objects there are, and the
+// links: whether each is up, and which apps hold it. Without clients it listens to nothing but the name.
+
+internal import DBusKit
+internal import AccessoryModel
+internal import Logging
+
+/// What the feed tells the view.
+protocol RadioFeedObserver: AnyObject {
+    /// The service is there with everything known of it (a new name for it each time), or gone.
+    func serviceChanged()
+    func adapterChanged(_ path: ObjectPath)
+    /// `InterfacesAdded` and `InterfacesRemoved`, as they came.
+    func objectsAdded(_ path: ObjectPath, _ interfaces: [String: DBusValue])
+    func objectsRemoved(_ path: ObjectPath, _ interfaces: [String])
+    func linkChanged(_ device: ObjectPath)
+}
+
+final class RadioFeed {
+    enum Service: Equatable {
+        /// Not asked for, or not answered yet.
+        case unknown
+        case absent
+        /// Its owner, and the name that our clients know it by.
+        case present(owner: String, alias: String)
+    }
+
+    /// Somebody's connection to a device.
+    struct Link: Equatable {
+        var isConnected = false
+        var isResolved = false
+        /// Apps that connected, and did not disconnect since.
+        var holders: Set<AppID> = []
+    }
+
+    weak var observer: (any RadioFeedObserver)?
+    private(set) var service = Service.unknown
+    private(set) var adapters: [ObjectPath: [String: DBusValue]] = [:]
+    /// Every object of the service's with the interfaces that may be shown.
+    private(set) var objects: [ObjectPath: Set<String>] = [:]
+    private(set) var links: [ObjectPath: Link] = [:]
+
+    let connection: Connection
+    private let log: Logger
+    private var nameWatch: Subscription?
+    private var subscriptions: [Subscription] = []
+    private var linkSubscriptions: [ObjectPath: Subscription] = [:]
+    private var generation = 0
+    private var isWanted = false
+    private var isLoading = false
+    private var waiting: [() -> Void] = []
+
+    init(on connection: Connection, log: Logger) {
+        self.connection = connection
+        self.log = log
+    }
+
+    func start() {
+        nameWatch = connection.watchName(Scope.service) { [weak self] in self?.ownerChanged($0) }
+    }
+
+    /// The name that clients know the service by; nil while it is gone.
+    var alias: String? { if case .present(_, let alias) = service { alias } else { nil } }
+    var owner: String? { if case .present(let owner, _) = service { owner } else { nil } }
+
+    // MARK: Following
+
+    /// Follows objects and links for as long as somebody needs them.
+    func want(_ wanted: Bool) {
+        guard wanted != isWanted else { return }
+        isWanted = wanted
+        if wanted { load() } else { unload() }
+    }
+
+    /// Calls `body` once what is asked for is known, at once if it is.
+    func whenReady(_ body: @escaping () -> Void) {
+        guard service == .unknown || isLoading else { return body() }
+        waiting.append(body)
+    }
+
+    private func ownerChanged(_ new: String?) {
+        guard new != owner || service == .unknown else { return }
+        let wasPresent = alias != nil
+        unload()
+        links = [:]
+        if let new {
+            generation += 1
+            service = .present(owner: new, alias: ":bluez.\(generation)")
+            if wasPresent { observer?.serviceChanged() }
+            if isWanted { return load() }
+        } else {
+            service = .absent
+        }
+        settled()
+        observer?.serviceChanged()
+    }
+
+    private func settled() {
+        isLoading = false
+        let bodies = waiting
+        waiting = []
+        for body in bodies { body() }
+    }
+
+    private func load() {
+        guard let owner else { return }
+        isLoading = true
+        subscriptions = [
+            connection.subscribe(sender: owner, path: "/", interface: Bus.objectManager, member: "InterfacesAdded") { [weak self] in
+                self?.added($0)
+            },
+            connection.subscribe(sender: owner, path: "/", interface: Bus.objectManager, member: "InterfacesRemoved") {
+                [weak self] in self?.removed($0)
+            },
+            connection.subscribe(
+                sender: owner, interface: Bus.properties, member: "PropertiesChanged", argument0: Scope.adapterInterface
+            ) { [weak self] in self?.adapterChanged($0) },
+        ]
+        connection.call(Scope.service, "/", Bus.objectManager, "GetManagedObjects", limits: .generous) { [weak self] result in
+            guard let self, self.owner == owner, self.isWanted else { return }
+            for entry in (try? result.get())?.first?.entries ?? [] {
+                guard let path = entry.key.objectPathValue else { continue }
+                self.note(path, entry.value.dictionary)
+            }
+            self.settled()
+            self.observer?.serviceChanged()
+        }
+    }
+
+    private func unload() {
+        for subscription in subscriptions + linkSubscriptions.values { subscription.cancel() }
+        subscriptions = []
+        linkSubscriptions = [:]
+        adapters = [:]
+        objects = [:]
+        if isLoading { settled() }
+    }
+
+    private func note(_ path: ObjectPath, _ interfaces: [String: DBusValue]) {
+        let names = Set(interfaces.keys).intersection(Scope.shown)
+        if !names.isEmpty { objects[path, default: []].formUnion(names) }
+        if let adapter = interfaces[Scope.adapterInterface]?.vardictValue { adapters[path] = adapter }
+        if linkSubscriptions[path] != nil, let device = interfaces[Scope.deviceInterface]?.vardictValue { take(device, path) }
+    }
+
+    private func added(_ message: Message) {
+        guard !isLoading, let arguments = try? message.arguments(), arguments.count == 2, let path = arguments[0].objectPathValue
+        else { return }
+        let interfaces = arguments[1].dictionary
+        let hadAdapter = adapters[path] != nil
+        note(path, interfaces)
+        if !hadAdapter, adapters[path] != nil { observer?.adapterChanged(path) }
+        observer?.objectsAdded(path, interfaces)
+    }
+
+    private func removed(_ message: Message) {
+        guard !isLoading, let arguments = try? message.arguments(), arguments.count == 2, let path = arguments[0].objectPathValue,
+            let names = arguments[1].stringsValue
+        else { return }
+        if let left = objects[path]?.subtracting(names) { objects[path] = left.isEmpty ? nil : left }
+        if names.contains(Scope.deviceInterface) { set(path) { $0 = Link() } }
+        observer?.objectsRemoved(path, names)
+        if names.contains(Scope.adapterInterface), adapters.removeValue(forKey: path) != nil { observer?.adapterChanged(path) }
+    }
+
+    private func adapterChanged(_ message: Message) {
+        guard let path = message.path, adapters[path] != nil, let arguments = try? message.arguments(), arguments.count == 3,
+            let changed = arguments[1].vardictValue
+        else { return }
+        adapters[path]?.merge(changed) { _, new in new }
+        for name in arguments[2].stringsValue ?? [] { adapters[path]?[name] = nil }
+        observer?.adapterChanged(path)
+    }
+
+    // MARK: Links
+
+    /// Follows the links of these devices and of no others.
+    func follow(_ devices: Set<ObjectPath>) {
+        for (path, subscription) in linkSubscriptions where !devices.contains(path) {
+            subscription.cancel()
+            linkSubscriptions[path] = nil
+            links[path] = nil
+        }
+        guard let owner, isWanted else { return }
+        for path in devices where linkSubscriptions[path] == nil {
+            linkSubscriptions[path] = connection.subscribe(
+                sender: owner, path: path, interface: Bus.properties, member: "PropertiesChanged", argument0: Scope.deviceInterface
+            ) { [weak self] message in
+                guard let changed = (try? message.arguments())?.dropFirst().first?.vardictValue else { return }
+                self?.take(changed, path)
+            }
+            if objects[path] != nil { refresh(path) {} }
+        }
+    }
+
+    /// Asks whether a link is up. The answer comes after everything that was told before.
+    func refresh(_ device: ObjectPath, _ completion: @escaping () -> Void) {
+        connection.call(Scope.service, device, Bus.properties, "GetAll", [.string(Scope.deviceInterface)]) { [weak self] result in
+            if let properties = (try? result.get())?.first?.vardictValue { self?.take(properties, device) }
+            completion()
+        }
+    }
+
+    private func take(_ properties: [String: DBusValue], _ device: ObjectPath) {
+        set(device) { link in
+            if let value = properties["ServicesResolved"]?.booleanValue { link.isResolved = value }
+            guard let value = properties["Connected"]?.booleanValue else { return }
+            link.isConnected = value
+            // Whoever wants it again connects again.
+            if !value { link.holders = [] }
+        }
+    }
+
+    private func set(_ device: ObjectPath, _ change: (inout Link) -> Void) {
+        let old = links[device] ?? Link()
+        var new = old
+        change(&new)
+        guard new != old else { return }
+        links[device] = new
+        observer?.linkChanged(device)
+    }
+
+    func hold(_ device: ObjectPath, for app: AppID) {
+        set(device) { $0.holders.insert(app) }
+    }
+
+    /// Whether an app holds a link that is up.
+    func holds(_ device: ObjectPath, _ app: AppID) -> Bool {
+        links[device].map { $0.isConnected && $0.holders.contains(app) } ?? false
+    }
+
+    func isShared(_ device: ObjectPath, besides app: AppID) -> Bool {
+        links[device].map { !$0.holders.subtracting([app]).isEmpty } ?? false
+    }
+
+    func release(_ device: ObjectPath, by app: AppID) {
+        set(device) { $0.holders.remove(app) }
+    }
+
+    /// Ends a link that nobody holds.
+    func dropIfUnused(_ device: ObjectPath, reason: String) {
+        guard let link = links[device], link.isConnected, link.holders.isEmpty else { return }
+        log.info("link dropped", metadata: ["reason": "\(reason)"])
+        log.debug("link dropped", metadata: ["device": "\(device)"])
+        connection.call(Scope.service, device, "org.bluez.Device1", "Disconnect") { _ in }
+    }
+}
+
+extension DBusValue {
+    /// A dictionary with string keys, its values as they are.
+    var dictionary: [String: DBusValue] {
+        var result: [String: DBusValue] = [:]
+        for entry in entries ?? [] {
+            if let key = entry.key.stringValue { result[key] = entry.value }
+        }
+        return result
+    }
+}

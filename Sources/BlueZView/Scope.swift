@@ -1,0 +1,154 @@
+// What one app may reach of org.bluez, as a value: from a call's path, interface and member to what is done with it. Nothing that is
+// not named here is let through.
+
+public import AccessoryModel
+public import DBusKit
+
+/// A granted accessory, and where org.bluez has it or would have it.
+public struct GrantedDevice: Hashable, Sendable {
+    public let accessory: AccessoryID
+    public let paths: Set<ObjectPath>
+
+    public init(accessory: AccessoryID, paths: Set<ObjectPath>) {
+        self.accessory = accessory
+        self.paths = paths
+    }
+}
+
+/// The part of org.bluez that exists for an app.
+struct Scope: Hashable, Sendable {
+    /// The adapter that is shown; nil when there is none.
+    var adapter: ObjectPath?
+    /// Device objects, and whose they are.
+    var devices: [ObjectPath: AccessoryID] = [:]
+
+    static let service = "org.bluez"
+    static let adapterInterface = "org.bluez.Adapter1"
+    static let deviceInterface = "org.bluez.Device1"
+    static let characteristicInterface = "org.bluez.GattCharacteristic1"
+    static let descriptorInterface = "org.bluez.GattDescriptor1"
+    /// What is shown of a device and below it.
+    static let shown: Set<String> = [
+        deviceInterface, characteristicInterface, descriptorInterface, "org.bluez.GattService1", "org.bluez.Battery1",
+        "org.bluez.Input1", Bus.properties, Bus.introspectable,
+    ]
+
+    init(adapter: ObjectPath? = nil, granted: [GrantedDevice] = []) {
+        self.adapter = adapter
+        for device in granted {
+            for path in device.paths { devices[path] = device.accessory }
+        }
+    }
+
+    /// Without an accessory the adapter appears without power, as in Apple's central manager.
+    var isEmpty: Bool { devices.isEmpty }
+
+    /// The granted device that an object is, or belongs to.
+    func device(of path: ObjectPath) -> ObjectPath? {
+        if devices[path] != nil { return path }
+        return devices.keys.first { path.isBelow($0) }
+    }
+
+    /// Whether an object exists for the app. (Of what is above the adapter, only that something is below it.)
+    func shows(_ path: ObjectPath) -> Bool { path == adapter || device(of: path) != nil }
+
+    // MARK: Calls
+
+    enum Verdict: Hashable {
+        /// Answered from what is known here.
+        case managedObjects
+        case introspection
+        case adapterProperty
+        /// `StartDiscovery` and the like: the radio service counts them for each client.
+        case discovery
+        case connect(ObjectPath)
+        case disconnect(ObjectPath)
+        /// Properties of a device's: read only, and the link's are the app's own view of it.
+        case deviceProperty(ObjectPath)
+        /// Passed on, as it is.
+        case passed(ObjectPath)
+        /// Passed on while the app holds the link.
+        case attribute(ObjectPath)
+        /// As `attribute`, and the answer carries a descriptor.
+        case acquisition(ObjectPath)
+        case refused(BusError)
+    }
+
+    func verdict(path: ObjectPath, interface: String?, member: String) -> Verdict {
+        if interface == Bus.introspectable || (interface == nil && member == "Introspect") {
+            if let device = device(of: path) { return .passed(device) }
+            return isAboveSomething(path) ? .introspection : .refused(.unknownObject(path))
+        }
+        if let device = device(of: path) { return verdict(device, path, interface, member) }
+        if path == adapter { return adapterVerdict(interface, member) }
+        if path.rawValue == "/" {
+            guard interface == Bus.objectManager, member == "GetManagedObjects" else {
+                return .refused(Self.noMethod(interface, member))
+            }
+            return .managedObjects
+        }
+        // Its managers (agents, profiles) are there, for somebody else.
+        if path.rawValue == "/org/bluez", interface?.hasPrefix("org.bluez.") == true {
+            return .refused(.notPermitted("\(interface ?? "").\(member) is for the system's own programs"))
+        }
+        return .refused(.unknownObject(path))
+    }
+
+    /// Whether there is something to see below (or at) a path.
+    func isAboveSomething(_ path: ObjectPath) -> Bool {
+        guard let adapter else { return ["/", "/org", "/org/bluez"].contains(path.rawValue) }
+        return path == adapter || adapter.isBelow(path)
+    }
+
+    private func adapterVerdict(_ interface: String?, _ member: String) -> Verdict {
+        switch (interface, member) {
+        case (Bus.properties, "Get"), (Bus.properties, "GetAll"): .adapterProperty
+        case (Bus.properties, "Set"): .refused(.notPermitted("the adapter's settings are not an app's"))
+        case (Self.adapterInterface, "StartDiscovery"), (Self.adapterInterface, "StopDiscovery"),
+            (Self.adapterInterface, "SetDiscoveryFilter"), (Self.adapterInterface, "GetDiscoveryFilters"):
+            .discovery
+        case (Self.adapterInterface, "RemoveDevice"):
+            .refused(.notPermitted("accessories are removed with org.accessorysetup1.Session.RemoveAccessory"))
+        case (let interface?, _) where interface.hasPrefix("org.bluez."):
+            .refused(.notPermitted("\(interface).\(member) is not for apps"))
+        default: .refused(Self.noMethod(interface, member))
+        }
+    }
+
+    private func verdict(_ device: ObjectPath, _ path: ObjectPath, _ interface: String?, _ member: String) -> Verdict {
+        switch (interface, member) {
+        case (Bus.properties, "Get"), (Bus.properties, "GetAll"): .deviceProperty(device)
+        case (Bus.properties, "Set"):
+            .refused(.notPermitted("names, trust and the like are set for all apps at once, by the daemon"))
+        case (Self.deviceInterface, "Connect"): .connect(device)
+        case (Self.deviceInterface, "Disconnect"): .disconnect(device)
+        case (Self.deviceInterface, "Pair"), (Self.deviceInterface, "CancelPairing"):
+            .refused(.notPermitted("accessories are paired by org.accessorysetup1.Session.ShowPicker"))
+        case (Self.deviceInterface, "ConnectProfile"), (Self.deviceInterface, "DisconnectProfile"):
+            .refused(.notPermitted("profiles are the system's; Connect and Disconnect are there for apps"))
+        case (Self.characteristicInterface, "ReadValue"), (Self.characteristicInterface, "WriteValue"),
+            (Self.characteristicInterface, "StartNotify"), (Self.characteristicInterface, "StopNotify"),
+            (Self.characteristicInterface, "Confirm"), (Self.descriptorInterface, "ReadValue"),
+            (Self.descriptorInterface, "WriteValue"):
+            .attribute(device)
+        case (Self.characteristicInterface, "AcquireWrite"), (Self.characteristicInterface, "AcquireNotify"): .acquisition(device)
+        default: .refused(Self.noMethod(interface, member))
+        }
+    }
+
+    private static func noMethod(_ interface: String?, _ member: String) -> BusError {
+        .unknownMethod("no such method: \(interface.map { $0 + "." } ?? "")\(member)")
+    }
+}
+
+extension BusError {
+    static func bluez(_ name: String, _ message: String) -> BusError {
+        BusError(name: "org.bluez.Error.\(name)", message: message)
+    }
+
+    static func notPermitted(_ why: String) -> BusError { .bluez("NotPermitted", why) }
+    /// As bluetoothd says it of attributes.
+    static let notConnected = BusError.bluez("Failed", "Not connected")
+    /// As bluetoothd says it of an adapter without power.
+    static let notReady = BusError.bluez("NotReady", "Resource Not Ready")
+}

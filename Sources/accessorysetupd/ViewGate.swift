@@ -1,0 +1,53 @@
+// What the scoped view asks: who a caller is by the manifests, and what the ledger grants it. Composed here, because nothing else knows
+// both the engine and the radio's paths.
+
+internal import AccessoryBus
+internal import AccessoryCore
+internal import AccessoryEngine
+internal import AccessoryModel
+public import AccessoryService
+internal import BlueZRadio
+public import BlueZView
+internal import CallerIdentity
+internal import DBusKit
+
+final class ViewGate: ViewAuthority {
+    private let engine: AccessoryEngine
+    private let manifests: ManifestStore
+    private let radio: BlueZRadio
+
+    init(_ engine: AccessoryEngine, _ manifests: ManifestStore, _ radio: BlueZRadio) {
+        self.engine = engine
+        self.manifests = manifests
+        self.radio = radio
+    }
+
+    func app(of caller: PinnedCaller) throws(IdentityFailure) -> ViewIdentity? {
+        // Most who look at the bus are no app, and that is no failure.
+        guard let match = try? AppMatching.match(caller.caller, in: manifests) else { return nil }
+        if match.basis == .executable { try caller.check() }
+        return ViewIdentity(app: match.app.id, goesByExecutable: match.basis == .executable)
+    }
+
+    func devices(of app: AppID) -> [GrantedDevice] {
+        engine.ledger.accessories(of: app).compactMap { accessory in
+            guard let address = accessory.address else { return nil }
+            var paths: Set<ObjectPath> = []
+            if let known = engine.device(of: accessory).flatMap({ ObjectPath($0.rawValue) }) { paths.insert(known) }
+            // Where it will be once it is heard again, for one that the radio has forgotten.
+            let element = "dev_" + address.description.replacing(":", with: "_")
+            if paths.isEmpty, let later = radio.adapter?.appending(element) { paths.insert(later) }
+            return GrantedDevice(accessory: accessory.id, paths: paths)
+        }
+    }
+
+    var adapter: ObjectPath? { radio.adapter }
+
+    func used(_ accessory: AccessoryID, by app: AppID, as what: String) {
+        engine.noteUse(of: accessory, by: app)
+    }
+}
+
+extension AccessoryService: ViewService {
+    public var name: String { AccessoryBus.name }
+}

@@ -1,0 +1,87 @@
+// What an app may reach, as tables: every call of org.bluez that is known, on every kind of object.
+
+import AccessoryModel
+import DBusKit
+import Testing
+
+@testable import BlueZView
+
+@Suite struct ScopeTests {
+    static let adapter: ObjectPath = "/org/bluez/hci0"
+    static let mine: ObjectPath = "/org/bluez/hci0/dev_C0_FF_EE_00_00_01"
+    static let characteristic: ObjectPath = "/org/bluez/hci0/dev_C0_FF_EE_00_00_01/service000a/char000c"
+    let scope = Scope(adapter: adapter, granted: [GrantedDevice(accessory: .random(), paths: [mine])])
+
+    private func verdict(_ path: ObjectPath, _ interface: String?, _ member: String) -> Scope.Verdict {
+        scope.verdict(path: path, interface: interface, member: member)
+    }
+
+    private func error(_ verdict: Scope.Verdict) -> String? {
+        if case .refused(let error) = verdict { error.name } else { nil }
+    }
+
+    @Test func aDeviceIsItselfAndWhatIsBelow() {
+        #expect(scope.device(of: Self.mine) == Self.mine)
+        #expect(scope.device(of: Self.characteristic) == Self.mine)
+        // A longer name is another device.
+        #expect(scope.device(of: "/org/bluez/hci0/dev_C0_FF_EE_00_00_012") == nil)
+        #expect(scope.device(of: Self.adapter) == nil)
+        #expect(scope.device(of: "/") == nil)
+    }
+
+    @Test(arguments: [
+        (mine, Scope.deviceInterface, "Connect", Scope.Verdict.connect(mine)),
+        (mine, Scope.deviceInterface, "Disconnect", .disconnect(mine)),
+        (mine, Bus.properties, "GetAll", .deviceProperty(mine)),
+        (mine, Bus.introspectable, "Introspect", .passed(mine)),
+        (characteristic, Bus.properties, "Get", .deviceProperty(mine)),
+        (characteristic, Scope.characteristicInterface, "ReadValue", .attribute(mine)),
+        (characteristic, Scope.characteristicInterface, "StopNotify", .attribute(mine)),
+        (characteristic, Scope.characteristicInterface, "AcquireWrite", .acquisition(mine)),
+        (characteristic, Scope.characteristicInterface, "AcquireNotify", .acquisition(mine)),
+        (adapter, Scope.adapterInterface, "StartDiscovery", .discovery), (adapter, Bus.properties, "GetAll", .adapterProperty),
+        ("/", Bus.objectManager, "GetManagedObjects", .managedObjects), ("/org", Bus.introspectable, "Introspect", .introspection),
+    ]) func anAppsOwn(path: ObjectPath, interface: String, member: String, expected: Scope.Verdict) {
+        #expect(verdict(path, interface, member) == expected)
+    }
+
+    /// Whatever is not listed above is refused, on its own objects too.
+    @Test func nothingElsePasses() {
+        let interfaces = [
+            nil, Scope.deviceInterface, Scope.adapterInterface, Scope.characteristicInterface, Scope.descriptorInterface,
+            "org.bluez.GattService1", "org.bluez.AgentManager1", "org.bluez.Media1", "org.bluez.Network1", Bus.properties,
+            Bus.objectManager, "com.example.Other",
+        ]
+        let members = [
+            "Pair", "CancelPairing", "ConnectProfile", "DisconnectProfile", "RemoveDevice", "ConnectDevice", "SetDiscoveryFilterX",
+            "Set", "RegisterAgent", "RegisterApplication", "RegisterAdvertisement", "RegisterProfile", "Register", "Explode",
+        ]
+        for path: ObjectPath in ["/", "/org/bluez", Self.adapter, Self.mine, Self.characteristic] {
+            for interface in interfaces {
+                for member in members {
+                    #expect(error(verdict(path, interface, member)) != nil, "\(path) \(interface ?? "") \(member)")
+                }
+            }
+        }
+    }
+
+    @Test func othersDoNotExist() {
+        for path: ObjectPath in [
+            "/org/bluez/hci1", "/org/bluez/hci0/dev_C0_FF_EE_00_00_02", "/com/example", "/org/bluez/hci0/dev_X/y",
+        ] {
+            for (interface, member) in [
+                (Scope.deviceInterface, "Connect"), (Scope.deviceInterface, "Pair"), (Bus.properties, "Set"),
+                (Bus.introspectable, "Introspect"),
+            ] {
+                #expect(error(verdict(path, interface, member)) == "org.freedesktop.DBus.Error.UnknownObject")
+            }
+        }
+    }
+
+    @Test func theTreeShowsTheWayToItsOwn() {
+        #expect(ObjectTree.introspection(of: "/org", scope).contains("<node name=\"bluez\"/>"))
+        #expect(ObjectTree.introspection(of: Self.adapter, scope).contains("<node name=\"dev_C0_FF_EE_00_00_01\"/>"))
+        let empty = Scope(adapter: Self.adapter)
+        #expect(!ObjectTree.introspection(of: Self.adapter, empty).contains("<node name="))
+    }
+}
