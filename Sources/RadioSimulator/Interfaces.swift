@@ -38,6 +38,7 @@ enum Interfaces {
             <property name="Discoverable" type="b" access="readwrite"/>
             <property name="Discovering" type="b" access="read"/>
             <property name="UUIDs" type="as" access="read"/>
+            <property name="Roles" type="as" access="read"/>
           </interface>
           <interface name="org.bluez.Device1">
             <method name="Connect"/>
@@ -72,6 +73,14 @@ enum Interfaces {
             <method name="WriteValue"><arg name="value" type="ay" direction="in"/><arg name="options" type="a{sv}" direction="in"/></method>
             <method name="StartNotify"/>
             <method name="StopNotify"/>
+            <method name="AcquireWrite">
+              <arg name="options" type="a{sv}" direction="in"/><arg name="fd" type="h" direction="out"/><arg name="mtu" type="q" direction="out"/>
+            </method>
+            <method name="AcquireNotify">
+              <arg name="options" type="a{sv}" direction="in"/><arg name="fd" type="h" direction="out"/><arg name="mtu" type="q" direction="out"/>
+            </method>
+            <property name="WriteAcquired" type="b" access="read"/>
+            <property name="NotifyAcquired" type="b" access="read"/>
             <property name="UUID" type="s" access="read"/>
             <property name="Service" type="o" access="read"/>
             <property name="Value" type="ay" access="read"/>

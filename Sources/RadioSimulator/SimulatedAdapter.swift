@@ -44,6 +44,7 @@ final class SimulatedAdapter: ExportedObject {
         adapter.property("Discoverable") { [unowned self] _ in .boolean(isDiscoverable) }
         adapter.property("Discovering") { [unowned self] _ in .boolean(isDiscovering) }
         adapter.property("UUIDs") { _ in .strings([]) }
+        adapter.property("Roles") { _ in .strings(["central", "peripheral"]) }
         adapter.writable("Alias") { [unowned self] value, _ in
             alias = value.stringValue ?? alias
             changed("Alias")

@@ -2,6 +2,7 @@
 
 internal import AccessoryModel
 internal import DBusKit
+internal import Glibc
 
 final class SimulatedGATT {
     private let bluez: SimulatedBlueZ
@@ -76,6 +77,17 @@ private final class CharacteristicObject: ExportedObject {
     private var subscribers: Set<String> = []
     private var timer: LoopSource?
     private var next = 0
+    /// Descriptors that were handed out; the values go there instead of into the property.
+    private var writing: Acquired?
+    private var notifying: Acquired?
+
+    private struct Acquired {
+        let end: FileDescriptor
+        let source: LoopSource
+    }
+
+    /// As with an ATT MTU of 247, the usual one.
+    private static let mtu: UInt16 = 244
 
     init(_ path: ObjectPath, _ scenario: Scenario.Characteristic, key: String, _ device: SimulatedDevice, _ bluez: SimulatedBlueZ) {
         self.path = path
@@ -111,6 +123,28 @@ private final class CharacteristicObject: ExportedObject {
             clientGone(call.sender)
             call.reply()
         }
+        characteristic.property("WriteAcquired") { [unowned self] _ in .boolean(writing != nil) }
+        characteristic.property("NotifyAcquired") { [unowned self] _ in .boolean(notifying != nil) }
+        characteristic.method("AcquireWrite") { [unowned self] call throws(BusError) in
+            try allow("write")
+            guard writing == nil else { throw .bluez("NotPermitted", "Write acquired") }
+            writing = try acquire(call) { [unowned self] in
+                writing = nil
+                changed("WriteAcquired")
+            }
+            changed("WriteAcquired")
+        }
+        characteristic.method("AcquireNotify") { [unowned self] call throws(BusError) in
+            guard scenario.flags.contains("notify") else { throw .bluez("NotSupported", "Operation is not supported") }
+            guard notifying == nil, subscribers.isEmpty else { throw .bluez("NotPermitted", "Notify acquired") }
+            notifying = try acquire(call) { [unowned self] in
+                notifying = nil
+                stopTimer()
+                changed("NotifyAcquired")
+            }
+            changed("NotifyAcquired")
+            startTimer()
+        }
         interfaces = [characteristic]
     }
 
@@ -133,14 +167,49 @@ private final class CharacteristicObject: ExportedObject {
         subscribers.insert(client)
         guard wasIdle else { return }
         changed("Notifying")
+        startTimer()
+    }
+
+    private func startTimer() {
         guard let notify = scenario.notify, !notify.values.isEmpty else { return }
         timer = bluez.loop.every(.seconds(notify.interval)) { [weak self] in
             guard let self else { return false }
-            self.device.accessory.characteristicValues[self.key] = notify.values[self.next % notify.values.count]
+            let value = notify.values[self.next % notify.values.count]
             self.next += 1
+            if let notifying = self.notifying {
+                // Who does not read misses it, as with bluetoothd.
+                _ = value.withUnsafeBytes {
+                    send(notifying.end.rawValue, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
+                }
+                return true
+            }
+            self.device.accessory.characteristicValues[self.key] = value
             self.changed("Value")
             return true
         }
+    }
+
+    private func stopTimer() {
+        timer?.cancel()
+        timer = nil
+    }
+
+    /// Hands one end of a pair out and listens at the other; `ended` when the client has closed its own.
+    private func acquire(_ call: MethodCall, ended: @escaping () -> Void) throws(BusError) -> Acquired {
+        guard let (mine, theirs) = FileDescriptor.packetPair() else { throw .bluez("Failed", "no descriptors") }
+        let source = bluez.loop.onReadable(mine.rawValue) { [weak self] in
+            var buffer = [UInt8](repeating: 0, count: 512)
+            let count = recv(mine.rawValue, &buffer, buffer.count, Int32(MSG_DONTWAIT))
+            guard count > 0 else {
+                ended()
+                return false
+            }
+            guard let self else { return false }
+            self.device.accessory.characteristicValues[self.key] = Array(buffer.prefix(count))
+            return true
+        }
+        call.reply(.fileDescriptor(theirs), .uint16(Self.mtu))
+        return Acquired(end: mine, source: source)
     }
 
     func clientGone(_ client: String) {
@@ -150,8 +219,13 @@ private final class CharacteristicObject: ExportedObject {
     }
 
     func stop() {
-        timer?.cancel()
-        timer = nil
+        stopTimer()
+        for acquired in [writing, notifying] {
+            acquired?.source.cancel()
+            if let acquired { shutdown(acquired.end.rawValue, Int32(SHUT_RDWR)) }
+        }
+        writing = nil
+        notifying = nil
     }
 
     private func changed(_ name: String) {

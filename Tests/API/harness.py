@@ -86,12 +86,12 @@ def wait(happens, seconds=10, what="it", also_every=None):
 class Program:
     """A process under test; its output can be waited for."""
 
-    def __init__(self, *command, environment={}):
+    def __init__(self, *command, environment={}, stdin=subprocess.DEVNULL):
         self.command = [str(each) for each in command]
         self.lines = []
         self._rest = b""
         self._process = subprocess.Popen(
-            self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            self.command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             env=os.environ | environment)
         os.set_blocking(self._process.stdout.fileno(), False)
         self._watch = GLib.io_add_watch(
@@ -224,8 +224,10 @@ class Daemon(Program):
         arguments = []
         for directory in world.app_directories:
             arguments += ["--apps", directory]
+        if world.config.exists():
+            arguments += ["--config", world.config]
         super().__init__(
-            BIN / "accessorysetupd", "--bus", world.bus.address, "--state-directory", world.state,
+            BIN / "accessorysetupd", "--bus", world.bus.address, "--state-directory", world.state, "--view", world.view,
             "--input-directory", world.inputs, "--log-level", "debug", *arguments)
         wait(lambda: world.admin.has_owner(NAME) or not self.running, 20, "the daemon's name", also_every=0.02)
         if not self.running:
@@ -250,7 +252,7 @@ class Identity:
             shutil.copyfile(os.path.realpath(sys.executable), self.executable)
             self.executable.chmod(0o755)
 
-    def start_relay(self, bus, socket_path):
+    def start_relay(self, target, socket_path):
         """Starts the process; a client that connects to `socket_path` is on the bus in its name."""
         listening = socket.socket(socket.AF_UNIX)
         listening.bind(str(socket_path))
@@ -259,7 +261,7 @@ class Identity:
         with listening:
             return subprocess.Popen(
                 [self.executable, "-I", "-S", "-c", (Path(__file__).parent / "relay.py").read_text(),
-                 str(listening.fileno()), bus.socket],
+                 str(listening.fileno()), target],
                 stdin=subprocess.DEVNULL, pass_fds=[listening.fileno()], cwd="/", **user)
 
 
@@ -271,14 +273,14 @@ class Client:
 
     _made = 0
 
-    def __init__(self, world, identity=None):
+    def __init__(self, world, identity=None, socket=None):
         self.signals = []
         self._relay = None
-        address = world.bus.address
+        address = f"unix:path={socket}" if socket else world.bus.address
         if identity is not None:
             Client._made += 1
             path = world.directory / f"relay-{Client._made}"
-            self._relay = identity.start_relay(world.bus, path)
+            self._relay = identity.start_relay(socket or world.bus.socket, path)
             address = f"unix:path={path}"
         self._connection = dbus.bus.BusConnection(address)
         self._connection.set_exit_on_disconnect(False)
@@ -350,6 +352,17 @@ class Client:
 
     def listen_to_everything(self):
         self._connection.add_match_string("type='signal'")
+
+    def become_another_program(self):
+        """The process executes something else, with the connection that it has."""
+        old = os.readlink(f"/proc/{self.pid}/exe")
+        self._relay.send_signal(signal.SIGUSR1)
+        wait(lambda: os.readlink(f"/proc/{self.pid}/exe") != old, what="the other program", also_every=0.02)
+
+    def kill(self):
+        """The process ends, and nobody has read what it said last."""
+        self._relay.kill()
+        self._relay.wait()
 
     def close(self):
         """The connection ends, as if the program had been killed."""
@@ -574,6 +587,8 @@ class World:
         self.directory.chmod(0o755)
         self.state = self.directory / "state"
         self.inputs = self.directory / "inputs"
+        self.view = self.directory / "view"
+        self.config = self.directory / "accessorysetupd.conf"
         self.app_directories = [self.directory / "apps"]
         self.app_directories[0].mkdir()
         self.daemon = self.simulator = self.bus = None

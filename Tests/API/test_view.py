@@ -1,0 +1,365 @@
+"""The scoped view of org.bluez: what an app sees and may do there, and that nothing of it outlives the grant."""
+
+import os
+import select
+import socket
+
+from view import *
+
+
+class Sight(ViewTest):
+    def test_an_app_sees_its_own_accessory_and_the_adapter(self):
+        view = self.view()
+        self.world.admin.call(ADAPTER, ADAPTER1, "StartDiscovery", to=BLUEZ)
+        wait(lambda: len(self.simulator.devices()) == 2, what="both devices", also_every=0.05)
+        self.assertEqual(sorted(view.tree()), [ADAPTER, self.pink])
+        self.assertEqual(view.tree()[self.pink][DEVICE1]["Address"], "C0:FF:EE:00:02:01")
+        self.assertEqual(view.read_property(ADAPTER, ADAPTER1, "Powered"), True)
+        # Somebody else searches, and that is not the app's.
+        self.assertEqual(view.read_property(ADAPTER, ADAPTER1, "Discovering"), False)
+        self.assertEqual(
+            re.findall('node name="([^"]*)"', view.bluez(ADAPTER, "org.freedesktop.DBus.Introspectable", "Introspect")),
+            ["dev_C0_FF_EE_00_02_01"])
+        view.drain()
+        self.assertEqual([each for each in view.signals if self.other in str(each)], [])
+
+    def test_other_devices_are_unknown_objects(self):
+        view = self.view()
+        self.world.admin.call(ADAPTER, ADAPTER1, "StartDiscovery", to=BLUEZ)
+        wait(lambda: len(self.simulator.devices()) == 2, what="both devices", also_every=0.05)
+        for path in (self.other, path_of(9), self.other + "/service000a/char000c", "/org/bluez/hci1", "/com/example"):
+            for interface, member, *arguments in (
+                    (DEVICE1, "Connect"), (PROPERTIES, "GetAll", "s", DEVICE1), (CHARACTERISTIC1, "ReadValue", "a{sv}", sv({})),
+                    ("org.freedesktop.DBus.Introspectable", "Introspect"), ("com.example.Nothing", "Nothing")):
+                with self.subTest(path=path, member=member):
+                    self.assertFails(UNKNOWN_OBJECT, view.bluez, path, interface, member, *arguments)
+        self.assertEqual(self.linked(), [])
+
+    def test_without_a_grant_the_adapter_has_no_power(self):
+        for who, view in (("an app without a grant", self.view("board")), ("no app at all", View(self.world, "stranger"))):
+            with self.subTest(who):
+                self.assertEqual(list(view.tree()), [ADAPTER])
+                adapter = view.tree()[ADAPTER][ADAPTER1]
+                self.assertEqual((adapter["Powered"], adapter["Address"]), (False, "00:00:00:00:00:00"))
+                self.assertFails("org.bluez.Error.NotReady", view.bluez, ADAPTER, ADAPTER1, "StartDiscovery")
+                self.assertFails(UNKNOWN_OBJECT, view.connect, self.pink)
+
+    def test_the_first_grant_brings_the_adapter_to_life(self):
+        view = self.view("board")
+        view.tree()
+        self.share()
+        view.wait_change(ADAPTER, "Powered", True)
+        wait(lambda: view.told("InterfacesAdded", self.pink), what="the device to be announced")
+        self.assertEqual(sorted(each for each in view.tree() if each.startswith(ADAPTER + "/dev"))[0], self.pink)
+
+    def test_discovery_finds_the_apps_own_accessories_only(self):
+        self.simulator.do("serviceStopped")
+        self.world.wait_bluetooth("absent")
+        self.simulator.do("serviceStarted")
+        self.world.wait_bluetooth("ready")
+        view = self.view()
+        view.tree()
+        view.bluez(ADAPTER, ADAPTER1, "SetDiscoveryFilter", "a{sv}", sv({"Transport": "le"}))
+        view.bluez(ADAPTER, ADAPTER1, "StartDiscovery")
+        view.wait_change(ADAPTER, "Discovering", True)
+        wait(lambda: view.changes(self.pink, "RSSI"), what="the accessory to be heard")
+        wait(lambda: len(self.simulator.devices()) == 2, what="the other one to be heard by org.bluez", also_every=0.05)
+        view.bluez(ADAPTER, ADAPTER1, "StopDiscovery")
+        view.wait_change(ADAPTER, "Discovering", False)
+        view.drain()
+        self.assertEqual([each for each in view.signals if self.other in str(each)], [])
+        self.assertFalse(self.simulator.discovering)
+
+    def test_a_client_that_goes_ends_its_discovery(self):
+        view = self.view()
+        view.bluez(ADAPTER, ADAPTER1, "StartDiscovery")
+        self.assertTrue(self.simulator.discovering)
+        view.close()
+        wait(lambda: not self.simulator.discovering, what="discovery to end", also_every=0.05)
+
+    def test_it_follows_the_radio_service(self):
+        view = self.view().connect(self.pink)
+        self.simulator.do("serviceStopped")
+        wait(lambda: view.told("NameOwnerChanged", BLUEZ) or not view.has_owner(BLUEZ), what="the name to go", also_every=0.05)
+        self.assertFails(BUS_ERROR + "ServiceUnknown", view.connect, self.pink)
+        self.world.wait_bluetooth("absent")
+        self.simulator.do("serviceStarted")
+        wait(lambda: view.has_owner(BLUEZ), what="the name to come back", also_every=0.05)
+        self.world.wait_bluetooth("ready")
+        self.assertEqual(view.read_property(self.pink, DEVICE1, "Connected"), False)
+        view.connect(self.pink)
+        self.assertEqual(self.linked(), ["pink"])
+
+    def test_our_own_name_is_there_too(self):
+        names = [str(each) for each in self.view().driver("ListNames") if not each.startswith(":")]
+        self.assertEqual(sorted(names), [NAME, BLUEZ, DRIVER])
+
+
+class Session(ViewTest):
+    """The whole session API over the view's socket."""
+
+    def test_a_set_up_and_its_events(self):
+        view = View(self.world, "board", SOMEBODY_ELSE)
+        session = view.call(ROOT, MANAGER, "CreateSession", "a{sv}", sv({}))
+        view.call(session, SESSION, "Activate")
+        view.call(session, SESSION, "ShowPicker", "aa{sv}a{sv}", dbus.Array([sv(item("Other"))], signature="a{sv}"), sv({}))
+        self.person.wait_stage("offering")
+        self.person.pick("other")
+        events = lambda: [str(each.arguments[0]) for each in view.signals if each.member == "Event"]
+        wait(lambda: "pickerDidDismiss" in events(), what=lambda: f"the end, was {events()}")
+        self.assertIn("accessoryAdded", events())
+        self.assertEqual(len(view.paths("accessory")), 1)
+        self.assertEqual(view.paths("grant"), [])
+        self.assertIn(self.other, view.tree())
+        # The session ends with the connection.
+        view.close()
+        wait(lambda: len(self.world.admin.paths("session")) == 2, what="the session to end", also_every=0.05)
+
+    def test_who_is_no_app_is_told_why(self):
+        view = View(self.world, "stranger")
+        self.assertFails(error("ActivationFailed"), view.call, ROOT, MANAGER, "CreateSession", "a{sv}", sv({}), says=["no manifest fits"])
+        self.assertEqual(view.paths("accessory"), [])
+
+    def test_a_picker_program_over_the_view(self):
+        view = View(self.world, "dice", 0)
+        view.call(ROOT, MANAGER, "RegisterPicker", "a{sv}", sv({}))
+        self.person.unregister()
+        self.board.show_picker(item("Other"))
+        wait(lambda: [each for each in view.signals if "picker" in each.path or "/picker/" in str(each.arguments)], what="the picker")
+        view.close()
+        self.assertEqual(self.board.wait_event("pickerDidDismiss").get("error"), error("UserCancelled"))
+
+
+class Use(ViewTest):
+    def test_read_write_and_notify_need_the_link(self):
+        view = self.view().connect(self.pink)
+        characteristic = view.characteristic(self.pink)
+        empty = sv({})
+        self.assertEqual(bytes(view.bluez(characteristic, CHARACTERISTIC1, "ReadValue", "a{sv}", empty)), b"\x01")
+        view.bluez(characteristic, CHARACTERISTIC1, "WriteValue", "aya{sv}", dbus.ByteArray(b"\x2a"), empty)
+        self.assertEqual(bytes(view.bluez(characteristic, CHARACTERISTIC1, "ReadValue", "a{sv}", empty)), b"\x2a")
+        view.bluez(characteristic, CHARACTERISTIC1, "StartNotify")
+        wait(lambda: len(view.changes(characteristic, "Value")) >= 3, what="three notifications")
+        view.bluez(characteristic, CHARACTERISTIC1, "StopNotify")
+        view.disconnect(self.pink)
+        view.wait_change(self.pink, "Connected", False)
+        self.assertEqual(self.linked(), [])
+        self.assertFails("org.bluez.Error.Failed", view.bluez, characteristic, CHARACTERISTIC1, "ReadValue", "a{sv}", empty,
+                         says=["not connected"])
+
+    def test_a_link_that_is_up_is_the_apps_only_once_it_connects(self):
+        self.world.admin.call(self.pink, DEVICE1, "Connect", to=BLUEZ)
+        view = self.view()
+        self.assertEqual(view.read_property(self.pink, DEVICE1, "Connected"), False)
+        characteristic = view.characteristic(self.pink)
+        self.assertFails("org.bluez.Error.Failed", view.bluez, characteristic, CHARACTERISTIC1, "StartNotify")
+        view.connect(self.pink)
+        view.wait_change(self.pink, "ServicesResolved", True)
+        self.assertEqual(view.read_property(self.pink, DEVICE1, "Connected"), True)
+        self.assertEqual(view.tree()[self.pink][DEVICE1]["Connected"], True)
+
+    def test_what_is_not_an_apps_is_refused(self):
+        view = self.view().connect(self.pink)
+        empty = sv({})
+        for path, interface, member, *arguments in (
+                (self.pink, DEVICE1, "Pair"), (self.pink, DEVICE1, "CancelPairing"),
+                (self.pink, DEVICE1, "ConnectProfile", "s", PINK), (self.pink, DEVICE1, "DisconnectProfile", "s", PINK),
+                (self.pink, PROPERTIES, "Set", "ssv", DEVICE1, "Alias", "Mine"),
+                (self.pink, PROPERTIES, "Set", "ssv", DEVICE1, "Trusted", True),
+                (self.pink, PROPERTIES, "Set", "ssv", DEVICE1, "Blocked", True),
+                (ADAPTER, ADAPTER1, "RemoveDevice", "o", self.pink),
+                (ADAPTER, PROPERTIES, "Set", "ssv", ADAPTER1, "Powered", False),
+                (ADAPTER, PROPERTIES, "Set", "ssv", ADAPTER1, "Discoverable", True),
+                (ADAPTER, "org.bluez.LEAdvertisingManager1", "RegisterAdvertisement", "oa{sv}", "/advert", empty),
+                (ADAPTER, "org.bluez.GattManager1", "RegisterApplication", "oa{sv}", "/app", empty),
+                (ADAPTER, "org.bluez.Media1", "RegisterPlayer", "oa{sv}", "/player", empty),
+                (ADAPTER, "org.bluez.AdvertisementMonitorManager1", "RegisterMonitor", "o", "/monitor"),
+                ("/org/bluez", "org.bluez.AgentManager1", "RegisterAgent", "os", "/agent", ""),
+                ("/org/bluez", "org.bluez.AgentManager1", "RequestDefaultAgent", "o", "/agent"),
+                ("/org/bluez", "org.bluez.ProfileManager1", "RegisterProfile", "osa{sv}", "/profile", PINK, empty)):
+            with self.subTest(member=member, arguments=arguments[1:]):
+                self.assertFails("org.bluez.Error.NotPermitted", view.bluez, path, interface, member, *arguments)
+        self.assertFails(BUS_ERROR + "UnknownMethod", view.bluez, self.pink, DEVICE1, "Explode")
+        self.assertFails(BUS_ERROR + "UnknownInterface", view.bluez, self.pink, PROPERTIES, "GetAll", "s", "org.bluez.MediaControl1")
+        self.assertEqual(self.simulator.bonds, ["pink"])
+        self.assertEqual(self.simulator.bluetooth, "ready")
+
+    def test_the_first_use_is_noted(self):
+        grant = self.grant()
+        self.assertEqual(self.world.admin.get(grant, GRANT, "LastUsed"), 0)
+        before = int(time.time())
+        self.view().connect(self.pink)
+        self.assertGreaterEqual(self.world.admin.get(grant, GRANT, "LastUsed"), before)
+
+
+class Descriptors(ViewTest):
+    def acquire(self, view, member):
+        characteristic = view.characteristic(self.pink)
+        descriptor, mtu = view.bluez(characteristic, CHARACTERISTIC1, member, "a{sv}", sv({}))
+        self.assertGreater(mtu, 20)
+        return socket.socket(fileno=descriptor.take()), characteristic
+
+    def receive(self, end):
+        ready, _, _ = select.select([end], [], [], 10)
+        self.assertTrue(ready, "nothing came")
+        return end.recv(512)
+
+    def test_notifications_come_as_packets(self):
+        end, characteristic = self.acquire(self.view().connect(self.pink), "AcquireNotify")
+        with end:
+            self.assertEqual([self.receive(end) for _ in range(4)], [b"\x03", b"\x06", b"\x01", b"\x03"])
+
+    def test_writes_arrive(self):
+        view = self.view().connect(self.pink)
+        end, characteristic = self.acquire(view, "AcquireWrite")
+        with end:
+            end.send(b"\x11\x22")
+            wait(lambda: bytes(view.bluez(characteristic, CHARACTERISTIC1, "ReadValue", "a{sv}", sv({}))) == b"\x11\x22",
+                 what="the value", also_every=0.02)
+
+    def test_closing_ones_end_gives_it_back(self):
+        view = self.view().connect(self.pink)
+        end, characteristic = self.acquire(view, "AcquireNotify")
+        self.assertFails("org.bluez.Error.NotPermitted", view.bluez, characteristic, CHARACTERISTIC1, "AcquireNotify", "a{sv}", sv({}))
+        end.close()
+        view.wait_change(characteristic, "NotifyAcquired", False)
+        self.acquire(view, "AcquireNotify")[0].close()
+
+    def test_a_reader_that_sleeps_loses_nothing_it_had_room_for(self):
+        end, _ = self.acquire(self.view().connect(self.pink), "AcquireNotify")
+        with end:
+            first = [self.receive(end) for _ in range(20)]
+            self.assertEqual(first, ([b"\x03", b"\x06", b"\x01"] * 7)[:20])
+
+    def test_revoking_cuts_them(self):
+        view = self.view().connect(self.pink)
+        notify, _ = self.acquire(view, "AcquireNotify")
+        write, _ = self.acquire(view, "AcquireWrite")
+        with notify, write:
+            self.receive(notify)
+            self.revoke()
+            while self.receive(notify):
+                pass
+            self.assertRaises(BrokenPipeError, write.send, b"\x01")
+
+
+class Revocation(ViewTest):
+    def test_it_cuts_at_once(self):
+        view = self.view().connect(self.pink)
+        characteristic = view.characteristic(self.pink)
+        view.bluez(characteristic, CHARACTERISTIC1, "StartNotify")
+        wait(lambda: view.changes(characteristic, "Value"), what="a notification")
+        self.revoke()
+        wait(lambda: view.told("InterfacesRemoved", self.pink), what="the device to go")
+        self.assertTrue(view.told("InterfacesRemoved", characteristic))
+        self.assertFails(UNKNOWN_OBJECT, view.bluez, characteristic, CHARACTERISTIC1, "ReadValue", "a{sv}", sv({}))
+        self.assertFails(UNKNOWN_OBJECT, view.connect, self.pink)
+        self.assertEqual(list(view.tree()), [ADAPTER])
+        view.wait_change(ADAPTER, "Powered", False)
+        wait(lambda: not self.linked(), what="the link to be dropped", also_every=0.02)
+        seen = len(view.changes(characteristic, "Value"))
+        view.drain()
+        self.assertEqual(len(view.changes(characteristic, "Value")), seen)
+
+    def test_a_call_that_waits_is_answered(self):
+        self.simulator.do("vanish", "pink")
+        view = self.view()
+        answers = []
+        view.call_later(self.pink, DEVICE1, "Connect", lambda *result: answers.append(result), to=BLUEZ)
+        view.drain()
+        self.revoke()
+        wait(lambda: answers, what="an answer")
+        self.assertIsInstance(answers[0][0], dbus.DBusException)
+
+    def test_switching_a_grant_off_and_on(self):
+        view = self.view().connect(self.pink)
+        self.world.admin.call(self.grant(), PROPERTIES, "Set", "ssv", GRANT, "Enabled", False)
+        wait(lambda: view.told("InterfacesRemoved", self.pink), what="the device to go")
+        wait(lambda: not self.linked(), what="the link to be dropped", also_every=0.02)
+        self.world.admin.call(self.grant(), PROPERTIES, "Set", "ssv", GRANT, "Enabled", True)
+        wait(lambda: view.told("InterfacesAdded", self.pink), what="the device to come back")
+        view.connect(self.pink)
+        self.assertEqual(self.linked(), ["pink"])
+
+    def test_a_manifest_that_goes_takes_the_view_with_it(self):
+        view = self.view().connect(self.pink)
+        (self.world.app_directories[0] / "com.example.dice.conf").unlink()
+        wait(lambda: view.told("InterfacesRemoved", self.pink), what="the device to go")
+        self.assertFails(UNKNOWN_OBJECT, view.connect, self.pink)
+
+
+class Shared(ViewTest):
+    """Two apps on one accessory."""
+
+    def setUp(self):
+        super().setUp()
+        self.share()
+        self.unlink(self.pink) if self.linked() else None
+        self.one, self.two = self.view("dice").connect(self.pink), self.view("board").connect(self.pink)
+
+    def test_one_apps_disconnect_does_not_cut_the_other(self):
+        self.one.tree()
+        self.one.disconnect(self.pink)
+        self.one.wait_change(self.pink, "Connected", False)
+        self.assertEqual(self.one.read_property(self.pink, DEVICE1, "Connected"), False)
+        self.assertEqual(self.linked(), ["pink"])
+        self.assertEqual(self.two.read_property(self.pink, DEVICE1, "Connected"), True)
+        self.assertNotIn(False, self.two.changes(self.pink, "Connected"))
+        self.assertFails("org.bluez.Error.NotConnected", self.one.disconnect, self.pink)
+        self.two.disconnect(self.pink)
+        self.assertEqual(self.linked(), [])
+
+    def test_one_apps_end_does_not_cut_the_other(self):
+        characteristic = self.two.characteristic(self.pink)
+        self.one.bluez(characteristic, CHARACTERISTIC1, "StartNotify")
+        self.two.bluez(characteristic, CHARACTERISTIC1, "StartNotify")
+        self.revoke("dice")
+        wait(lambda: self.one.told("InterfacesRemoved", self.pink), what="the device to go for one")
+        self.assertEqual(self.linked(), ["pink"])
+        self.two.signals.clear()
+        wait(lambda: self.two.changes(characteristic, "Value"), what="a notification for the other")
+        self.one.drain()
+        self.one.signals.clear()
+        self.two.signals.clear()
+        wait(lambda: self.two.changes(characteristic, "Value"), what="the next one")
+        self.one.drain()
+        self.assertEqual(self.one.changes(characteristic, "Value"), [])
+        self.assertEqual(self.two.told("InterfacesRemoved", self.pink), [])
+
+    def test_a_disconnected_app_hears_no_values(self):
+        characteristic = self.two.characteristic(self.pink)
+        self.two.bluez(characteristic, CHARACTERISTIC1, "StartNotify")
+        self.one.disconnect(self.pink)
+        self.one.drain()
+        self.one.signals.clear()
+        self.two.signals.clear()
+        wait(lambda: len(self.two.changes(characteristic, "Value")) >= 3, what="notifications")
+        self.one.drain()
+        self.assertEqual(self.one.changes(characteristic, "Value"), [])
+
+    def test_a_lost_link_is_lost_for_both(self):
+        self.simulator.do("vanish", "pink")
+        for view in (self.one, self.two):
+            view.wait_change(self.pink, "Connected", False)
+
+
+class Lingering(ViewTest):
+    def test_links_outlive_the_last_connection_for_a_while(self):
+        self.world.config.write_text("[View]\nLinger=0\n")
+        self.world.restart_daemon()
+        one, two = self.view().connect(self.pink), self.view()
+        two.tree()
+        one.close()
+        two.drain()
+        self.assertEqual(two.read_property(self.pink, DEVICE1, "Connected"), True)
+        two.close()
+        wait(lambda: not self.linked(), what="the link to be dropped", also_every=0.02)
+
+    def test_the_next_connection_finds_them(self):
+        self.view().connect(self.pink).close()
+        self.assertEqual(self.view().read_property(self.pink, DEVICE1, "Connected"), True)
+        self.assertEqual(self.linked(), ["pink"])
+
+
+if __name__ == "__main__":
+    unittest.main()
