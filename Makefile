@@ -46,6 +46,7 @@ lab: build
 
 bench: release
 	$(SWIFT) build $(RELEASE_FLAGS) --product advert-baseline
+	$(SWIFT) build $(RELEASE_FLAGS) --product gatt-baseline
 	/usr/bin/python3 Tests/Bench/run $(RELEASE)
 
 lint:
