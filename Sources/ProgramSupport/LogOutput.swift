@@ -120,15 +120,3 @@ enum UnixDatagram {
         }
     }
 }
-
-/// What the service manager wants to know (sd_notify(3)); nothing happens where there is none.
-public enum ServiceManager {
-    public static func notify(_ state: String) {
-        guard let path = getenv("NOTIFY_SOCKET").map({ String(cString: $0) }) else { return }
-        let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        guard descriptor >= 0 else { return }
-        defer { close(descriptor) }
-        guard UnixDatagram.connect(descriptor, to: path) else { return }
-        _ = state.withCString { send(descriptor, $0, strlen($0), Int32(MSG_NOSIGNAL)) }
-    }
-}

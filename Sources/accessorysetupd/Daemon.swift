@@ -119,6 +119,7 @@ struct Daemon: ParsableCommand {
         _ = loop.run(until: { radio.isSettled }, timeout: .seconds(2))
         try connection.requestName(AccessoryBus.name)
         ServiceManager.notify("READY=1")
+        ServiceManager.keepAlive(on: loop)
         log.notice("ready", metadata: ["version": "\(Version.current)", "bus": "\(bus)", "apps": "\(manifests.apps.count)"])
         loop.run()
         ServiceManager.notify("STOPPING=1")
