@@ -31,16 +31,24 @@ public enum AppMatching {
         }
         guard let app = fitting.first else {
             let directory = store.directories.last ?? ""
-            let line =
-                caller.flatpak.map { "Flatpak=\($0)" } ?? caller.snap.map { "Snap=\($0)" } ?? caller.unit.map { "Unit=\($0)" }
-                ?? "Executable=\(caller.executable ?? "/path/to/the/app")"
             let obstacle =
                 caller.isOpaque
-                ? "; the daemon may not look at other users' processes: only Unit= and SecurityLabel= can fit here" : ""
+                ? "; its executable could not be read: the daemon may not look into other users' processes, and goes by Executable= "
+                    + "and Flatpak= only with the drop-in identify-by-executable.conf, see accessory-setup-manifest(5)" : ""
             throw IdentityFailure(
-                description: "seen as \(seen): no manifest fits; a file \(directory)/ID.conf with \(line) would\(obstacle)")
+                description:
+                    "seen as \(seen): no manifest fits; a file \(directory)/ID.conf with \(line(for: caller)) would\(obstacle)")
         }
         return Match(app: app, basis: basis)
+    }
+
+    /// The line of a manifest that would fit.
+    private static func line(for caller: Caller) -> String {
+        if let flatpak = caller.flatpak { return "Flatpak=\(flatpak)" }
+        if let snap = caller.snap { return "Snap=\(snap)" }
+        if let unit = caller.unit { return "Unit=\(unit)" }
+        if caller.isOpaque { return "Unit=NAME.service (for an app that runs as that service)" }
+        return "Executable=\(caller.executable ?? "/path/to/the/app")"
     }
 
     /// Strongest first: the kernel's word, the sandbox's, systemd's; an executable only says which program it is. Who runs inside a

@@ -44,13 +44,19 @@ public enum ProcessFacts {
         }
     }
 
-    /// What a process executes; nil when it may not be known, and for a file that was replaced: it says nothing of who runs now.
+    /// What a process executes; nil when it may not be known, was replaced, or when its path is another file here. Whoever may make
+    /// namespaces (on most systems everybody) can mount a program of their own over any path, and that is the name which the kernel
+    /// then tells: only the file itself shows which program runs.
     static func executable(_ pid: Int32, procfs: String = "/proc") -> String? {
         var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
-        let length = buffer.withUnsafeMutableBytes { readlink("\(procfs)/\(pid)/exe", $0.baseAddress!, $0.count) }
+        let link = "\(procfs)/\(pid)/exe"
+        let length = buffer.withUnsafeMutableBytes { readlink(link, $0.baseAddress!, $0.count) }
         guard length > 0, length < buffer.count else { return nil }
         let path = String(decoding: buffer.prefix(length), as: UTF8.self)
-        return path.hasSuffix(" (deleted)") ? nil : path
+        var running = stat()
+        var named = stat()
+        guard stat(link, &running) == 0, stat(path, &named) == 0 else { return nil }
+        return running.st_dev == named.st_dev && running.st_ino == named.st_ino ? path : nil
     }
 
     // MARK: Life

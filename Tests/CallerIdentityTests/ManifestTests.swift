@@ -128,6 +128,19 @@ private let good = """
         }
     }
 
+    @Test func whoIsHiddenIsToldSo() throws {
+        try directory.write("apps/com.example.dice.conf", good)
+        let store = ManifestStore(directories: [directory.path + "/apps"], loop: MainLoop(), log: log)
+        var hidden = caller(uid: 5, executable: nil)
+        hidden.isOpaque = true
+        #expect { try AppMatching.match(hidden, in: store) } throws: {
+            ["executable unreadable", "could not be read", "Unit=", "identify-by-executable.conf"].allSatisfy("\($0)".contains)
+        }
+        // systemd's word is enough.
+        hidden.unit = "dice.service"
+        #expect(try AppMatching.match(hidden, in: store).app.name == "Dice")
+    }
+
     @Test func twoManifestsForOneCallerAreRefused() throws {
         try directory.write("apps/com.example.dice.conf", good)
         try directory.write(
@@ -183,6 +196,16 @@ private let good = """
             atPath: try procfs(11) + "/11/root/.flatpak-info", withDestinationPath: path + "/5/root/.flatpak-info")
         #expect(throws: IdentityFailure.self) { try look(11, path) }
         #expect(throws: IdentityFailure.self) { try look(12, path) }
+    }
+
+    @Test func anExecutableIsTheFileThatItsNameIsHere() throws {
+        let path = try procfs(5)
+        try FileManager.default.createSymbolicLink(atPath: path + "/5/exe", withDestinationPath: "/bin/sh")
+        #expect(try look(5, path).executable == "/bin/sh")
+        // Replaced, or nowhere to be seen from here.
+        _ = try procfs(6)
+        try FileManager.default.createSymbolicLink(atPath: path + "/6/exe", withDestinationPath: "/bin/sh (deleted)")
+        #expect(try look(6, path).executable == nil)
     }
 
     @Test(arguments: [

@@ -80,6 +80,12 @@ struct WhoAmI: ParsableCommand {
                 log: Logger(label: "whoami") { _ in SwiftLogNoOpLogHandler() })
             let match = try AppMatching.match(caller, in: store)
             StandardOutput.line("speaks for \(match.app.id) by its \(match.basis.rawValue), says \(match.app.source)")
+            if [.executable, .flatpak].contains(match.basis) {
+                // This command runs with its caller's rights; the daemon has fewer, unless the admin gave it more.
+                StandardOutput.line(
+                    "the daemon sees that only where it may look into the process: identify-by-executable.conf, accessory-setup-manifest(5)"
+                )
+            }
         }
     }
 }

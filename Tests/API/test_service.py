@@ -1,0 +1,108 @@
+"""The daemon as a service: what the service manager hears of it, and what it knows of callers when it runs without privileges."""
+
+import textwrap
+
+from harness import *
+
+
+class Supervision(APITest):
+    def setUp(self):
+        super().setUp()
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(self.socket.close)
+        self.socket.bind(str(self.world.directory / "notify"))
+        self.socket.setblocking(False)
+        self.messages = []
+
+    def heard(self):
+        """What the daemon has told the service manager up to now."""
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self.messages.append(self.socket.recv(4096).decode())
+        return self.messages
+
+    @contextlib.contextmanager
+    def supervised(self, **environment):
+        """The daemon, started by a service manager that says this; ready, and ended afterwards."""
+        environment |= {"NOTIFY_SOCKET": str(self.world.directory / "notify")}
+        self.world.daemon.stop()
+        self.messages.clear()
+        os.environ.update(environment)
+        try:
+            self.world.start_daemon()
+            wait(lambda: "READY=1" in self.heard(), 10, "READY=1", also_every=0.02)
+            yield
+            self.world.daemon.stop()
+        finally:
+            for key in environment:
+                del os.environ[key]
+        self.assertEqual((self.heard()[0], self.heard()[-1]), ("READY=1", "STOPPING=1"))
+        self.world.start_daemon()
+
+    def test_the_watchdog_is_fed_by_the_loop(self):
+        with self.supervised(WATCHDOG_USEC="400000"):
+            wait(lambda: self.heard().count("WATCHDOG=1") >= 3, 10, "WATCHDOG=1", also_every=0.05)
+            # Twice in each interval, not at every turn of the loop.
+            self.assertLess(len(self.messages), 20)
+
+    def test_nobody_asked_for_a_watchdog(self):
+        for environment in ({}, {"WATCHDOG_USEC": "50000", "WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "soon"}, {"WATCHDOG_USEC": "0"}):
+            with self.subTest(environment), self.supervised(**environment):
+                # Ten times the while in which a watchdog of 50 ms would have been heard.
+                deadline = time.monotonic() + 0.25
+                wait(lambda: time.monotonic() > deadline, also_every=0.05)
+                self.assertEqual(self.heard(), ["READY=1"])
+
+
+class WithoutPrivileges(APITest):
+    """The daemon as its unit runs it: a user of its own, no capabilities."""
+
+    def setUp(self):
+        super().setUp()
+        self.world.daemon.stop()
+        command = self.world.daemon.command
+        # The store, and where it makes its socket.
+        for each in (self.world.directory, self.world.state, *self.world.state.iterdir()):
+            shutil.chown(each, SOMEBODY_ELSE)
+        # The program itself may lie where only root may look.
+        program = self.world.directory / "accessorysetupd"
+        shutil.copyfile(command[0], program)
+        program.chmod(0o755)
+        user = str(SOMEBODY_ELSE)
+        self.world.daemon = Program(
+            "setpriv", "--reuid", user, "--regid", user, "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
+            "--no-new-privs", program, *command[1:])
+        wait(lambda: self.world.admin.has_owner(NAME), 20, lambda: f"the daemon; said was {self.world.daemon.lines}", also_every=0.02)
+
+    def test_an_app_is_told_why_it_is_not_known(self):
+        # Its executable has a manifest, but cannot be read.
+        self.assertFails(error("ActivationFailed"), App(self.world).create_session,
+                         says=["executable unreadable", "could not be read", "Unit=", "identify-by-executable.conf"])
+
+    def test_admins_and_pickers_are_known_by_their_user(self):
+        self.assertEqual(self.world.manager("Bluetooth"), "ready")
+        self.picker()
+        self.assertTrue(self.world.manager("PickerAvailable"))
+        with self.assertRaises(dbus.DBusException) as caught:
+            Client(self.world, Identity("stranger")).call(ROOT, MANAGER, "RegisterPicker", "a{sv}", sv({}))
+        self.assertEqual(caught.exception.get_dbus_name(), BUS_ERROR + "AccessDenied")
+
+
+class BorrowedNames(APITest):
+    def test_another_program_under_the_name_of_an_executable(self):
+        """In a mount namespace of its own a program may have any path, and the kernel tells that path."""
+        asking = textwrap.dedent(f"""
+            import dbus
+            bus = dbus.bus.BusConnection({self.world.bus.address!r})
+            try:
+                print(bus.call_blocking({NAME!r}, {ROOT!r}, {MANAGER!r}, "CreateSession", "a{{sv}}", (dbus.Dictionary(signature="sv"),)))
+            except dbus.DBusException as error:
+                print(error)
+            """)
+        dice, stranger = Identity("dice").executable, Identity("stranger").executable
+        for source, says in ((dice, "/session/"), (stranger, "executable unreadable")):
+            with self.subTest(source):
+                done = subprocess.run(
+                    ["unshare", "--mount", "sh", "-c", 'mount --bind "$1" "$2" && exec "$2" -c "$3"', "sh", source, dice, asking],
+                    capture_output=True, text=True, check=True)
+                self.assertIn(says, done.stdout)
