@@ -9,8 +9,22 @@ RELEASE := .build/release
 RELEASE_FLAGS := -c release --static-swift-stdlib
 PICK ?=
 PROGRAMS := accessorysetupd accessoryctl accessory-sim
+VERSION := $(shell sed -n 's/.* current = "\(.*\)"/\1/p' Sources/AccessoryModel/Version.swift)
+# The date of what is built, not of the building.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || date +%s)
+export SOURCE_DATE_EPOCH
 
-.PHONY: help deps build release demo test lab bench lint format install uninstall clean
+# Where D-Bus, systemd and the daemon look is the system's choice, whatever PREFIX is.
+DATADIR := /usr/share
+UNITDIR ?= /lib/systemd/system
+SYSUSERSDIR ?= /usr/lib/sysusers.d
+TMPFILESDIR ?= /usr/lib/tmpfiles.d
+MANDIR ?= $(PREFIX)/share/man
+BASHDIR ?= $(PREFIX)/share/bash-completion/completions
+ZSHDIR ?= $(PREFIX)/share/zsh/site-functions
+FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
+
+.PHONY: help deps build release man check-man demo test lab bench lint format install install-files uninstall deb clean
 
 help:
 	@echo "make demo [PICK=\"Pink Dice\"]  the main job on simulated radios, in this terminal"
@@ -18,7 +32,9 @@ help:
 	@echo "make lab                      the radio lab: a real kernel and a real bluetoothd under qemu"
 	@echo "make bench                    the benchmark (several minutes)"
 	@echo "make build | release          debug build | release build"
-	@echo "make install DESTDIR= PREFIX= installs a release build"
+	@echo "make install DESTDIR= PREFIX= installs a release build (make uninstall)"
+	@echo "make deb                      a Debian package, in .build/deb"
+	@echo "make man | check-man          the manual pages, in .build/man | holds them against --help"
 	@echo "make lint | format            checks | applies the formatting"
 
 deps:
@@ -56,28 +72,53 @@ lint:
 format:
 	$(SWIFT) format --in-place --recursive Sources Tests Package.swift
 
-install: release
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/accessory-setup/scenarios
-	install -m 755 $(addprefix $(RELEASE)/,$(PROGRAMS)) $(DESTDIR)$(PREFIX)/bin
-	install -m 644 Tests/Scenarios/dice.json $(DESTDIR)$(PREFIX)/share/accessory-setup/scenarios/dice.json
-	# The directories that D-Bus, systemd and the daemon look into are the system's, whatever PREFIX is.
-	install -d $(DESTDIR)/usr/share/dbus-1/system.d $(DESTDIR)/usr/share/dbus-1/system-services $(DESTDIR)/lib/systemd/system
-	install -d $(DESTDIR)/usr/share/accessory-setup/apps $(DESTDIR)/etc/accessory-setup/apps
-	install -m 644 dbus-policy/org.accessorysetup1.conf $(DESTDIR)/usr/share/dbus-1/system.d
-	sed 's|@PREFIX@|$(PREFIX)|g' systemd/accessorysetupd.service > $(DESTDIR)/lib/systemd/system/accessorysetupd.service
-	sed 's|@PREFIX@|$(PREFIX)|g' systemd/org.accessorysetup1.service > $(DESTDIR)/usr/share/dbus-1/system-services/org.accessorysetup1.service
-	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	$(RELEASE)/accessoryctl --generate-completion-script bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/accessoryctl
-	$(RELEASE)/accessoryctl --generate-completion-script zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_accessoryctl
-	$(RELEASE)/accessoryctl --generate-completion-script fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/accessoryctl.fish
+man: deps
+	rm -rf .build/man
+	Docs/Man/render .build/man $(VERSION) $$(date -u -d @$(SOURCE_DATE_EPOCH) +%F)
 
+check-man: man
+	Tests/Support/check-man-pages .build/man $(RELEASE)
+
+install: release man install-files
+
+# Apart from what it needs: a package is made of what is built already.
+install-files:
+	install -d $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(addprefix $(RELEASE)/,$(PROGRAMS)) $(DESTDIR)$(PREFIX)/bin
+	install -D -m 644 dbus-policy/org.accessorysetup1.conf -t $(DESTDIR)$(DATADIR)/dbus-1/system.d
+	install -D -m 644 systemd/org.accessorysetup1.service -t $(DESTDIR)$(DATADIR)/dbus-1/system-services
+	install -D -m 644 systemd/accessorysetupd-bus.socket -t $(DESTDIR)$(UNITDIR)
+	sed 's|@PREFIX@|$(PREFIX)|g' systemd/accessorysetupd.service > $(DESTDIR)$(UNITDIR)/accessorysetupd.service
+	chmod 644 $(DESTDIR)$(UNITDIR)/accessorysetupd.service
+	install -D -m 644 systemd/accessorysetupd.sysusers $(DESTDIR)$(SYSUSERSDIR)/accessorysetupd.conf
+	install -D -m 644 systemd/accessorysetupd.tmpfiles $(DESTDIR)$(TMPFILESDIR)/accessorysetupd.conf
+	install -d $(DESTDIR)$(DATADIR)/accessory-setup/apps $(DESTDIR)/etc/accessory-setup/apps
+	install -D -m 644 systemd/examples/* -t $(DESTDIR)$(DATADIR)/accessory-setup/examples
+	install -D -m 644 Tests/Scenarios/dice.json -t $(DESTDIR)$(DATADIR)/accessory-setup/scenarios
+	for page in .build/man/*; do install -D -m 644 $$page -t $(DESTDIR)$(MANDIR)/man$${page##*.} || exit; done
+	install -d $(DESTDIR)$(BASHDIR) $(DESTDIR)$(ZSHDIR) $(DESTDIR)$(FISHDIR)
+	$(RELEASE)/accessoryctl --generate-completion-script bash | sed '1{/^#!/d}' > $(DESTDIR)$(BASHDIR)/accessoryctl
+	$(RELEASE)/accessoryctl --generate-completion-script zsh > $(DESTDIR)$(ZSHDIR)/_accessoryctl
+	$(RELEASE)/accessoryctl --generate-completion-script fish > $(DESTDIR)$(FISHDIR)/accessoryctl.fish
+
+# The store, the admin's configuration and manifests, and the user stay.
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,$(PROGRAMS))
-	rm -rf $(DESTDIR)$(PREFIX)/share/accessory-setup/scenarios
-	rm -f $(DESTDIR)/usr/share/dbus-1/system.d/org.accessorysetup1.conf $(DESTDIR)/lib/systemd/system/accessorysetupd.service
-	rm -f $(DESTDIR)/usr/share/dbus-1/system-services/org.accessorysetup1.service
-	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/accessoryctl $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_accessoryctl
-	rm -f $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/accessoryctl.fish
+	rm -f $(DESTDIR)$(DATADIR)/dbus-1/system.d/org.accessorysetup1.conf $(DESTDIR)$(DATADIR)/dbus-1/system-services/org.accessorysetup1.service
+	rm -f $(addprefix $(DESTDIR)$(UNITDIR)/,accessorysetupd.service accessorysetupd-bus.socket)
+	rm -f $(DESTDIR)$(SYSUSERSDIR)/accessorysetupd.conf $(DESTDIR)$(TMPFILESDIR)/accessorysetupd.conf
+	rm -rf $(DESTDIR)$(DATADIR)/accessory-setup/examples $(DESTDIR)$(DATADIR)/accessory-setup/scenarios
+	sed -n 's/^\([^# ]*\)(\([0-9]\)) .*/man\2\/\1.\2/p' Docs/Man/pages | sed 's|^|$(DESTDIR)$(MANDIR)/|' | xargs -d '\n' rm -f
+	rm -f $(DESTDIR)$(BASHDIR)/accessoryctl $(DESTDIR)$(ZSHDIR)/_accessoryctl $(DESTDIR)$(FISHDIR)/accessoryctl.fish
+
+# Built in .build/deb/source, because the packaging expects to stand in the middle of what it packs.
+deb: release man
+	rm -rf .build/deb
+	install -d .build/deb/source
+	cp -R systemd/debian .build/deb/source/debian
+	systemd/debian/make-changelog $(VERSION) $(SOURCE_DATE_EPOCH) > .build/deb/source/debian/changelog
+	cd .build/deb/source && dpkg-buildpackage --build=binary --no-sign > ../build.log 2>&1 || { cat ../build.log; exit 1; }
+	@ls .build/deb/*.deb
 
 clean:
 	rm -rf .build .lab
