@@ -86,13 +86,14 @@ install-files:
 	install -d $(DESTDIR)$(PREFIX)/bin
 	install -m 755 $(addprefix $(RELEASE)/,$(PROGRAMS)) $(DESTDIR)$(PREFIX)/bin
 	install -D -m 644 dbus-policy/org.accessorysetup1.conf -t $(DESTDIR)$(DATADIR)/dbus-1/system.d
+	install -D -m 644 dbus-policy/org.bluez.lockdown.conf -t $(DESTDIR)$(DATADIR)/accessory-setup
 	install -D -m 644 systemd/org.accessorysetup1.service -t $(DESTDIR)$(DATADIR)/dbus-1/system-services
 	install -D -m 644 systemd/accessorysetupd-bus.socket -t $(DESTDIR)$(UNITDIR)
 	sed 's|@PREFIX@|$(PREFIX)|g' systemd/accessorysetupd.service > $(DESTDIR)$(UNITDIR)/accessorysetupd.service
 	chmod 644 $(DESTDIR)$(UNITDIR)/accessorysetupd.service
 	install -D -m 644 systemd/accessorysetupd.sysusers $(DESTDIR)$(SYSUSERSDIR)/accessorysetupd.conf
 	install -D -m 644 systemd/accessorysetupd.tmpfiles $(DESTDIR)$(TMPFILESDIR)/accessorysetupd.conf
-	install -d $(DESTDIR)$(DATADIR)/accessory-setup/apps $(DESTDIR)/etc/accessory-setup/apps
+	install -d $(DESTDIR)$(DATADIR)/accessory-setup/apps $(DESTDIR)/etc/accessory-setup/apps $(DESTDIR)/etc/accessory-setup/policy.d
 	install -D -m 644 systemd/examples/* -t $(DESTDIR)$(DATADIR)/accessory-setup/examples
 	install -D -m 644 Tests/Scenarios/dice.json -t $(DESTDIR)$(DATADIR)/accessory-setup/scenarios
 	for page in .build/man/*; do install -D -m 644 $$page -t $(DESTDIR)$(MANDIR)/man$${page##*.} || exit; done
@@ -107,6 +108,7 @@ uninstall:
 	rm -f $(DESTDIR)$(DATADIR)/dbus-1/system.d/org.accessorysetup1.conf $(DESTDIR)$(DATADIR)/dbus-1/system-services/org.accessorysetup1.service
 	rm -f $(addprefix $(DESTDIR)$(UNITDIR)/,accessorysetupd.service accessorysetupd-bus.socket)
 	rm -f $(DESTDIR)$(SYSUSERSDIR)/accessorysetupd.conf $(DESTDIR)$(TMPFILESDIR)/accessorysetupd.conf
+	rm -f $(DESTDIR)$(DATADIR)/accessory-setup/org.bluez.lockdown.conf
 	rm -rf $(DESTDIR)$(DATADIR)/accessory-setup/examples $(DESTDIR)$(DATADIR)/accessory-setup/scenarios
 	sed -n 's/^\([^# ]*\)(\([0-9]\)) .*/man\2\/\1.\2/p' Docs/Man/pages | sed 's|^|$(DESTDIR)$(MANDIR)/|' | xargs -d '\n' rm -f
 	rm -f $(DESTDIR)$(BASHDIR)/accessoryctl $(DESTDIR)$(ZSHDIR)/_accessoryctl $(DESTDIR)$(FISHDIR)/accessoryctl.fish

@@ -59,12 +59,13 @@ let package = Package(
             ],
             swiftSettings: settings),
         .target(
-            name: "CallerIdentity", dependencies: ["AccessoryModel", "CSystem", "DBusKit", "KeyFiles", log],
+            name: "CallerIdentity", dependencies: ["AccessoryCore", "AccessoryModel", "CSystem", "DBusKit", "KeyFiles", log],
             swiftSettings: settings),
         .target(
             name: "AccessoryBus", dependencies: ["AccessoryModel", "DBusKit"],
             resources: [
                 .embedInCode("Interfaces/org.accessorysetup1.Accessory.xml"),
+                .embedInCode("Interfaces/org.accessorysetup1.Admin.xml"),
                 .embedInCode("Interfaces/org.accessorysetup1.App.xml"),
                 .embedInCode("Interfaces/org.accessorysetup1.Grant.xml"),
                 .embedInCode("Interfaces/org.accessorysetup1.Manager.xml"),
@@ -101,7 +102,8 @@ let package = Package(
         .executableTarget(
             name: "accessoryctl",
             dependencies: [
-                "AccessoryBus", "AccessoryModel", "CallerIdentity", "DBusKit", "ProgramSupport", "TerminalGraphics", log, arguments,
+                "AccessoryBus", "AccessoryCore", "AccessoryModel", "CallerIdentity", "DBusKit", "ProgramSupport",
+                "TerminalGraphics", log, arguments,
             ],
             swiftSettings: settings),
         .executableTarget(

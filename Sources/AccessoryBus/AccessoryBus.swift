@@ -13,6 +13,7 @@ public enum AccessoryBus {
     public static let picker = "org.accessorysetup1.Picker"
     public static let grant = "org.accessorysetup1.Grant"
     public static let app = "org.accessorysetup1.App"
+    public static let admin = "org.accessorysetup1.Admin"
 
     /// The interface as its XML file describes it.
     ///
@@ -26,6 +27,7 @@ public enum AccessoryBus {
             case picker: PackageResources.org_accessorysetup1_Picker_xml
             case grant: PackageResources.org_accessorysetup1_Grant_xml
             case app: PackageResources.org_accessorysetup1_App_xml
+            case admin: PackageResources.org_accessorysetup1_Admin_xml
             default: []
             }
         guard
@@ -37,6 +39,7 @@ public enum AccessoryBus {
 
     // MARK: Paths
 
+    public static let adminPath: ObjectPath = "/org/accessorysetup1/admin"
     public static func sessionPath(_ id: Int) -> ObjectPath { path("session", "\(id)") }
     public static func pickerPath(_ id: Int) -> ObjectPath { path("picker", "\(id)") }
     public static func grantPath(_ id: Int64) -> ObjectPath { path("grant", "\(id)") }

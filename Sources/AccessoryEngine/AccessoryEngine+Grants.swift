@@ -15,32 +15,37 @@ extension AccessoryEngine {
         guard let grant = ledger.grant(of: id, to: session.app.id) else {
             throw .invalid("accessory", id, "is not an accessory of \(session.app.id)")
         }
-        try revoke(grant, reason: "removed by the app", completion: completion)
+        try revoke(grant, reason: "removed by the app", who: describeClient(session.client), completion: completion)
     }
 
     /// Takes a grant away.
-    public func revoke(_ grant: Grant, reason: String, completion: @escaping () -> Void = {}) throws(SetupError) {
+    public func revoke(
+        _ grant: Grant, reason: String, who: String = "accessorysetupd", completion: @escaping () -> Void = {}
+    ) throws(SetupError) {
         let change = ledger.revoking(grant)
-        try commit(change.steps, removing: change.bonds, reason: reason, completion: completion)
+        try commit(change.steps, removing: change.bonds, reason: reason, who: who, completion: completion)
     }
 
     /// Takes an accessory away from everybody.
-    public func remove(_ accessory: Accessory, reason: String, completion: @escaping () -> Void = {}) throws(SetupError) {
+    public func remove(
+        _ accessory: Accessory, reason: String, who: String = "accessorysetupd", completion: @escaping () -> Void = {}
+    ) throws(SetupError) {
         let change = ledger.removing(accessory)
-        try commit(change.steps, removing: change.bonds, reason: reason, completion: completion)
+        try commit(change.steps, removing: change.bonds, reason: reason, who: who, completion: completion)
     }
 
     /// An admin's switch on a grant.
-    public func setEnabled(_ grant: Grant, _ isEnabled: Bool) throws(SetupError) {
+    public func setEnabled(_ grant: Grant, _ isEnabled: Bool, who: String) throws(SetupError) {
         guard grant.isEnabled != isEnabled else { return }
         var changed = grant
         changed.isEnabled = isEnabled
-        try commit([.grant(changed)], removing: [], reason: isEnabled ? "switched on" : "switched off") {}
+        try commit([.grant(changed)], removing: [], reason: isEnabled ? "switched on" : "switched off", who: who) {}
     }
 
     /// An app has used an accessory.
-    public func noteUse(of accessory: AccessoryID, by app: AppID) {
+    public func noteUse(of accessory: AccessoryID, by app: AppID, who: String, as what: String) {
         guard var grant = ledger.grant(of: accessory, to: app) else { return }
+        audit(.used, app: app, accessory: accessory, who: who, why: what)
         grant.lastUsed = clock.now
         do {
             try store.commit([.grant(grant)], finishing: [])
@@ -172,7 +177,7 @@ extension AccessoryEngine {
     /// Writes a change down, then tells everybody concerned, then removes the bond that nobody holds any more.
     func commit(
         _ steps: [Ledger.Step], removing bonds: [BluetoothAddress], finishing finished: [BondIntent] = [], reason: String,
-        accepted: () -> Void = {}, completion: @escaping () -> Void
+        who: String = "accessorysetupd", accepted: () -> Void = {}, completion: @escaping () -> Void
     ) throws(SetupError) {
         let removals = bonds.map { BondIntent(address: $0, device: radio.device(for: $0), purpose: .removal) }
         do {
@@ -186,7 +191,7 @@ extension AccessoryEngine {
         let before = ledger
         ledger.apply(steps)
         intents.removeAll { finished.contains($0) }
-        announce(steps, before: before, reason: reason)
+        announce(steps, before: before, reason: reason, who: who)
         refreshOffers()
         // What a running picker waits for may just have been taken away.
         if let id = picker?.machine.awaitedAuthorization, let app = picker?.session.app.id, ledger.grant(of: id, to: app) == nil {
@@ -201,7 +206,7 @@ extension AccessoryEngine {
         finish(first) { [weak self] in self?.finishAll(intents.dropFirst(), completion: completion) }
     }
 
-    func announce(_ steps: [Ledger.Step], before: Ledger, reason: String) {
+    func announce(_ steps: [Ledger.Step], before: Ledger, reason: String, who: String = "accessorysetupd") {
         // What is no longer granted is cut before anybody is told.
         onAccessChange?()
         for step in steps {
@@ -216,6 +221,11 @@ extension AccessoryEngine {
             case .grant(let grant):
                 if let old = before.grants[grant.id] {
                     observer?.grantChanged(grant)
+                    if old.isEnabled != grant.isEnabled {
+                        audit(
+                            grant.isEnabled ? .enabled : .disabled, app: grant.app, accessory: grant.accessory, who: who,
+                            why: reason)
+                    }
                     if old.isEnabled != grant.isEnabled { tell(grant, before: before, visible: grant.isEnabled) }
                     if old.state != grant.state, let accessory = ledger.accessories[grant.accessory] {
                         observer?.stateChanged(of: accessory, for: grant.app)
@@ -227,6 +237,7 @@ extension AccessoryEngine {
                         metadata: [
                             "grant": "\(grant.id)", "app": "\(grant.app)", "accessory": "\(grant.accessory)", "reason": "\(reason)",
                         ])
+                    audit(.granted, app: grant.app, accessory: grant.accessory, who: who, why: reason)
                     observer?.grantAppeared(grant)
                     if let accessory = ledger.accessories[grant.accessory] {
                         observer?.visibilityChanged(of: accessory, to: grant.app, visible: true)
@@ -238,6 +249,7 @@ extension AccessoryEngine {
                 log.notice(
                     "grant revoked",
                     metadata: ["grant": "\(id)", "app": "\(grant.app)", "accessory": "\(grant.accessory)", "reason": "\(reason)"])
+                audit(.revoked, app: grant.app, accessory: grant.accessory, who: who, why: reason)
                 observer?.grantDisappeared(grant)
                 if grant.isEnabled { tell(grant, before: before, visible: false) }
             case .delete(let id):

@@ -18,6 +18,7 @@ extension AccessoryEngine: RadioObserver {
     }
 
     public func heard(_ changes: [HeardDevice]) {
+        if !explanations.isEmpty { noteHeard(changes) }
         guard let run = picker, run.machine.needsScan else { return }
         guard run.take(changes, now: clock.uptime) else { return }
         scheduleDiscoveries(run)
@@ -42,6 +43,7 @@ extension AccessoryEngine: RadioObserver {
         switch result {
         case .success(let identity):
             log.info("paired", metadata: ["picker": "\(run.id)"])
+            audit(.paired, app: run.session.app.id, accessory: run.picked?.identifier, why: "for picker \(run.id)")
             feed(.paired(identity))
         case .failure(let failure):
             log.warning("pairing failed", metadata: ["picker": "\(run.id)", "reason": "\(failure)"])

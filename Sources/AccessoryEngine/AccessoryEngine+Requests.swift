@@ -149,7 +149,9 @@ extension AccessoryEngine {
                 picker.session === session
                     ? "\(request): this session shows a picker already" : "\(request): another app shows a picker")
         }
+        if let refusal = policy.refusal(of: session.app.id) { throw SetupError(.userRestricted, "\(request): \(refusal)") }
         guard let client = pickerClients.first else {
+            if request == "ShowPicker", policy.approves(session.app.id) { return .policy }
             throw SetupError(.pickerRestricted, "\(request): no picker program is registered (accessoryctl picker is one)")
         }
         return client
@@ -216,6 +218,11 @@ extension AccessoryEngine {
 
     private func open(_ run: PickerRun, _ accepted: (PickerRun) -> Void) {
         picker = run
+        audit(
+            .pickerShown, app: run.session.app.id, who: describeClient(run.session.client),
+            why:
+                "\(run.request.kind), picker \(run.id), shown by \(run.client == .policy ? "nobody: the policy approves" : describeClient(run.client))"
+        )
         log.info(
             "picker accepted",
             metadata: [

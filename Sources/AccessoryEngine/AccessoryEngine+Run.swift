@@ -9,7 +9,17 @@ extension AccessoryEngine {
     // MARK: What the person says
 
     /// The person picked an offer.
-    public func pick(_ run: PickerRun, offer: String) throws(SetupError) { try ask(run, .picked(offer)) }
+    public func pick(_ run: PickerRun, offer: String) throws(SetupError) {
+        let offered = run.presentation.offers.first { $0.id == offer }
+        try ask(run, .picked(offer)) { notePick(run, offered, who: describeClient(run.client), why: "picked by the person") }
+    }
+
+    private func notePick(_ run: PickerRun, _ offer: Offer?, who: String, why: String) {
+        run.picked = offer
+        run.pickedBy = who
+        audit(.picked, app: run.session.app.id, accessory: offer?.shared ?? offer?.identifier, who: who, why: why)
+    }
+
     public func respond(_ run: PickerRun, answer: PromptAnswer) throws(SetupError) { try ask(run, .answered(answer)) }
     /// The person gave a name that `WireDecoding.checkName` accepts.
     public func rename(_ run: PickerRun, to name: String) throws(SetupError) { try ask(run, .named(name)) }
@@ -27,7 +37,7 @@ extension AccessoryEngine {
         run.image(of: offer, ledger: ledger) != nil
     }
 
-    private func ask(_ run: PickerRun, _ event: SetupMachine.Event) throws(SetupError) {
+    private func ask(_ run: PickerRun, _ event: SetupMachine.Event, accepted: () -> Void = {}) throws(SetupError) {
         // Tried on a copy first: a refusal is the caller's error and changes nothing.
         var trial = run.machine
         do {
@@ -35,6 +45,7 @@ extension AccessoryEngine {
         } catch {
             throw error.asSetupError
         }
+        accepted()
         feed(event)
     }
 
@@ -62,10 +73,43 @@ extension AccessoryEngine {
                 }
                 // Shown before it is told: an app's event about a stage must not overtake the stage.
                 if run.presentation != before { observer?.pickerChanged(run, from: before) }
+                noteOffers(run)
                 for effect in effects { perform(effect, run) }
+                if run.client == .policy, run.presentation != before { answerForNobody(run) }
             } catch {
                 log.debug("event refused", metadata: ["picker": "\(run.id)", "event": "\(event.reason)", "why": "\(error)"])
             }
+        }
+    }
+
+    /// Every accessory that was offered, once in a run.
+    private func noteOffers(_ run: PickerRun) {
+        for offer in run.presentation.offers where run.noted.insert(offer.id).inserted {
+            audit(.offered, app: run.session.app.id, accessory: offer.shared ?? offer.identifier, why: offer.advertisedName)
+        }
+    }
+
+    /// What the policy says where no person is: the nearest accessory that a rule approves is picked, a name is the app's, and nothing
+    /// else is answered.
+    private func answerForNobody(_ run: PickerRun) {
+        guard run.presentation.prompt == nil else { return pendingEvents.append(.cancelled) }
+        switch run.presentation.stage {
+        case .offering:
+            guard run.picked == nil, !pendingEvents.contains(where: { if case .picked = $0 { true } else { false } }) else {
+                return
+            }
+            let approved = run.presentation.offers.compactMap { offer in
+                run.advertisement(of: offer).flatMap { policy.approval(of: $0, rssi: offer.rssi, to: run.session.app.id) }
+                    .map { (offer, $0) }
+            }
+            guard let (offer, rule) = approved.max(by: { ($0.0.rssi ?? -128) < ($1.0.rssi ?? -128) }) else { return }
+            notePick(
+                run, offer, who: "rule \(rule.name) in \(rule.source)",
+                why: "approved without a person, at \(offer.rssi ?? -128) dBm")
+            pendingEvents.append(.picked(offer.id))
+        case .renaming: pendingEvents.append(.named(run.picked?.name ?? run.session.app.name))
+        case .confirming, .failed: pendingEvents.append(.cancelled)
+        case .searching, .pairing, .bridging, .done: break
         }
     }
 
@@ -148,7 +192,7 @@ extension AccessoryEngine {
             run.intent = nil
             let before = ledger
             ledger.apply(steps)
-            announce(steps, before: before, reason: "picked")
+            announce(steps, before: before, reason: "picked", who: run.pickedBy)
             if let name, let address = ledger.accessories[accessory]?.address { radio.setAlias(address, name) }
             feed(.stored(accessory))
         } catch {
@@ -203,7 +247,7 @@ extension AccessoryEngine {
             try store.commit(change.steps, finishing: [])
             let before = ledger
             ledger.apply(change.steps)
-            announce(change.steps, before: before, reason: "migrated")
+            announce(change.steps, before: before, reason: "migrated", who: describeClient(run.client))
             event.accessory = ledger.accessories[change.accessory]
         } catch {
             log.error("an accessory could not be migrated", metadata: ["error": "\(error)"])
@@ -274,7 +318,7 @@ extension AccessoryEngine {
 
     func refreshOffers() {
         guard let run = picker, run.machine.needsScan else { return }
-        let offers = run.offers(ledger: ledger)
+        let offers = run.offers(ledger: ledger, policy: policy)
         switch run.machine.state {
         case .discovering(let discovery) where discovery.offers == offers: return
         case .pairing(let pairing) where pairing.offers == offers: return

@@ -29,6 +29,16 @@ public final class AccessoryEngine {
     let clock: any EngineClock
     let configuration: Configuration
     let log: Logger
+    /// Says who a client is, for the audit trail.
+    public var describeClient: (ClientID) -> String = { $0.rawValue }
+    /// What the admin allows; see `setPolicy`.
+    public internal(set) var policy = AccessPolicy()
+    let trail: (any AuditTrail)?
+    var unwritten: [AuditEntry] = []
+    var auditTimer: (any EngineTimer)?
+    var refusals = (minute: 0, count: 0)
+    /// Who wants to know what is in range, and why it is not offered.
+    var explanations: [Explanation] = []
     private var sessionsMade = 0
     var pickersMade = 0
     var intents: [BondIntent]
@@ -41,9 +51,10 @@ public final class AccessoryEngine {
     /// - Throws: what the store throws when it cannot be read.
     public init(
         radio: any Radio, store: any LedgerStore, clock: any EngineClock, configuration: Configuration = Configuration(),
-        log: Logger
+        trail: (any AuditTrail)? = nil, log: Logger
     ) throws {
         self.radio = radio
+        self.trail = trail
         self.store = store
         self.clock = clock
         self.configuration = configuration
@@ -69,6 +80,13 @@ public final class AccessoryEngine {
     /// The radio's name for an accessory, if it knows it now.
     public func device(of accessory: Accessory) -> RadioDeviceID? {
         accessory.address.flatMap { radio.device(for: $0) }
+    }
+
+    /// The admin's policy has changed: what it denies is neither offered nor reached any more.
+    public func setPolicy(_ new: AccessPolicy) {
+        policy = new
+        onAccessChange?()
+        refreshOffers()
     }
 
     // MARK: Sessions

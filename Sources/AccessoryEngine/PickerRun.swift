@@ -50,6 +50,10 @@ public final class PickerRun {
     var disclosureTimer: (any EngineTimer)?
     /// The intent noted for the pairing that runs.
     var intent: BondIntent?
+    /// What was picked, and what was offered so far, for the audit trail.
+    var picked: Offer?
+    var pickedBy = "accessorysetupd"
+    var noted: Set<String> = []
     /// What the app said when it finished the authorization, while the classic side is being paired.
     var finishing: AuthorizationSettings?
 
@@ -201,10 +205,11 @@ public final class PickerRun {
     // MARK: Offers
 
     /// What the person may pick now, in the order of appearance. What this app has already is not offered again.
-    func offers(ledger: Ledger) -> [Offer] {
+    func offers(ledger: Ledger, policy: AccessPolicy) -> [Offer] {
         if case .authorization(let id) = request { return upgrade(of: id, ledger: ledger).map { [$0] } ?? [] }
         var matching = candidates.values.filter {
-            $0.item != nil && (!settings.filtersDiscoveryResults || chosen[$0.identifier] != nil)
+            $0.item != nil && policy.denial(of: $0.advertisement, to: session.app.id) == nil
+                && (!settings.filtersDiscoveryResults || chosen[$0.identifier] != nil)
         }
         if matching.count > Limits.offersShown {
             // The nearest are shown; among equals those that were there first.
@@ -214,6 +219,9 @@ public final class PickerRun {
         matching.sort { $0.offer < $1.offer }
         return matching.compactMap { offer(for: $0, ledger: ledger) }
     }
+
+    /// What an offered accessory advertises.
+    func advertisement(of offer: Offer) -> Advertisement? { candidates[offer.device]?.advertisement }
 
     private func known(_ candidate: Candidate, in ledger: Ledger) -> (accessory: Accessory, isMine: Bool)? {
         ledger.accessory(at: candidate.advertisement.address).map { ($0, ledger.grant(of: $0.id, to: session.app.id) != nil) }

@@ -59,6 +59,11 @@ public struct Caller: Hashable, Sendable {
         self.pid = pid
     }
 
+    /// As an admin reads it in the audit trail.
+    public var program: String {
+        "\(flatpak ?? snap ?? unit ?? executable ?? "unknown program"), uid \(uid), pid \(pid)"
+    }
+
     /// As a developer reads it in a refusal.
     public var summary: String {
         var parts = ["uid \(uid)", "executable \(executable ?? "unreadable")", "unit \(unit ?? "none")"]

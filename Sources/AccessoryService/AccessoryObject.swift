@@ -65,7 +65,9 @@ final class AccessoryObject: ExportedObject {
         interface.method("Remove") { [unowned service] call throws(BusError) in
             guard let accessory = service.engine.ledger.accessories[id] else { throw .unknownObject(call.path) }
             try asking { () throws(SetupError) in
-                try service.engine.remove(accessory, reason: "removed by an admin") { call.reply() }
+                try service.engine.remove(accessory, reason: "removed by an admin", who: service.clients.describe(call.sender)) {
+                    call.reply()
+                }
             }
         }
         interfaces = [interface]

@@ -44,7 +44,7 @@ public final class AccessoryService {
         var descriptions: [String: InterfaceDescription] = [:]
         for name in [
             AccessoryBus.manager, AccessoryBus.session, AccessoryBus.accessory, AccessoryBus.picker, AccessoryBus.grant,
-            AccessoryBus.app,
+            AccessoryBus.app, AccessoryBus.admin,
         ] {
             descriptions[name] = try AccessoryBus.description(of: name)
         }
@@ -56,6 +56,8 @@ public final class AccessoryService {
         let manager = ManagerObject(self)
         managerObject = manager
         server.export(manager)
+        server.export(AdminObject(self))
+        engine.describeClient = { [clients] in clients.describe($0.rawValue) }
         for accessory in engine.ledger.accessories.values { accessoryAppeared(accessory) }
         for grant in engine.ledger.grants.values { grantAppeared(grant) }
         manifestsChanged()
@@ -63,6 +65,9 @@ public final class AccessoryService {
         engine.observer = self
         clients.serve = { [unowned self] in serve($0) }
         clients.onGone = { [unowned self] in gone($0) }
+        clients.onRefused = { [unowned self] client, why in
+            engine.audit(.refused, who: clients.describe(client), why: why)
+        }
         connection.onCall = { [clients] in clients.take($0) }
         connection.detour = { [unowned self] in peers[$0] }
     }

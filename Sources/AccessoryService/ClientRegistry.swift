@@ -39,6 +39,8 @@ final class ClientRegistry {
     /// Serves a request of a client that is known.
     var serve: ((Message) -> Bool)?
     var onGone: ((String) -> Void)?
+    /// A client was refused as a whole.
+    var onRefused: ((String, String) -> Void)?
 
     /// The group whose members may show pickers.
     static let pickerGroup = "accessory-picker"
@@ -102,6 +104,11 @@ final class ClientRegistry {
         return true
     }
 
+    /// Who a connection is, for people.
+    func describe(_ name: String) -> String {
+        caller(name)?.program ?? name
+    }
+
     /// A connection that did not come over the bus, and is known already.
     func adopt(_ name: String, _ pinned: PinnedCaller) {
         let client = Client(name: name)
@@ -127,6 +134,7 @@ final class ClientRegistry {
             } catch {
                 if !client.wasRefused {
                     log.warning("client refused", metadata: ["client": "\(client.name)", "reason": "\(error)"])
+                    onRefused?(client.name, "\(error)")
                 }
                 client.wasRefused = true
                 return refuse(message, .accessDenied("\(error)"))
@@ -150,6 +158,7 @@ final class ClientRegistry {
             for message in waiting { _ = serve?(message) }
         case .failure(let failure):
             log.warning("client refused", metadata: ["client": "\(client.name)", "reason": "\(failure)"])
+            onRefused?(client.name, "\(failure)")
             for message in waiting { _ = refuse(message, .accessDenied("\(failure)")) }
             client.watch?.cancel()
             clients[client.name] = nil

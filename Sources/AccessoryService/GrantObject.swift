@@ -25,16 +25,18 @@ final class GrantObject: ExportedObject {
         interface.property("Enabled") { _ in grant().map { .boolean($0.isEnabled) } }
         interface.property("Created") { _ in grant().map { .uint64(UInt64(max(0, $0.created))) } }
         interface.property("LastUsed") { _ in grant().map { .uint64(UInt64(max(0, $0.lastUsed ?? 0))) } }
-        interface.writable("Enabled") { [unowned service] value, _ throws(BusError) in
+        interface.writable("Enabled") { [unowned service] value, caller throws(BusError) in
             guard let grant = grant() else { throw .unknownObject(path) }
             try asking { () throws(SetupError) in
-                try service.engine.setEnabled(grant, value.booleanValue ?? grant.isEnabled)
+                try service.engine.setEnabled(grant, value.booleanValue ?? grant.isEnabled, who: service.clients.describe(caller))
             }
         }
         interface.method("Revoke") { [unowned service] call throws(BusError) in
             guard let grant = grant() else { throw .unknownObject(path) }
             try asking { () throws(SetupError) in
-                try service.engine.revoke(grant, reason: "revoked by an admin") { call.reply() }
+                try service.engine.revoke(grant, reason: "revoked by an admin", who: service.clients.describe(call.sender)) {
+                    call.reply()
+                }
             }
         }
         interfaces = [interface]

@@ -23,7 +23,7 @@ final class ManagerObject: ExportedObject {
             do throws(IdentityFailure) {
                 app = try service.clients.app(of: call.sender, in: service.manifests)
             } catch {
-                service.log.notice("session refused", metadata: ["client": "\(call.sender)", "reason": "\(error)"])
+                service.engine.audit(.refused, who: service.clients.describe(call.sender), why: "session: \(error)")
                 throw BusError(SetupError(.activationFailed, "\(error)"))
             }
             let session = try asking { () throws(SetupError) in
@@ -34,6 +34,9 @@ final class ManagerObject: ExportedObject {
         manager.method("RegisterPicker") { [unowned service] call throws(BusError) in
             try WireDecoding.empty(call.arguments[0], "capabilities")
             guard service.clients.mayShowPickers(call.sender) else {
+                service.engine.audit(
+                    .refused, who: service.clients.describe(call.sender),
+                    why: "picker program: not in group \(ClientRegistry.pickerGroup)")
                 throw .accessDenied("a picker program runs as root or as a member of the group \(ClientRegistry.pickerGroup)")
             }
             try asking { () throws(SetupError) in try service.engine.registerPicker(ClientID(call.sender)) }

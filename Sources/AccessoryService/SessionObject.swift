@@ -127,7 +127,13 @@ final class SessionObject: ExportedObject {
         }
         let show = { [unowned service, session] () throws(BusError) in
             try asking { () throws(SetupError) in
-                try service.engine.showPicker(session, items: items, settings: settings) { call.reply(with: $0) }
+                do throws(SetupError) {
+                    try service.engine.showPicker(session, items: items, settings: settings) { call.reply(with: $0) }
+                } catch {
+                    service.engine.audit(
+                        .refused, app: session.app.id, who: service.clients.describe(session.client.rawValue), why: error.message)
+                    throw error
+                }
             }
         }
         guard items.contains(where: { $0.migration != nil }) else { return try show() }

@@ -17,7 +17,9 @@ public protocol ViewAuthority: AnyObject {
     /// The adapter in use.
     var adapter: ObjectPath? { get }
     /// An app used an accessory, for the first time on this connection.
-    func used(_ accessory: AccessoryID, by app: AppID, as what: String)
+    func used(_ accessory: AccessoryID, by app: AppID, _ caller: PinnedCaller, as what: String)
+    /// A client was refused as a whole; `caller` is nil when it is not even known.
+    func refused(_ caller: PinnedCaller?, why: String)
 }
 
 /// The app that a caller speaks for.
@@ -121,6 +123,7 @@ public final class BlueZView {
             }
         } catch {
             log.warning("client of the view refused", metadata: ["reason": "\(error)"])
+            authority.refused(nil, why: "the view: \(error)")
             return peer.close()
         }
         let client = ViewClient(peer, caller, self)

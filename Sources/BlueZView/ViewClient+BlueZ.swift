@@ -59,7 +59,7 @@ extension ViewClient {
 
     private func use(_ device: ObjectPath, _ what: String) {
         guard let accessory = scope.devices[device], let app, used.insert(accessory).inserted else { return }
-        view.authority.used(accessory, by: app, as: what)
+        view.authority.used(accessory, by: app, pinned, as: what)
     }
 
     // MARK: Passing on
@@ -388,6 +388,7 @@ extension ViewClient {
             if exile == nil { identity = try view.authority.app(of: pinned) }
         } catch {
             exile = error
+            view.authority.refused(pinned, why: "the view: \(error)")
             view.log.warning("client of the view refused", metadata: ["client": "\(name)", "reason": "\(error)"])
             identity = nil
         }

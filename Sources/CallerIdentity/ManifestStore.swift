@@ -1,7 +1,6 @@
 // All manifests of the machine: the vendor's directory, overridden file by file by the admin's, both watched.
 
 public import AccessoryModel
-internal import CSystem
 public import DBusKit
 internal import Foundation
 public import KeyFiles
@@ -17,55 +16,17 @@ public final class ManifestStore {
     /// Vendor first, admin last.
     public let directories: [String]
 
-    private let loop: MainLoop
     private let log: Logger
-    private var watch: Int32 = -1
-    private var source: LoopSource?
-    private var reload: LoopSource?
+    private var watch: DirectoryWatch?
 
     public static let standardDirectories = ["/usr/share/accessory-setup/apps", "/etc/accessory-setup/apps"]
 
     public init(directories: [String], loop: MainLoop, log: Logger) {
         self.directories = directories
-        self.loop = loop
         self.log = log
-        startWatching()
+        watch = DirectoryWatch(directories, loop: loop) { [weak self] in self?.load() }
+        if watch == nil { log.warning("manifests are not watched: inotify is not available") }
         load()
-    }
-
-    deinit {
-        source?.cancel()
-        reload?.cancel()
-        if watch >= 0 { close(watch) }
-    }
-
-    private func startWatching() {
-        watch = inotify_init1(Int32(IN_NONBLOCK | IN_CLOEXEC))
-        guard watch >= 0 else { return log.warning("manifests are not watched: inotify is not available") }
-        addWatches()
-        source = loop.onReadable(watch) { [weak self] in
-            guard let self else { return false }
-            var buffer = [UInt8](repeating: 0, count: 4096)
-            while read(self.watch, &buffer, buffer.count) > 0 {}
-            // Package managers write many files: read them once, when it is quiet.
-            self.reload?.cancel()
-            self.reload = self.loop.after(.milliseconds(100)) { [weak self] in
-                self?.addWatches()
-                self?.load()
-            }
-            return true
-        }
-    }
-
-    /// Watches each directory, or while it does not exist the nearest one above it, so that its creation is noticed.
-    private func addWatches() {
-        let events = UInt32(IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CREATE | IN_DELETE_SELF)
-        for directory in directories {
-            var path = directory
-            while inotify_add_watch(watch, path, events) < 0, let slash = path.lastIndex(of: "/"), slash > path.startIndex {
-                path = String(path[..<slash])
-            }
-        }
     }
 
     private func load() {

@@ -27,7 +27,7 @@ public enum GrantStoreError: Error, CustomStringConvertible {
 }
 
 public final class GrantStore: LedgerStore {
-    private let queue: DatabaseQueue
+    let queue: DatabaseQueue
     private let log: Logger
     /// Where a damaged file was put, if one was found at start.
     public let keptAside: String?

@@ -45,6 +45,20 @@ enum Schema {
         migrator.registerMigration("2 bridged transports") { database in
             try database.execute(sql: "ALTER TABLE accessory ADD COLUMN classicAddress TEXT")
         }
+        migrator.registerMigration("3 audit trail") { database in
+            try database.execute(
+                sql: """
+                    CREATE TABLE audit (
+                        id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
+                        time INTEGER NOT NULL,
+                        event TEXT NOT NULL,
+                        app TEXT,
+                        accessory TEXT,
+                        who TEXT NOT NULL,
+                        why TEXT NOT NULL
+                    ) STRICT;
+                    """)
+        }
         return migrator
     }
 }

@@ -67,10 +67,13 @@ public final class KeyFile {
         return KeyFileProblem(file: path, line: 0, key: "", reason: reason)
     }
 
+    /// The sections, in the order of the file.
+    public var groups: [String] { strings(g_key_file_get_groups(raw, nil)) }
+
     /// Everything that stands in the file and is not in `known` (group → keys).
     public func unknown(besides known: [String: Set<String>]) -> [KeyFileProblem] {
         var problems: [KeyFileProblem] = []
-        for group in strings(g_key_file_get_groups(raw, nil)) {
+        for group in groups {
             guard let keys = known[group] else {
                 problems.append(
                     KeyFileProblem(file: path, line: line(of: "[\(group)]"), key: "[\(group)]", reason: "unknown section"))

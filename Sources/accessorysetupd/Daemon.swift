@@ -43,6 +43,9 @@ struct Daemon: ParsableCommand {
     )
     var appDirectories: [String] = []
 
+    @Option(name: .customLong("policy"), help: "The directory of policy files.", completion: .directory)
+    var policyDirectory = PolicyStore.standardDirectory
+
     @Option(help: "The configuration file; the default one may be absent.")
     var config: String?
 
@@ -84,7 +87,11 @@ struct Daemon: ParsableCommand {
         var engineConfiguration = AccessoryEngine.Configuration()
         engineConfiguration.nearness = Matcher.Nearness(threshold: configuration.immediateRSSI)
         let engine = try AccessoryEngine(
-            radio: radio, store: store, clock: LoopClock(loop), configuration: engineConfiguration, log: log)
+            radio: radio, store: store, clock: LoopClock(loop), configuration: engineConfiguration, trail: store,
+            log: log)
+        let policies = PolicyStore(directory: policyDirectory, loop: loop, log: log)
+        engine.setPolicy(policies.policy)
+        policies.onChange = { [unowned engine] in engine.setPolicy($0) }
         let manifests = ManifestStore(
             directories: appDirectories.isEmpty ? ManifestStore.standardDirectories : appDirectories, loop: loop, log: log)
         let service = try AccessoryService(
@@ -123,13 +130,14 @@ struct Daemon: ParsableCommand {
         log.notice("ready", metadata: ["version": "\(Version.current)", "bus": "\(bus)", "apps": "\(manifests.apps.count)"])
         loop.run()
         ServiceManager.notify("STOPPING=1")
+        engine.flushAudit()
         // Sessions learn that they are over before the name goes.
         for session in engine.sessions.values.sorted(by: { $0.id < $1.id }) {
             engine.invalidate(session, reason: "the daemon ends")
         }
         if connection.isConnected { connection.flush() }
         if radioConnection.isConnected { radioConnection.flush() }
-        withExtendedLifetime((service, radio, manifests, view)) {}
+        withExtendedLifetime((service, radio, manifests, policies, view)) {}
         if let failure {
             log.critical("\(failure)")
             throw ExitCode.failure

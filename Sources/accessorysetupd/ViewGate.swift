@@ -31,7 +31,7 @@ final class ViewGate: ViewAuthority {
 
     func devices(of app: AppID) -> [GrantedDevice] {
         engine.ledger.accessories(of: app).compactMap { accessory in
-            guard let address = accessory.address else { return nil }
+            guard let address = accessory.address, engine.policy.denial(of: accessory, to: app) == nil else { return nil }
             var paths: Set<ObjectPath> = []
             if let known = engine.device(of: accessory).flatMap({ ObjectPath($0.rawValue) }) { paths.insert(known) }
             // Where it will be once it is heard again, for one that the radio has forgotten.
@@ -43,8 +43,12 @@ final class ViewGate: ViewAuthority {
 
     var adapter: ObjectPath? { radio.adapter }
 
-    func used(_ accessory: AccessoryID, by app: AppID, as what: String) {
-        engine.noteUse(of: accessory, by: app)
+    func used(_ accessory: AccessoryID, by app: AppID, _ caller: PinnedCaller, as what: String) {
+        engine.noteUse(of: accessory, by: app, who: caller.caller.program, as: what)
+    }
+
+    func refused(_ caller: PinnedCaller?, why: String) {
+        engine.audit(.refused, who: caller?.caller.program ?? "unknown", why: why)
     }
 }
 

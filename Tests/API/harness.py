@@ -228,7 +228,7 @@ class Daemon(Program):
             arguments += ["--config", world.config]
         super().__init__(
             BIN / "accessorysetupd", "--bus", world.bus.address, "--state-directory", world.state, "--view", world.view,
-            "--input-directory", world.inputs, "--log-level", "debug", *arguments)
+            "--policy", world.policy, "--input-directory", world.inputs, "--log-level", "debug", *arguments)
         wait(lambda: world.admin.has_owner(NAME) or not self.running, 20, "the daemon's name", also_every=0.02)
         if not self.running:
             raise AssertionError("the daemon has ended:\n" + "\n".join(self.lines[-20:]))
@@ -589,6 +589,7 @@ class World:
         self.inputs = self.directory / "inputs"
         self.view = self.directory / "view"
         self.config = self.directory / "accessorysetupd.conf"
+        self.policy = self.directory / "policy.d"
         self.app_directories = [self.directory / "apps"]
         self.app_directories[0].mkdir()
         self.daemon = self.simulator = self.bus = None

@@ -113,6 +113,20 @@ private struct Sampler {
         #expect(matches > 1000 && matches < 9900)
     }
 
+    /// What `explain` says is what the matcher does.
+    @Test(arguments: 0..<8 as Range<UInt64>)
+    func exclusionsAgreeWithTheMatcher(seed: UInt64) {
+        var sampler = Sampler(generator: SeededGenerator(state: seed &+ 77))
+        for _ in 0..<3000 {
+            let descriptor = sampler.descriptor()
+            let advert = sampler.advert()
+            let rssi = sampler.chance(80) ? Int.random(in: -80...(-30), using: &sampler.generator) : nil
+            var matcher = Matcher([descriptor])
+            let reasons = Matcher.exclusions(of: advert, from: descriptor, smoothedRSSI: rssi)
+            #expect((matcher.firstMatch(advert, smoothedRSSI: rssi) != nil) == reasons.isEmpty, "\(descriptor) \(advert) \(reasons)")
+        }
+    }
+
     private func advert(_ change: (inout Advertisement) -> Void) -> Advertisement {
         var advert = Advertisement(device: RadioDeviceID("d"), address: BluetoothAddress(value: 1, kind: .public))
         change(&advert)

@@ -93,6 +93,27 @@ import Testing
         #expect(try store.nextGrantID() > second)
     }
 
+    @Test func theTrailIsBoundedAndRefusalsHaveTheirOwnShare() throws {
+        let store = try open()
+        let entry = { (number: Int, event: AuditEntry.Event) in
+            AuditEntry(time: Int64(number), event: event, app: AppID("a.b"), who: "somebody", why: "\(number)")
+        }
+        try store.append([entry(0, .granted)])
+        try store.append((1...GrantStore.refusalsKept + 50).map { entry($0, .refused) })
+        var query = AuditQuery()
+        query.limit = 100_000
+        #expect(try store.entries(query).count == GrantStore.refusalsKept + 1)
+        #expect(try store.entries(query).first?.event == .granted)
+        try store.append((1...GrantStore.actionsKept + 50).map { entry($0, .used) })
+        #expect(try store.entries(query).count == GrantStore.refusalsKept + GrantStore.actionsKept)
+        query.limit = 3
+        #expect(try store.entries(query).map(\.time) == [10_048, 10_049, 10_050])
+        query.since = 10_050
+        #expect(try store.entries(query).map(\.why) == ["10050"])
+        query.app = AppID("c.d")
+        #expect(try store.entries(query).isEmpty)
+    }
+
     @Test(arguments: ["not a database at all", ""])
     func aDamagedFileIsKeptAside(text: String) throws {
         try directory.write("state/grants.sqlite", String(repeating: text, count: 400))

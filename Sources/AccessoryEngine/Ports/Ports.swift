@@ -16,6 +16,12 @@ public protocol LedgerStore: AnyObject {
     func nextGrantID() throws -> Int64
 }
 
+/// Where the trail of what was done is kept.
+public protocol AuditTrail: AnyObject {
+    func append(_ entries: [AuditEntry]) throws
+    func entries(_ query: AuditQuery) throws -> [AuditEntry]
+}
+
 /// A bond that may exist without a grant.
 public struct BondIntent: Hashable, Sendable {
     public enum Purpose: String, Hashable, Sendable {
@@ -83,6 +89,8 @@ public struct ClientID: Hashable, Sendable, CustomStringConvertible {
     public let rawValue: String
     public init(_ rawValue: String) { self.rawValue = rawValue }
     public var description: String { rawValue }
+    /// Stands in for a picker program where the admin's policy approves without a person. No bus name looks like this.
+    public static let policy = ClientID("policy")
 }
 
 /// What the engine tells the outside. Order matters and is kept.

@@ -14,6 +14,16 @@ struct Inventory {
         var state: String { properties["State"]?.stringValue ?? "" }
         var device: String { properties["Device"]?.objectPathValue?.rawValue ?? "/" }
         var apps: [String] { properties["Apps"]?.stringsValue ?? [] }
+
+        /// As far as decisions need it.
+        func model() throws(BusError) -> AccessoryModel.Accessory {
+            let descriptor = try WireDecoding.descriptor(properties["Descriptor"] ?? .vardict([:]), "Descriptor")
+            guard let id = AccessoryID(id) else { throw .failed("the daemon's accessory has no identifier") }
+            return AccessoryModel.Accessory(
+                id: id, displayName: name, address: BluetoothAddress(address, kind: .public), isBonded: false,
+                descriptor: descriptor,
+                created: 0)
+        }
     }
 
     struct Grant {

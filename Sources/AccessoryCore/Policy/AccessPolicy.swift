@@ -1,0 +1,130 @@
+// What the admin allows beyond what manifests declare: who may ask for a picker, what is approved without a person, what is denied. A
+// value, read from policy.d (Docs/Policy.md); without any file it allows what manifests allow, and approves nothing.
+
+public import AccessoryModel
+
+public struct AccessPolicy: Hashable, Sendable {
+    /// Accessories that a rule speaks of: all that match, by their address or by what they advertise.
+    public struct Target: Hashable, Sendable {
+        /// 48 bits, public or random. Nil: any address.
+        public var address: UInt64?
+        /// Nil: whatever it advertises.
+        public var descriptor: DiscoveryDescriptor?
+
+        public init(address: UInt64? = nil, descriptor: DiscoveryDescriptor? = nil) {
+            self.address = address
+            self.descriptor = descriptor
+        }
+    }
+
+    /// This app may have these accessories without a person.
+    public struct Approval: Hashable, Sendable {
+        public var name: String
+        public var source: String
+        public var app: AppID
+        public var target: Target
+        /// dBm; what is farther away is left alone.
+        public var minimumRSSI: Int
+
+        public init(name: String, source: String, app: AppID, target: Target, minimumRSSI: Int) {
+            self.name = name
+            self.source = source
+            self.app = app
+            self.target = target
+            self.minimumRSSI = minimumRSSI
+        }
+    }
+
+    /// These apps may not have these accessories.
+    public struct Denial: Hashable, Sendable {
+        public var name: String
+        public var source: String
+        /// Nil: no app.
+        public var apps: Set<AppID>?
+        public var target: Target
+
+        public init(name: String, source: String, apps: Set<AppID>?, target: Target) {
+            self.name = name
+            self.source = source
+            self.apps = apps
+            self.target = target
+        }
+    }
+
+    /// Apps that may ask for a picker; nil: every app with a manifest.
+    public var allowed: Set<AppID>?
+    /// Apps that may not, whatever `allowed` says.
+    public var refused: Set<AppID> = []
+    public var approvals: [Approval] = []
+    public var denials: [Denial] = []
+    /// Why the files cannot be relied on: until they can, nothing new is set up.
+    public var problem: String?
+
+    public init() {}
+
+    /// Why an app may not ask for a picker; nil when it may.
+    public func refusal(of app: AppID) -> String? {
+        if let problem { return "the policy is not valid: \(problem)" }
+        if refused.contains(app) { return "the policy denies the picker to \(app)" }
+        if let allowed, !allowed.contains(app) { return "the policy allows the picker to other apps only" }
+        return denials.first { $0.concerns(app) && $0.target == Target() }.map {
+            "rule \($0.name) in \($0.source) denies everything"
+        }
+    }
+
+    /// The rule that keeps an accessory in range from an app.
+    public func denial(of advert: Advertisement, to app: AppID) -> Denial? {
+        denials.first { $0.concerns(app) && $0.target.matches(advert) }
+    }
+
+    /// The rule that keeps an accessory from an app although it was granted. What it advertised is no longer known: of a rule's
+    /// descriptor the service and the company count, against those that it was found by.
+    public func denial(of accessory: Accessory, to app: AppID) -> Denial? {
+        denials.first { $0.concerns(app) && $0.target.concerns(accessory) }
+    }
+
+    public func approves(_ app: AppID) -> Bool { problem == nil && approvals.contains { $0.app == app } }
+
+    /// The rule by which an app gets an accessory in range without a person.
+    ///
+    /// - Parameter rssi: smoothed, dBm; nil when unknown, which is never near enough.
+    public func approval(of advert: Advertisement, rssi: Int?, to app: AppID) -> Approval? {
+        guard problem == nil, let rssi, denial(of: advert, to: app) == nil else { return nil }
+        return approvals.first { $0.app == app && rssi >= $0.minimumRSSI && $0.target.matches(advert) }
+    }
+}
+
+extension AccessPolicy.Denial {
+    fileprivate func concerns(_ app: AppID) -> Bool { apps?.contains(app) ?? true }
+}
+
+extension AccessPolicy.Target {
+    fileprivate func matches(_ advert: Advertisement) -> Bool {
+        if let address, advert.address.value != address { return false }
+        guard let descriptor else { return true }
+        return Rule(descriptor).exclusions(of: advert, smoothedRSSI: nil, nearness: Matcher.Nearness()).isEmpty
+    }
+
+    fileprivate func concerns(_ accessory: Accessory) -> Bool {
+        if let address, accessory.address?.value != address { return false }
+        guard let descriptor else { return true }
+        guard descriptor.nameSubstring == nil, descriptor.serviceData == nil, descriptor.manufacturerData == nil else {
+            return false
+        }
+        if let service = descriptor.serviceUUID, service != accessory.descriptor.serviceUUID { return false }
+        if let company = descriptor.companyIdentifier, company != accessory.descriptor.companyIdentifier { return false }
+        return true
+    }
+}
+
+extension AccessPolicy.Target: CustomStringConvertible {
+    /// As an admin reads it.
+    public var description: String {
+        var parts: [String] = []
+        if let address { parts.append("address \(BluetoothAddress(value: address, kind: .public))") }
+        if let service = descriptor?.serviceUUID { parts.append("service \(service)") }
+        if let company = descriptor?.companyIdentifier { parts.append("company \(company)") }
+        if let name = descriptor?.nameSubstring { parts.append("name with “\(name)”") }
+        return parts.isEmpty ? "every accessory" : parts.joined(separator: ", ")
+    }
+}

@@ -1,0 +1,70 @@
+// The audit trail: what was done, for which app and accessory, by whom and why; in the journal at once, in the store in batches, so that
+// a busy picker does not wait for the disk at every offer.
+
+public import AccessoryModel
+internal import Logging
+
+extension AccessoryEngine {
+    /// Seconds that lines may wait for the disk; what changes a grant does not wait.
+    private static let patience = 1.0
+    /// Refusals noted a minute; the rest is counted.
+    private static let refusalsPerMinute = 60
+
+    public func audit(
+        _ event: AuditEntry.Event, app: AppID? = nil, accessory: AccessoryID? = nil, who: String = "accessorysetupd",
+        why: String = ""
+    ) {
+        var why = why
+        if event == .refused {
+            guard let added = admitRefusal() else { return }
+            why += added
+        }
+        let entry = AuditEntry(time: clock.now, event: event, app: app, accessory: accessory, who: who, why: why)
+        log.notice(
+            "audit",
+            metadata: [
+                "event": "\(event.rawValue)", "app": "\(app.map { "\($0)" } ?? "-")",
+                "accessory": "\(accessory.map { "\($0)" } ?? "-")",
+                "who": "\(who)", "why": "\(why)",
+            ])
+        unwritten.append(entry)
+        switch event {
+        case .granted, .revoked, .disabled, .enabled: flushAudit()
+        default:
+            guard auditTimer == nil else { return }
+            auditTimer = clock.after(Self.patience) { [weak self] in self?.flushAudit() }
+        }
+    }
+
+    /// Writes what waits. Called at the end too.
+    public func flushAudit() {
+        auditTimer?.cancel()
+        auditTimer = nil
+        let entries = unwritten
+        unwritten = []
+        guard !entries.isEmpty else { return }
+        do {
+            try trail?.append(entries)
+        } catch {
+            log.error("the audit trail could not be written", metadata: ["error": "\(error)", "lines": "\(entries.count)"])
+        }
+    }
+
+    /// - Throws: what the store throws.
+    public func auditEntries(_ query: AuditQuery) throws -> [AuditEntry] {
+        flushAudit()
+        return try trail?.entries(query) ?? []
+    }
+
+    /// Nil when there were too many; else what is to be said of those that were left out.
+    private func admitRefusal() -> String? {
+        let minute = Int(clock.uptime / 60)
+        if minute != refusals.minute {
+            let left = refusals.count - Self.refusalsPerMinute
+            refusals = (minute, 1)
+            return left > 0 ? " (and \(left) more before)" : ""
+        }
+        refusals.count += 1
+        return refusals.count <= Self.refusalsPerMinute ? "" : nil
+    }
+}

@@ -1,0 +1,52 @@
+// The trail: what was done with accessories, by whom and why, kept for the admin.
+
+/// One line of the trail.
+public struct AuditEntry: Hashable, Sendable {
+    public enum Event: String, Hashable, Sendable, CaseIterable {
+        case pickerShown
+        case offered
+        case picked
+        case paired
+        case granted
+        /// The first use on a connection.
+        case used
+        case revoked
+        /// Switched off or on by an admin.
+        case disabled
+        case enabled
+        case refused
+    }
+
+    /// Counted up by the store; 0 before it is stored.
+    public var id: Int64
+    /// Seconds since 1970.
+    public var time: Int64
+    public var event: Event
+    public var app: AppID?
+    public var accessory: AccessoryID?
+    /// Who did it: a process as the daemon saw it, a policy's rule, or the daemon.
+    public var who: String
+    public var why: String
+
+    public init(
+        id: Int64 = 0, time: Int64, event: Event, app: AppID? = nil, accessory: AccessoryID? = nil, who: String, why: String
+    ) {
+        self.id = id
+        self.time = time
+        self.event = event
+        self.app = app
+        self.accessory = accessory
+        self.who = who
+        self.why = why
+    }
+}
+
+/// Which lines of the trail are asked for; the newest `limit` of them, oldest first.
+public struct AuditQuery: Hashable, Sendable {
+    public var app: AppID?
+    /// Seconds since 1970.
+    public var since: Int64?
+    public var limit = 1000
+
+    public init() {}
+}

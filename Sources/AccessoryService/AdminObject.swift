@@ -1,0 +1,105 @@
+// What an admin asks of the daemon as a whole: the audit trail, and why accessories in range are not offered.
+
+internal import AccessoryBus
+internal import AccessoryEngine
+internal import AccessoryModel
+internal import CallerIdentity
+internal import DBusKit
+
+final class AdminObject: ExportedObject {
+    let path = AccessoryBus.adminPath
+    private(set) var interfaces: [ExportedInterface] = []
+    private unowned let service: AccessoryService
+
+    init(_ service: AccessoryService) {
+        self.service = service
+        var interface = ExportedInterface(service.description(AccessoryBus.admin))
+        interface.method("GetAudit") { [unowned service] call throws(BusError) in
+            let query = try Self.query(call.arguments[0])
+            let entries: [AuditEntry]
+            do {
+                entries = try service.engine.auditEntries(query)
+            } catch {
+                throw .failed("the audit trail cannot be read: \(error)")
+            }
+            call.reply(.array(of: "a{sv}", entries.map(Self.encode)))
+        }
+        interface.method("Explain") { [unowned self] call throws(BusError) in try explain(call) }
+        interfaces = [interface]
+    }
+
+    func isVisible(to caller: String) -> Bool { service.clients.isAdmin(caller) }
+
+    private static func query(_ argument: DBusValue) throws(BusError) -> AuditQuery {
+        var query = AuditQuery()
+        for (key, value) in argument.vardictValue ?? [:] {
+            switch (key, value) {
+            case ("app", .string(let text)):
+                guard let app = AppID(text) else { throw .invalidArguments("app: \(text): not an app's identifier") }
+                query.app = app
+            case ("since", .uint64(let time)): query.since = Int64(clamping: time)
+            case ("limit", .uint32(let limit)):
+                guard (1...10_000).contains(limit) else { throw .invalidArguments("limit: \(limit): must be 1 to 10000") }
+                query.limit = Int(limit)
+            default: throw .invalidArguments("\(key): not a key, or not of type \(value.signature)")
+            }
+        }
+        return query
+    }
+
+    private static func encode(_ entry: AuditEntry) -> DBusValue {
+        .vardict([
+            "id": .uint64(UInt64(entry.id)), "time": .uint64(UInt64(max(0, entry.time))), "event": .string(entry.event.rawValue),
+            "app": .string(entry.app?.rawValue ?? ""), "accessory": .string(entry.accessory?.rawValue ?? ""),
+            "who": .string(entry.who), "why": .string(entry.why),
+        ])
+    }
+
+    private func explain(_ call: MethodCall) throws(BusError) {
+        var app: AppManifest?
+        var seconds = 5.0
+        for (key, value) in call.arguments[0].vardictValue ?? [:] {
+            switch (key, value) {
+            case ("app", .string(let text)):
+                guard let found = AppID(text).flatMap({ service.manifests.apps[$0] }) else {
+                    throw .invalidArguments("app: \(text): no app has this identifier")
+                }
+                app = found
+            case ("seconds", .double(let value)):
+                guard (1...20).contains(value) else { throw .invalidArguments("seconds: \(value): must be 1 to 20") }
+                seconds = value
+            default: throw .invalidArguments("\(key): not a key, or not of type \(value.signature)")
+            }
+        }
+        guard let app else { throw .invalidArguments("app: is missing") }
+        try asking { () throws(SetupError) in
+            try service.engine.explain(app.id, dryItems: Self.items(of: app), seconds: seconds) { items, devices in
+                let sorted = devices.sorted { ($0.rssi ?? -128) > ($1.rssi ?? -128) }
+                call.reply(.array(of: "a{sv}", sorted.map { Self.encode($0, items) }))
+            }
+        }
+    }
+
+    /// What a picker of the app's could look for at most: everything that its manifest declares.
+    private static func items(of app: AppManifest) -> [DisplayItem] {
+        app.services.sorted().map { service in
+            var descriptor = DiscoveryDescriptor()
+            descriptor.serviceUUID = service
+            return DisplayItem(name: "service \(service)", image: nil, descriptor: descriptor)
+        }
+            + app.companies.sorted { $0.value < $1.value }.map { company in
+                var descriptor = DiscoveryDescriptor()
+                descriptor.companyIdentifier = company
+                return DisplayItem(name: "company \(company)", image: nil, descriptor: descriptor)
+            }
+    }
+
+    private static func encode(_ device: ExplainedDevice, _ items: [DisplayItem]) -> DBusValue {
+        var result: [String: DBusValue] = [
+            "address": .string(device.advertisement.address.description), "name": .string(device.advertisement.localName ?? ""),
+            "item": .string(device.item.map { items[$0].name } ?? ""), "reasons": .strings(device.reasons),
+        ]
+        result["rssi"] = device.rssi.map { .int16(Int16(clamping: $0)) }
+        return .vardict(result)
+    }
+}

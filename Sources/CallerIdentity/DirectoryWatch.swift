@@ -1,0 +1,53 @@
+// Watches directories of small files that an admin or a package manager writes, and says once, when it is quiet, that they changed.
+
+internal import CSystem
+internal import DBusKit
+internal import Glibc
+
+final class DirectoryWatch {
+    private let directories: [String]
+    private let loop: MainLoop
+    private let onChange: () -> Void
+    private let descriptor: Int32
+    private var source: LoopSource?
+    private var pause: LoopSource?
+
+    /// Nil when inotify is not available.
+    init?(_ directories: [String], loop: MainLoop, onChange: @escaping () -> Void) {
+        self.directories = directories
+        self.loop = loop
+        self.onChange = onChange
+        descriptor = inotify_init1(Int32(IN_NONBLOCK | IN_CLOEXEC))
+        guard descriptor >= 0 else { return nil }
+        watch()
+        source = loop.onReadable(descriptor) { [weak self] in
+            guard let self else { return false }
+            var buffer = [UInt8](repeating: 0, count: 4096)
+            while read(self.descriptor, &buffer, buffer.count) > 0 {}
+            // Package managers write many files: read them once, when it is quiet.
+            self.pause?.cancel()
+            self.pause = self.loop.after(.milliseconds(100)) { [weak self] in
+                self?.watch()
+                self?.onChange()
+            }
+            return true
+        }
+    }
+
+    deinit {
+        source?.cancel()
+        pause?.cancel()
+        if descriptor >= 0 { close(descriptor) }
+    }
+
+    /// Watches each directory, or while it does not exist the nearest one above it, so that its creation is noticed.
+    private func watch() {
+        let events = UInt32(IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CREATE | IN_DELETE_SELF)
+        for directory in directories {
+            var path = directory
+            while inotify_add_watch(descriptor, path, events) < 0, let slash = path.lastIndex(of: "/"), slash > path.startIndex {
+                path = String(path[..<slash])
+            }
+        }
+    }
+}

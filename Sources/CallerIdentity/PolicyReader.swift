@@ -1,0 +1,154 @@
+// The admin's policy files: read as strictly as manifests, all of them together (Docs/Policy.md).
+
+public import AccessoryCore
+internal import AccessoryModel
+public import DBusKit
+internal import Foundation
+public import KeyFiles
+public import Logging
+
+public enum PolicyReader {
+    private static let picker = "Picker"
+    private static let targetKeys: Set<String> = [
+        "App", "Address", "BluetoothServiceUUID", "BluetoothCompanyIdentifier", "BluetoothNameSubstring",
+    ]
+
+    /// One file's rules, added to `policy`; or all that is wrong with it, and `policy` stays as it is.
+    public static func read(path: String, into policy: inout AccessPolicy) -> [KeyFileProblem] {
+        do throws(KeyFileProblem) {
+            var changed = policy
+            let problems = try read(try KeyFile(path: path), into: &changed)
+            if problems.isEmpty { policy = changed }
+            return problems
+        } catch {
+            return [error]
+        }
+    }
+
+    private static func read(_ file: KeyFile, into policy: inout AccessPolicy) throws(KeyFileProblem) -> [KeyFileProblem] {
+        var known: [String: Set<String>] = [picker: ["Allow", "Deny"]]
+        for group in file.groups {
+            switch group.split(separator: " ", maxSplits: 1).map(String.init) {
+            case let words where words.count == 2 && words[0] == "Approve": known[group] = targetKeys.union(["MinimumRSSI"])
+            case let words where words.count == 2 && words[0] == "Deny": known[group] = targetKeys
+            default: break
+            }
+        }
+        var problems = file.unknown(besides: known)
+        let note = { (group: String, key: String, reason: String) in problems.append(file.problem(group, key, reason)) }
+        func apps(_ group: String, _ key: String) throws(KeyFileProblem) -> Set<AppID> {
+            var apps: Set<AppID> = []
+            for text in try file.list(group, key) {
+                if let app = AppID(text) { apps.insert(app) } else { note(group, key, "\(text): not an app's identifier") }
+            }
+            if file.has(group, key), apps.isEmpty { note(group, key, "names no app") }
+            return apps
+        }
+
+        if file.has(picker, "Allow") { policy.allowed = (policy.allowed ?? []).union(try apps(picker, "Allow")) }
+        policy.refused.formUnion(try apps(picker, "Deny"))
+        for group in file.groups where known[group] != nil && group != picker {
+            let name = String(group.drop { $0 != " " }.dropFirst())
+            let target = try target(file, group, note)
+            let concerned = file.has(group, "App") ? try apps(group, "App") : nil
+            guard group.hasPrefix("Approve ") else {
+                policy.denials.append(.init(name: name, source: file.path, apps: concerned, target: target))
+                continue
+            }
+            if concerned?.count != 1 {
+                note(group, "App", concerned == nil ? "is missing" : "one app has to be named, not several")
+            }
+            if target == AccessPolicy.Target() {
+                note(group, "BluetoothServiceUUID", "is missing, and so are the other traits: this would approve every accessory")
+            }
+            let strength = try file.integer(group, "MinimumRSSI") ?? Matcher.Nearness().threshold
+            if !(-127...20).contains(strength) { note(group, "MinimumRSSI", "\(strength): must be −127 to 20") }
+            if let app = concerned?.first {
+                policy.approvals.append(
+                    .init(name: name, source: file.path, app: app, target: target, minimumRSSI: strength))
+            }
+        }
+        return problems
+    }
+
+    private static func target(
+        _ file: KeyFile, _ group: String, _ note: (String, String, String) -> Void
+    ) throws(KeyFileProblem) -> AccessPolicy.Target {
+        var target = AccessPolicy.Target()
+        if let text = try file.string(group, "Address") {
+            target.address = BluetoothAddress(text, kind: .public)?.value
+            if target.address == nil { note(group, "Address", "\(text): not an address (C0:FF:EE:00:00:01)") }
+        }
+        var descriptor = DiscoveryDescriptor()
+        if let text = try file.string(group, "BluetoothServiceUUID") {
+            descriptor.serviceUUID = BluetoothUUID(text)
+            if descriptor.serviceUUID == nil { note(group, "BluetoothServiceUUID", "\(text): not a UUID") }
+        }
+        if let text = try file.string(group, "BluetoothCompanyIdentifier") {
+            descriptor.companyIdentifier = CompanyIdentifier(hexadecimal: text)
+            if descriptor.companyIdentifier == nil {
+                note(group, "BluetoothCompanyIdentifier", "\(text): not four hexadecimal digits")
+            }
+        }
+        descriptor.nameSubstring = try file.string(group, "BluetoothNameSubstring")
+        if descriptor != DiscoveryDescriptor() {
+            do throws(SetupError) { try DescriptorRules.check(descriptor) } catch {
+                note(group, "BluetoothNameSubstring", error.message)
+            }
+            target.descriptor = descriptor
+        }
+        return target
+    }
+}
+
+/// All policy files of a directory, watched. A file with a problem makes the whole policy unreliable: nothing new is set up, nothing is
+/// approved, until it is mended.
+public final class PolicyStore {
+    public private(set) var policy = AccessPolicy()
+    public private(set) var problems: [KeyFileProblem] = []
+    /// Called when the policy has changed.
+    public var onChange: ((AccessPolicy) -> Void)?
+    private let directory: String
+    private let log: Logger
+    private var watch: DirectoryWatch?
+
+    public static let standardDirectory = "/etc/accessory-setup/policy.d"
+
+    /// - Parameter loop: for watching; nil reads once.
+    public init(directory: String, loop: MainLoop?, log: Logger) {
+        self.directory = directory
+        self.log = log
+        if let loop {
+            watch = DirectoryWatch([directory], loop: loop) { [weak self] in self?.load() }
+            if watch == nil { log.warning("policy files are not watched: inotify is not available") }
+        }
+        load()
+    }
+
+    private func load() {
+        var policy = AccessPolicy()
+        var problems: [KeyFileProblem] = []
+        do {
+            for name in try FileManager.default.contentsOfDirectory(atPath: directory).sorted() where name.hasSuffix(".conf") {
+                problems += PolicyReader.read(path: "\(directory)/\(name)", into: &policy)
+            }
+        } catch CocoaError.fileReadNoSuchFile, CocoaError.fileNoSuchFile {
+            // No policy is a policy.
+        } catch {
+            problems.append(KeyFileProblem(file: directory, line: 0, key: "", reason: error.localizedDescription))
+        }
+        policy.problem = problems.first.map { "\($0)" }
+        if problems != self.problems {
+            for problem in problems { log.error("policy refused: \(problem)") }
+        }
+        self.problems = problems
+        guard policy != self.policy else { return }
+        self.policy = policy
+        log.notice(
+            "policy read",
+            metadata: [
+                "approvals": "\(policy.approvals.count)", "denials": "\(policy.denials.count)", "problems": "\(problems.count)",
+            ])
+        onChange?(policy)
+    }
+}

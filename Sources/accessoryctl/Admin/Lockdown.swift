@@ -1,0 +1,159 @@
+// Switches the lock-down of org.bluez: one line in the bus' last configuration file, which belongs to the admin, so it is added with
+// care and taken back to the byte.
+
+internal import ArgumentParser
+internal import DBusKit
+internal import Foundation
+internal import ProgramSupport
+
+struct Lockdown: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Whether programs may talk to BlueZ past the scoped view.",
+        discussion: """
+            With the lock-down on, only root and accessorysetupd may talk to org.bluez; apps that were granted accessories use \
+            /run/accessory-setup/bus. Desktops: their Bluetooth settings and the audio of a user's session stop working too.
+            """, subcommands: [On.self, Off.self, Status.self], defaultSubcommand: Status.self)
+
+    struct Files: ParsableArguments {
+        @Option(help: "The bus' own configuration file, read last.", completion: .file())
+        var file = "/etc/dbus-1/system-local.conf"
+
+        @Option(help: "The policy that is included there.", completion: .file())
+        var policy = "/usr/share/accessory-setup/org.bluez.lockdown.conf"
+    }
+
+    struct On: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Switches it on, and has the bus read its configuration.")
+        @OptionGroup var options: BusOptions
+        @OptionGroup var files: Files
+
+        func run() throws {
+            try Ending.guarding {
+                guard FileManager.default.fileExists(atPath: files.policy) else {
+                    throw Problem("\(files.policy) is not there: is accessorysetupd installed?")
+                }
+                let old = try BusConfiguration(files.file)
+                if old.isLocked {
+                    StandardOutput.line("the lock-down is on already")
+                } else {
+                    try old.locked(including: files.policy).write(to: files.file)
+                    StandardOutput.line("the lock-down is on: only root and accessorysetupd may talk to org.bluez")
+                }
+                try reload(options)
+            }
+        }
+    }
+
+    struct Off: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Switches it off, and has the bus read its configuration.")
+        @OptionGroup var options: BusOptions
+        @OptionGroup var files: Files
+
+        func run() throws {
+            try Ending.guarding {
+                let old = try BusConfiguration(files.file)
+                if old.isLocked {
+                    try old.unlocked().write(to: files.file)
+                    StandardOutput.line("the lock-down is off: who may talk to org.bluez is what BlueZ' own policy says")
+                } else {
+                    StandardOutput.line("the lock-down is off already")
+                }
+                try reload(options)
+            }
+        }
+    }
+
+    struct Status: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Says whether it is on.", discussion: "Exit status: 0 when it is on, 1 when it is off.")
+        @OptionGroup var files: Files
+
+        func run() throws {
+            try Ending.guarding {
+                guard try BusConfiguration(files.file).isLocked else {
+                    StandardOutput.line("off")
+                    throw Ending.failed
+                }
+                guard FileManager.default.fileExists(atPath: files.policy) else {
+                    throw Problem("switched on in \(files.file), but \(files.policy) is not there: nothing is locked")
+                }
+                StandardOutput.line("on")
+            }
+        }
+    }
+
+    private static func reload(_ options: BusOptions) throws {
+        let connection = try Connection(Connection.Address(options.bus), loop: MainLoop())
+        _ = try connection.callAndWait(Bus.name, Bus.path, Bus.name, "ReloadConfig")
+    }
+
+    struct Problem: Error, CustomStringConvertible {
+        let description: String
+        init(_ description: String) { self.description = description }
+    }
+}
+
+/// The admin's configuration file of the bus; without one, as if it were there and said nothing.
+struct BusConfiguration {
+    private static let begin = "  <!-- accessorysetupd: lock-down of org.bluez, by accessoryctl lockdown; do not edit -->\n"
+    private static let end = "  <!-- accessorysetupd: end -->\n"
+    /// A file that is all ours: it goes when the lock-down does.
+    private static let opening = """
+        <!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-BUS Bus Configuration 1.0//EN"
+         "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+        <busconfig>
+
+        """
+    private static let closing = "</busconfig>"
+
+    /// Nil: there is no file.
+    private let text: String?
+
+    /// - Throws: when the file is there and cannot be read.
+    init(_ path: String) throws {
+        guard FileManager.default.fileExists(atPath: path) else {
+            text = nil
+            return
+        }
+        text = try String(contentsOfFile: path, encoding: .utf8)
+    }
+
+    private init(text: String?) {
+        self.text = text
+    }
+
+    var isLocked: Bool { text.map { $0.contains(Self.begin) && $0.contains(Self.end) } ?? false }
+
+    /// - Throws: when the file is no configuration of a bus.
+    func locked(including policy: String) throws -> BusConfiguration {
+        let block = Self.begin + "  <include>\(policy)</include>\n" + Self.end
+        guard let text else { return BusConfiguration(text: Self.opening + block + Self.closing + "\n") }
+        // Before the last closing tag: what is read last counts.
+        guard let close = text.range(of: Self.closing, options: .backwards) else {
+            throw Lockdown.Problem("the bus' configuration has no \(Self.closing): mend it first")
+        }
+        return BusConfiguration(text: text[..<close.lowerBound] + block + text[close.lowerBound...])
+    }
+
+    /// As it was before `locked`.
+    func unlocked() -> BusConfiguration {
+        guard let text, let begin = text.range(of: Self.begin),
+            let end = text.range(of: Self.end, range: begin.upperBound..<text.endIndex)
+        else { return self }
+        let rest = String(text[..<begin.lowerBound] + text[end.upperBound...])
+        return BusConfiguration(text: rest == Self.opening + Self.closing + "\n" ? nil : rest)
+    }
+
+    /// All of it or nothing: the bus may read it at any time.
+    func write(to path: String) throws {
+        guard let text else { return try FileManager.default.removeItem(atPath: path) }
+        let attributes = try? FileManager.default.attributesOfItem(atPath: path)
+        let draft = path + ".accessoryctl-new"
+        try Data(text.utf8).write(to: URL(fileURLWithPath: draft))
+        try FileManager.default.setAttributes(
+            [.posixPermissions: attributes?[.posixPermissions] ?? 0o644], ofItemAtPath: draft)
+        guard rename(draft, path) == 0 else {
+            throw Lockdown.Problem("\(path): \(String(cString: strerror(errno)))")
+        }
+    }
+}

@@ -1,0 +1,184 @@
+// What the admin asks about access: the policy files, the audit trail, and why an accessory in range is not offered.
+
+internal import AccessoryBus
+internal import AccessoryCore
+internal import AccessoryModel
+internal import ArgumentParser
+internal import CallerIdentity
+internal import DBusKit
+internal import Foundation
+internal import Logging
+internal import ProgramSupport
+
+struct Policy: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Works on policy files.", subcommands: [Check.self, Explain.self])
+
+    struct Check: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Says what is wrong with policy files, and what they say together.",
+            discussion: "Exit status: 0 when nothing is wrong, 1 otherwise.")
+        @Option(name: .customLong("policy"), help: "The directory.", completion: .directory)
+        var directory = PolicyStore.standardDirectory
+
+        func run() throws {
+            let store = PolicyStore(directory: directory, loop: nil, log: Policy.silence)
+            for problem in store.problems { StandardOutput.line(StandardOutput.printable("\(problem)")) }
+            guard store.problems.isEmpty else { throw Ending.failed }
+            let policy = store.policy
+            StandardOutput.line("picker      \(policy.allowed.map { "only " + Policy.list($0) } ?? "every app with a manifest")")
+            if !policy.refused.isEmpty { StandardOutput.line("            but not \(Policy.list(policy.refused))") }
+            for rule in policy.approvals {
+                StandardOutput.line(
+                    "approve     \(rule.name): \(rule.app), \(rule.target), from \(rule.minimumRSSI) dBm (\(rule.source))")
+            }
+            for rule in policy.denials {
+                StandardOutput.line(
+                    "deny        \(rule.name): \(rule.apps.map(Policy.list) ?? "every app"), \(rule.target) (\(rule.source))")
+            }
+            if policy.approvals.isEmpty { StandardOutput.line("approve     nothing: a person picks") }
+        }
+    }
+
+    struct Explain: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Says what an app may do with an accessory, and which rule or grant says so.",
+            discussion: "Exit status: 0 when the app may use it, 1 when it may not.")
+        @OptionGroup var options: BusOptions
+        @Option(name: .customLong("policy"), help: "The directory.", completion: .directory)
+        var directory = PolicyStore.standardDirectory
+        @Argument(help: "The app's identifier.") var app: String
+        @Argument(help: "The accessory's name, address or identifier.") var accessory: String
+
+        func run() throws {
+            try Ending.guarding {
+                guard let id = AppID(app) else { throw Lockdown.Problem("\(app): not an app's identifier") }
+                let policy = PolicyStore(directory: directory, loop: nil, log: Policy.silence).policy
+                let inventory = try Inventory(options)
+                if let found = inventory.apps.first(where: { $0.id == app }) {
+                    StandardOutput.line("manifest    \(found.problems.isEmpty ? found.source : "refused: \(found.problems[0])")")
+                } else {
+                    StandardOutput.line("manifest    none: nobody speaks for \(app)")
+                }
+                StandardOutput.line("picker      \(policy.refusal(of: id).map { "refused: \($0)" } ?? "allowed")")
+                let target = try inventory.accessory(accessory)
+                let grant = inventory.grants.first { $0.app == app && $0.accessory == target.path }
+                let denial = try policy.denial(of: target.model(), to: id)
+                if let denial { StandardOutput.line("denied      by rule \(denial.name) in \(denial.source)") }
+                switch grant {
+                case nil: StandardOutput.line("grant       none")
+                case let grant?:
+                    StandardOutput.line(
+                        "grant       \(grant.id), \(grant.isEnabled ? grant.state : "switched off"), last used \(Output.time(grant.lastUsed))"
+                    )
+                }
+                for rule in policy.approvals where rule.app == id {
+                    StandardOutput.line(
+                        "approval    rule \(rule.name) in \(rule.source): \(rule.target), from \(rule.minimumRSSI) dBm")
+                }
+                let may = grant?.isEnabled == true && denial == nil
+                StandardOutput.line(
+                    "so          \(app) \(may ? "may use" : "may not use") \(StandardOutput.printable(target.name))")
+                if !may { throw Ending.failed }
+            }
+        }
+    }
+
+    static func list(_ apps: Set<AppID>) -> String { apps.sorted().map(\.rawValue).joined(separator: ", ") }
+    static let silence = Logger(label: "policy") { _ in SwiftLogNoOpLogHandler() }
+}
+
+struct Audit: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "What was done with accessories, by whom and why.",
+        discussion: "The daemon keeps the last 10,000 actions and 2,000 refusals; the journal has them too.")
+    @OptionGroup var options: BusOptions
+    @OptionGroup var output: JSONOption
+    @Option(help: "Only what concerns this app.") var app: String?
+    @Option(help: "Only what was done since then: seconds since 1970, or how long ago (90s, 15m, 12h, 7d).") var since: String?
+    @Option(help: "At most so many, the newest.") var limit: UInt32 = 1000
+
+    func run() throws {
+        try Ending.guarding {
+            var filter: [String: DBusValue] = ["limit": .uint32(limit)]
+            if let app { filter["app"] = .string(app) }
+            if let since {
+                guard let time = Self.time(since, now: Date().timeIntervalSince1970) else {
+                    throw ValidationError("--since \(since): neither seconds since 1970 nor a time like 90s, 15m, 12h or 7d")
+                }
+                filter["since"] = .uint64(time)
+            }
+            let connection = try Connection(Connection.Address(options.bus), loop: MainLoop())
+            let reply = try connection.callAndWait(
+                AccessoryBus.name, AccessoryBus.adminPath, AccessoryBus.admin, "GetAudit", [.vardict(filter)])
+            let entries = (reply.first?.arrayValue ?? []).compactMap(\.vardictValue)
+            func text(_ entry: [String: DBusValue], _ key: String) -> String { entry[key]?.stringValue ?? "" }
+            func number(_ entry: [String: DBusValue], _ key: String) -> Int { entry[key]?.integerValue ?? 0 }
+            if output.json {
+                return try Output.json(
+                    entries.map { entry in
+                        var json: [String: Any] = ["id": number(entry, "id"), "time": number(entry, "time")]
+                        for key in ["event", "app", "accessory", "who", "why"] { json[key] = text(entry, key) }
+                        return json
+                    })
+            }
+            Output.table(
+                ["TIME", "EVENT", "APP", "ACCESSORY", "WHO", "WHY"],
+                entries.map { entry in
+                    [Output.time(number(entry, "time"))] + ["event", "app", "accessory", "who", "why"].map { text(entry, $0) }
+                })
+        }
+    }
+
+    static func time(_ text: String, now: Double) -> UInt64? {
+        if let seconds = UInt64(text) { return seconds }
+        let units: [Character: Double] = ["s": 1, "m": 60, "h": 3600, "d": 86_400]
+        guard let unit = text.last.flatMap({ units[$0] }), let number = Double(text.dropLast()), number >= 0, number.isFinite else {
+            return nil
+        }
+        return UInt64(max(0, now - number * unit))
+    }
+}
+
+struct Explain: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Looks around for an app, and says of each accessory in range why it is not offered.",
+        discussion: """
+            With the items of the app's picker when it shows one; else with one item for each service and company that its manifest declares.
+            """)
+    @OptionGroup var options: BusOptions
+    @OptionGroup var output: JSONOption
+    @Option(help: "How long, 1 to 20 seconds.") var seconds = 5.0
+    @Argument(help: "The app's identifier.") var app: String
+
+    func run() throws {
+        try Ending.guarding {
+            let connection = try Connection(Connection.Address(options.bus), loop: MainLoop())
+            let reply = try connection.callAndWait(
+                AccessoryBus.name, AccessoryBus.adminPath, AccessoryBus.admin, "Explain",
+                [.vardict(["app": .string(app), "seconds": .double(seconds)])], timeout: .seconds(40))
+            let devices = (reply.first?.arrayValue ?? []).compactMap(\.vardictValue)
+            if output.json {
+                return try Output.json(
+                    devices.map { device in
+                        [
+                            "address": device["address"]?.stringValue ?? "", "name": device["name"]?.stringValue ?? "",
+                            "rssi": device["rssi"]?.integerValue.map { $0 as Any } ?? NSNull(),
+                            "item": device["item"]?.stringValue ?? "",
+                            "reasons": device["reasons"]?.stringsValue ?? [],
+                        ] as [String: Any]
+                    })
+            }
+            for device in devices {
+                let name = StandardOutput.printable(device["name"]?.stringValue ?? "")
+                let strength = device["rssi"]?.integerValue.map { "\($0) dBm" } ?? "strength unknown"
+                StandardOutput.line("\(device["address"]?.stringValue ?? "")  \(name.isEmpty ? "(no name)" : name)  \(strength)")
+                let item = device["item"]?.stringValue ?? ""
+                let reasons = device["reasons"]?.stringsValue ?? []
+                if !item.isEmpty { StandardOutput.line("    matches \(StandardOutput.printable(item))") }
+                for reason in reasons { StandardOutput.line("    not offered: \(StandardOutput.printable(reason))") }
+            }
+            if devices.isEmpty { StandardOutput.line("nothing was heard in \(seconds) s") }
+        }
+    }
+}

@@ -1,0 +1,341 @@
+"""What the admin's policy files allow, approve and deny; and what is wrong with them."""
+
+import json
+
+from view import *
+
+def ctl(*words):
+    """accessoryctl's exit status and its lines."""
+    done = subprocess.run([BIN / "accessoryctl", *map(str, words)], capture_output=True, text=True)
+    return done.returncode, (done.stdout + done.stderr).splitlines()
+
+
+class PolicyTest(APITest):
+    apps = ("dice", "board")
+    scenario = scenario(accessory("near", 1, rssi=-40, gatt=GATT), accessory("far", 2, rssi=-80), accessory("blue", 3, service=BLUE))
+
+    def write(self, text, name="10-site.conf"):
+        """Writes a policy file and waits until the daemon has read it."""
+        read = lambda: sum("policy read" in each for each in self.world.daemon.lines)
+        before = read()
+        self.world.policy.mkdir(exist_ok=True)
+        draft = self.world.policy / "draft"
+        draft.write_text(text)
+        draft.rename(self.world.policy / name)
+        wait(lambda: read() > before, what="the policy to be read")
+
+    def audit(self, *words):
+        status, lines = ctl("audit", "--bus", self.world.bus.address, "--json", *words)
+        self.assertEqual(status, 0, lines)
+        return json.loads("\n".join(lines))
+
+
+class WhoMayAsk(PolicyTest):
+    def test_without_a_file_every_app_may_and_nothing_is_approved(self):
+        self.assertFails(error("PickerRestricted"), self.app().show_picker, item(), says=["no picker program"])
+
+    def test_only_some_apps(self):
+        person = self.picker()
+        self.write("[Picker]\nAllow=com.example.board;\n")
+        self.assertFails(error("UserRestricted"), self.app().show_picker, item(), says=["policy"])
+        self.app("board", SOMEBODY_ELSE).show_picker(item())
+        person.wait_stage("offering")
+
+    def test_all_but_some_apps(self):
+        self.picker()
+        self.write("[Picker]\nDeny=com.example.dice;\n")
+        dice = self.app()
+        self.assertFails(error("UserRestricted"), dice.show_picker, item(), says=["com.example.dice"])
+        self.write("[Picker]\n")
+        dice.show_picker(item())
+
+
+class Approval(PolicyTest):
+    RULE = f"[Approve the die]\nApp=com.example.dice\nBluetoothServiceUUID={PINK}\nMinimumRSSI=-60\n"
+
+    def test_the_nearest_that_a_rule_approves_is_picked(self):
+        self.write(self.RULE)
+        app = self.app()
+        app.show_picker(item("Die"))
+        app.wait_event("pickerDidDismiss")
+        self.assertEqual(app.told(), ["activated", "pickerDidPresent", "pickerSetupPairing", "accessoryAdded", "pickerDidDismiss"])
+        self.assertEqual(self.simulator.bonds, ["near"])
+        picked = next(each for each in self.audit() if each["event"] == "picked")
+        self.assertIn("rule the die", picked["who"])
+
+    def test_what_is_far_is_left_alone(self):
+        self.simulator.do("vanish", "near")
+        self.write(self.RULE)
+        app = self.app()
+        app.show_picker(item("Die"), discoveryTimeout=1.5)
+        # "far" is offered to nobody, so that its time does not run out: the app ends it.
+        wait(lambda: any("offered" in each and "event=offered" in each for each in self.world.daemon.lines), what="the offer")
+        app.request("Invalidate")
+        self.assertEqual(self.world.grants(), {})
+        self.assertEqual(self.simulator.bonds, [])
+
+    def test_it_is_for_the_named_app_only(self):
+        self.write(self.RULE)
+        self.assertFails(error("PickerRestricted"), self.app("board", SOMEBODY_ELSE).show_picker, item())
+
+    def test_where_there_is_a_person_the_person_decides(self):
+        self.write(self.RULE)
+        person = self.picker()
+        app = self.app()
+        app.show_picker(item("Die"))
+        person.wait_offer("near")
+        person.cancel()
+        self.assertDismissed(app, "UserCancelled")
+
+    def test_a_question_for_a_person_ends_it(self):
+        self.start(scenario(accessory("near", 1, pairing={"mode": "numericComparison"}, rssi=-40)))
+        self.write(self.RULE)
+        app = self.app()
+        app.show_picker(item("Die"))
+        self.assertDismissed(app, "UserCancelled")
+        self.assertEqual(self.simulator.bonds, [])
+
+
+class Denial(PolicyTest):
+    def test_what_is_denied_is_not_offered(self):
+        self.write("[Deny near]\nAddress=C0:FF:EE:00:02:01\n")
+        person, app = self.picker(), self.app()
+        app.show_picker(item())
+        person.wait_offer("far")
+        self.assertEqual([each["advertisedName"] for each in person.offers], ["far"])
+
+    def test_what_is_denied_later_is_cut_off(self):
+        person, app = self.picker(), self.app()
+        self.add(app, person, "near")
+        view = View(self.world)
+        view.listen_to_everything()
+        view.connect(path_of(1))
+        self.write("[Deny near]\nApp=com.example.dice\nAddress=C0:FF:EE:00:02:01\n")
+        wait(lambda: view.told("InterfacesRemoved", path_of(1)), what="the device to go")
+        self.assertFails(UNKNOWN_OBJECT, view.connect, path_of(1))
+        wait(lambda: not self.simulator.connections, what="the link to go", also_every=0.05)
+        self.assertEqual(len(self.world.grants()), 1)
+        self.write("")
+        view.connect(path_of(1))
+
+    def test_by_service_and_for_everybody(self):
+        self.write(f"[Deny blue]\nBluetoothServiceUUID={BLUE}\n")
+        person, app = self.picker(), self.app()
+        app.show_picker(item("Any", PINK), item("Blue", BLUE))
+        person.wait_offer("near")
+        self.assertNotIn("blue", [each["advertisedName"] for each in person.offers])
+        status, lines = ctl("explain", "com.example.dice", "--seconds", 1, "--bus", self.world.bus.address)
+        self.assertEqual(status, 0, lines)
+        self.assertIn("    not offered: rule blue in", "\n".join(lines))
+
+
+class Mistakes(PolicyTest):
+    TABLE = {
+        "[Pikcer]\nAllow=a.b\n": (1, "unknown section"),
+        "[Picker]\nAlow=a.b\n": (2, "unknown key"),
+        "[Picker]\nAllow=\n": (2, "names no app"),
+        "[Picker]\nDeny=/x;\n": (2, "not an app's identifier"),
+        "[Approve]\nApp=a.b\n": (1, "unknown section"),
+        "[Approve x]\nApp=a.b\n": (0, "approve every accessory"),
+        "[Approve x]\nAddress=C0:FF:EE:00:02:01\n": (0, "App: is missing"),
+        "[Approve x]\nApp=a.b;c.d\nAddress=C0:FF:EE:00:02:01\n": (2, "one app"),
+        "[Approve x]\nApp=a.b\nAddress=C0:FF\n": (3, "not an address"),
+        "[Approve x]\nApp=a.b\nBluetoothServiceUUID=pink\n": (3, "not a UUID"),
+        "[Approve x]\nApp=a.b\nBluetoothCompanyIdentifier=x\n": (3, "four hexadecimal digits"),
+        "[Approve x]\nApp=a.b\nBluetoothServiceUUID=180F\nMinimumRSSI=near\n": (4, "not a whole number"),
+        "[Approve x]\nApp=a.b\nBluetoothServiceUUID=180F\nMinimumRSSI=99\n": (4, "−127 to 20"),
+        "[Deny x]\nBluetoothNameSubstring=Dice\n": (2, "needs bluetoothServiceUUID"),
+        "[Deny x]\nMinimumRSSI=-5\n": (2, "unknown key"),
+        "nonsense\n": (1, ""),
+    }
+
+    def test_each_names_file_line_and_key(self):
+        self.world.policy.mkdir()
+        path = self.world.policy / "50.conf"
+        for text, (line, says) in self.TABLE.items():
+            with self.subTest(text=text):
+                path.write_text(text)
+                status, lines = ctl("policy", "check", "--policy", self.world.policy)
+                self.assertEqual(status, 1)
+                self.assertIn(f"{path}:{line}" if line else str(path), lines[0])
+                self.assertIn(says, "\n".join(lines))
+
+    def test_until_it_is_mended_nothing_new_is_set_up(self):
+        person, app = self.picker(), self.app()
+        self.add(app, person, "near")
+        self.write(Approval.RULE, "10.conf")
+        self.write("[Picker]\nAlow=com.example.dice\n", "20.conf")
+        self.world.daemon.wait_for("policy refused: .*20.conf:2: Alow: unknown key")
+        self.assertFails(error("UserRestricted"), app.show_picker, item(), says=["20.conf:2", "Alow"])
+        # What is granted keeps working.
+        View(self.world).connect(path_of(1))
+        self.write("[Picker]\nAllow=com.example.dice\n", "20.conf")
+        app.show_picker(item())
+        person.wait_offer("far")
+
+    def test_a_directory_that_cannot_be_read_is_no_permission(self):
+        self.picker()
+        self.world.policy.write_text("a file")
+        self.world.restart_daemon()
+        self.picker()
+        self.assertFails(error("UserRestricted"), self.app().show_picker, item())
+
+
+class Explaining(PolicyTest):
+    def test_policy_check_and_explain(self):
+        self.write(Approval.RULE + "[Deny far]\nApp=com.example.dice;\nAddress=C0:FF:EE:00:02:02\n[Picker]\nDeny=com.example.toy\n")
+        status, lines = ctl("policy", "check", "--policy", self.world.policy)
+        self.assertEqual(status, 0, lines)
+        self.assertIn("the die: com.example.dice, service e56a082e", "\n".join(lines).lower())
+        self.assertIn("but not com.example.toy", "\n".join(lines))
+        person, app = self.picker(), self.app()
+        self.add(app, person, "near", item("Die"))
+        explain = lambda app: ctl("policy", "explain", app, "Die", "--policy", self.world.policy, "--bus", self.world.bus.address)
+        status, lines = explain("com.example.dice")
+        self.assertEqual((status, lines[-1]), (0, "so          com.example.dice may use Die"))
+        status, lines = explain("com.example.board")
+        self.assertEqual((status, lines[-1]), (1, "so          com.example.board may not use Die"))
+        self.write("[Deny all]\n")
+        status, lines = explain("com.example.dice")
+        self.assertEqual(status, 1)
+        self.assertIn("by rule all", "\n".join(lines))
+
+    def test_explain_names_the_rule_that_excludes(self):
+        self.world.declare("picky", BluetoothServices=f"{BLUE};", BluetoothCompanyIdentifiers="FFFE;")
+        wait(lambda: "com.example.picky" in str(self.world.admin.objects()), what="the manifest", also_every=0.1)
+        status, lines = ctl("explain", "com.example.picky", "--seconds", 1, "--json", "--bus", self.world.bus.address)
+        self.assertEqual(status, 0, lines)
+        devices = {each["name"]: each for each in json.loads("\n".join(lines))}
+        self.assertEqual(devices["blue"]["reasons"], [])
+        self.assertIn("0b8f5f5d", devices["blue"]["item"].lower())
+        self.assertEqual(len(devices["near"]["reasons"]), 2)
+        self.assertIn("is not advertised", devices["near"]["reasons"][0])
+        wait(lambda: not self.simulator.discovering, what="discovery to end", also_every=0.05)
+        # A running picker's own items, with everything that they ask for.
+        self.picker()
+        app = self.app()
+        app.show_picker(item("Near", PINK, bluetoothRange="immediate"))
+        status, lines = ctl("explain", "com.example.dice", "--seconds", 1, "--json", "--bus", self.world.bus.address)
+        devices = {each["name"]: each for each in json.loads("\n".join(lines))}
+        self.assertEqual((devices["near"]["item"], devices["near"]["reasons"]), ("Near", []))
+        self.assertEqual(devices["far"]["reasons"], ["item 1 (Near): bluetoothRange immediate: -80 dBm is below -55 dBm"])
+        app.request("Invalidate")
+        for words in (("com.example.nobody",), ("com.example.picky", "--seconds", 0)):
+            status, lines = ctl("explain", *words, "--bus", self.world.bus.address)
+            self.assertEqual(status, 1)
+        self.assertFails(UNKNOWN_OBJECT, self.app().call, ROOT + "/admin", NAME + ".Admin", "Explain", "a{sv}", sv({}))
+
+
+class Trail(PolicyTest):
+    def test_it_tells_the_whole_story(self):
+        person, app = self.picker(), self.app()
+        accessory = self.add(app, person, "near", item("Die"))
+        View(self.world).connect(path_of(1))
+        grant = next(iter(self.world.grants()))
+        self.world.admin.call(grant, PROPERTIES, "Set", "ssv", GRANT, "Enabled", False)
+        self.world.admin.call(grant, PROPERTIES, "Set", "ssv", GRANT, "Enabled", True)
+        self.world.admin.call(grant, GRANT, "Revoke")
+        self.assertFails(error("ActivationFailed"), App(self.world, "stranger").create_session)
+        self.assertFails(ACCESS_DENIED, PickerProgram(self.world, Identity("dice")).register)
+        trail = self.audit()
+        events = [each["event"] for each in trail if each["event"] != "offered"]
+        self.assertEqual(events, ["pickerShown", "picked", "paired", "granted", "used", "disabled", "enabled", "revoked", "refused", "refused"])
+        by_event = {each["event"]: each for each in trail}
+        identifier = accessory.rsplit("/", 1)[1].replace("_", "-")
+        for event in ("picked", "paired", "granted", "used", "revoked"):
+            self.assertEqual((by_event[event]["app"], by_event[event]["accessory"]), ("com.example.dice", identifier), event)
+        self.assertIn("dice, uid", by_event["used"]["who"])
+        self.assertIn("uid 0", by_event["picked"]["who"])
+        self.assertIn("by an admin", by_event["revoked"]["why"])
+        self.assertTrue(by_event["refused"]["why"])
+        # The same in the log, and after a restart.
+        self.assertTrue(any("audit" in each and "event=granted" in each for each in self.world.daemon.lines))
+        self.world.restart_daemon()
+        self.assertEqual(self.audit()[:len(trail)], trail)
+        self.assertEqual(len(self.audit("--limit", 2)), 2)
+        self.assertEqual({each["app"] for each in self.audit("--app", "com.example.dice")}, {"com.example.dice"})
+        self.assertEqual(self.audit("--since", int(time.time()) + 100), [])
+        self.assertEqual(len(self.audit("--since", "1h")), len(self.audit()))
+        self.assertEqual(ctl("audit", "--since", "yesterday", "--bus", self.world.bus.address)[0], 1)
+        self.assertFails(UNKNOWN_OBJECT, self.app().call, ROOT + "/admin", NAME + ".Admin", "GetAudit", "a{sv}", sv({}))
+
+    def test_refusals_do_not_push_out_what_was_done(self):
+        person, app = self.picker(), self.app()
+        self.add(app, person, "near")
+        stranger = App(self.world, "stranger")
+        for _ in range(100):
+            self.assertFails(error("ActivationFailed"), stranger.create_session)
+        trail = self.audit()
+        self.assertLessEqual(sum(each["event"] == "refused" for each in trail), 120)
+        self.assertIn("granted", [each["event"] for each in trail])
+
+
+class Lockdown(unittest.TestCase):
+    """The file of the admin's; that it locks is the lab's to see, on a bus that reads it."""
+
+    def setUp(self):
+        self.directory = Path(tempfile.mkdtemp(prefix="accessory-api-"))
+        self.addCleanup(shutil.rmtree, self.directory)
+        self.file = self.directory / "system-local.conf"
+        self.policy = TESTS.parent / "dbus-policy/org.bluez.lockdown.conf"
+        # A bus that reads the file, and can be asked what it thinks of it.
+        config = self.directory / "bus.conf"
+        config.write_text((TESTS / "Support/private-bus.conf").read_text().replace(
+            "</busconfig>", f'<include ignore_missing="yes">{self.file}</include></busconfig>'))
+        self.bus = Program("dbus-daemon", f"--config-file={config}", "--nofork", "--print-address=1")
+        self.addCleanup(self.bus.stop)
+        self.address = self.bus.wait_for("^unix:")
+        bluez = Program(BIN / "accessory-sim", "--bus", self.address, TESTS / "Scenarios/dice.json")
+        self.addCleanup(bluez.stop)
+        bluez.wait_for("^ready")
+
+    def ctl(self, command):
+        words = ["--file", self.file, "--policy", self.policy]
+        return ctl("lockdown", command, *words, *(["--bus", self.address] if command != "status" else []))
+
+    def may_call_bluez(self, uid):
+        """Whether the bus lets this user send to org.bluez."""
+        done = subprocess.run(
+            ["busctl", f"--address={self.address}", "call", "org.bluez", "/", "org.freedesktop.DBus.Peer", "Ping"], user=uid, group=uid,
+            extra_groups=[], capture_output=True, text=True)
+        self.assertEqual(done.returncode != 0, "denied" in done.stderr.lower(), done.stderr)
+        return done.returncode == 0
+
+    def test_on_and_off_to_the_byte(self):
+        for text in (None, "<!-- mine -->\n<busconfig>\n  <limit name='max_names_per_connection'>9</limit>\n</busconfig>\n\n"):
+            with self.subTest(text=text):
+                if text is not None:
+                    self.file.write_text(text)
+                self.assertEqual(self.ctl("status"), (1, ["off"]))
+                self.assertEqual(self.ctl("on")[0], 0)
+                self.assertEqual(self.ctl("status"), (0, ["on"]))
+                self.assertEqual(self.ctl("on"), (0, ["the lock-down is on already"]))
+                self.assertEqual(self.ctl("off")[0], 0)
+                self.assertEqual(self.file.read_text() if self.file.exists() else None, text)
+                self.assertEqual(self.ctl("off"), (0, ["the lock-down is off already"]))
+
+    def test_the_bus_obeys(self):
+        self.assertTrue(self.may_call_bluez(SOMEBODY))
+        self.assertEqual(self.ctl("on")[0], 0)
+        self.assertFalse(self.may_call_bluez(SOMEBODY))
+        self.assertTrue(self.may_call_bluez(0))
+        self.assertEqual(self.ctl("off")[0], 0)
+        self.assertTrue(self.may_call_bluez(SOMEBODY))
+
+    def test_what_is_no_configuration_is_left_alone(self):
+        self.file.write_text("nonsense")
+        status, lines = self.ctl("on")
+        self.assertEqual(status, 1)
+        self.assertIn("no </busconfig>", lines[0])
+        self.assertEqual(self.file.read_text(), "nonsense")
+
+    def test_a_policy_that_is_gone_is_said(self):
+        self.assertEqual(self.ctl("on")[0], 0)
+        self.policy = self.directory / "gone"
+        status, lines = self.ctl("status")
+        self.assertEqual(status, 1)
+        self.assertIn("nothing is locked", lines[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
