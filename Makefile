@@ -28,7 +28,7 @@ FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 
 help:
 	@echo "make demo [PICK=\"Pink Dice\"]  the main job on simulated radios, in this terminal"
-	@echo "make test                     all tests but the lab's"
+	@echo "make test                     all tests but the lab's (installs bleak and BlueZ' tools for them)"
 	@echo "make lab                      the radio lab: a real kernel and a real bluetoothd under qemu"
 	@echo "make bench                    the benchmark (several minutes)"
 	@echo "make build | release          debug build | release build"
@@ -52,6 +52,7 @@ demo: build
 	@PICK="$(PICK)" BIN=$(BIN) Tests/Demo/run
 
 test: build
+	@Tests/Support/deps-test
 	$(SWIFT) test
 	BIN=$(BIN) /usr/bin/python3 -m unittest discover -s Tests/API -t Tests/API
 	BIN=$(BIN) /usr/bin/python3 -m unittest discover -s Tests/Simulator -t Tests/Simulator
