@@ -100,7 +100,18 @@ public final class AccessoryService {
             if message.wantsReply, let answer = message.errorReply(error) { connection.send(answer) }
             return true
         }
+        if mayBecomeAdmin(message), clients.authorize(message, then: { [weak self] in _ = self?.server.serve($0) }) { return true }
         return server.serve(message)
+    }
+
+    /// Whether a request is for admins, from somebody who is none and is prepared to prove otherwise. Whether there is such an object
+    /// makes no difference: asking must not tell.
+    private func mayBecomeAdmin(_ message: Message) -> Bool {
+        guard message.allowsInteraction, let sender = message.sender, let path = message.path, peers[sender] == nil,
+            !clients.isAdmin(sender), path.isBelow(AccessoryBus.root), server.object(at: path)?.isVisible(to: sender) != true
+        else { return false }
+        let kind = path.rawValue.dropFirst(AccessoryBus.root.rawValue.count + 1).prefix { $0 != "/" }
+        return ["grant", "accessory", "app", "admin"].contains(kind)
     }
 
     // MARK: Connections of our own

@@ -24,6 +24,10 @@ final class Client {
 
     /// It speaks for an app because of what it executes, and must go on executing that.
     fileprivate var goesByExecutable = false
+    /// An administrator has proved to be one.
+    fileprivate var isAuthorized = false
+    /// Requests that wait for that.
+    fileprivate var unauthorized: [Message] = []
     /// It was told so, once in the log.
     fileprivate var wasRefused = false
 
@@ -56,7 +60,24 @@ final class ClientRegistry {
     /// Root, and the daemon's own user. Root cannot be contained anyway; nobody else runs as the daemon's user where it has its own.
     func isAdmin(_ name: String) -> Bool {
         guard let caller = caller(name) else { return false }
-        return caller.uid == 0 || caller.uid == geteuid()
+        return caller.uid == 0 || caller.uid == geteuid() || clients[name]?.isAuthorized == true
+    }
+
+    /// Has polkit ask the person behind a client, and then has its request served, as an admin's or not.
+    func authorize(_ message: Message, then serve: @escaping (Message) -> Void) -> Bool {
+        guard let name = message.sender, let client = clients[name], client.unauthorized.count < Limits.waitingRequestsPerClient
+        else { return false }
+        client.unauthorized.append(message)
+        guard client.unauthorized.count == 1 else { return true }
+        Polkit(connection: connection).check(name, Polkit.manage) { [weak self, weak client] isAuthorized in
+            guard let self, let client else { return }
+            client.isAuthorized = isAuthorized
+            if isAuthorized { self.log.notice("client is an admin by polkit", metadata: ["client": "\(self.describe(name))"]) }
+            let waiting = client.unauthorized
+            client.unauthorized = []
+            for message in waiting { serve(message) }
+        }
+        return true
     }
 
     func mayShowPickers(_ name: String) -> Bool {

@@ -55,6 +55,8 @@ public final class Connection {
     public var onCall: ((Message) -> Bool)?
     /// Names that are reached past the bus: connections to a socket of our own.
     public var detour: ((String) -> Connection?)?
+    /// Calls that wait say that a person may be asked for a password meanwhile.
+    public var allowsInteraction = false
     /// For a peer: the name that what came by a detour is from, and what is done after each message that did.
     public var detouredSender: String?
     public var onDetoured: (() -> Void)?
@@ -252,6 +254,7 @@ public final class Connection {
         timeout: Duration = .seconds(25)
     ) throws(BusError) -> [DBusValue] {
         let message = try Message.call(to: destination, path: path, interface: interface, member: member, arguments)
+        message.allowsInteraction = allowsInteraction
         var failure = CDBus.DBusError()
         dbus_error_init(&failure)
         let milliseconds = Int32(clamping: timeout.components.seconds * 1000)

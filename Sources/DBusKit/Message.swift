@@ -130,6 +130,11 @@ public final class Message {
     public var sender: String? { dbus_message_get_sender(raw).map { String(cString: $0) } }
     public var destination: String? { dbus_message_get_destination(raw).map { String(cString: $0) } }
     public var signature: String { String(cString: dbus_message_get_signature(raw)) }
+    /// Whether the caller is prepared to wait for a person (a password, say).
+    public var allowsInteraction: Bool {
+        get { dbus_message_get_allow_interactive_authorization(raw) != 0 }
+        set { dbus_message_set_allow_interactive_authorization(raw, newValue ? 1 : 0) }
+    }
     public var wantsReply: Bool { dbus_message_get_no_reply(raw) == 0 }
 
     /// The error that an error message carries.

@@ -3,6 +3,7 @@
 internal import AccessoryBus
 internal import AccessoryModel
 internal import DBusKit
+internal import Glibc
 
 struct Inventory {
     struct Accessory {
@@ -52,8 +53,20 @@ struct Inventory {
     var sessions: [(app: String, state: String)] = []
     let connection: Connection
 
+    /// Connects; who is not root is an admin only by polkit, which asks when something of an admin's is called.
+    static func connect(_ options: BusOptions) throws(BusError) -> Connection {
+        let connection = try Connection(Connection.Address(options.bus), loop: MainLoop())
+        guard geteuid() != 0 else { return connection }
+        connection.allowsInteraction = true
+        // Refused or not, what follows says so better.
+        _ = try? connection.callAndWait(
+            AccessoryBus.name, AccessoryBus.adminPath, AccessoryBus.admin, "GetAudit", [.vardict(["limit": .uint32(1)])],
+            timeout: .seconds(180))
+        return connection
+    }
+
     init(_ options: BusOptions) throws(BusError) {
-        connection = try Connection(Connection.Address(options.bus), loop: MainLoop())
+        connection = try Self.connect(options)
         let reply = try connection.callAndWait(
             AccessoryBus.name, AccessoryBus.root, Bus.objectManager, "GetManagedObjects")
         for entry in reply.first?.entries ?? [] {

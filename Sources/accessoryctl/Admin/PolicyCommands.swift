@@ -108,7 +108,7 @@ struct Audit: ParsableCommand {
                 }
                 filter["since"] = .uint64(time)
             }
-            let connection = try Connection(Connection.Address(options.bus), loop: MainLoop())
+            let connection = try Inventory.connect(options)
             let reply = try connection.callAndWait(
                 AccessoryBus.name, AccessoryBus.adminPath, AccessoryBus.admin, "GetAudit", [.vardict(filter)])
             let entries = (reply.first?.arrayValue ?? []).compactMap(\.vardictValue)
@@ -153,7 +153,7 @@ struct Explain: ParsableCommand {
 
     func run() throws {
         try Ending.guarding {
-            let connection = try Connection(Connection.Address(options.bus), loop: MainLoop())
+            let connection = try Inventory.connect(options)
             let reply = try connection.callAndWait(
                 AccessoryBus.name, AccessoryBus.adminPath, AccessoryBus.admin, "Explain",
                 [.vardict(["app": .string(app), "seconds": .double(seconds)])], timeout: .seconds(40))
