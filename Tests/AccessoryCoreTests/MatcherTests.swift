@@ -123,7 +123,8 @@ private struct Sampler {
             let rssi = sampler.chance(80) ? Int.random(in: -80...(-30), using: &sampler.generator) : nil
             var matcher = Matcher([descriptor])
             let reasons = Matcher.exclusions(of: advert, from: descriptor, smoothedRSSI: rssi)
-            #expect((matcher.firstMatch(advert, smoothedRSSI: rssi) != nil) == reasons.isEmpty, "\(descriptor) \(advert) \(reasons)")
+            let isMatch = matcher.firstMatch(advert, smoothedRSSI: rssi) != nil
+            #expect(isMatch == reasons.isEmpty, "\(descriptor) \(advert) \(reasons)")
         }
     }
 
