@@ -37,8 +37,8 @@ class Identities(APITest):
             self.assertFails(BUS_ERROR + "AccessDenied", app.call, app.session, SESSION, "Invalidate", says=["dice", "python", "connect anew"])
             self.assertFails(BUS_ERROR + "AccessDenied", view.call, "/", OBJECT_MANAGER, "GetManagedObjects", to="org.bluez",
                              says=["dice", "python", "connect anew"])
-        refused = [each for each in self.world.daemon.lines if "connect anew" in each]
-        wait(lambda: len([each for each in self.world.daemon.lines if "connect anew" in each]) == 2, what=f"one line for each, was {refused}")
+        refused = lambda: [each for each in self.world.daemon.lines if "refused" in each and "connect anew" in each and "audit" not in each]
+        wait(lambda: len(refused()) == 2, what=lambda: f"one line for each, was {refused()}")
 
     def test_a_client_that_changes_before_it_asks(self):
         app = App(self.world)

@@ -109,7 +109,7 @@ class Introspection(APITest):
         tree = lambda path: [each.get("name") for each in ElementTree.fromstring(self.world.admin.introspect(path)).findall("node")]
         self.assertEqual(tree("/"), ["org"])
         self.assertEqual(tree("/org"), ["accessorysetup1"])
-        self.assertEqual(set(tree(ROOT)) - {"app"}, {"session", "accessory", "picker", "grant"})
+        self.assertEqual(set(tree(ROOT)) - {"app"}, {"session", "accessory", "picker", "grant", "admin"})
         self.assertEqual([f"{ROOT}/accessory/{each}" for each in tree(f"{ROOT}/accessory")], [self.accessory])
 
     def test_the_manager_speaks(self):
