@@ -20,8 +20,8 @@ enum ObjectTree {
     static func introspection(of path: ObjectPath, _ scope: Scope) -> String {
         var inside = ""
         var children: Set<Substring> = []
-        if path == scope.adapter { inside = adapterInterface }
-        if path.rawValue == "/" { inside = objectManagerInterface }
+        if path == scope.adapter { inside = adapterInterface + StandardInterfaces.everywhere }
+        if path.rawValue == "/" { inside = StandardInterfaces.objectManager }
         let prefix = path.rawValue == "/" ? "/" : path.rawValue + "/"
         for other in Array(scope.devices.keys) + (scope.adapter.map { [$0] } ?? ["/org/bluez"]) where other.isBelow(path) {
             children.insert(other.rawValue.dropFirst(prefix.count).prefix { $0 != "/" })
@@ -35,15 +35,6 @@ enum ObjectTree {
 
             """
     }
-
-    private static let objectManagerInterface = """
-          <interface name="org.freedesktop.DBus.ObjectManager">
-            <method name="GetManagedObjects"><arg name="objects" type="a{oa{sa{sv}}}" direction="out"/></method>
-            <signal name="InterfacesAdded"><arg name="object" type="o"/><arg name="interfaces" type="a{sa{sv}}"/></signal>
-            <signal name="InterfacesRemoved"><arg name="object" type="o"/><arg name="interfaces" type="as"/></signal>
-          </interface>
-
-        """
 
     private static let adapterInterface = """
           <interface name="org.bluez.Adapter1">
@@ -64,15 +55,6 @@ enum ObjectTree {
             <property name="Discovering" type="b" access="read"/>
             <property name="UUIDs" type="as" access="read"/>
             <property name="Roles" type="as" access="read"/>
-          </interface>
-          <interface name="org.freedesktop.DBus.Properties">
-            <method name="Get">
-              <arg name="interface" type="s" direction="in"/><arg name="name" type="s" direction="in"/><arg name="value" type="v" direction="out"/>
-            </method>
-            <method name="GetAll"><arg name="interface" type="s" direction="in"/><arg name="properties" type="a{sv}" direction="out"/></method>
-            <signal name="PropertiesChanged">
-              <arg name="interface" type="s"/><arg name="changed" type="a{sv}"/><arg name="invalidated" type="as"/>
-            </signal>
           </interface>
 
         """

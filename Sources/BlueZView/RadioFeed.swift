@@ -131,6 +131,7 @@ final class RadioFeed {
         for subscription in subscriptions + linkSubscriptions.values { subscription.cancel() }
         subscriptions = []
         linkSubscriptions = [:]
+        links = [:]
         adapters = [:]
         objects = [:]
         if isLoading { settled() }

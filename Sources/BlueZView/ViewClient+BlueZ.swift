@@ -14,7 +14,14 @@ extension ViewClient {
             isEngaged = true
             view.followLinks()
         }
-        view.feed.whenReady { [weak self] in self?.serveBlueZCall(message) }
+        guard callsWaiting < view.limits.callsInFlight else {
+            return answer(message, .limitsExceeded("\(view.limits.callsInFlight) calls wait for org.bluez"), from: Bus.name)
+        }
+        callsWaiting += 1
+        view.feed.whenReady { [weak self] in
+            self?.callsWaiting -= 1
+            self?.serveBlueZCall(message)
+        }
     }
 
     private var service: String { view.feed.alias ?? Scope.service }

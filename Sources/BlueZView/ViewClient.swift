@@ -30,6 +30,8 @@ final class ViewClient {
     var subscriptions: [ObjectPath: Subscription] = [:]
     var calls: [Int: CallInFlight] = [:]
     var callsMade = 0
+    /// Calls that wait until the service is known.
+    var callsWaiting = 0
     /// Characteristics that it asked to be notified of.
     var notifying: Set<ObjectPath> = []
     var relays: [Relay] = []

@@ -287,44 +287,12 @@ public final class ObjectServer {
             """
         if let object {
             for interface in object.interfaces { xml += interface.description.xml(hiding: interface.hidden(caller)) }
-            xml += Self.standardInterfaces
-            if path == root { xml += Self.objectManagerInterface }
+            xml += StandardInterfaces.everywhere
+            if path == root { xml += StandardInterfaces.objectManager }
         }
         for child in children.sorted() where !child.isEmpty { xml += "  <node name=\"\(child)\"/>\n" }
         return xml + "</node>\n"
     }
-
-    private static let standardInterfaces = """
-          <interface name="org.freedesktop.DBus.Introspectable">
-            <method name="Introspect"><arg type="s" name="xml" direction="out"/></method>
-          </interface>
-          <interface name="org.freedesktop.DBus.Peer">
-            <method name="Ping"/>
-            <method name="GetMachineId"><arg type="s" name="id" direction="out"/></method>
-          </interface>
-          <interface name="org.freedesktop.DBus.Properties">
-            <method name="Get">
-              <arg type="s" name="interface" direction="in"/><arg type="s" name="name" direction="in"/><arg type="v" name="value" direction="out"/>
-            </method>
-            <method name="GetAll"><arg type="s" name="interface" direction="in"/><arg type="a{sv}" name="values" direction="out"/></method>
-            <method name="Set">
-              <arg type="s" name="interface" direction="in"/><arg type="s" name="name" direction="in"/><arg type="v" name="value" direction="in"/>
-            </method>
-            <signal name="PropertiesChanged">
-              <arg type="s" name="interface"/><arg type="a{sv}" name="changed"/><arg type="as" name="invalidated"/>
-            </signal>
-          </interface>
-
-        """
-
-    private static let objectManagerInterface = """
-          <interface name="org.freedesktop.DBus.ObjectManager">
-            <method name="GetManagedObjects"><arg type="a{oa{sa{sv}}}" name="objects" direction="out"/></method>
-            <signal name="InterfacesAdded"><arg type="o" name="object"/><arg type="a{sa{sv}}" name="interfaces"/></signal>
-            <signal name="InterfacesRemoved"><arg type="o" name="object"/><arg type="as" name="interfaces"/></signal>
-          </interface>
-
-        """
 }
 
 extension Audience {
