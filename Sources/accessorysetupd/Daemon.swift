@@ -11,6 +11,7 @@ internal import BlueZRadio
 internal import BlueZView
 internal import CallerIdentity
 internal import DBusKit
+internal import Foundation
 internal import Glibc
 internal import GrantStore
 public import Logging
@@ -54,7 +55,10 @@ struct Daemon: ParsableCommand {
 
     @Option(
         name: .customLong("view"),
-        help: "Where apps find the scoped view of org.bluez: a socket's path. Default: the socket that systemd hands over, if any.",
+        help: """
+            Where apps find the scoped view of org.bluez: a socket's path. Default: the socket that systemd hands over, else \
+            /run/accessory-setup/bus when --bus is system.
+            """,
         completion: .file())
     var viewPath: String?
 
@@ -67,6 +71,9 @@ struct Daemon: ParsableCommand {
         let log = Logger(label: "accessorysetupd")
         do {
             try serve(log)
+        } catch let code as ExitCode {
+            // Said already.
+            throw code
         } catch {
             log.critical("cannot run: \(error)")
             throw ExitCode.failure
@@ -149,20 +156,34 @@ struct Daemon: ParsableCommand {
     private func openView(
         _ gate: ViewGate, _ service: AccessoryService, linger: Int, _ loop: MainLoop, _ log: Logger
     ) throws -> BlueZView? {
-        let address: BusServer.Address
-        if let viewPath {
-            address = .path(viewPath)
-        } else if getenv("LISTEN_FDS") != nil, getenv("LISTEN_PID").map({ String(cString: $0) }) == String(getpid()) {
-            address = .inherited
-        } else {
-            return nil
-        }
+        guard let address = viewAddress(log) else { return nil }
         let bus = Connection.Address(bluezBus ?? bus)
         // A connection of its own: the radio's reads with pauses while adverts pour in.
         let connection = try Connection(bus, loop: loop)
         var limits = ViewLimits()
         limits.linger = Double(linger)
         return try BlueZView(address, on: connection, bus: bus, authority: gate, service: service, limits: limits, log: log)
+    }
+
+    private func viewAddress(_ log: Logger) -> BusServer.Address? {
+        if let viewPath { return .path(viewPath) }
+        if getenv("LISTEN_FDS") != nil, getenv("LISTEN_PID").map({ String(cString: $0) }) == String(getpid()) { return .inherited }
+        // Without systemd: the usual place, on the system's own bus only. Two daemons on test buses must not fight for it.
+        guard Connection.Address(bus) == .system else { return nil }
+        let directory = "/run/accessory-setup"
+        let path = directory + "/bus"
+        if (try? String(contentsOfFile: "/proc/net/unix", encoding: .utf8))?.contains(" \(path)\n") == true {
+            log.warning("no view of org.bluez: somebody else listens there", metadata: ["socket": "\(path)"])
+            return nil
+        }
+        umask(0o022)
+        defer { umask(0o077) }
+        guard mkdir(directory, 0o755) == 0 || errno == EEXIST, access(directory, W_OK) == 0 else {
+            let reason = String(cString: strerror(errno))
+            log.warning("no view of org.bluez", metadata: ["directory": "\(directory)", "reason": "\(reason)"])
+            return nil
+        }
+        return .path(path)
     }
 
     private func readConfiguration() throws -> Configuration {
