@@ -75,7 +75,8 @@ public final class Message {
 
     /// Who is to get it.
     public func setDestination(_ name: String) {
-        guard BusNames.isBusName(name) else { return }
+        // Setting a header field moves all that come after it.
+        guard dbus_message_has_destination(raw, name) == 0, BusNames.isBusName(name) else { return }
         dbus_message_set_destination(raw, name)
     }
 
