@@ -38,9 +38,18 @@ final class DieLink {
             rolls += 1
             StandardOutput.line("\(name) rolled \(value.first ?? 0)")
         }
+        // Out of range, switched off, or no longer ours.
+        var isGone = false
+        let link = connection.subscribe(
+            sender: owner, path: device, interface: Bus.properties, member: "PropertiesChanged", argument0: "org.bluez.Device1"
+        ) { message in
+            if (try? message.arguments())?[1].vardictValue?["Connected"]?.booleanValue == false { isGone = true }
+        }
         _ = try connection.callAndWait(Self.bluez, characteristic, "org.bluez.GattCharacteristic1", "StartNotify")
-        let arrived = loop.run(until: { rolls >= count }, timeout: patience)
+        let arrived = loop.run(until: { rolls >= count || isGone }, timeout: patience)
         subscription.cancel()
+        link.cancel()
+        guard rolls >= count || !isGone else { throw Failure("the link to \(name) is gone, after \(rolls) of \(count) rolls") }
         guard arrived else { throw Failure("only \(rolls) of \(count) rolls arrived") }
     }
 

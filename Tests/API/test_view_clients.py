@@ -128,6 +128,20 @@ class Clients(ViewTest):
         self.assertIn("paired by org.accessorysetup1", err)
 
 
+class SampleApp(APITest):
+    """The app dice, over the Swift module, with nothing but the view."""
+
+    def test_it_sets_up_and_rolls(self):
+        self.world.declare("dice", Executable=BIN / "dice")
+        self.world.restart_daemon()
+        picker = Program(BIN / "accessoryctl", "picker", "--bus", self.world.bus.address, "--pick", "Pink Dice")
+        app = Program(BIN / "dice", "--bus", f"unix:path={self.world.view}", "--timeout", "30", "--wait-for-picker", "--remove")
+        self.assertEqual(app.wait_end(), 0, app.lines)
+        self.assertEqual(len([each for each in app.lines if "rolled" in each]), 3, app.lines)
+        self.assertEqual(picker.wait_end(), 0, picker.lines)
+        self.assertEqual((self.world.grants(), self.simulator.bonds, self.simulator.connections), ({}, [], []))
+
+
 class Conversation(Program):
     """An interactive program: what is typed waits for what came before."""
 

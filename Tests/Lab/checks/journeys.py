@@ -647,3 +647,31 @@ def removes_for_the_admin(lab):
     journey.admin("remove", BLUE_DICE)
     journey.expect_nothing_left()
     journey.expect_added("Dice 4F", PINK_DICE)
+
+
+# The data path: the app has nothing but its view of org.bluez
+
+VIEW = "unix:path=/run/accessory-setup/bus"
+
+
+@check("dice.json", seconds=180)
+def lives_on_its_view_of_bluez(lab):
+    journey = Journey(lab)
+    journey.picker("Pink Dice")
+    app = journey.app("--bus", VIEW, "--rolls", "1000")
+    app.wait_for("event accessoryAdded", 60)
+    app.wait_for(r"rolled \d", 60)
+    # Somebody else on the same socket sees an adapter without power, and no device.
+    stranger = lab.start("stranger", "busctl", "tree", "--list", "org.bluez", environment={"DBUS_SYSTEM_BUS_ADDRESS": VIEW})
+    expect(stranger.wait_exit(20) == 0, f"busctl ended with an error: {stranger.lines[-1:]}")
+    expect(stranger.lines[-1] == "/org/bluez/hci0", f"a stranger sees {stranger.lines}")
+    expect(connected(lab) == [PINK_DICE], f"connected are {connected(lab)}")
+    # In the middle of notifications.
+    journey.admin("revoke", "1")
+    expect(app.wait_exit(30) == 1, f"dice went on: {app.lines[-2:]}")
+    lab.wait_until(lambda: connected(lab) == [], 20, "the link to be dropped")
+    journey.expect_nothing_left()
+
+
+def connected(lab):
+    return [address for address, device in lab.bluez_devices().items() if device["Connected"]]
