@@ -336,6 +336,17 @@ class Lockdown(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("nothing is locked", lines[0])
 
+    def test_a_bus_starts_without_the_policy(self):
+        """The package may be gone, and its line still there: a machine without a bus would be dead."""
+        gone = self.directory / "gone.conf"
+        shutil.copy(self.policy, gone)
+        self.policy = gone
+        self.assertEqual(self.ctl("on")[0], 0)
+        gone.unlink()
+        bus = Program("dbus-daemon", f"--config-file={self.directory / 'bus.conf'}", "--nofork", "--print-address=1")
+        bus.wait_for("^unix:")
+        bus.stop()
+
 
 if __name__ == "__main__":
     unittest.main()

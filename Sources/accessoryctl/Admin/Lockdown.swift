@@ -126,7 +126,8 @@ struct BusConfiguration {
 
     /// - Throws: when the file is no configuration of a bus.
     func locked(including policy: String) throws -> BusConfiguration {
-        let block = Self.begin + "  <include>\(policy)</include>\n" + Self.end
+        // A bus does not start when a file is missing that it must include: the line may outlive the package.
+        let block = Self.begin + "  <include ignore_missing=\"yes\">\(policy)</include>\n" + Self.end
         guard let text else { return BusConfiguration(text: Self.opening + block + Self.closing + "\n") }
         // Before the last closing tag: what is read last counts.
         guard let close = text.range(of: Self.closing, options: .backwards) else {
