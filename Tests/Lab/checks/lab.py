@@ -106,7 +106,7 @@ class AirControl:
 
     def __init__(self, lab):
         self._lab = lab
-        self.log = Output(lab, "air", open(lab.air_log))
+        self.log = Output(lab, "air", lab.open_air_log())
         lab.wait_until(self._connect, 30, "the air", every=0.05)
 
     def _connect(self):
@@ -179,7 +179,7 @@ class Lab:
         self.scenario = scenario
         self.repository = Path(os.environ["LAB_REPOSITORY"])
         self.bin = Path(os.environ["LAB_BIN"])
-        self.state = Path(tempfile.mkdtemp(prefix="check-", dir="/tmp/lab"))
+        self.state = Path(tempfile.mkdtemp(prefix="check-", dir="/run/lab-state"))
         self.air_socket = self.state / "air"
         self.air_log = self.state / "air.log"
         os.mkfifo(self.air_log)
@@ -200,6 +200,9 @@ class Lab:
             self.set_powered(adapters[0].get("powered", True))
         if start:
             self.air.start()
+
+    def open_air_log(self):
+        return open(self.air_log)
 
     # Waiting
 
