@@ -1,6 +1,6 @@
 """What the lab's guest is made of, kept in the lab's cache folder: a Debian kernel (downloaded, unpacked, never
 installed), an initrd with busybox and the few modules that reach the host's file system, and a Python environment with
-bumble for the air. Each part is built once and again only when what it is made from has changed."""
+bumble for the air and bleak for an app. Each part is built once and again only when what it is made from has changed."""
 
 import gzip
 import hashlib
@@ -22,8 +22,12 @@ KERNEL_PACKAGES = (
 
 # What has to be there before the root file system is; the guest loads everything else with modprobe.
 INITRD_MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_console", "virtio-rng")
+# What a guest with a disk needs besides.
+DISK_MODULES = ("virtio_blk", "ext4")
+DISK_BYTES = 4 << 30  # sparse
 
-BUMBLE = "bumble==0.0.236"
+# bumble plays the accessories; bleak is an app that knows nothing of us.
+PYTHON_PACKAGES = ("bumble==0.0.236", "bleak==3.1.0")
 # Debian's Python: other builds may lack AF_BLUETOOTH, and python3-dbus and python3-gi are built for this one.
 PYTHON = "/usr/bin/python3"
 
@@ -114,7 +118,7 @@ class Image:
 
     def _initrd(self):
         init = self.lab / "guest/init"
-        made_from = hashlib.sha256(init.read_bytes() + str(self.kernel.name).encode() + repr(INITRD_MODULES).encode())
+        made_from = hashlib.sha256(init.read_bytes() + str(self.kernel.name).encode() + repr((INITRD_MODULES, DISK_MODULES)).encode())
         initrd = self.cache / f"initrd-{made_from.hexdigest()[:12]}"
         if not initrd.exists():
             for old in self.cache.glob("initrd-*"):
@@ -139,31 +143,67 @@ class Image:
             (root / "bin" / applet).symlink_to("busybox")
         shutil.copy(init, root / "init")
         (root / "init").chmod(0o755)
+        there = set()
+        for order, modules in (("order", INITRD_MODULES), ("order-disk", DISK_MODULES)):
+            (root / "modules" / order).write_text("".join(f"{name}\n" for name in self._copy_modules(root, modules, there)))
+
+    def _copy_modules(self, root, modules, there):
+        """Copies modules and what they depend on; returns those that were not there yet, in the order of loading."""
         order = []
-        for module in INITRD_MODULES:
+        for module in modules:
             listed = run("modprobe", "-d", self.kernel, "-S", self.modules.name, "--show-depends", module)
             for line in listed.splitlines():
                 kind, _, path = line.strip().partition(" ")
                 if kind != "insmod":
                     continue  # built in
                 name, content = uncompressed_module(Path(path.split()[0]))
-                if name not in order:
+                if name not in there:
+                    there.add(name)
                     order.append(name)
                     (root / "modules" / name).write_bytes(content)
-        (root / "modules/order").write_text("\n".join(order) + "\n")
+        return order
 
     def _python(self):
         folder = self.cache / "venv"
         marker = folder / "made-from"
-        if not marker.exists() or marker.read_text() != BUMBLE:
-            say(f"installing {BUMBLE}")
+        made_from = " ".join(PYTHON_PACKAGES)
+        if not marker.exists() or marker.read_text() != made_from:
+            say(f"installing {made_from}")
             shutil.rmtree(folder, ignore_errors=True)  # a venv knows its own path: it cannot be moved into place
             run(PYTHON, "-m", "venv", "--system-site-packages", folder)
             # pip compiles what it installs: the guest could do so only for itself, at every boot.
-            run(folder / "bin/python", "-m", "pip", "install", "--quiet", "--no-input", BUMBLE)
-            marker.write_text(BUMBLE)
+            run(folder / "bin/python", "-m", "pip", "install", "--quiet", "--no-input", *PYTHON_PACKAGES)
+            marker.write_text(made_from)
         run(PYTHON, "-m", "compileall", "-q", self.lab)
         return folder / "bin/python"
+
+    def new_disk(self, file):
+        """An empty disk for one guest: where it writes, in place of memory, so that it can lose its power."""
+        with file.open("wb") as disk:
+            disk.truncate(DISK_BYTES)
+        # Without lazy initialization the guest would have nothing to do in the background.
+        run("/sbin/mkfs.ext4", "-q", "-E", "lazy_itable_init=1,nodiscard", file)
+        return file
+
+
+def store_package(package, target):
+    """Writes a Debian package with the same archives, but not compressed: to unpack them takes half a minute in the guest."""
+    data = package.read_bytes()
+    with target.open("wb") as output:
+        output.write(data[:8])
+        offset = 8
+        while offset < len(data):
+            header = data[offset : offset + 60]
+            size = int(header[48:58])
+            content = data[offset + 60 : offset + 60 + size]
+            offset += 60 + size + size % 2
+            name = header[:16].decode().rstrip(" /")
+            for suffix in (".xz", ".zst", ".gz"):
+                if name.endswith(suffix):
+                    name, content = name.removesuffix(suffix), decompressed(content)
+            output.write(f"{name:16}".encode() + header[16:48] + f"{len(content):<10}".encode() + header[58:60])
+            output.write(content + b"\n" * (len(content) % 2))
+    return target
 
 
 def elf_of_bzimage(image):

@@ -15,6 +15,9 @@ KERNEL_ARGUMENTS = (
     "tsc=reliable no_timer_check random.trust_cpu=on raid=noautodetect"
 )
 
+# With a disk, PID 1 is systemd; what it does while it starts goes to the console.
+DISK_ARGUMENTS = " lab.disk systemd.unit=lab.target systemd.show_status=1 systemd.default_timeout_start_sec=180"
+
 
 class BootFailed(Exception):
     """The guest did not reach its script in time."""
@@ -23,8 +26,12 @@ class BootFailed(Exception):
 class Machine:
     """A qemu process. It dies with this one, whatever happens: setpriv asks the kernel for that."""
 
-    def __init__(self, image, logs, environment, command):
+    def __init__(self, image, logs, environment, command, disk=None):
         self.logs = logs
+        self._disk = disk
+        for leftover in ("status", "console.log"):  # of the boot before, or of the first try
+            if (logs / leftover).exists():
+                (logs / leftover).rename(logs / f"{leftover}.before")
         (logs / "guest.env").write_text("".join(f"{k}={shlex.quote(str(v))}\n" for k, v in environment.items()))
         (logs / "command").write_text(command + "\n")
         self._up = threading.Event()
@@ -45,7 +52,8 @@ class Machine:
             # q35: microvm has no PM timer and now and then hangs in the TSC's calibration.
             "-M", "q35", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,la57=off", "-m", "2G", "-smp", "2",
             "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-nic", "none",
-            "-kernel", str(image.vmlinux), "-initrd", str(image.initrd), "-append", KERNEL_ARGUMENTS,
+            "-kernel", str(image.vmlinux), "-initrd", str(image.initrd), 
+            "-append", KERNEL_ARGUMENTS + (DISK_ARGUMENTS if self._disk else ""),
             "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
             "-chardev", f"file,id=console,path={self.logs}/console.log", "-serial", "chardev:console",
             *self._port("lab.out", 1, out), *self._port("lab.err", 2, err),
@@ -53,7 +61,14 @@ class Machine:
             "-device", "virtio-9p-pci,fsdev=host,mount_tag=host",
             "-fsdev", f"local,id=lab,path={self.logs},security_model=none",
             "-device", "virtio-9p-pci,fsdev=lab,mount_tag=lab",
+            *self._drive(),
         ]
+
+    def _drive(self):
+        if self._disk is None:
+            return []
+        # unsafe: what the guest has flushed must survive the guest's end, not this machine's.
+        return ["-drive", f"file={self._disk},format=raw,if=none,id=disk,cache=unsafe", "-device", "virtio-blk-pci,drive=disk"]
 
     @staticmethod
     def _port(name, number, descriptor):
