@@ -8,6 +8,7 @@ RELEASE := .build/release
 # Release builds carry the Swift standard library: a gateway needs no toolchain, and idle memory is lower.
 RELEASE_FLAGS := -c release --static-swift-stdlib
 PICK ?=
+DEB ?=
 PROGRAMS := accessorysetupd accessoryctl accessory-sim
 VERSION := $(shell sed -n 's/.* current = "\(.*\)"/\1/p' Sources/AccessoryModel/Version.swift)
 # The date of what is built, not of the building.
@@ -29,7 +30,7 @@ FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 help:
 	@echo "make demo [PICK=\"Pink Dice\"]  the main job on simulated radios, in this terminal"
 	@echo "make test                     all tests but the lab's (installs bleak and BlueZ' tools for them)"
-	@echo "make lab                      the radio lab: a real kernel and a real bluetoothd under qemu"
+	@echo "make lab [DEB=FILE]           the radio lab: a real kernel and a real bluetoothd under qemu"
 	@echo "make bench                    the benchmark (several minutes)"
 	@echo "make build | release          debug build | release build"
 	@echo "make install DESTDIR= PREFIX= installs a release build (make uninstall)"
@@ -58,8 +59,11 @@ test: build
 	BIN=$(BIN) /usr/bin/python3 -m unittest discover -s Tests/Simulator -t Tests/Simulator
 	PICK="Pink Dice" BIN=$(BIN) Tests/Demo/run
 
+# With the package in DEB, if that is given, else with one that is built now.
 lab: build
-	Tests/Lab/run --bin $(BIN)
+	$(if $(DEB),,Tests/Support/deps-package)
+	$(if $(DEB),,$(MAKE) deb)
+	Tests/Lab/run --bin $(BIN) $(if $(DEB),--deb $(DEB))
 
 bench: release
 	$(SWIFT) build $(RELEASE_FLAGS) --product advert-baseline

@@ -1,0 +1,45 @@
+"""An app over bleak as it comes from PyPI, which knows nothing of this project: finds dice, reads one and is notified of its
+rolls; then it stays until it is cut off and says what its calls do. Its bus is what DBUS_SYSTEM_BUS_ADDRESS names."""
+
+import asyncio
+
+from bleak import BleakClient, BleakScanner
+from bleak.exc import BleakError
+
+ROLLS = "0000ff3f-0000-1000-8000-00805f9b34fb"
+
+
+def say(*words):
+    print(*words, flush=True)
+
+
+async def main():
+    # Bluetooth in an emulated machine is slow; who is granted comes at once all the same, for it is known.
+    devices = await BleakScanner.discover(timeout=2.0)
+    say("found", *sorted(each.address for each in devices))
+    lost = asyncio.Event()
+
+    def on_disconnect(_):
+        say("disconnected")
+        lost.set()
+
+    client = BleakClient(devices[0], disconnected_callback=on_disconnect, timeout=30)
+    await client.connect()
+    say("read", (await client.read_gatt_char(ROLLS)).hex())
+    await client.start_notify(ROLLS, lambda _, value: say("rolled", value.hex()))
+    await lost.wait()
+    for name, call in {
+        "read": lambda: client.read_gatt_char(ROLLS), "notify": lambda: client.start_notify(ROLLS, print), "connect": client.connect,
+    }.items():
+        try:
+            await call()
+            say("later", name, "works")
+        except (BleakError, TimeoutError) as error:
+            say("later", name, "fails:", f"{type(error).__name__}: {error}")
+    try:
+        say("then finds", *sorted(each.address for each in await BleakScanner.discover(timeout=1.0)))
+    except BleakError as error:
+        say("then finds nothing:", error)
+
+
+asyncio.run(main())

@@ -1,0 +1,381 @@
+"""The frame for checks of a whole machine: systemd is PID 1, the Debian package gets installed, and everything runs as the
+service that it is. There is one machine, one air and one store for all these checks; so each says what it needs (`installed`,
+`set_up`) and finds that there when the checks before it ran. Each runs in a process of its own with a limit of time."""
+
+import grp
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+import traceback
+from pathlib import Path
+
+import dbus
+import dbus.mainloop.glib
+
+import framework
+from lab import DAEMON_NAME, AirControl, CheckFailed, Lab, Output, expect
+
+CUT = "power cut"
+BOOT_AGAIN = 75
+SYSTEM_BUS = "unix:path=/run/dbus/system_bus_socket"
+VIEW = "unix:path=/run/accessory-setup/bus"
+DAEMON = "accessorysetupd.service"
+GRANTS = Path("/var/lib/accessory-setup/grants.sqlite")
+APPS = Path(__file__).resolve().parent.parent / "apps"
+PINK_DICE = "C0:FF:EE:00:00:01"
+BLUE_DICE = "C0:FF:EE:00:00:02"
+
+MANIFEST = """\
+[Application]
+Id=com.example.dice
+Name=Dice
+Unit=dice.service
+
+[AccessorySetup]
+Supports=Bluetooth;
+BluetoothServices=E56A082E-C49B-47CA-A2AB-389127B8ABE3;0B8F5F5D-3B6C-4D29-8B0F-0E3C1B8A52D7;
+"""
+
+
+def check(*, seconds=60):
+    """Makes `function(machine)` a check of the group that its module is."""
+    return framework.check("dice.json", seconds=seconds)
+
+
+def scenario(path):
+    """The dice of the sample, both of which pair without a question, one of them slowly enough for a power cut meanwhile."""
+    air = json.loads((framework.DIRECTORY.parent / "Scenarios/dice.json").read_text())
+    for accessory in air["accessories"]:
+        if "pairing" in accessory:
+            slowly = {"fault": "slow", "delay": 3} if accessory["address"] == BLUE_DICE else {}
+            accessory["pairing"] = {"mode": "justWorks"} | slowly
+    path.write_text(json.dumps(air, indent=2))
+    return path
+
+
+class Followed:
+    """The lines that are added to a file from now on. They come without an event, and often."""
+
+    def __init__(self, path):
+        self._file = open(path)
+        self._file.seek(0, os.SEEK_END)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._file.close()
+
+    def __iter__(self):
+        rest = ""
+        while True:
+            if not (read := self._file.readline()):
+                time.sleep(0.02)
+            elif not (rest := rest + read).endswith("\n"):
+                continue
+            else:
+                yield rest
+                rest = ""
+
+
+class App(Output):
+    """dice.service, with a program in it."""
+
+    def __init__(self, machine, name, *command):
+        output = Path("/run/lab-app/dice.output")
+        output.unlink(missing_ok=True)
+        os.mkfifo(output)
+        Path("/run/lab-app/dice").write_text("APP=" + " ".join(map(str, command)) + "\n")
+        self._machine = machine
+        # Without waiting for the writer; it is there when Type=exec says that the program runs.
+        reading = os.open(output, os.O_RDONLY | os.O_NONBLOCK)
+        machine.systemctl("start", "dice.service")
+        os.set_blocking(reading, True)
+        super().__init__(machine, name, open(reading, errors="replace"))
+
+    def wait_exit(self, seconds=60):
+        """Waits for its end and for the last of its output; returns the exit status."""
+        self._machine.wait_until(lambda: self.ended, seconds, f"{self.name} to end")
+        # systemd hears of it when its output has ended already.
+        self._machine.wait_until(
+            lambda: self._machine.state("dice.service") in ("inactive", "failed"), 20, "dice.service to end", every=0.1)
+        return int(self._machine.show("dice.service", "ExecMainStatus"))
+
+    def stop(self):
+        self._machine.systemctl("stop", "dice.service")
+
+
+class Machine(Lab):
+    """What a check gets: the machine as its administrator sees it, and the air around it."""
+
+    def __init__(self, logs, air_socket, air_log, found_bonds):
+        self.logs = logs
+        self.air_socket = air_socket
+        self.air_log = air_log
+        # The bonds that were in bluetoothd's store before anything of this boot could touch them.
+        self.found_bonds = found_bonds
+        self.after_cut = False
+        self.deb = Path(os.environ["LAB_DEB"])
+        self.dice = Path(os.environ["LAB_BIN"]) / "dice"
+
+    def open(self):
+        """In the check's own process."""
+        dbus.mainloop.glib.DBusGMainLoop(set_as_default=True)
+        self.bus = dbus.SystemBus(private=True)
+        for sender in ("org.freedesktop.DBus", "org.bluez", DAEMON_NAME):
+            self.bus.add_signal_receiver(lambda *_: None, bus_name=sender)
+        self.air = AirControl(self)
+
+    def open_air_log(self):
+        return Followed(self.air_log)
+
+    # Programs
+
+    def run(self, *command, seconds=60, fails=False):
+        """Runs a tool to its end and returns what it said; it must succeed unless `fails` (None: whatever it does)."""
+        done = subprocess.run([str(each) for each in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=seconds)
+        print("$", *command, "→", done.returncode, done.stdout.rstrip(), sep=" ", flush=True)
+        said = done.stdout.strip()
+        if fails is not None:
+            expect((done.returncode != 0) == fails, f"{command[0]} {command[1]} ended with {done.returncode}: {said[-200:]}")
+        return said
+
+    def start_as(self, name, user, *command):
+        """A program of a user in a transient unit, whose output and exit status are the process' that is returned."""
+        return self.start(
+            name, "systemd-run", "--quiet", "--collect", "--wait", "--pipe", f"--unit=lab-{name}", f"--uid={user}",
+            "--property=Environment=HOME=/", *command)
+
+    def systemctl(self, *words, **options):
+        return self.run("systemctl", "--no-pager", *words, **options)
+
+    def show(self, unit, name):
+        return subprocess.run(
+            ["systemctl", "show", "--value", "--property", name, unit], stdout=subprocess.PIPE, text=True).stdout.strip()
+
+    def state(self, unit):
+        return self.show(unit, "ActiveState")
+
+    def journal(self, *more):
+        return subprocess.run(
+            ["journalctl", "--boot", "--no-pager", "--output=cat", *more], stdout=subprocess.PIPE, text=True).stdout
+
+    def accessoryctl(self, *words, **options):
+        return self.run("/usr/bin/accessoryctl", *words, **options)
+
+    def probe(self, name, bus, *asks, user=None, cgroup=None):
+        """What a program sees that asks these things (apps/probe.py): as the app in dice.service, or as a user in a unit of
+        the program's own, or in a control group."""
+        command = ("/usr/bin/python3", "-B", APPS / "probe.py", bus, *asks)
+        if user is None:
+            program = App(self, name, *command)
+        elif cgroup is None:
+            program = self.start_as(name, user, *command)
+        else:
+            enter = 'mkdir -p "$0" && echo $$ >"$0/cgroup.procs" && exec "$@"'
+            program = self.start(name, "sh", "-c", enter, f"/sys/fs/cgroup/{cgroup}",
+                                 "setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", *command)
+
+        def answers():
+            expect(program.wait_exit(60) == 0, f"{name} ended with an error: {program.lines[-1:]}")
+            return json.loads(program.lines[-1])
+
+        return answers
+
+    def hear(self, *addresses):
+        """Has BlueZ know of these."""
+        adapter = dbus.Interface(self.bus.get_object("org.bluez", "/org/bluez/hci0", introspect=False), "org.bluez.Adapter1")
+        adapter.StartDiscovery()
+        self.wait_until(lambda: set(addresses) <= set(self.bluez_devices()), 60, "BlueZ to hear the accessories")
+        adapter.StopDiscovery()
+
+    def drop_link(self, address):
+        """What was just paired is connected still, and does not advertise, so that a program that scans would not find it."""
+        device = self.bluez_devices()[address]
+        dbus.Interface(self.bus.get_object("org.bluez", device["path"], introspect=False), "org.bluez.Device1").Disconnect()
+        self.wait_until(lambda: not self.bluez_devices()[address]["Connected"], 30, "the link to go down")
+
+    # What has to be there
+
+    def install(self):
+        said = self.run("dpkg", "--install", self.deb, seconds=180)
+        # Late, because the package makes the group.
+        if "person" not in grp.getgrnam("accessory-picker").gr_mem:
+            self.run("gpasswd", "--add", "person", "accessory-picker")
+        return said
+
+    def installed(self):
+        """With the package there and running, and a manifest for the app."""
+        if not Path("/usr/bin/accessorysetupd").exists():
+            self.install()
+        manifest = Path("/etc/accessory-setup/apps/com.example.dice.conf")
+        if not manifest.exists():
+            # In one piece: the directory is watched.
+            draft = manifest.with_suffix(".draft")
+            draft.write_text(MANIFEST)
+            draft.rename(manifest)
+            self.wait_until(lambda: "com.example.dice" in self.accessoryctl("apps"), 20, "the manifest to be read")
+        self.wait_for_bluetooth()
+
+    def wait_for_bluetooth(self):
+        root = self.bus.get_object(DAEMON_NAME, "/org/accessorysetup1", introspect=False)
+
+        def ready():
+            return root.Get("org.accessorysetup1.Manager", "Bluetooth", dbus_interface=dbus.PROPERTIES_IFACE) == "ready"
+
+        self.wait_until(ready, 60, "Manager.Bluetooth to be “ready”")
+
+    def picker(self, pick, user="person"):
+        return self.start_as("picker", user, "/usr/bin/accessoryctl", "picker", "--pick", pick)
+
+    def begin_setup(self, pick):
+        """The app asks for a die and the person picks one; returns the app and the picker."""
+        picker = self.picker(pick)
+        picker.wait_for("waiting for a picker", 30)
+        return App(self, "dice", self.dice, "add", "--timeout", "90"), picker
+
+    def set_up(self, address=PINK_DICE, pick="Dice 4F"):
+        """With this accessory set up for the app."""
+        self.installed()
+        if address not in self.listed():
+            app, picker = self.begin_setup(pick)
+            expect(app.wait_exit(90) == 0, f"dice ended with an error: {app.lines[-1:]}")
+            expect(picker.wait_exit(20) == 0, f"the picker ended with an error: {picker.lines[-1:]}")
+            self.drop_link(address)
+        return self.listed()[address]
+
+    def listed(self):
+        return {each["address"]: each for each in json.loads(self.accessoryctl("list", "--json"))}
+
+    def grants(self):
+        return json.loads(self.accessoryctl("grants", "--json"))
+
+    def expect_set_up(self, *addresses):
+        """These, and nothing else, have a grant; they have a bond in bluetoothd's store, and nothing else has."""
+        expect(set(self.listed()) == set(addresses), f"accessoryctl lists {sorted(self.listed())}")
+        expect(len(self.grants()) == len(addresses), f"the grants are {self.grants()}")
+        self.wait_until(lambda: set(self.bonds()) == set(addresses), 30, f"bonds with {sorted(addresses) or 'nobody'}")
+
+    def bleak(self, *words):
+        """The app is a program over bleak (apps/bleak_dice.py), which finds on its bus what it may."""
+        if self.bluez_devices()[PINK_DICE]["Connected"]:  # by a check before
+            self.drop_link(PINK_DICE)
+        return App(self, "bleak", os.environ["LAB_PYTHON"], "-B", APPS / "bleak_dice.py", *words)
+
+    def cut_power(self):
+        """Never returns: the check is called again after the next boot, with `after_cut`."""
+        raise PowerCut
+
+
+class PowerCut(Exception):
+    pass
+
+
+# The runner
+
+def run_all(checks, logs, stock):
+    """Runs them in order, one line each, over as many boots as that takes, and returns the exit status."""
+    kept = logs / "results.json"
+    results = json.loads(kept.read_text()) if kept.exists() else {"passed": 0, "failed": 0, "cut": None, "seconds": 0}
+    air_socket, air_log = Path("/run/lab-state/air"), logs / f"air-{os.environ['LAB_BOOT']}.log"
+    air_log.touch()
+    found = Lab.bonds(None)
+    stock.wait_until_ready()
+    stock.make(scenario(logs / "scenario.json"), air_socket, air_log)
+    _start_air(air_socket)
+    names = [each.name for each in checks]
+    for each in checks[names.index(results["cut"]) if results["cut"] else 0 :]:
+        began = time.monotonic() - (results["seconds"] if each.name == results["cut"] else 0)
+        machine = Machine(logs / each.name, air_socket, air_log, found)
+        machine.after_cut = each.name == results["cut"]
+        why = _run(each, machine)
+        seconds = time.monotonic() - began
+        if why == CUT and not machine.after_cut:
+            results |= {"cut": each.name, "seconds": seconds}
+            kept.write_text(json.dumps(results))
+            _cut_power()
+        notes = "".join(f"; {line}" for line in _notes(machine))
+        results["passed" if why is None else "failed"] += 1
+        print(f"{'ok  ' if why is None else 'FAIL'} {each.name}{'' if why is None else ': ' + why} ({seconds:.1f} s{notes})", flush=True)
+    print(f"{results['passed']} passed, {results['failed']} failed", flush=True)
+    return 0 if results["passed"] > 0 and results["failed"] == 0 else 1
+
+
+def _start_air(path):
+    """Has the accessories appear. The air listens soon after it was made; there is nothing to wait for."""
+    connection = socket.socket(socket.AF_UNIX)
+    deadline = time.monotonic() + 30
+    while connection.connect_ex(str(path)) != 0:
+        if time.monotonic() > deadline:
+            raise RuntimeError("the air does not start, see its log")
+        time.sleep(0.05)
+    connection.sendall(b'{"do": "start"}\n')
+    connection.recv(100)
+
+
+def _notes(machine):
+    notes = machine.logs / "notes"
+    return notes.read_text().splitlines() if notes.exists() else []
+
+
+def _cut_power():
+    journal = subprocess.run(["journalctl", "--no-pager", "--output=short-monotonic"], stdout=subprocess.PIPE).stdout
+    Path("/run/lab/journal-before-cut.log").write_bytes(journal)
+    Path("/run/lab/status").write_text(f"{BOOT_AGAIN}\n")
+    # What the programs under test have written is on the disk; what they would still have done is lost.
+    os.sync()
+    Path("/proc/sysrq-trigger").write_text("b")
+    signal.pause()
+
+
+def _run(each, machine):
+    """Returns None, or in a few words why the check failed."""
+    machine.logs.mkdir(exist_ok=True)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        os.setsid()
+        _be_the_check(each, machine, writing)
+    os.close(writing)
+    with open(reading, "rb", buffering=0) as pipe:
+        ready, _, _ = select.select([pipe], [], [], each.seconds)
+        why = pipe.read(4096).decode() if ready else f"killed after {each.seconds:.0f} s"
+    if why != CUT:
+        os.killpg(child, signal.SIGKILL)
+        # Programs of users are in units of their own.
+        subprocess.run(["systemctl", "stop", "dice.service", "lab-*.service"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.waitpid(child, 0)
+    if why == "passed":
+        return None
+    return why or "the check's process died"
+
+
+def _be_the_check(each, machine, verdict):
+    """The child: never returns."""
+    log = os.open(machine.logs / "check.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    why = "passed"
+    try:
+        machine.open()
+        each.function(machine)
+    except PowerCut:
+        why = CUT
+    except CheckFailed as failure:
+        traceback.print_exc()
+        why = str(failure)
+    except BaseException as failure:
+        traceback.print_exc()
+        why = f"{type(failure).__name__}: {failure}".splitlines()[0]
+    sys.stdout.flush()
+    os.write(verdict, why.encode())
+    if why == CUT:
+        signal.pause()  # what it has stopped stays so
+    os._exit(0)
