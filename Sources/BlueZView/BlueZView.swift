@@ -14,6 +14,8 @@ public protocol ViewAuthority: AnyObject {
     func app(of caller: PinnedCaller) throws(IdentityFailure) -> ViewIdentity?
     /// What is granted to an app and not switched off.
     func devices(of app: AppID) -> [GrantedDevice]
+    /// Whether no app has used an accessory yet, so that its link is a rest of its pairing. (Not of an input device: that one is in use.)
+    func isUnused(_ accessory: AccessoryID) -> Bool
     /// The adapter in use.
     var adapter: ObjectPath? { get }
     /// An app used an accessory, for the first time on this connection.
@@ -189,6 +191,21 @@ public final class BlueZView {
 
     func clients(of app: AppID) -> [ViewClient] {
         clients.values.filter { $0.app == app }
+    }
+
+    /// An app looks for its accessories. What is connected does not advertise, and a link that nobody uses would hide one: a rest of the
+    /// pairing, or of a connection that the app has lost.
+    func freeForDiscovery(_ devices: [ObjectPath: AccessoryID], _ app: AppID) {
+        for (device, accessory) in devices.sorted(by: { $0.key < $1.key }) {
+            guard let link = feed.links[device], link.isConnected, !feed.isShared(device, besides: app),
+                !clients(of: app).contains(where: { $0.connected.contains(device) })
+            else { continue }
+            if link.holders.contains(app) {
+                release(device, by: app, reason: "\(app) looks for it anew")
+            } else if authority.isUnused(accessory) {
+                feed.dropIfUnused(device, reason: "a rest of its pairing, and \(app) looks for it")
+            }
+        }
     }
 
     /// An app gives a link back; with the last one it is dropped.

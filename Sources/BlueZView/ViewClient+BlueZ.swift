@@ -145,7 +145,10 @@ extension ViewClient {
     private func connect(_ message: Message, _ device: ObjectPath) {
         guard let app else { return }
         use(device, "Connect")
-        guard !view.feed.holds(device, app) else { return reply(message, [], from: service) }
+        guard !view.feed.holds(device, app) else {
+            connected.insert(device)
+            return reply(message, [], from: service)
+        }
         pass(message, device) { [weak self] answer in
             guard let self else { return .later }
             // Whether it is up is asked on the connection that is told of changes: nothing older can come after the answer.
@@ -155,6 +158,7 @@ extension ViewClient {
                     self.view.feed.dropIfUnused(device, reason: "the grant was revoked meanwhile")
                     return self.refuse(message, .unknownObject(device))
                 }
+                self.connected.insert(device)
                 self.view.feed.hold(device, for: app)
                 self.view.followLinks()
                 guard let copy = answer.copy(answering: message), message.wantsReply else { return }
@@ -188,7 +192,10 @@ extension ViewClient {
         let new = link(device)
         guard new != old else { return }
         shownLinks[device] = new
-        if !new.isConnected { letGo(device) }
+        if !new.isConnected {
+            connected.remove(device)
+            letGo(device)
+        }
         var changes: [String: DBusValue] = [:]
         if new.isConnected != old.isConnected { changes["Connected"] = .boolean(new.isConnected) }
         if new.isResolved != old.isResolved { changes["ServicesResolved"] = .boolean(new.isResolved) }
@@ -267,6 +274,7 @@ extension ViewClient {
 
     private func discovery(_ message: Message, _ member: String) {
         guard !scope.isEmpty, adapterProperties["Powered"]?.booleanValue == true else { return refuse(message, .notReady) }
+        if member == "StartDiscovery", let app { view.freeForDiscovery(scope.devices, app) }
         pass(message, nil) { [weak self] answer in
             if member == "StartDiscovery" || member == "StopDiscovery" {
                 self?.isDiscovering = member == "StartDiscovery"

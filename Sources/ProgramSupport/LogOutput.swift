@@ -30,13 +30,14 @@ public struct LogOutput: LogHandler {
 
     public func log(event: LogEvent) {
         let fields = metadata.merging(event.metadata ?? [:]) { $1 }.sorted { $0.key < $1.key }
+        var message = "\(event.message)"
+        for (key, value) in fields { message += " \(key)=\(quoted("\(value)"))" }
         if let journal {
-            journal.send(priority: event.level.priority, message: "\(event.message)", label: label, fields: fields)
+            // For people in the text, for programs in fields.
+            journal.send(priority: event.level.priority, message: message, label: label, fields: fields)
             return
         }
-        var line = isatty(2) == 1 ? "\(label): \(event.level): " : "<\(event.level.priority)>\(label): "
-        line += "\(event.message)"
-        for (key, value) in fields { line += " \(key)=\(quoted("\(value)"))" }
+        var line = (isatty(2) == 1 ? "\(label): \(event.level): " : "<\(event.level.priority)>\(label): ") + message
         // One write a line, so that lines of several programs do not mix.
         line += "\n"
         _ = line.withCString { write(2, $0, strlen($0)) }

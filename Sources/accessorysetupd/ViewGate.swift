@@ -41,6 +41,11 @@ final class ViewGate: ViewAuthority {
         }
     }
 
+    func isUnused(_ accessory: AccessoryID) -> Bool {
+        engine.ledger.accessories[accessory]?.descriptor.supportedOptions.contains(.hid) == false
+            && engine.ledger.grants(of: accessory).allSatisfy { $0.lastUsed == nil }
+    }
+
     var adapter: ObjectPath? { radio.adapter }
 
     func used(_ accessory: AccessoryID, by app: AppID, _ caller: PinnedCaller, as what: String) {

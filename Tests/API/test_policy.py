@@ -336,6 +336,16 @@ class Lockdown(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("nothing is locked", lines[0])
 
+    def test_a_bus_that_does_not_take_it_is_said(self):
+        self.file.write_text("<busconfig>\n</busconfig>\n")
+        address, self.address = self.address, "unix:path=/nonexistent"
+        status, lines = self.ctl("on")
+        self.assertEqual(status, 1)
+        self.assertIn("as it was before", lines[0])
+        self.assertEqual(self.file.read_text(), "<busconfig>\n</busconfig>\n")
+        self.assertEqual(self.ctl("status"), (1, ["off"]))
+        self.address = address
+
     def test_a_bus_starts_without_the_policy(self):
         """The package may be gone, and its line still there: a machine without a bus would be dead."""
         gone = self.directory / "gone.conf"

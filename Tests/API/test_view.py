@@ -288,6 +288,37 @@ class Revocation(ViewTest):
         self.assertFails(UNKNOWN_OBJECT, view.connect, self.pink)
 
 
+class Searching(ViewTest):
+    """What is connected does not advertise: a link that nobody uses must not hide an accessory from its app."""
+
+    def search(self):
+        view = self.view()
+        view.tree()
+        view.bluez(ADAPTER, ADAPTER1, "StartDiscovery")
+        wait(lambda: view.changes(self.pink, "RSSI"), what="the accessory to be heard")
+        return view
+
+    def test_the_rest_of_a_pairing_does_not_hide_it(self):
+        self.world.admin.call(self.pink, DEVICE1, "Connect", to=BLUEZ)
+        self.search().connect(self.pink)
+
+    def test_a_lost_connection_does_not_hide_it(self):
+        self.view().connect(self.pink).close()
+        self.assertEqual(self.linked(), ["pink"])
+        self.search()
+
+    def test_a_link_that_is_used_stays(self):
+        one = self.view().connect(self.pink)
+        two = self.view()
+        two.bluez(ADAPTER, ADAPTER1, "StartDiscovery")
+        self.assertEqual(one.read_property(self.pink, DEVICE1, "Connected"), True)
+        self.share()
+        three = self.view("board")
+        three.bluez(ADAPTER, ADAPTER1, "StartDiscovery")
+        three.drain()
+        self.assertEqual(self.linked(), ["pink"])
+
+
 class Shared(ViewTest):
     """Two apps on one accessory."""
 

@@ -33,13 +33,19 @@ struct Lockdown: ParsableCommand {
                     throw Problem("\(files.policy) is not there: is accessorysetupd installed?")
                 }
                 let old = try BusConfiguration(files.file)
-                if old.isLocked {
-                    StandardOutput.line("the lock-down is on already")
-                } else {
-                    try old.locked(including: files.policy).write(to: files.file)
-                    StandardOutput.line("the lock-down is on: only root and accessorysetupd may talk to org.bluez")
+                guard !old.isLocked else {
+                    try reload(options)
+                    return StandardOutput.line("the lock-down is on already")
                 }
-                try reload(options)
+                try old.locked(including: files.policy).write(to: files.file)
+                do {
+                    try reload(options)
+                } catch {
+                    // A lock-down that the bus does not know is none, and must not look like one.
+                    try old.write(to: files.file)
+                    throw Problem("the bus did not take \(files.file), which is as it was before: \(error)")
+                }
+                StandardOutput.line("the lock-down is on: only root and accessorysetupd may talk to org.bluez")
             }
         }
     }

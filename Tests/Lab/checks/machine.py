@@ -195,12 +195,6 @@ class Machine(Lab):
         self.wait_until(lambda: set(addresses) <= set(self.bluez_devices()), 60, "BlueZ to hear the accessories")
         adapter.StopDiscovery()
 
-    def drop_link(self, address):
-        """What was just paired is connected still, and does not advertise, so that a program that scans would not find it."""
-        device = self.bluez_devices()[address]
-        dbus.Interface(self.bus.get_object("org.bluez", device["path"], introspect=False), "org.bluez.Device1").Disconnect()
-        self.wait_until(lambda: not self.bluez_devices()[address]["Connected"], 30, "the link to go down")
-
     # What has to be there
 
     def install(self):
@@ -247,7 +241,6 @@ class Machine(Lab):
             app, picker = self.begin_setup(pick)
             expect(app.wait_exit(90) == 0, f"dice ended with an error: {app.lines[-1:]}")
             expect(picker.wait_exit(20) == 0, f"the picker ended with an error: {picker.lines[-1:]}")
-            self.drop_link(address)
         return self.listed()[address]
 
     def listed(self):
@@ -264,8 +257,6 @@ class Machine(Lab):
 
     def bleak(self, *words):
         """The app is a program over bleak (apps/bleak_dice.py), which finds on its bus what it may."""
-        if self.bluez_devices()[PINK_DICE]["Connected"]:  # by a check before
-            self.drop_link(PINK_DICE)
         return App(self, "bleak", os.environ["LAB_PYTHON"], "-B", APPS / "bleak_dice.py", *words)
 
     def cut_power(self):
