@@ -1,6 +1,5 @@
 """The scoped view of org.bluez: what an app sees and may do there, and that nothing of it outlives the grant."""
 
-import os
 import select
 import socket
 

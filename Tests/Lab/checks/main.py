@@ -11,7 +11,7 @@ from pathlib import Path
 from air_stock import AirStock
 
 # By the guest that they need, in the order in which they run; each is a module beside this one.
-GROUPS = {"plain": ("radio", "journeys", "requests"), "systemd": ("systemd",)}
+GROUPS = {"plain": ("radio", "journeys", "trouble", "requests"), "systemd": ("systemd",)}
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--only")
