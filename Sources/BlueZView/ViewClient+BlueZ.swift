@@ -91,6 +91,8 @@ extension ViewClient {
         }
         // By its name: an answer can only come from its owner, and libdbus knows answers by their serial.
         copy.setDestination(Scope.service)
+        // The app may not care for the answer; whether it worked matters here, and a call without one would count for ever.
+        copy.expectReply()
         callsMade += 1
         let number = callsMade
         let serial = upstream.forward(copy) { [weak self] answer in

@@ -105,6 +105,11 @@ public final class Message {
         dbus_message_set_no_reply(raw, 1)
     }
 
+    /// Says that an answer is wanted, for one who passes on a call whose sender does not care.
+    public func expectReply() {
+        dbus_message_set_no_reply(raw, 0)
+    }
+
     // MARK: Header
 
     public var kind: Kind {

@@ -251,6 +251,22 @@ class Hostile(ViewTest):
         wait(lambda: len(answers) == 140, what="all answers")
         self.assertUndisturbed()
 
+    def test_calls_that_want_no_answer_do_not_count_for_ever(self):
+        for _ in range(200):
+            message = dbus.lowlevel.MethodCallMessage(BLUEZ, self.pink, PROPERTIES, "GetAll")
+            message.append(DEVICE1, signature="s")
+            message.set_no_reply(True)
+            self.good.connection.send_message(message)
+            self.good.driver("GetId")
+        wait(lambda: self.reads(), what="room for another call", also_every=0.02)
+
+    def reads(self):
+        try:
+            self.assertUndisturbed()
+            return True
+        except dbus.DBusException:
+            return False
+
     def test_a_forged_sender_is_of_no_use(self):
         """The sender is who the socket belongs to, whatever a message says."""
         with Raw(self.world) as raw:
