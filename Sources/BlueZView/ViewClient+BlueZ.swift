@@ -160,6 +160,9 @@ extension ViewClient {
                     self.view.feed.dropIfUnused(device, reason: "the grant was revoked meanwhile")
                     return self.refuse(message, .unknownObject(device))
                 }
+                guard self.view.feed.links[device]?.isConnected == true else {
+                    return self.refuse(message, .bluez("Failed", "the link broke at once"))
+                }
                 self.connected.insert(device)
                 self.view.feed.hold(device, for: app)
                 self.view.followLinks()
