@@ -195,15 +195,22 @@ public final class BlueZView {
 
     /// An app looks for its accessories. What is connected does not advertise, and a link that nobody uses would hide one: a rest of the
     /// pairing, or of a connection that the app has lost.
-    func freeForDiscovery(_ devices: [ObjectPath: AccessoryID], _ app: AppID) {
-        for (device, accessory) in devices.sorted(by: { $0.key < $1.key }) {
+    ///
+    /// - Parameter completion: called when those links are down: a short search must not be over before.
+    func freeForDiscovery(_ devices: [ObjectPath: AccessoryID], _ app: AppID, completion: @escaping () -> Void) {
+        let unused = devices.keys.sorted().filter { device in
             guard let link = feed.links[device], link.isConnected, !feed.isShared(device, besides: app),
                 !clients(of: app).contains(where: { $0.connected.contains(device) })
-            else { continue }
-            if link.holders.contains(app) {
-                release(device, by: app, reason: "\(app) looks for it anew")
-            } else if authority.isUnused(accessory) {
-                feed.dropIfUnused(device, reason: "a rest of its pairing, and \(app) looks for it")
+            else { return false }
+            return link.holders.contains(app) || devices[device].map { authority.isUnused($0) } == true
+        }
+        guard !unused.isEmpty else { return completion() }
+        var left = unused.count
+        for device in unused {
+            feed.release(device, by: app)
+            feed.dropIfUnused(device, reason: "nobody uses it, and \(app) looks for its accessories") {
+                left -= 1
+                if left == 0 { completion() }
             }
         }
     }

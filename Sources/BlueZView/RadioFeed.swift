@@ -238,12 +238,17 @@ final class RadioFeed {
         set(device) { $0.holders.remove(app) }
     }
 
+    /// How long bluetoothd may take to end a link: it waits two seconds by itself.
+    private static let timeToDrop = Duration.seconds(5)
+
     /// Ends a link that nobody holds.
-    func dropIfUnused(_ device: ObjectPath, reason: String) {
-        guard let link = links[device], link.isConnected, link.holders.isEmpty else { return }
+    ///
+    /// - Parameter completion: called once it is down, or does not go down in time; at once when there is nothing to end.
+    func dropIfUnused(_ device: ObjectPath, reason: String, completion: @escaping () -> Void = {}) {
+        guard let link = links[device], link.isConnected, link.holders.isEmpty else { return completion() }
         log.info("link dropped", metadata: ["reason": "\(reason)"])
         log.debug("link dropped", metadata: ["device": "\(device)"])
-        connection.call(Scope.service, device, "org.bluez.Device1", "Disconnect") { _ in }
+        connection.call(Scope.service, device, Scope.deviceInterface, "Disconnect", timeout: Self.timeToDrop) { _ in completion() }
     }
 }
 

@@ -279,7 +279,11 @@ extension ViewClient {
 
     private func discovery(_ message: Message, _ member: String) {
         guard !scope.isEmpty, adapterProperties["Powered"]?.booleanValue == true else { return refuse(message, .notReady) }
-        if member == "StartDiscovery", let app { view.freeForDiscovery(scope.devices, app) }
+        guard member == "StartDiscovery", let app else { return passDiscovery(message, member) }
+        view.freeForDiscovery(scope.devices, app) { [weak self] in self?.passDiscovery(message, member) }
+    }
+
+    private func passDiscovery(_ message: Message, _ member: String) {
         pass(message, nil) { [weak self] answer in
             if member == "StartDiscovery" || member == "StopDiscovery" {
                 self?.isDiscovering = member == "StartDiscovery"
