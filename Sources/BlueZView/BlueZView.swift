@@ -14,8 +14,8 @@ public protocol ViewAuthority: AnyObject {
     func app(of caller: PinnedCaller) throws(IdentityFailure) -> ViewIdentity?
     /// What is granted to an app and not switched off.
     func devices(of app: AppID) -> [GrantedDevice]
-    /// Whether no app has used an accessory yet, so that its link is a rest of its pairing. (Not of an input device: that one is in use.)
-    func isUnused(_ accessory: AccessoryID) -> Bool
+    /// Whether an accessory is an input device: its link is used although no app holds it.
+    func isInput(_ accessory: AccessoryID) -> Bool
     /// The adapter in use.
     var adapter: ObjectPath? { get }
     /// An app used an accessory, for the first time on this connection.
@@ -194,7 +194,7 @@ public final class BlueZView {
     }
 
     /// An app looks for its accessories. What is connected does not advertise, and a link that nobody uses would hide one: a rest of the
-    /// pairing, or of a connection that the app has lost.
+    /// pairing, of a connection that the app has lost, or of the time before the daemon was started again.
     ///
     /// - Parameter completion: called when those links are down: a short search must not be over before.
     func freeForDiscovery(_ devices: [ObjectPath: AccessoryID], _ app: AppID, completion: @escaping () -> Void) {
@@ -202,7 +202,7 @@ public final class BlueZView {
             guard let link = feed.links[device], link.isConnected, !feed.isShared(device, besides: app),
                 !clients(of: app).contains(where: { $0.connected.contains(device) })
             else { return false }
-            return link.holders.contains(app) || devices[device].map { authority.isUnused($0) } == true
+            return link.holders.contains(app) || devices[device].map { authority.isInput($0) } == false
         }
         guard !unused.isEmpty else { return completion() }
         var left = unused.count

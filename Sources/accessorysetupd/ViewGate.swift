@@ -41,9 +41,8 @@ final class ViewGate: ViewAuthority {
         }
     }
 
-    func isUnused(_ accessory: AccessoryID) -> Bool {
-        engine.ledger.accessories[accessory]?.descriptor.supportedOptions.contains(.hid) == false
-            && engine.ledger.grants(of: accessory).allSatisfy { $0.lastUsed == nil }
+    func isInput(_ accessory: AccessoryID) -> Bool {
+        engine.ledger.accessories[accessory]?.descriptor.supportedOptions.contains(.hid) ?? false
     }
 
     var adapter: ObjectPath? { radio.adapter }

@@ -306,6 +306,12 @@ class Searching(ViewTest):
         self.assertEqual(self.linked(), ["pink"])
         self.search()
 
+    def test_a_link_from_before_a_restart_does_not_hide_it(self):
+        self.view().connect(self.pink)
+        self.world.restart_daemon()
+        self.assertEqual(self.linked(), ["pink"])
+        self.search().connect(self.pink)
+
     def test_a_link_that_is_used_stays(self):
         one = self.view().connect(self.pink)
         two = self.view()
