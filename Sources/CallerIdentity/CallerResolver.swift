@@ -18,10 +18,12 @@ public struct IdentityFailure: Error, Hashable, Sendable, CustomStringConvertibl
 public final class PinnedCaller {
     public let caller: Caller
     private let process: FileDescriptor
+    private let image: ProcessFacts.Image?
 
-    init(_ caller: Caller, process: FileDescriptor) {
+    init(_ caller: Caller, process: FileDescriptor, image: ProcessFacts.Image?) {
         self.caller = caller
         self.process = process
+        self.image = image
     }
 
     /// Whether the process still runs what it ran when it was looked up: for who goes by its executable. (A unit, a sandbox and a
@@ -29,12 +31,11 @@ public final class PinnedCaller {
     ///
     /// - Throws: what it runs now.
     public func check() throws(IdentityFailure) {
-        guard let executable = caller.executable else { return }
-        let now = ProcessFacts.executable(caller.pid)
-        guard now != executable, ProcessFacts.isAlive(process) else { return }
+        // By the file itself: a program that was upgraded meanwhile still runs what it ran.
+        guard let executable = caller.executable, ProcessFacts.image(caller.pid) != image, isAlive else { return }
+        let now = ProcessFacts.executable(caller.pid) ?? "unreadable"
         throw IdentityFailure(
-            description: "process \(caller.pid) was \(executable) when it connected and is \(now ?? "unreadable") now: connect anew"
-        )
+            description: "process \(caller.pid) was \(executable) when it connected and is \(now) now: connect anew")
     }
 }
 
@@ -108,11 +109,13 @@ public final class CallerResolver {
             throw IdentityFailure(description: "process \(caller.pid) is gone")
         }
         var caller = caller
+        // Before its name is read: what it executes in between shows at the next check.
+        let image = ProcessFacts.image(caller.pid)
         try ProcessFacts.read(caller.pid, into: &caller)
         guard ProcessFacts.isAlive(descriptor) else {
             throw IdentityFailure(description: "process \(caller.pid) ended while it was looked up")
         }
-        return PinnedCaller(caller, process: descriptor)
+        return PinnedCaller(caller, process: descriptor, image: image)
     }
 }
 

@@ -53,10 +53,22 @@ public enum ProcessFacts {
         let length = buffer.withUnsafeMutableBytes { readlink(link, $0.baseAddress!, $0.count) }
         guard length > 0, length < buffer.count else { return nil }
         let path = String(decoding: buffer.prefix(length), as: UTF8.self)
-        var running = stat()
-        var named = stat()
-        guard stat(link, &running) == 0, stat(path, &named) == 0 else { return nil }
-        return running.st_dev == named.st_dev && running.st_ino == named.st_ino ? path : nil
+        guard let running = image(link), running == image(path) else { return nil }
+        return path
+    }
+
+    /// A file, whatever it is called.
+    struct Image: Hashable {
+        let device: UInt64
+        let inode: UInt64
+    }
+
+    /// The file that a process executes; nil when it may not be known.
+    static func image(_ pid: Int32) -> Image? { image("/proc/\(pid)/exe") }
+
+    private static func image(_ path: String) -> Image? {
+        var status = stat()
+        return stat(path, &status) == 0 ? Image(device: UInt64(status.st_dev), inode: UInt64(status.st_ino)) : nil
     }
 
     // MARK: Life

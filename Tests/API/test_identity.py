@@ -40,6 +40,15 @@ class Identities(APITest):
         refused = lambda: [each for each in self.world.daemon.lines if "refused" in each and "connect anew" in each and "audit" not in each]
         wait(lambda: len(refused()) == 2, what=lambda: f"one line for each, was {refused()}")
 
+    def test_an_upgrade_of_the_program_changes_nothing_for_who_runs(self):
+        app = self.app()
+        program = Identity("dice").executable
+        new = program.with_suffix(".new")
+        shutil.copy(program, new)
+        new.rename(program)
+        self.assertEqual(app.accessories, [])
+        app.request("Invalidate")
+
     def test_a_client_that_changes_before_it_asks(self):
         app = App(self.world)
         app.call(ROOT, "org.freedesktop.DBus.Properties", "GetAll", "s", MANAGER)
