@@ -225,8 +225,8 @@ extension AccessoryEngine {
                         audit(
                             grant.isEnabled ? .enabled : .disabled, app: grant.app, accessory: grant.accessory, who: who,
                             why: reason)
+                        tell(grant, before: before, visible: grant.isEnabled)
                     }
-                    if old.isEnabled != grant.isEnabled { tell(grant, before: before, visible: grant.isEnabled) }
                     if old.state != grant.state, let accessory = ledger.accessories[grant.accessory] {
                         observer?.stateChanged(of: accessory, for: grant.app)
                         if grant.isEnabled { tellChanged(accessory, grant) }

@@ -74,7 +74,6 @@ extension ViewClient {
     /// What becomes of an answer.
     enum Answer {
         case send(Message)
-        case fail(BusError)
         /// It comes by other ways.
         case later
     }
@@ -103,7 +102,6 @@ extension ViewClient {
                 case .send(let answer):
                     guard message.wantsReply, let copy = answer.copy(answering: message) else { return }
                     self.send(copy, from: self.service)
-                case .fail(let error): throw error
                 case .later: break
                 }
             } catch {

@@ -197,11 +197,8 @@ public final class Connection {
         if let peer = peer(for: message) { return peer.call(message, timeout: timeout, completion: completion) }
         let pending = PendingCall(completion)
         var handle: OpaquePointer?
-        // The largest number stands for no time-out.
-        let milliseconds =
-            timeout == .unbounded
-            ? Int32.max
-            : Int32(clamping: timeout.components.seconds * 1000 + timeout.components.attoseconds / 1_000_000_000_000_000)
+        let milliseconds = Int32(
+            clamping: timeout.components.seconds * 1000 + timeout.components.attoseconds / 1_000_000_000_000_000)
         if dbus_connection_send_with_reply(raw, message.raw, &handle, max(1, milliseconds)) == 0 || handle == nil {
             loop.soon { pending.finish(.failure(.disconnected("not connected to the bus"))) }
             return pending
@@ -579,11 +576,6 @@ public final class Connection {
         isDispatching = false
         return count
     }
-}
-
-extension Duration {
-    /// For calls whose end only the other side knows.
-    public static let unbounded = Duration.seconds(Int64.max)
 }
 
 extension BusError {
