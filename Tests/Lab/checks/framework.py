@@ -95,22 +95,30 @@ def _run(each, logs, stock):
         _clear_away()
 
 
+def judge(take):
+    """Takes a check, in its own process; returns "passed", what `take` says instead, or in a line why it failed."""
+    try:
+        return take() or "passed"
+    except CheckFailed as failure:
+        traceback.print_exc()
+        return str(failure)
+    except BaseException as failure:
+        traceback.print_exc()
+        return f"{type(failure).__name__}: {failure}".splitlines()[0]
+
+
 def _be_the_check(each, lab, logs, verdict):
     """The child: never returns."""
     (CGROUP / "cgroup.procs").write_text(str(os.getpid()))
     log = os.open(logs / "check.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    why = "passed"
-    try:
+
+    def take():
         lab.set_up(each.start)
         each.function(lab)
-    except CheckFailed as failure:
-        traceback.print_exc()
-        why = str(failure)
-    except BaseException as failure:
-        traceback.print_exc()
-        why = f"{type(failure).__name__}: {failure}".splitlines()[0]
+
+    why = judge(take)
     sys.stdout.flush()
     os.write(verdict, why.encode())
     os._exit(0)

@@ -11,14 +11,13 @@ import socket
 import subprocess
 import sys
 import time
-import traceback
 from pathlib import Path
 
 import dbus
 import dbus.mainloop.glib
 
 import framework
-from lab import DAEMON_NAME, AirControl, CheckFailed, Lab, Output, expect
+from lab import DAEMON_NAME, AirControl, Lab, Output, expect
 
 CUT = "power cut"
 BOOT_AGAIN = 75
@@ -353,18 +352,15 @@ def _be_the_check(each, machine, verdict):
     log = os.open(machine.logs / "check.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    why = "passed"
-    try:
+
+    def take():
         machine.open()
-        each.function(machine)
-    except PowerCut:
-        why = CUT
-    except CheckFailed as failure:
-        traceback.print_exc()
-        why = str(failure)
-    except BaseException as failure:
-        traceback.print_exc()
-        why = f"{type(failure).__name__}: {failure}".splitlines()[0]
+        try:
+            each.function(machine)
+        except PowerCut:
+            return CUT
+
+    why = framework.judge(take)
     sys.stdout.flush()
     os.write(verdict, why.encode())
     if why == CUT:
