@@ -57,10 +57,10 @@ extension AccessoryEngine {
         do { try store.forget(intent) } catch { log.error("an intent could not be dropped", metadata: ["error": "\(error)"]) }
     }
 
-    func pairingIntent(_ offer: Offer) -> BondIntent {
+    func pairingIntent(_ offer: Offer, at address: BluetoothAddress) -> BondIntent {
         let trace = BondIntent.Trace(name: offer.advertisedName, olderBonds: Set(radio.bonds.map(\.address.description)))
         return BondIntent(
-            address: offer.address, device: offer.device, purpose: .pairing, trace: offer.address.isResolvablePrivate ? trace : nil)
+            address: address, device: offer.device, purpose: .pairing, trace: address.isResolvablePrivate ? trace : nil)
     }
 
     func removeOrphan(_ identity: PairedIdentity, _ run: PickerRun) {

@@ -19,6 +19,9 @@ final class Explanation {
     let app: AppID
     let items: [DisplayItem]
     var discovery: DiscoveryToken?
+    /// Keeps networks scanned, where an item names one too.
+    var scan: DiscoveryToken?
+    var networks: Set<SSID> = []
     var heard: [RadioDeviceID: (content: Advertisement, rssi: Int?)] = [:]
 
     init(app: AppID, items: [DisplayItem]) {
@@ -42,6 +45,8 @@ extension AccessoryEngine {
         let explanation = Explanation(app: app, items: items)
         explanations.append(explanation)
         explanation.discovery = radio.discover()
+        let names = items.compactMap(\.descriptor.network)
+        if !names.isEmpty { explanation.scan = networks.scan(asking: names, aware: []) }
         _ = clock.after(seconds) { [weak self, weak explanation] in
             guard let self, let explanation else { return }
             self.explanations.removeAll { $0 === explanation }
@@ -66,7 +71,9 @@ extension AccessoryEngine {
     private func explained(_ advert: Advertisement, _ rssi: Int?, _ explanation: Explanation) -> ExplainedDevice {
         var reasons: [String] = []
         for (index, item) in explanation.items.enumerated() {
-            let failed = Matcher.exclusions(of: advert, from: item.descriptor, smoothedRSSI: rssi, nearness: configuration.nearness)
+            let failed = Matcher.exclusions(
+                of: advert, from: item.descriptor, smoothedRSSI: rssi, nearness: configuration.nearness,
+                networks: explanation.networks)
             if failed.isEmpty {
                 return ExplainedDevice(advertisement: advert, rssi: rssi, item: index, reasons: obstacles(advert, explanation.app))
             }
@@ -77,7 +84,9 @@ extension AccessoryEngine {
 
     /// What keeps a match from being offered.
     private func obstacles(_ advert: Advertisement, _ app: AppID) -> [String] {
-        if let denial = policy.denial(of: advert, to: app) { return ["rule \(denial.name) in \(denial.source) denies it"] }
+        if let denial = policy.denial(of: Sighting(advertisement: advert), to: app) {
+            return ["rule \(denial.name) in \(denial.source) denies it"]
+        }
         if let known = ledger.accessory(at: advert.address), ledger.grant(of: known.id, to: app) != nil {
             return ["\(app) has it already"]
         }

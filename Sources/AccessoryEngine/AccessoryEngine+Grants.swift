@@ -57,8 +57,18 @@ extension AccessoryEngine {
     }
 
     /// Another name for an accessory, for everybody (rule 14).
-    public func rename(_ accessory: Accessory, to name: String, reason: String) throws(SetupError) {
-        let steps = ledger.renaming(accessory, to: name)
+    ///
+    /// - Parameter withNetwork: its network is called by this name from now on, too; the app tells the accessory.
+    public func rename(_ accessory: Accessory, to name: String, withNetwork: Bool = false, reason: String) throws(SetupError) {
+        var network: SSID?
+        if withNetwork {
+            network = SSID(name)
+            guard let network else { throw .invalid("name", name, "a network's name must have 1 to 32 bytes") }
+            if let other = ledger.accessories.values.first(where: { $0.ssid == network && $0.id != accessory.id }) {
+                throw .invalid("name", name, "is the network of another accessory (\(other.displayName))")
+            }
+        }
+        let steps = ledger.renaming(accessory, to: name, network: network)
         guard !steps.isEmpty else { return }
         try commit(steps, removing: [], reason: reason) {}
         if let address = accessory.address { radio.setAlias(address, name) }
@@ -72,6 +82,7 @@ extension AccessoryEngine {
     public func finishAuthorization(
         _ session: Session, _ id: AccessoryID, settings: AuthorizationSettings, accepted: () -> Void = {}
     ) throws(SetupError) {
+        if try finishNetwork(session, id, settings, accepted: accepted) { return }
         let (grant, accessory) = try awaiting(session, id, "FinishAuthorization")
         try DescriptorRules.check(settings, for: accessory.descriptor)
         let run = picker.flatMap { $0.machine.awaitedAuthorization == id ? $0 : nil }
@@ -92,6 +103,23 @@ extension AccessoryEngine {
             event.state = .awaitingAuthorization
             for session in self.activeSessions(of: grant.app) { self.observer?.event(event, in: session) }
         }
+    }
+
+    /// The whole name of a network of which the descriptor has the beginning, for an accessory that needs no other word of the app's.
+    ///
+    /// - Returns: whether that was all that was asked.
+    private func finishNetwork(
+        _ session: Session, _ id: AccessoryID, _ settings: AuthorizationSettings, accepted: () -> Void
+    ) throws(SetupError) -> Bool {
+        guard session.state == .active, settings.bridgingAddress == nil, let ssid = settings.ssid,
+            let grant = ledger.grant(of: id, to: session.app.id), grant.state == .authorized,
+            let accessory = ledger.accessories[id], accessory.descriptor.ssidPrefix != nil,
+            accessory.ssid == nil || accessory.ssid == ssid
+        else { return false }
+        try DescriptorRules.check(settings, for: accessory.descriptor)
+        let steps = ledger.authorizing(grant, settings: settings)
+        try commit(steps, removing: [], reason: "the app named the network", accepted: accepted) {}
+        return true
     }
 
     /// The app gives an accessory back that waits for its word.
@@ -209,6 +237,7 @@ extension AccessoryEngine {
     func announce(_ steps: [Ledger.Step], before: Ledger, reason: String, who: String = "accessorysetupd") {
         // What is no longer granted is cut before anybody is told.
         onAccessChange?()
+        reviewNetworkUse()
         for step in steps {
             switch step {
             case .put(let accessory):

@@ -9,12 +9,27 @@ extension AccessoryEngine: RadioObserver {
         log.notice("Bluetooth is \(state.rawValue)", metadata: ["reason": "\(reason)"])
         observer?.radioStateChanged(state)
         onAccessChange?()
-        if state == .ready { cleanUp() } else if picker != nil { feed(.radioLost("Bluetooth: \(reason)")) }
+        if state == .ready { cleanUp() } else { lost(.bluetooth, "Bluetooth: \(reason)") }
     }
 
     public func discoveryFailed(_ failure: RadioFailure) {
         log.error("discovery failed", metadata: ["reason": "\(failure)"])
-        if picker != nil { feed(.radioLost("discovery failed: \(failure)")) }
+        lost(.bluetooth, "discovery failed: \(failure)")
+    }
+
+    /// A radio is of no use any more. A run goes on while something it looks for can still be found.
+    func lost(_ technology: Technology, _ reason: String) {
+        guard let run = picker else { return }
+        let goesOn =
+            run.machine.needsScan && !run.machine.isPairing
+            && run.items.contains { !$0.descriptor.technologies.contains(technology) && obstacle(to: $0.descriptor) == nil }
+        if technology == .bluetooth {
+            guard goesOn else { return feed(.radioLost(reason)) }
+            if run.dropDevices() { refreshOffers() }
+        } else if run.machine.needsScan {
+            guard goesOn || run.machine.isPairing else { return feed(.radioLost(reason)) }
+            if run.dropNetworks() { refreshOffers() }
+        }
     }
 
     public func heard(_ changes: [HeardDevice]) {

@@ -51,7 +51,7 @@ extension AccessoryEngine {
         guard !items.isEmpty else { throw SetupError(.invalidRequest, "items: is empty") }
         for item in items { try check(item.descriptor, session) }
         let client = try freePicker(session, request)
-        try needRadio(request)
+        try needRadios(items.map(\.descriptor), request)
         var targets: [PickerRun.MigrationTarget] = []
         for (index, item) in items.enumerated() {
             guard let migration = item.migration else { continue }
@@ -102,14 +102,17 @@ extension AccessoryEngine {
         if options.contains(.ssid), accessory.ssid == nil {
             throw .invalid("options.renameOptions", "ssid", "the accessory has no network")
         }
+        let network = options.contains(.ssid) ? accessory.ssid : nil
         let client = try freePicker(session, request)
         let offer = Offer(
-            id: "1", device: device(of: accessory) ?? RadioDeviceID(""), address: accessory.address ?? .none, item: 0,
+            id: "1", device: device(of: accessory) ?? RadioDeviceID(""), address: accessory.address, item: 0,
             name: accessory.displayName, advertisedName: "", rssi: nil, shared: id, needsPairing: false,
-            isBonded: accessory.isBonded, identifier: id)
+            isBonded: accessory.isBonded, identifier: id,
+            network: network.map { WiFiNetwork(ssid: $0, rssi: nil, security: nil, band: nil) })
         open(
             PickerRun(
                 id: nextPicker(), session: session, request: .rename(id), purpose: .rename(id, offer), client: client,
+                renamesNetwork: network != nil,
                 nearness: configuration.nearness),
             accepted)
     }
@@ -122,7 +125,7 @@ extension AccessoryEngine {
         let accessory = try accessory(id, of: session, request)
         try check(descriptor, session)
         let client = try freePicker(session, request)
-        try needRadio(request)
+        try needRadios([descriptor], request)
         let settings = PickerSettings()
         open(
             PickerRun(
@@ -157,12 +160,29 @@ extension AccessoryEngine {
         return client
     }
 
-    private func needRadio(_ request: String) throws(SetupError) {
-        guard radio.state == .ready else {
-            throw SetupError(
-                .pickerRestricted,
-                radio.state == .off ? "\(request): Bluetooth is off" : "\(request): there is no Bluetooth adapter or service")
+    /// At least one of these must be able to be found.
+    private func needRadios(_ descriptors: [DiscoveryDescriptor], _ request: String) throws(SetupError) {
+        for aware in descriptors.compactMap(\.wifiAware) {
+            guard let obstacle = networks.awareObstacle else { continue }
+            throw .invalid("wifiAwareServiceName", aware.serviceName ?? "", obstacle)
         }
+        let obstacles = descriptors.map(obstacle)
+        guard !obstacles.contains(nil), let first = obstacles.first, let first else { return }
+        throw SetupError(.pickerRestricted, "\(request): \(first)")
+    }
+
+    /// Why an accessory like this cannot be found now.
+    func obstacle(to descriptor: DiscoveryDescriptor) -> String? {
+        let states = [Technology.bluetooth: radio.state, .wifi: networks.state]
+        for technology in [Technology.bluetooth, .wifi] where descriptor.technologies.contains(technology) {
+            switch (states[technology], technology) {
+            case (.ready, _), (nil, _): continue
+            case (.off, _): return "\(technology.name) is off"
+            case (.absent, .bluetooth): return "there is no Bluetooth adapter or service"
+            case (.absent, .wifi): return "there is no Wi-Fi interface or service (NetworkManager, iwd or wpa_supplicant)"
+            }
+        }
+        return nil
     }
 
     private func accessory(_ id: AccessoryID, of session: Session, _ request: String) throws(SetupError) -> Accessory {
@@ -181,13 +201,37 @@ extension AccessoryEngine {
         return picker
     }
 
-    /// The accessory that a migration item means: the radio must have a bond with it.
+    /// The accessory that a migration item means: the radio must have a bond with it; a network is taken at its name.
     private func target(
         of migration: Migration, _ item: DisplayItem, _ app: AppID, _ context: String, number: Int
     ) throws(SetupError) -> PickerRun.MigrationTarget {
-        guard let peripheral = migration.peripheral else {
-            throw SetupError(.invalidRequest, "\(context).peripheralIdentifier: is missing")
+        let bond = try migration.peripheral.map { peripheral throws(SetupError) in try self.bond(with: peripheral, context) }
+        if let ssid = migration.hotspotSSID, item.descriptor.wantsWiFi, !item.descriptor.fits(ssid) {
+            throw .invalid("\(context).hotspotSSID", ssid, "does not fit the ssid or ssidPrefix of the item's descriptor")
         }
+        var known = bond.flatMap { ledger.accessory(at: $0.address) } ?? migration.hotspotSSID.flatMap(ledger.accessory(ofNetwork:))
+        if let number = migration.wifiAwarePairedDeviceID {
+            known = ledger.accessory(awareDevice: number)
+            if known == nil {
+                throw .invalid("\(context).wifiAwarePairedDeviceID", number, "no device was paired under this number")
+            }
+        }
+        guard bond != nil || migration.hotspotSSID != nil || known != nil else {
+            throw SetupError(.invalidRequest, "\(context): names no accessory")
+        }
+        if let known, ledger.grant(of: known.id, to: app)?.isEnabled == false {
+            throw SetupError(
+                .userRestricted, "\(context): \(known.displayName): an admin has switched this accessory off for \(app)")
+        }
+        let network = migration.hotspotSSID.map { WiFiNetwork(ssid: $0, rssi: nil, security: nil, band: nil) }
+        let offer = Offer(
+            id: "m\(number)", device: bond?.device ?? RadioDeviceID(""), address: bond?.address, item: 0,
+            name: known?.displayName ?? item.name, advertisedName: bond?.name ?? network?.ssid.description ?? "", rssi: nil,
+            shared: known?.id, needsPairing: false, isBonded: bond != nil, identifier: .random(), network: network)
+        return PickerRun.MigrationTarget(offer: offer, item: item)
+    }
+
+    private func bond(with peripheral: Migration.Peripheral, _ context: String) throws(SetupError) -> RadioBond {
         let bond: RadioBond? =
             switch peripheral {
             case .address(let value): radio.bonds.first { $0.address.value == value }
@@ -197,16 +241,7 @@ extension AccessoryEngine {
         guard let bond else {
             throw .invalid("\(context).peripheralIdentifier", peripheral, "Bluetooth knows no paired device like this")
         }
-        let known = ledger.accessory(at: bond.address)
-        if let known, ledger.grant(of: known.id, to: app)?.isEnabled == false {
-            throw SetupError(
-                .userRestricted,
-                "\(context).peripheralIdentifier: \(peripheral): an admin has switched this accessory off for \(app)")
-        }
-        let offer = Offer(
-            id: "m\(number)", device: bond.device, address: bond.address, item: 0, name: known?.displayName ?? item.name,
-            advertisedName: bond.name, rssi: nil, shared: known?.id, needsPairing: false, isBonded: true, identifier: .random())
-        return PickerRun.MigrationTarget(offer: offer, item: item)
+        return bond
     }
 
     // MARK: Opening

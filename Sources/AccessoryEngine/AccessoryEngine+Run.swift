@@ -99,8 +99,7 @@ extension AccessoryEngine {
                 return
             }
             let approved = run.presentation.offers.compactMap { offer in
-                run.advertisement(of: offer).flatMap { policy.approval(of: $0, rssi: offer.rssi, to: run.session.app.id) }
-                    .map { (offer, $0) }
+                policy.approval(of: run.sighting(of: offer), rssi: offer.rssi, to: run.session.app.id).map { (offer, $0) }
             }
             guard let (offer, rule) = approved.max(by: { ($0.0.rssi ?? -128) < ($1.0.rssi ?? -128) }) else { return }
             notePick(
@@ -116,10 +115,14 @@ extension AccessoryEngine {
     private func perform(_ effect: SetupMachine.Effect, _ run: PickerRun) {
         switch effect {
         case .startScan:
-            run.discovery = radio.discover()
+            if run.needs(.bluetooth) { run.discovery = radio.discover() }
+            if run.needs(.wifi) {
+                run.scan = networks.scan(asking: run.hiddenNames, aware: run.items.compactMap(\.descriptor.wifiAware))
+            }
             schedulePrune(run)
         case .stopScan:
             run.discovery = nil
+            run.scan = nil
             run.pruneTimer?.cancel()
         case .startDeadline: startDeadline(run)
         case .stopDeadline:
@@ -132,7 +135,7 @@ extension AccessoryEngine {
         case .removeBond(let identity): removeOrphan(identity, run)
         case .store(let offer, let identity, let name): write(offer, identity, name, run)
         case .bridge(let id): bridge(id, run)
-        case .rename(let id, let name): rename(id, name)
+        case .rename(let id, let name): rename(id, name, run)
         case .remove(let id): remove(id, run)
         case .migrate:
             for target in run.migrations { migrate(target, run) }
@@ -160,8 +163,8 @@ extension AccessoryEngine {
     private func pair(_ offer: Offer, _ run: PickerRun) {
         do {
             // A bond that is there already is not ours to undo, whatever happens: nothing is noted.
-            if !offer.isBonded {
-                let intent = pairingIntent(offer)
+            if !offer.isBonded, let address = offer.address {
+                let intent = pairingIntent(offer, at: address)
                 try store.note(intent)
                 run.intent = intent
                 intents.append(intent)
@@ -174,18 +177,23 @@ extension AccessoryEngine {
 
     // MARK: What is written down
 
+    /// What a picked offer changes.
+    private func change(_ offer: Offer, _ identity: PairedIdentity?, _ name: String?, _ run: PickerRun) throws -> (
+        steps: [Ledger.Step], accessory: AccessoryID
+    ) {
+        let item = run.item(of: offer)
+        let awareDevice = offer.aware == nil ? nil : try store.nextAwareDevice()
+        if case .authorization(let id) = run.request, let old = ledger.accessories[id] {
+            return (ledger.upgrading(old, to: item.descriptor, offer: offer, identity: identity, awareDevice: awareDevice), id)
+        }
+        return ledger.adding(
+            offer, item: item, identity: identity, name: name, awareDevice: awareDevice, to: run.session.app.id,
+            grantID: try store.nextGrantID(), now: clock.now)
+    }
+
     private func write(_ offer: Offer, _ identity: PairedIdentity?, _ name: String?, _ run: PickerRun) {
         do {
-            let item = run.item(of: offer)
-            let steps: [Ledger.Step]
-            let accessory: AccessoryID
-            if case .authorization(let id) = run.request, let old = ledger.accessories[id] {
-                (steps, accessory) = (ledger.upgrading(old, to: item.descriptor, identity: identity), id)
-            } else {
-                (steps, accessory) = ledger.adding(
-                    offer, item: item, identity: identity, name: name, to: run.session.app.id, grantID: try store.nextGrantID(),
-                    now: clock.now)
-            }
+            let (steps, accessory) = try change(offer, identity, name, run)
             // The grant and the end of the intent are one transaction: after a power cut there is either both or neither.
             try store.commit(steps, finishing: run.intent.map { [$0] } ?? [])
             intents.removeAll { $0 == run.intent }
@@ -211,10 +219,10 @@ extension AccessoryEngine {
         }
     }
 
-    private func rename(_ id: AccessoryID, _ name: String) {
+    private func rename(_ id: AccessoryID, _ name: String, _ run: PickerRun) {
         guard let accessory = ledger.accessories[id] else { return feed(.renameFailed("the accessory is gone")) }
         do {
-            try rename(accessory, to: name, reason: "renamed by the person")
+            try rename(accessory, to: name, withNetwork: run.renamesNetwork, reason: "renamed by the person")
             feed(.renamed)
         } catch {
             feed(.renameFailed(error.message))
@@ -234,14 +242,14 @@ extension AccessoryEngine {
         let session = run.session
         var event = SessionEvent(.migrationComplete, picker: run.id)
         do {
-            guard radio.bonds.contains(where: { $0.address == target.offer.address }) else {
+            if let address = target.offer.address, !radio.bonds.contains(where: { $0.address == address }) {
                 throw SetupError(.connectionFailed, "Bluetooth has lost the pairing with \(target.item.name)")
             }
             // The app has used it all along: there is nothing to confirm.
             var item = target.item
             item.setupOptions = []
             let offer = target.offer
-            let identity = PairedIdentity(address: offer.address, device: offer.device, wasPairedBefore: true)
+            let identity = offer.address.map { PairedIdentity(address: $0, device: offer.device, wasPairedBefore: true) }
             let change = ledger.adding(
                 offer, item: item, identity: identity, to: session.app.id, grantID: try store.nextGrantID(), now: clock.now)
             try store.commit(change.steps, finishing: [])

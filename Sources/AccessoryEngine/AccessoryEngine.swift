@@ -25,6 +25,7 @@ public final class AccessoryEngine {
     public internal(set) var pickerClients: [ClientID] = []
 
     let radio: any Radio
+    let networks: any NetworkRadio
     let store: any LedgerStore
     let clock: any EngineClock
     let configuration: Configuration
@@ -45,15 +46,19 @@ public final class AccessoryEngine {
     var cleaning: Set<BondIntent> = []
     /// Accessories whose classic side is being paired.
     var bridging: Set<AccessoryID> = []
+    /// The accessory's network that the machine is on.
+    var networkUse: NetworkUse?
     var pendingEvents: [SetupMachine.Event] = []
     var isFeeding = false
 
     /// - Throws: what the store throws when it cannot be read.
     public init(
-        radio: any Radio, store: any LedgerStore, clock: any EngineClock, configuration: Configuration = Configuration(),
+        radio: any Radio, networks: any NetworkRadio, store: any LedgerStore, clock: any EngineClock,
+        configuration: Configuration = Configuration(),
         trail: (any AuditTrail)? = nil, log: Logger
     ) throws {
         self.radio = radio
+        self.networks = networks
         self.trail = trail
         self.store = store
         self.clock = clock
@@ -71,11 +76,14 @@ public final class AccessoryEngine {
     /// Begins: follows the radio, and finishes what an earlier run left unfinished.
     public func start() {
         radio.observer = self
+        networks.observer = self
         radio.start()
+        networks.start()
         cleanUp()
     }
 
     public var radioState: RadioState { radio.state }
+    public var networkRadioState: RadioState { networks.state }
 
     /// The radio's name for an accessory, if it knows it now.
     public func device(of accessory: Accessory) -> RadioDeviceID? {
@@ -86,6 +94,7 @@ public final class AccessoryEngine {
     public func setPolicy(_ new: AccessPolicy) {
         policy = new
         onAccessChange?()
+        reviewNetworkUse()
         refreshOffers()
     }
 
@@ -132,6 +141,8 @@ public final class AccessoryEngine {
         observer?.event(SessionEvent(.invalidated), in: session)
         sessions[session.id] = nil
         observer?.sessionClosed(session)
+        // It sees its accessories no longer, so it could not leave their networks either.
+        reviewNetworkUse()
     }
 
     func wrongState(_ session: Session, _ request: String) -> SetupError {
@@ -146,5 +157,6 @@ public final class AccessoryEngine {
             invalidate(session, reason: "the app's connection closed")
         }
         unregisterPicker(client)
+        reviewNetworkUse()
     }
 }

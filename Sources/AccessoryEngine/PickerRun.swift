@@ -44,7 +44,10 @@ public final class PickerRun {
     public internal(set) var deadline: Double?
 
     let migrations: [MigrationTarget]
+    /// Whether renaming changes the network's name along with the accessory's.
+    let renamesNetwork: Bool
     var discovery: DiscoveryToken?
+    var scan: DiscoveryToken?
     var deadlineTimer: (any EngineTimer)?
     var pruneTimer: (any EngineTimer)?
     var disclosureTimer: (any EngineTimer)?
@@ -57,20 +60,29 @@ public final class PickerRun {
     /// What the app said when it finished the authorization, while the classic side is being paired.
     var finishing: AuthorizationSettings?
 
-    private var matcher: Matcher
+    var matcher: Matcher
     private let dependsOnDistance: Bool
-    private var candidates: [RadioDeviceID: Candidate] = [:]
+    var candidates: [RadioDeviceID: Candidate] = [:]
+    var networks: [SSID: NetworkCandidate] = [:]
+    var services: [String: ServiceCandidate] = [:]
     private var offersMade = 0
     /// What every accessory of this run will be called by: the same one gets the same identifier when it comes back.
-    private var identifiers: [BluetoothAddress: AccessoryID] = [:]
+    private var identifiers: [Key: AccessoryID] = [:]
     /// Matches that the app has not been told of, and those that it has.
-    private var undisclosed: [RadioDeviceID] = []
+    var undisclosed: [Key] = []
     private var disclosed: Set<AccessoryID> = []
     /// What the app wants shown.
-    private var chosen: [AccessoryID: DiscoveredItem] = [:]
+    var chosen: [AccessoryID: DiscoveredItem] = [:]
+
+    /// What an accessory in range is told from others by.
+    enum Key: Hashable {
+        case device(BluetoothAddress)
+        case network(SSID)
+        case service(String)
+    }
 
     /// One device in range. A class, so that the thousands of updates that change only its strength change it in place.
-    private final class Candidate {
+    final class Candidate {
         var advertisement: Advertisement
         var smoothed: Double?
         var lastHeard = 0.0
@@ -109,8 +121,9 @@ public final class PickerRun {
     init(
         id: Int, session: Session, request: Request, purpose: SetupMachine.Purpose, items: [DisplayItem] = [],
         migrations: [MigrationTarget] = [], settings: PickerSettings = PickerSettings(), client: ClientID,
-        nearness: Matcher.Nearness
+        renamesNetwork: Bool = false, nearness: Matcher.Nearness
     ) {
+        self.renamesNetwork = renamesNetwork
         self.id = id
         self.session = session
         self.request = request
@@ -147,18 +160,28 @@ public final class PickerRun {
                 candidate.item = matcher.firstMatch(
                     candidate.advertisement, smoothedRSSI: candidate.rssi, isOffered: before != nil)
             }
-            if before == nil, candidate.item != nil, settings.filtersDiscoveryResults { undisclosed.append(change.device) }
+            if before == nil, candidate.item != nil { disclose(.device(candidate.advertisement.address)) }
             if before != nil || candidate.item != nil { changed = true }
         }
         if candidates.count > Limits.trackedDevices { dropOldest() }
         return changed
     }
 
-    private func admit(_ advertisement: Advertisement) -> Candidate {
+    /// A number for an offer, and what the accessory will be called by.
+    func enroll(_ key: Key) -> (offer: Int, identifier: AccessoryID) {
         offersMade += 1
-        let identifier = identifiers[advertisement.address] ?? .random()
-        if identifiers.count < Limits.trackedDevices { identifiers[advertisement.address] = identifier }
-        let candidate = Candidate(advertisement, offer: offersMade, identifier: identifier)
+        let identifier = identifiers[key] ?? .random()
+        if identifiers.count < Limits.trackedDevices { identifiers[key] = identifier }
+        return (offersMade, identifier)
+    }
+
+    func disclose(_ key: Key) {
+        if settings.filtersDiscoveryResults { undisclosed.append(key) }
+    }
+
+    private func admit(_ advertisement: Advertisement) -> Candidate {
+        let (offer, identifier) = enroll(.device(advertisement.address))
+        let candidate = Candidate(advertisement, offer: offer, identifier: identifier)
         candidates[advertisement.device] = candidate
         return candidate
     }
@@ -175,6 +198,24 @@ public final class PickerRun {
         return silent.values.contains { $0.item != nil }
     }
 
+    /// Forgets all devices; true when one was offered.
+    func dropDevices() -> Bool {
+        defer { candidates = [:] }
+        return candidates.values.contains { $0.item != nil }
+    }
+
+    /// Looks again for the items of all devices: the networks that items name too have come or gone.
+    func matchDevices() -> Bool {
+        var changed = false
+        for candidate in candidates.values {
+            let before = candidate.item
+            candidate.item = matcher.firstMatch(candidate.advertisement, smoothedRSSI: candidate.rssi, isOffered: before != nil)
+            if before == nil, candidate.item != nil { disclose(.device(candidate.advertisement.address)) }
+            if before != candidate.item { changed = true }
+        }
+        return changed
+    }
+
     private func dropOldest() {
         let byAge = candidates.sorted { $0.value.lastHeard < $1.value.lastHeard }
         for (device, _) in byAge.prefix(candidates.count - Limits.trackedDevices) { candidates[device] = nil }
@@ -185,12 +226,25 @@ public final class PickerRun {
     /// Matches that the app has not heard of yet. What it has already is no discovery.
     func discoveries(ledger: Ledger) -> [DiscoveredAccessory] {
         defer { undisclosed = [] }
-        return undisclosed.compactMap { device in
-            guard disclosed.count < Limits.discoveredPerPicker, let candidate = candidates[device], let item = candidate.item,
-                known(candidate, in: ledger)?.isMine != true, disclosed.insert(candidate.identifier).inserted
+        return undisclosed.compactMap { key in
+            guard disclosed.count < Limits.discoveredPerPicker, let discovery = discovery(of: key, ledger: ledger),
+                disclosed.insert(discovery.identifier).inserted
+            else { return nil }
+            return discovery
+        }
+    }
+
+    private func discovery(of key: Key, ledger: Ledger) -> DiscoveredAccessory? {
+        switch key {
+        case .device(let address):
+            guard let candidate = candidates.values.first(where: { $0.advertisement.address == address }),
+                let item = candidate.item, known(candidate, in: ledger)?.isMine != true
             else { return nil }
             return DiscoveredAccessory(
-                identifier: candidate.identifier, item: items[item], advertisement: candidate.advertisement, rssi: candidate.rssi)
+                identifier: candidate.identifier, item: items[item], advertisement: candidate.advertisement,
+                network: network(of: items[item].descriptor), rssi: candidate.rssi)
+        case .network(let ssid): return networks[ssid].flatMap { discovery(of: $0, ledger: ledger) }
+        case .service(let peer): return services[peer].flatMap { discovery(of: $0, ledger: ledger) }
         }
     }
 
@@ -206,22 +260,47 @@ public final class PickerRun {
 
     /// What the person may pick now, in the order of appearance. What this app has already is not offered again.
     func offers(ledger: Ledger, policy: AccessPolicy) -> [Offer] {
-        if case .authorization(let id) = request { return upgrade(of: id, ledger: ledger).map { [$0] } ?? [] }
-        var matching = candidates.values.filter {
-            $0.item != nil && policy.denial(of: $0.advertisement, to: session.app.id) == nil
-                && (!settings.filtersDiscoveryResults || chosen[$0.identifier] != nil)
+        if case .authorization(let id) = request { return upgrades(of: id, ledger: ledger) }
+        let isChosen = { [self] (id: AccessoryID) in !settings.filtersDiscoveryResults || chosen[id] != nil }
+        let app = session.app.id
+        var devices = candidates.values.filter { $0.item != nil && isChosen($0.identifier) }
+        if devices.count > Limits.offersShown {
+            // Offers are costly to make by the thousand: only those that may be shown are made.
+            devices.sort { ($0.rssi ?? -128, $1.offer) > ($1.rssi ?? -128, $0.offer) }
+            devices = Array(
+                devices.lazy.filter { policy.denial(of: Sighting(advertisement: $0.advertisement), to: app) == nil }
+                    .prefix(Limits.offersShown))
         }
-        if matching.count > Limits.offersShown {
+        var offers = devices.compactMap { candidate -> (number: Int, offer: Offer)? in
+            guard let offer = offer(for: candidate, ledger: ledger),
+                policy.denial(of: Sighting(advertisement: candidate.advertisement, network: offer.network), to: app) == nil
+            else { return nil }
+            return (candidate.offer, offer)
+        }
+        // A network that is the other half of what is offered is not offered by itself.
+        let halves = Set(offers.compactMap(\.offer.network?.ssid))
+        for candidate in networks.values where isChosen(candidate.identifier) && !halves.contains(candidate.network.ssid) {
+            guard let offer = offer(for: candidate, ledger: ledger),
+                policy.denial(of: Sighting(network: candidate.network), to: app) == nil
+            else { continue }
+            offers.append((candidate.offer, offer))
+        }
+        for candidate in services.values where isChosen(candidate.identifier) {
+            guard let offer = offer(for: candidate, ledger: ledger), policy.denial(of: Sighting(), to: app) == nil else { continue }
+            offers.append((candidate.offer, offer))
+        }
+        if offers.count > Limits.offersShown {
             // The nearest are shown; among equals those that were there first.
-            matching.sort { ($0.rssi ?? -128, $1.offer) > ($1.rssi ?? -128, $0.offer) }
-            matching.removeSubrange(Limits.offersShown...)
+            offers.sort { ($0.offer.rssi ?? -128, $1.number) > ($1.offer.rssi ?? -128, $0.number) }
+            offers.removeSubrange(Limits.offersShown...)
         }
-        matching.sort { $0.offer < $1.offer }
-        return matching.compactMap { offer(for: $0, ledger: ledger) }
+        return offers.sorted { $0.number < $1.number }.map(\.offer)
     }
 
-    /// What an offered accessory advertises.
-    func advertisement(of offer: Offer) -> Advertisement? { candidates[offer.device]?.advertisement }
+    /// What there is of an offered accessory.
+    func sighting(of offer: Offer) -> Sighting {
+        Sighting(advertisement: candidates[offer.device]?.advertisement, network: offer.network)
+    }
 
     private func known(_ candidate: Candidate, in ledger: Ledger) -> (accessory: Accessory, isMine: Bool)? {
         ledger.accessory(at: candidate.advertisement.address).map { ($0, ledger.grant(of: $0.id, to: session.app.id) != nil) }
@@ -238,22 +317,50 @@ public final class PickerRun {
             name: known?.accessory.displayName ?? chosen[candidate.identifier]?.name ?? item.name,
             advertisedName: advert.localName ?? "", rssi: candidate.rssi, shared: known?.accessory.id,
             needsPairing: item.descriptor.wantsPairing && known?.accessory.isBonded != true, isBonded: advert.isPaired,
-            identifier: candidate.identifier, setup: item.setupOptions, support: item.supportWhilePairing)
+            identifier: candidate.identifier, setup: item.setupOptions, support: item.supportWhilePairing,
+            network: half(of: item, index: index))
     }
 
-    /// An accessory that gets a new descriptor: there at once when nothing is to be paired, else as soon as it is in range.
-    private func upgrade(of id: AccessoryID, ledger: Ledger) -> Offer? {
-        guard let accessory = ledger.accessories[id], let address = accessory.address, let item = items.first else { return nil }
-        let more = item.descriptor.supportedOptions.subtracting(accessory.descriptor.supportedOptions)
+    /// The network of an accessory that was found by Bluetooth: the one that its item names, or, where the app does not say it later,
+    /// the only one in range that it can be.
+    private func half(of item: DisplayItem, index: Int) -> WiFiNetwork? {
+        if item.descriptor.ssid != nil { return network(of: item.descriptor) }
+        guard item.descriptor.ssidPrefix != nil, !item.setupOptions.contains(.confirmAuthorization),
+            candidates.values.count(where: { $0.item == index }) == 1
+        else { return nil }
+        let fitting = networks.values.filter { item.descriptor.fits($0.network.ssid) }
+        return fitting.count == 1 ? fitting[0].heard : nil
+    }
+
+    /// An accessory that gets a new descriptor: there at once when nothing of it is to be found first, else as soon as it is in range.
+    private func upgrades(of id: AccessoryID, ledger: Ledger) -> [Offer] {
+        guard let accessory = ledger.accessories[id], let item = items.first else { return [] }
+        let descriptor = item.descriptor
+        if descriptor.wifiAware != nil { return services.values.filter { $0.item != nil }.map { upgrade(of: accessory, by: $0) } }
+        let more = descriptor.supportedOptions.subtracting(accessory.descriptor.supportedOptions)
         let needsPairing =
             item.descriptor.wantsPairing && (!accessory.isBonded || !more.isDisjoint(with: [.transportBridging, .hid]))
-        let candidate = candidates.values.first { $0.advertisement.address == address && $0.item != nil }
-        guard candidate != nil || !needsPairing else { return nil }
-        let advert = candidate?.advertisement
-        return Offer(
-            id: "1", device: advert?.device ?? RadioDeviceID(""), address: address, item: 0, name: accessory.displayName,
-            advertisedName: advert?.localName ?? "", rssi: candidate?.rssi, shared: id, needsPairing: needsPairing,
-            isBonded: advert?.isPaired ?? accessory.isBonded, identifier: id, support: item.supportWhilePairing)
+        let devices = candidates.values.filter {
+            $0.item != nil && (accessory.address == nil || $0.advertisement.address == accessory.address)
+        }.sorted { $0.offer < $1.offer }
+        if descriptor.wantsBluetooth, devices.isEmpty, needsPairing || accessory.address == nil { return [] }
+        // A network of which only the beginning is given is picked; one that the accessory has already stays.
+        let hasNetwork = !descriptor.wantsWiFi || accessory.ssid.map(descriptor.fits) == true
+        let found = networks.values.filter { descriptor.fits($0.network.ssid) }.sorted { $0.offer < $1.offer }
+        if !hasNetwork, found.isEmpty, !descriptor.wantsBluetooth || descriptor.ssid != nil { return [] }
+        func offer(_ number: Int, _ device: Candidate?, _ network: WiFiNetwork?) -> Offer {
+            let advert = device?.advertisement
+            return Offer(
+                id: "\(number)", device: advert?.device ?? RadioDeviceID(""), address: accessory.address ?? advert?.address,
+                item: 0,
+                name: accessory.displayName, advertisedName: advert?.localName ?? network?.ssid.description ?? "",
+                rssi: device?.rssi ?? network?.rssi, shared: id, needsPairing: descriptor.wantsBluetooth && needsPairing,
+                isBonded: advert?.isPaired ?? accessory.isBonded, identifier: id, support: item.supportWhilePairing,
+                network: network)
+        }
+        if !hasNetwork, !descriptor.wantsBluetooth { return found.map { offer($0.offer, nil, $0.heard) } }
+        let network = hasNetwork ? nil : found.count == 1 ? found[0].heard : nil
+        return devices.isEmpty ? [offer(1, nil, network)] : devices.map { offer($0.offer, $0, network) }
     }
 
     /// The item that a picked offer stands for, as the app wants it set up.

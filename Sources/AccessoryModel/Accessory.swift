@@ -62,15 +62,18 @@ public struct Accessory: Hashable, Sendable {
     public var descriptor: DiscoveryDescriptor
     public var image: ProductImage?
     /// The complete SSID, for one with Wi-Fi.
-    public var ssid: [UInt8]?
+    public var ssid: SSID?
     /// The address of the classic side, for one whose transports are bridged.
     public var classicAddress: BluetoothAddress?
+    /// Our number for it as a Wi-Fi Aware device, never 0 (`wifiAwarePairedDeviceID`).
+    public var awareDevice: UInt64?
     /// Seconds since 1970.
     public var created: Int64
 
     public init(
         id: AccessoryID, displayName: String, address: BluetoothAddress?, isBonded: Bool, descriptor: DiscoveryDescriptor,
-        image: ProductImage? = nil, ssid: [UInt8]? = nil, classicAddress: BluetoothAddress? = nil, created: Int64
+        image: ProductImage? = nil, ssid: SSID? = nil, classicAddress: BluetoothAddress? = nil, awareDevice: UInt64? = nil,
+        created: Int64
     ) {
         self.id = id
         self.displayName = displayName
@@ -80,6 +83,7 @@ public struct Accessory: Hashable, Sendable {
         self.image = image
         self.ssid = ssid
         self.classicAddress = classicAddress
+        self.awareDevice = awareDevice
         self.created = created
     }
 }

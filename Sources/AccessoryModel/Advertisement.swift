@@ -31,20 +31,37 @@ public struct Advertisement: Hashable, Sendable {
     }
 }
 
+/// What there is of an accessory in range: its adverts, its network, or both.
+public struct Sighting: Hashable, Sendable {
+    public var advertisement: Advertisement?
+    public var network: WiFiNetwork?
+
+    public init(advertisement: Advertisement? = nil, network: WiFiNetwork? = nil) {
+        self.advertisement = advertisement
+        self.network = network
+    }
+}
+
 /// An accessory in range that matches, as an app that filters for itself is told of it (`ASDiscoveredAccessory`).
 public struct DiscoveredAccessory: Hashable, Sendable {
     /// Valid for `UpdatePicker` within the run; the accessory's own once it is set up.
     public let identifier: AccessoryID
     /// The first item that it matches.
     public let item: DisplayItem
-    public let advertisement: Advertisement
+    /// What it advertises over Bluetooth; nil for one with Wi-Fi only.
+    public let advertisement: Advertisement?
+    /// Its network, where one is in range.
+    public let network: WiFiNetwork?
     /// Smoothed, dBm; nil when unknown.
     public let rssi: Int?
 
-    public init(identifier: AccessoryID, item: DisplayItem, advertisement: Advertisement, rssi: Int?) {
+    public init(
+        identifier: AccessoryID, item: DisplayItem, advertisement: Advertisement?, network: WiFiNetwork? = nil, rssi: Int?
+    ) {
         self.identifier = identifier
         self.item = item
         self.advertisement = advertisement
+        self.network = network
         self.rssi = rssi
     }
 }

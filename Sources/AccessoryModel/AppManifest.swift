@@ -2,11 +2,6 @@
 
 /// One app's manifest.
 public struct AppManifest: Hashable, Sendable {
-    public enum Technology: String, Hashable, Sendable, CaseIterable {
-        case bluetooth = "Bluetooth"
-        case wifi = "WiFi"
-    }
-
     public var id: AppID
     /// Shown to the person.
     public var name: String

@@ -10,6 +10,9 @@ public struct AuditEntry: Hashable, Sendable {
         case granted
         /// The first use on a connection.
         case used
+        /// The machine has joined an accessory's network for an app, and left it.
+        case joined
+        case left
         case revoked
         /// Switched off or on by an admin.
         case disabled

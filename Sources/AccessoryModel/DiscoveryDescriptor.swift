@@ -1,5 +1,14 @@
 // What an app looks for: the traits of ASDiscoveryDescriptor, the item that names it, and the rules that make one valid.
 
+/// A radio that an accessory is found by; the raw values are the words of manifests.
+public enum Technology: String, Hashable, Sendable, CaseIterable {
+    case bluetooth = "Bluetooth"
+    case wifi = "WiFi"
+
+    /// For people.
+    public var name: String { self == .wifi ? "Wi-Fi" : rawValue }
+}
+
 /// The traits that an accessory must show, all of them (`ASDiscoveryDescriptor`).
 public struct DiscoveryDescriptor: Hashable, Sendable {
     /// How near an accessory must be (`ASDiscoveryDescriptor.Range`).
@@ -24,6 +33,21 @@ public struct DiscoveryDescriptor: Hashable, Sendable {
 
     public var wantsBluetooth: Bool { companyIdentifier != nil || serviceUUID != nil }
     public var wantsWiFi: Bool { ssid != nil || ssidPrefix != nil }
+    /// The network that it names in full.
+    public var network: SSID? { ssid.flatMap { SSID($0) } }
+
+    /// Whether a network is one that this looks for.
+    public func fits(_ network: SSID) -> Bool {
+        network.bytes == ssid || ssidPrefix.map { network.bytes.starts(with: $0) } == true
+    }
+
+    /// What it takes to find what this looks for.
+    public var technologies: Set<Technology> {
+        // The Bluetooth side of an accessory of which only the beginning of its network's name is known is set up first: its app says
+        // the whole name later.
+        if wantsBluetooth { return ssid == nil ? [.bluetooth] : [.bluetooth, .wifi] }
+        return [.wifi]
+    }
 }
 
 /// Bytes to compare and which of their bits count. The lengths are equal, and no bit of the blob lies outside the mask.
@@ -182,8 +206,7 @@ public struct Migration: Hashable, Sendable {
     }
 
     public var peripheral: Peripheral?
-    /// 1–32 bytes.
-    public var hotspotSSID: [UInt8]?
+    public var hotspotSSID: SSID?
     public var wifiAwarePairedDeviceID: UInt64?
 
     public init() {}
@@ -205,12 +228,11 @@ public struct DiscoveredItem: Hashable, Sendable {
 
 /// What an app says when it finishes an authorization (`ASAccessorySettings`).
 public struct AuthorizationSettings: Hashable, Sendable {
-    /// 1–32 bytes.
-    public var ssid: [UInt8]?
+    public var ssid: SSID?
     /// The address of the accessory's classic side, 6 bytes.
     public var bridgingAddress: BluetoothAddress?
 
-    public init(ssid: [UInt8]? = nil, bridgingAddress: BluetoothAddress? = nil) {
+    public init(ssid: SSID? = nil, bridgingAddress: BluetoothAddress? = nil) {
         self.ssid = ssid
         self.bridgingAddress = bridgingAddress
     }

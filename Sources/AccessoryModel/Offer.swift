@@ -5,7 +5,8 @@ public struct Offer: Hashable, Sendable {
     /// Opaque, valid within one picker.
     public let id: String
     public let device: RadioDeviceID
-    public let address: BluetoothAddress
+    /// Its Bluetooth address; nil for one with Wi-Fi only.
+    public let address: BluetoothAddress?
     /// The index of the item that it matched.
     public let item: Int
     /// The app's name for it, or the stored one when it is shared.
@@ -25,11 +26,15 @@ public struct Offer: Hashable, Sendable {
     public let setup: SetupOptions
     /// What else is paired with it.
     public let support: SupportOptions
+    /// Its network, in range or known by name.
+    public var network: WiFiNetwork?
+    /// The Wi-Fi Aware service that it offers.
+    public var aware: AwareService?
 
     public init(
-        id: String, device: RadioDeviceID, address: BluetoothAddress, item: Int, name: String, advertisedName: String,
+        id: String, device: RadioDeviceID, address: BluetoothAddress?, item: Int, name: String, advertisedName: String,
         rssi: Int?, shared: AccessoryID?, needsPairing: Bool, isBonded: Bool = false, identifier: AccessoryID,
-        setup: SetupOptions = [], support: SupportOptions = []
+        setup: SetupOptions = [], support: SupportOptions = [], network: WiFiNetwork? = nil, aware: AwareService? = nil
     ) {
         self.id = id
         self.device = device
@@ -44,6 +49,8 @@ public struct Offer: Hashable, Sendable {
         self.identifier = identifier
         self.setup = setup
         self.support = support
+        self.network = network
+        self.aware = aware
     }
 }
 

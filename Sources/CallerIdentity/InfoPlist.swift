@@ -21,7 +21,7 @@ enum InfoPlist {
         if supports.isEmpty, manifest.supports.isEmpty { note("NSAccessorySetupSupports: is missing") }
         for key in supports {
             for text in strings(list, key, note) {
-                if let technology = AppManifest.Technology(rawValue: text) {
+                if let technology = Technology(rawValue: text) {
                     manifest.supports.insert(technology)
                 } else if text != "WiFiAware" {
                     note("\(key): \(text): neither Bluetooth nor WiFi")

@@ -53,7 +53,7 @@ public enum ManifestReader {
         if !manifest.users.isEmpty, manifest.executables.isEmpty { note(application, "User", "needs Executable") }
 
         for technology in try file.list(setup, "Supports") {
-            if let technology = AppManifest.Technology(rawValue: technology) {
+            if let technology = Technology(rawValue: technology) {
                 manifest.supports.insert(technology)
             } else {
                 note(setup, "Supports", "\(technology): neither Bluetooth nor WiFi")

@@ -91,9 +91,11 @@ public enum PolicyReader {
             }
         }
         descriptor.nameSubstring = try file.string(group, "BluetoothNameSubstring")
+        descriptor.ssid = (try file.string(group, "SSID")).map { Array($0.utf8) }
+        descriptor.ssidPrefix = (try file.string(group, "SSIDPrefix")).map { Array($0.utf8) }
         if descriptor != DiscoveryDescriptor() {
             do throws(SetupError) { try DescriptorRules.check(descriptor) } catch {
-                note(group, "BluetoothNameSubstring", error.message)
+                note(group, descriptor.wantsWiFi ? "SSID" : "BluetoothNameSubstring", error.message)
             }
             target.descriptor = descriptor
         }

@@ -126,9 +126,30 @@ public final class GrantStore: LedgerStore {
         try queue.write { try Rows.delete(intent, in: $0) }
     }
 
-    public func nextGrantID() throws -> Int64 {
+    public func nextGrantID() throws -> Int64 { try next("grant") }
+
+    public func nextAwareDevice() throws -> UInt64 { UInt64(try next("awareDevice")) }
+
+    private func next(_ counter: String) throws -> Int64 {
         try queue.write { database in
-            try Int64.fetchOne(database, sql: "UPDATE counter SET value = value + 1 WHERE name = 'grant' RETURNING value") ?? 1
+            try Int64.fetchOne(
+                database, sql: "UPDATE counter SET value = value + 1 WHERE name = ? RETURNING value", arguments: [counter]) ?? 1
         }
+    }
+}
+
+// What a network's joining must undo after a crash; at most one.
+extension GrantStore: JoinJournal {
+    public func write(_ record: JoinRecord?) throws {
+        let content = try record.map { String(decoding: try JSONEncoder().encode($0), as: UTF8.self) }
+        try queue.write { database in
+            try database.execute(sql: "DELETE FROM joinRecord")
+            if let content { try database.execute(sql: "INSERT INTO joinRecord VALUES (?)", arguments: [content]) }
+        }
+    }
+
+    public func read() throws -> JoinRecord? {
+        try queue.read { try String.fetchOne($0, sql: "SELECT content FROM joinRecord") }
+            .map { try JSONDecoder().decode(JoinRecord.self, from: Data($0.utf8)) }
     }
 }

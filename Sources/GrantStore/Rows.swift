@@ -22,13 +22,17 @@ enum Rows {
         return Accessory(
             id: id, displayName: row["displayName"], address: try address(row, "accessory \(text)"), isBonded: row["isBonded"],
             descriptor: try JSONDecoder().decode(StoredDescriptor.self, from: Data(descriptor.utf8)).model,
-            image: image.flatMap { ProductImage(Array($0)) }, ssid: ssid.map(Array.init),
+            image: image.flatMap { ProductImage(Array($0)) },
+            ssid: try ssid.map { bytes in
+                guard let ssid = SSID(Array(bytes)) else { throw Damage(description: "accessory \(id): the SSID is not valid") }
+                return ssid
+            },
             classicAddress: try classic.map { text in
                 guard let address = BluetoothAddress(text, kind: .public) else {
                     throw Damage(description: "accessory \(id): classic address \(text) is not valid")
                 }
                 return address
-            }, created: row["created"])
+            }, awareDevice: (row["awareDevice"] as Int64?).map { UInt64(bitPattern: $0) }, created: row["created"])
     }
 
     static func grant(_ row: Row) throws -> Grant {
@@ -72,16 +76,17 @@ enum Rows {
         // An upsert: REPLACE would delete the row first, and grants refer to it.
         try database.execute(
             sql: """
-                INSERT INTO accessory VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                INSERT INTO accessory VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 ON CONFLICT (id) DO UPDATE SET displayName = excluded.displayName, address = excluded.address,
                     addressKind = excluded.addressKind, isBonded = excluded.isBonded, descriptor = excluded.descriptor,
                     image = excluded.image, ssid = excluded.ssid, created = excluded.created,
-                    classicAddress = excluded.classicAddress
+                    classicAddress = excluded.classicAddress, awareDevice = excluded.awareDevice
                 """,
             arguments: [
                 accessory.id.rawValue, accessory.displayName, accessory.address?.description, accessory.address?.kind.rawValue,
-                accessory.isBonded, descriptor, accessory.image.map { Data($0.bytes) }, accessory.ssid.map { Data($0) },
+                accessory.isBonded, descriptor, accessory.image.map { Data($0.bytes) }, accessory.ssid.map { Data($0.bytes) },
                 accessory.created, accessory.classicAddress?.description,
+                accessory.awareDevice.map { Int64(bitPattern: $0) },
             ])
     }
 
@@ -127,6 +132,22 @@ struct StoredDescriptor: Codable {
     var ssid: [UInt8]?
     var ssidPrefix: [UInt8]?
     var supportedOptions: Int?
+    var wifiAwareServiceName: String?
+    var wifiAwareServiceRole: String?
+    var wifiAwareModelNameMatch: StoredMatch?
+    var wifiAwareVendorNameMatch: StoredMatch?
+
+    struct StoredMatch: Codable {
+        var string: String
+        var options: Int
+
+        init(_ model: WiFiAware.Match) {
+            string = model.string
+            options = model.options.rawValue
+        }
+
+        var model: WiFiAware.Match { WiFiAware.Match(string: string, options: CompareOptions(rawValue: options)) }
+    }
 
     init(_ model: DiscoveryDescriptor) {
         bluetoothCompanyIdentifier = model.companyIdentifier?.value
@@ -141,6 +162,10 @@ struct StoredDescriptor: Codable {
         ssid = model.ssid
         ssidPrefix = model.ssidPrefix
         supportedOptions = model.supportedOptions.isEmpty ? nil : model.supportedOptions.rawValue
+        wifiAwareServiceName = model.wifiAware?.serviceName
+        wifiAwareServiceRole = model.wifiAware?.serviceRole?.rawValue
+        wifiAwareModelNameMatch = (model.wifiAware?.modelName).map(StoredMatch.init)
+        wifiAwareVendorNameMatch = (model.wifiAware?.vendorName).map(StoredMatch.init)
     }
 
     var model: DiscoveryDescriptor {
@@ -160,6 +185,12 @@ struct StoredDescriptor: Codable {
             model.ssid = ssid
             model.ssidPrefix = ssidPrefix
             model.supportedOptions = SupportOptions(rawValue: supportedOptions ?? 0)
+            var aware = WiFiAware()
+            aware.serviceName = wifiAwareServiceName
+            aware.serviceRole = wifiAwareServiceRole.flatMap { WiFiAware.Role(rawValue: $0) }
+            aware.modelName = wifiAwareModelNameMatch?.model
+            aware.vendorName = wifiAwareVendorNameMatch?.model
+            if aware != WiFiAware() { model.wifiAware = aware }
             return model
         }
     }

@@ -59,6 +59,14 @@ enum Schema {
                     ) STRICT;
                     """)
         }
+        migrator.registerMigration("4 Wi-Fi") { database in
+            try database.execute(
+                sql: """
+                    ALTER TABLE accessory ADD COLUMN awareDevice INTEGER;
+                    INSERT INTO counter VALUES ('awareDevice', 0);
+                    CREATE TABLE joinRecord (content TEXT NOT NULL) STRICT;
+                    """)
+        }
         return migrator
     }
 }

@@ -37,6 +37,16 @@ public struct Ledger: Hashable, Sendable {
         accessories.values.first { $0.address == address }
     }
 
+    /// The accessory with Wi-Fi only whose network has this name. One that has Bluetooth too is known by that: whoever has its network's
+    /// name does not get the rest of it.
+    public func accessory(ofNetwork ssid: SSID) -> Accessory? {
+        accessories.values.first { $0.ssid == ssid && $0.address == nil }
+    }
+
+    public func accessory(awareDevice: UInt64) -> Accessory? {
+        accessories.values.first { $0.awareDevice == awareDevice }
+    }
+
     /// Whether an accessory stands on a bond with this address.
     public func holdsBond(at address: BluetoothAddress) -> Bool {
         accessories.values.contains { $0.bonds.contains { $0.value == address.value } }
@@ -62,17 +72,22 @@ public struct Ledger: Hashable, Sendable {
     /// - Parameters:
     ///   - identity: who it turned out to be; nil when it was not paired.
     ///   - name: what the person calls it; nil for the item's name.
+    ///   - awareDevice: our number for it, where it was found by Wi-Fi Aware.
     public func adding(
-        _ offer: Offer, item: DisplayItem, identity: PairedIdentity?, name: String? = nil, to app: AppID, grantID: Int64, now: Int64
+        _ offer: Offer, item: DisplayItem, identity: PairedIdentity?, name: String? = nil, awareDevice: UInt64? = nil,
+        to app: AppID,
+        grantID: Int64, now: Int64
     ) -> (steps: [Step], accessory: AccessoryID) {
         let address = identity?.address ?? offer.address
         // An accessory keeps its identity while its address changes: the stored one is found by the identity address too.
         var accessory =
-            offer.shared.flatMap { accessories[$0] } ?? self.accessory(at: address)
+            offer.shared.flatMap { accessories[$0] } ?? address.flatMap { self.accessory(at: $0) }
             ?? Accessory(
                 id: offer.identifier, displayName: name ?? item.name, address: address, isBonded: false,
                 descriptor: item.descriptor, image: item.image, created: now)
         if let identity { accessory.take(identity) }
+        accessory.ssid = accessory.ssid ?? offer.network?.ssid
+        accessory.awareDevice = accessory.awareDevice ?? awareDevice
         var steps: [Step] = accessories[accessory.id] == accessory ? [] : [.put(accessory)]
         if grant(of: accessory.id, to: app) == nil {
             let state: AuthorizationState = item.setupOptions.contains(.confirmAuthorization) ? .awaitingAuthorization : .authorized
@@ -82,16 +97,24 @@ public struct Ledger: Hashable, Sendable {
     }
 
     /// What a new descriptor, and a pairing that it asked for, make of an accessory.
-    public func upgrading(_ accessory: Accessory, to descriptor: DiscoveryDescriptor, identity: PairedIdentity?) -> [Step] {
+    public func upgrading(
+        _ accessory: Accessory, to descriptor: DiscoveryDescriptor, offer: Offer, identity: PairedIdentity?,
+        awareDevice: UInt64? = nil
+    ) -> [Step] {
         var changed = accessory
         changed.descriptor = descriptor
+        changed.address = changed.address ?? offer.address
         if let identity { changed.take(identity) }
+        changed.ssid = offer.network?.ssid ?? changed.ssid
+        changed.awareDevice = changed.awareDevice ?? awareDevice
         return changed == accessory ? [] : [.put(changed)]
     }
 
-    public func renaming(_ accessory: Accessory, to name: String) -> [Step] {
+    /// - Parameter network: the network's new name, where that changes too.
+    public func renaming(_ accessory: Accessory, to name: String, network: SSID? = nil) -> [Step] {
         var changed = accessory
         changed.displayName = name
+        changed.ssid = network ?? accessory.ssid
         return changed == accessory ? [] : [.put(changed)]
     }
 

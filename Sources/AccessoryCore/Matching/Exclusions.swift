@@ -6,14 +6,17 @@ public import AccessoryModel
 extension Matcher {
     /// The rules of `descriptor` that the advert fails; empty when it matches.
     public static func exclusions(
-        of advert: Advertisement, from descriptor: DiscoveryDescriptor, smoothedRSSI: Int?, nearness: Nearness = Nearness()
+        of advert: Advertisement, from descriptor: DiscoveryDescriptor, smoothedRSSI: Int?, nearness: Nearness = Nearness(),
+        networks: Set<SSID> = []
     ) -> [String] {
-        Rule(descriptor).exclusions(of: advert, smoothedRSSI: smoothedRSSI, nearness: nearness)
+        Rule(descriptor).exclusions(of: advert, smoothedRSSI: smoothedRSSI, nearness: nearness, networks: networks)
     }
 }
 
 extension Rule {
-    func exclusions(of advert: Advertisement, smoothedRSSI: Int?, nearness: Matcher.Nearness) -> [String] {
+    func exclusions(
+        of advert: Advertisement, smoothedRSSI: Int?, nearness: Matcher.Nearness, networks: Set<SSID>
+    ) -> [String] {
         var reasons: [String] = []
         if service == nil, company == nil { reasons.append("the item names no Bluetooth service and no company") }
         if let service {
@@ -52,6 +55,7 @@ extension Rule {
                 reasons.append("bluetoothRange immediate: the strength is not known")
             }
         }
+        if let network, !networks.contains(network) { reasons.append("ssid \(network): no such network is in range") }
         return reasons
     }
 }

@@ -17,9 +17,12 @@ public struct Matcher: Sendable {
     }
 
     private let rules: [Rule]
+    private let descriptors: [DiscoveryDescriptor]
     private var byService: [BluetoothUUID: Bucket] = [:]
     private var byCompany: [CompanyIdentifier: Bucket] = [:]
     private let nearness: Nearness
+    /// Names of the networks in range: the other half of items that name a network in full.
+    public var networks: Set<SSID> = []
     /// Verdicts on names, which cost microseconds and repeat with every advert.
     private var nameVerdicts: [NameQuestion: Bool] = [:]
 
@@ -31,6 +34,7 @@ public struct Matcher: Sendable {
     /// The descriptors are valid (see `DescriptorRules`); one without Bluetooth traits matches no advert.
     public init(_ descriptors: [DiscoveryDescriptor], nearness: Nearness = Nearness()) {
         self.nearness = nearness
+        self.descriptors = descriptors
         rules = descriptors.map(Rule.init)
         for (index, rule) in rules.enumerated() {
             // One key suffices: the other traits are checked on the candidates. A service is rarer on the air than a company.
@@ -61,6 +65,16 @@ public struct Matcher: Sendable {
         return best == Int.max ? nil : best
     }
 
+    /// The first item with Wi-Fi only that looks for this network, or nil.
+    public func firstMatch(_ network: SSID) -> Int? {
+        descriptors.firstIndex { !$0.wantsBluetooth && $0.wifiAware == nil && $0.fits(network) }
+    }
+
+    /// The first item that looks for this Wi-Fi Aware service, or nil.
+    public func firstMatch(_ service: AwareService) -> Int? {
+        descriptors.firstIndex { $0.wifiAware?.fits(service) == true }
+    }
+
     private mutating func scan(
         _ bucket: Bucket?, payload: [UInt8]?, _ advert: Advertisement, _ rssi: Int?, _ isOffered: Bool, _ best: inout Int
     ) {
@@ -87,6 +101,7 @@ public struct Matcher: Sendable {
     private mutating func accepts(_ index: Int, _ advert: Advertisement, _ rssi: Int?, _ isOffered: Bool) -> Bool {
         let rule = rules[index]
         guard rule.acceptsPayloads(of: advert) else { return false }
+        if let network = rule.network, !networks.contains(network) { return false }
         if rule.isImmediate {
             guard let rssi, rssi >= nearness.threshold - (isOffered ? Nearness.hysteresis : 0) else { return false }
         }
@@ -110,6 +125,8 @@ struct Rule: Sendable {
     let manufacturerData: MaskedData?
     let name: NameRule?
     let isImmediate: Bool
+    /// The network that must be in range too. Of one that is named by its beginning only, the app says later which it is.
+    let network: SSID?
 
     init(_ descriptor: DiscoveryDescriptor) {
         service = descriptor.serviceUUID
@@ -118,6 +135,7 @@ struct Rule: Sendable {
         manufacturerData = descriptor.manufacturerData
         name = descriptor.nameSubstring.flatMap { NameRule(substring: $0, options: descriptor.nameCompareOptions) }
         isImmediate = descriptor.range == .immediate
+        network = descriptor.network
     }
 
     /// The traits that need neither the name nor the distance.
@@ -148,5 +166,18 @@ private struct Bucket: Sendable {
         } else {
             others.append(index)
         }
+    }
+}
+
+extension WiFiAware {
+    /// Whether a service has this name, and its model and vendor match.
+    func fits(_ service: AwareService) -> Bool {
+        serviceName == service.serviceName && Self.matches(modelName, service.modelName)
+            && Self.matches(vendorName, service.vendorName)
+    }
+
+    private static func matches(_ wanted: Match?, _ text: String) -> Bool {
+        guard let wanted else { return true }
+        return NameRule(substring: wanted.string, options: wanted.options)?.matches(text) == true
     }
 }

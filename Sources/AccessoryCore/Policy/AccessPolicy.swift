@@ -73,8 +73,8 @@ public struct AccessPolicy: Hashable, Sendable {
     }
 
     /// The rule that keeps an accessory in range from an app.
-    public func denial(of advert: Advertisement, to app: AppID) -> Denial? {
-        denials.first { $0.concerns(app) && $0.target.matches(advert) }
+    public func denial(of sighting: Sighting, to app: AppID) -> Denial? {
+        denials.first { $0.concerns(app) && $0.target.matches(sighting) }
     }
 
     /// The rule that keeps an accessory from an app although it was granted. What it advertised is no longer known: of a rule's
@@ -88,9 +88,9 @@ public struct AccessPolicy: Hashable, Sendable {
     /// The rule by which an app gets an accessory in range without a person.
     ///
     /// - Parameter rssi: smoothed, dBm; nil when unknown, which is never near enough.
-    public func approval(of advert: Advertisement, rssi: Int?, to app: AppID) -> Approval? {
-        guard problem == nil, let rssi, denial(of: advert, to: app) == nil else { return nil }
-        return approvals.first { $0.app == app && rssi >= $0.minimumRSSI && $0.target.matches(advert) }
+    public func approval(of sighting: Sighting, rssi: Int?, to app: AppID) -> Approval? {
+        guard problem == nil, let rssi, denial(of: sighting, to: app) == nil else { return nil }
+        return approvals.first { $0.app == app && rssi >= $0.minimumRSSI && $0.target.matches(sighting) }
     }
 }
 
@@ -99,10 +99,15 @@ extension AccessPolicy.Denial {
 }
 
 extension AccessPolicy.Target {
-    fileprivate func matches(_ advert: Advertisement) -> Bool {
-        if let address, advert.address.value != address { return false }
+    fileprivate func matches(_ sighting: Sighting) -> Bool {
+        if let address, sighting.advertisement?.address.value != address { return false }
         guard let descriptor else { return true }
-        return Rule(descriptor).exclusions(of: advert, smoothedRSSI: nil, nearness: Matcher.Nearness()).isEmpty
+        if descriptor.wantsWiFi, sighting.network.map({ descriptor.fits($0.ssid) }) != true { return false }
+        guard descriptor.wantsBluetooth else { return true }
+        guard let advert = sighting.advertisement else { return false }
+        return Rule(descriptor).exclusions(
+            of: advert, smoothedRSSI: nil, nearness: Matcher.Nearness(), networks: sighting.network.map { [$0.ssid] } ?? []
+        ).isEmpty
     }
 
     fileprivate func concerns(_ accessory: Accessory) -> Bool {
@@ -111,6 +116,7 @@ extension AccessPolicy.Target {
         guard descriptor.nameSubstring == nil, descriptor.serviceData == nil, descriptor.manufacturerData == nil else {
             return false
         }
+        if descriptor.wantsWiFi, accessory.ssid.map(descriptor.fits) != true { return false }
         if let service = descriptor.serviceUUID, service != accessory.descriptor.serviceUUID { return false }
         if let company = descriptor.companyIdentifier, company != accessory.descriptor.companyIdentifier { return false }
         return true
@@ -124,6 +130,8 @@ extension AccessPolicy.Target: CustomStringConvertible {
         if let address { parts.append("address \(BluetoothAddress(value: address, kind: .public))") }
         if let service = descriptor?.serviceUUID { parts.append("service \(service)") }
         if let company = descriptor?.companyIdentifier { parts.append("company \(company)") }
+        if let ssid = descriptor?.network { parts.append("network \(ssid)") }
+        if let prefix = descriptor?.ssidPrefix.flatMap({ SSID($0) }) { parts.append("networks that begin with \(prefix)") }
         if let name = descriptor?.nameSubstring { parts.append("name with “\(name)”") }
         return parts.isEmpty ? "every accessory" : parts.joined(separator: ", ")
     }

@@ -44,8 +44,11 @@ public enum DescriptorRules {
         for (key, value) in [("ssid", descriptor.ssid), ("ssidPrefix", descriptor.ssidPrefix)] {
             guard let value else { continue }
             guard !value.isEmpty else { throw .invalid(key, "\"\"", "is empty") }
-            guard value.count <= 32 else { throw .invalid(key, lossy(value), "longer than 32 bytes") }
+            guard value.count <= SSID.length.upperBound else { throw .invalid(key, lossy(value), "longer than 32 bytes") }
+            // Allowed on the air, and never meant: text that ends with a zero, or the name that a hidden network does not say.
+            guard !value.contains(0) else { throw .invalid(key, lossy(value), "has a NUL byte") }
         }
+        if let aware = descriptor.wifiAware { try check(aware, descriptor) }
         guard bluetooth || descriptor.wantsWiFi || descriptor.wifiAware != nil else {
             if descriptor.range == .immediate {
                 throw .invalid("bluetoothRange", "immediate", "needs bluetoothServiceUUID or bluetoothCompanyIdentifier")
@@ -64,7 +67,8 @@ public enum DescriptorRules {
             throw .invalid("descriptor", "Bluetooth", "not among Supports= in \(app.source)")
         }
         if descriptor.wantsWiFi || descriptor.wifiAware != nil, !app.supports.contains(.wifi) {
-            throw .invalid(descriptor.ssid != nil ? "ssid" : "ssidPrefix", "WiFi", "not among Supports= in \(app.source)")
+            let key = descriptor.ssid != nil ? "ssid" : descriptor.wantsWiFi ? "ssidPrefix" : "wifiAwareServiceName"
+            throw .invalid(key, "WiFi", "not among Supports= in \(app.source)")
         }
         if let company = descriptor.companyIdentifier, !app.companies.contains(company) {
             throw .invalid(
@@ -88,12 +92,32 @@ public enum DescriptorRules {
                 "the accessory's descriptor has no bluetoothTransportBridging among its supportedOptions")
         }
         if let ssid = settings.ssid {
-            guard (1...32).contains(ssid.count) else {
-                throw .invalid("settings.ssid", lossy(ssid), "must have 1 to 32 bytes")
+            guard descriptor.fits(ssid) else {
+                throw .invalid("settings.ssid", ssid, "does not fit the ssid or ssidPrefix of the accessory's descriptor")
             }
-            guard descriptor.ssid == ssid || descriptor.ssidPrefix.map({ ssid.starts(with: $0) }) == true else {
-                throw .invalid("settings.ssid", lossy(ssid), "does not fit the ssid or ssidPrefix of the accessory's descriptor")
+        }
+    }
+
+    /// Wi-Fi Aware services are found by their name; a role and names to match say more of them.
+    private static func check(_ aware: WiFiAware, _ descriptor: DiscoveryDescriptor) throws(SetupError) {
+        guard let name = aware.serviceName else {
+            throw SetupError(.invalidRequest, "wifiAwareServiceName: is missing, and other Wi-Fi Aware keys need it")
+        }
+        guard (1...255).contains(name.utf8.count), !name.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
+            throw .invalid("wifiAwareServiceName", name, "must have 1 to 255 bytes, none of them a control character")
+        }
+        for (key, match) in [("wifiAwareModelNameMatch", aware.modelName), ("wifiAwareVendorNameMatch", aware.vendorName)] {
+            guard let match else { continue }
+            guard !match.string.isEmpty else { throw .invalid(key, "\"\"", "is empty") }
+            guard match.string.utf8.count <= Limits.nameSubstringBytes else {
+                throw .invalid(key, match.string, "longer than \(Limits.nameSubstringBytes) bytes")
             }
+            guard NameRule(substring: match.string, options: match.options) != nil else {
+                throw .invalid(key, match.string, "not a regular expression")
+            }
+        }
+        guard !descriptor.wantsBluetooth, descriptor.ssidPrefix == nil else {
+            throw .invalid("wifiAwareServiceName", name, "cannot be combined with Bluetooth keys or ssidPrefix in one descriptor")
         }
     }
 

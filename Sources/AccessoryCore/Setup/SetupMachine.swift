@@ -191,6 +191,8 @@ public struct SetupMachine: Hashable, Sendable {
         }
     }
 
+    public var isPairing: Bool { if case .pairing = state { true } else { false } }
+
     /// The accessory whose authorization this run waits for.
     public var awaitedAuthorization: AccessoryID? {
         if case .confirming(let authorization) = state { authorization.accessory } else { nil }

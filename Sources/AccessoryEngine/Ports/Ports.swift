@@ -14,6 +14,8 @@ public protocol LedgerStore: AnyObject {
     func forget(_ intent: BondIntent) throws
     /// A number that no grant has had.
     func nextGrantID() throws -> Int64
+    /// A number that no Wi-Fi Aware device has had; never 0.
+    func nextAwareDevice() throws -> UInt64
 }
 
 /// Where the trail of what was done is kept.
@@ -96,6 +98,7 @@ public struct ClientID: Hashable, Sendable, CustomStringConvertible {
 /// What the engine tells the outside. Order matters and is kept.
 public protocol EngineObserver: AnyObject {
     func radioStateChanged(_ state: RadioState)
+    func networkRadioStateChanged(_ state: RadioState)
     func pickerAvailabilityChanged()
     func sessionOpened(_ session: Session)
     func sessionChanged(_ session: Session)
@@ -107,6 +110,8 @@ public protocol EngineObserver: AnyObject {
     func pickerClosed(_ picker: PickerRun)
     /// A client has become the one that shows the picker.
     func pickerAssigned(_ picker: PickerRun, to client: ClientID)
+    /// The machine has joined an accessory's network, or left it.
+    func networkUseChanged(of accessory: AccessoryID)
     func accessoryAppeared(_ accessory: Accessory)
     func accessoryChanged(_ accessory: Accessory)
     /// Gone from the ledger.

@@ -1,0 +1,156 @@
+// Wi-Fi's own words: network names, which are bytes and not text, what protects a network, and what is heard of one.
+
+/// A network's name: 1–32 bytes of anything but only zeros (IEEE 802.11-2020, 9.4.2.2). Compared as bytes, shown as lossy text.
+public struct SSID: Hashable, Sendable, CustomStringConvertible, Comparable {
+    public let bytes: [UInt8]
+
+    /// How many bytes a name may have.
+    public static let length = 1...32
+
+    /// Nil for a wrong number of bytes, and for zeros alone, which is how a hidden network fills in what it does not say.
+    public init?(_ bytes: [UInt8]) {
+        guard Self.length.contains(bytes.count), bytes.contains(where: { $0 != 0 }) else { return nil }
+        self.bytes = bytes
+    }
+
+    public init?(_ text: String) { self.init(Array(text.utf8)) }
+
+    /// For people: what is not UTF-8 is replaced, and so is what a terminal would obey.
+    public var description: String {
+        String(
+            String.UnicodeScalarView(
+                String(decoding: bytes, as: UTF8.self).unicodeScalars.map {
+                    $0.value < 0x20 || (0x7F...0x9F).contains($0.value) ? "\u{FFFD}" : $0
+                }))
+    }
+
+    /// The name as text, where it is text; services that know networks by text cannot name the others.
+    public var text: String? { String(validating: bytes, as: UTF8.self) }
+
+    public static func < (a: Self, b: Self) -> Bool { a.bytes.lexicographicallyPrecedes(b.bytes) }
+}
+
+/// What protects a network, in the words that pickers and the bus use; ordered by strength.
+public enum NetworkSecurity: String, Hashable, Sendable, CaseIterable {
+    case open
+    /// Opportunistic encryption without a passphrase (RFC 8110).
+    case owe
+    case wep
+    case wpa
+    case wpa2
+    /// WPA2 and WPA3 at the same time.
+    case wpa2wpa3 = "wpa2-wpa3"
+    /// WPA3-Personal: SAE only.
+    case wpa3
+    /// Users and certificates (802.1X), which accessories do not ask for.
+    case enterprise
+    /// A passphrase; the service does not say of which kind.
+    case psk
+
+    /// Whether joining takes a passphrase.
+    public var wantsPassphrase: Bool {
+        switch self {
+        case .wep, .wpa, .wpa2, .wpa2wpa3, .wpa3, .psk: true
+        case .open, .owe, .enterprise: false
+        }
+    }
+}
+
+/// A range of frequencies.
+public enum NetworkBand: String, Hashable, Sendable, CaseIterable {
+    case ghz2 = "2.4 GHz"
+    case ghz5 = "5 GHz"
+    case ghz6 = "6 GHz"
+
+    /// - Parameter frequency: MHz; nil outside the bands that accessories use.
+    public init?(frequency: Int) {
+        switch frequency {
+        case 2400..<2500: self = .ghz2
+        case 4900..<5925: self = .ghz5
+        case 5925..<7200: self = .ghz6
+        default: return nil
+        }
+    }
+}
+
+/// A network as it is heard: one, whatever the number of its access points; what is said of it is the strongest one's.
+public struct WiFiNetwork: Hashable, Sendable {
+    public let ssid: SSID
+    /// dBm; nil when the service does not say.
+    public var rssi: Int?
+    /// Nil when it is not in range.
+    public var security: NetworkSecurity?
+    /// Nil when the service does not say.
+    public var band: NetworkBand?
+
+    public init(ssid: SSID, rssi: Int?, security: NetworkSecurity?, band: NetworkBand?) {
+        self.ssid = ssid
+        self.rssi = rssi
+        self.security = security
+        self.band = band
+    }
+
+    /// One network for each name: access points of one name are one network.
+    public static func merged(_ accessPoints: some Sequence<WiFiNetwork>) -> [WiFiNetwork] {
+        var strongest: [SSID: WiFiNetwork] = [:]
+        for point in accessPoints {
+            if let known = strongest[point.ssid], (known.rssi ?? -128) >= (point.rssi ?? -128) { continue }
+            strongest[point.ssid] = point
+        }
+        return strongest.values.sorted { $0.ssid < $1.ssid }
+    }
+}
+
+/// What it takes to join an accessory's network.
+public struct NetworkJoin: Hashable, Sendable, CustomStringConvertible {
+    /// What opens a network. Lives in memory only, and is never part of a description.
+    public struct Passphrase: Hashable, Sendable, CustomStringConvertible {
+        public let text: String
+
+        /// 8–63 bytes without control characters, or the 64 hexadecimal digits of a WPA key (IEEE 802.11-2020, J.4). Nil otherwise.
+        public init?(_ text: String) {
+            let bytes = Array(text.utf8)
+            let isKey = bytes.count == 64 && Hex.bytes(text) != nil
+            guard isKey || (8...63).contains(bytes.count), !bytes.contains(where: { $0 < 0x20 || $0 == 0x7F }) else { return nil }
+            self.text = text
+        }
+
+        /// The 32 bytes of a key that was given as such.
+        public var key: [UInt8]? { text.utf8.count == 64 ? Hex.bytes(text) : nil }
+
+        public var description: String { "(a passphrase)" }
+    }
+
+    public let ssid: SSID
+    /// Nil for an open network.
+    public let passphrase: Passphrase?
+    /// The network does not say its name.
+    public let isHidden: Bool
+
+    public init(ssid: SSID, passphrase: Passphrase? = nil, isHidden: Bool = false) {
+        self.ssid = ssid
+        self.passphrase = passphrase
+        self.isHidden = isHidden
+    }
+
+    public var description: String { "\(ssid)\(passphrase == nil ? "" : " with a passphrase")\(isHidden ? ", hidden" : "")" }
+}
+
+/// What a Wi-Fi Aware service says of itself where it is discovered.
+public struct AwareService: Hashable, Sendable {
+    /// The radio's name for who offers it, stable while it is in range.
+    public let peer: String
+    public let serviceName: String
+    public let modelName: String
+    public let vendorName: String
+    /// dBm; nil when unknown.
+    public let rssi: Int?
+
+    public init(peer: String, serviceName: String, modelName: String, vendorName: String, rssi: Int? = nil) {
+        self.peer = peer
+        self.serviceName = serviceName
+        self.modelName = modelName
+        self.vendorName = vendorName
+        self.rssi = rssi
+    }
+}
