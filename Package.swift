@@ -53,6 +53,8 @@ let package = Package(
             name: "BlueZRadio", dependencies: ["AccessoryCore", "AccessoryEngine", "AccessoryModel", "DBusKit", log],
             swiftSettings: settings),
         .target(
+            name: "WiFiRadio", dependencies: ["AccessoryEngine", "AccessoryModel", "DBusKit", log], swiftSettings: settings),
+        .target(
             name: "GrantStore",
             dependencies: [
                 "AccessoryCore", "AccessoryEngine", "AccessoryModel", log, .product(name: "GRDB", package: "GRDB.swift"),
@@ -95,7 +97,7 @@ let package = Package(
             name: "accessorysetupd",
             dependencies: [
                 "AccessoryBus", "AccessoryCore", "AccessoryEngine", "AccessoryModel", "AccessoryService", "BlueZRadio",
-                "BlueZView", "CallerIdentity", "DBusKit", "GrantStore", "KeyFiles", "ProgramSupport", log, arguments,
+                "BlueZView", "CallerIdentity", "DBusKit", "GrantStore", "KeyFiles", "ProgramSupport", "WiFiRadio", log, arguments,
             ], swiftSettings: settings),
         // Images for the terminal picker.
         .target(name: "TerminalGraphics", swiftSettings: settings),

@@ -151,12 +151,34 @@ public enum WireDecoding {
         return migration == Migration() ? nil : migration
     }
 
-    private static func ssid(_ keys: inout KeyedValues, _ key: String) throws(BusError) -> [UInt8]? {
-        guard let ssid = try keys.bytesOrText(key) else { return nil }
-        guard (1...32).contains(ssid.count) else {
-            throw .invalid(keys.name(key), String(decoding: ssid, as: UTF8.self), "must have 1 to 32 bytes")
-        }
+    private static func ssid(_ keys: inout KeyedValues, _ key: String) throws(BusError) -> SSID? {
+        guard let bytes = try keys.bytesOrText(key) else { return nil }
+        let text = String(decoding: bytes, as: UTF8.self)
+        guard SSID.length.contains(bytes.count) else { throw .invalid(keys.name(key), text, "must have 1 to 32 bytes") }
+        guard !bytes.contains(0), let ssid = SSID(bytes) else { throw .invalid(keys.name(key), text, "has a NUL byte") }
         return ssid
+    }
+
+    /// The options of `JoinNetwork`. The passphrase is never part of an error.
+    public static func joinOptions(_ value: DBusValue) throws(BusError) -> JoinOptions {
+        var keys = try KeyedValues(value, "options")
+        var options = JoinOptions()
+        options.ssid = try ssid(&keys, "ssid")
+        if let value = keys.take("passphrase") {
+            guard let text = value.stringValue else { throw keys.wrongType("passphrase", value, "s") }
+            guard let passphrase = NetworkJoin.Passphrase(text) else {
+                throw .invalid(
+                    keys.name("passphrase"), "\(text.utf8.count) bytes",
+                    "must have 8 to 63 bytes without control characters, or 64 hexadecimal digits")
+            }
+            options.passphrase = passphrase
+        }
+        if let value = keys.take("hidden") {
+            guard let hidden = value.booleanValue else { throw keys.wrongType("hidden", value, "b") }
+            options.isHidden = hidden
+        }
+        try keys.finish()
+        return options
     }
 
     /// The items of `UpdatePicker`.
@@ -354,4 +376,12 @@ public enum WireDecoding {
         }
         return answers[0]
     }
+}
+
+/// What `JoinNetwork` is asked.
+public struct JoinOptions: Hashable, Sendable {
+    /// The network that the app means; nil for the accessory's.
+    public var ssid: SSID?
+    public var passphrase: NetworkJoin.Passphrase?
+    public var isHidden = false
 }

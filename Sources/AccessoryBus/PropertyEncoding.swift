@@ -16,12 +16,24 @@ public enum WireEncoding {
         values["bluetoothNameSubstring"] = descriptor.nameSubstring.map { .string($0) }
         values["ssid"] = descriptor.ssid.map { .bytes($0) }
         values["ssidPrefix"] = descriptor.ssidPrefix.map { .bytes($0) }
+        if let aware = descriptor.wifiAware {
+            values["wifiAwareServiceName"] = aware.serviceName.map { .string($0) }
+            values["wifiAwareServiceRole"] = aware.serviceRole.map { .string($0.rawValue) }
+            values["wifiAwareModelNameMatch"] = aware.modelName.map(match)
+            values["wifiAwareVendorNameMatch"] = aware.vendorName.map(match)
+        }
         if descriptor.range != .default { values["bluetoothRange"] = .string(descriptor.range.rawValue) }
         let compare = CompareOptions.names.filter { descriptor.nameCompareOptions.contains($0.1) }.map(\.0)
         if !compare.isEmpty { values["bluetoothNameSubstringCompareOptions"] = .strings(compare) }
         let supported = SupportOptions.names.filter { descriptor.supportedOptions.contains($0.1) }.map(\.0)
         if !supported.isEmpty { values["supportedOptions"] = .strings(supported) }
         return .vardict(values)
+    }
+
+    private static func match(_ match: WiFiAware.Match) -> DBusValue {
+        .structure([
+            .string(match.string), .strings(CompareOptions.names.filter { match.options.contains($0.1) }.map(\.0)),
+        ])
     }
 
     /// The properties of an accessory that apps see; also the snapshot that events carry.
@@ -33,8 +45,8 @@ public enum WireEncoding {
             "State": .string(state.rawValue),
             "BluetoothIdentifier": .string(accessory.address == nil ? "" : accessory.id.rawValue),
             "BluetoothTransportBridgingIdentifier": .bytes(accessory.classicAddress?.bytes ?? []),
-            "Ssid": .bytes(accessory.ssid ?? []),
-            "WiFiAwarePairedDeviceID": .uint64(0),
+            "Ssid": .bytes(accessory.ssid?.bytes ?? []),
+            "WiFiAwarePairedDeviceID": .uint64(accessory.awareDevice ?? 0),
             "Descriptor": descriptor(accessory.descriptor),
             "Device": .objectPath(device ?? "/"),
         ]
@@ -50,8 +62,20 @@ public enum WireEncoding {
                     "shared": .boolean(offer.shared != nil), "hasImage": .boolean(hasImage(offer)),
                 ]
                 values["rssi"] = offer.rssi.map { .int16(Int16(clamping: $0)) }
+                values.merge(network(offer.network)) { own, _ in own }
                 return .vardict(values)
             })
+    }
+
+    /// A network, as offers and discoveries carry it: `ssid` ay, and where it is in range `networkRssi` n, `security` s, `band` s; nothing
+    /// for none.
+    public static func network(_ network: WiFiNetwork?) -> [String: DBusValue] {
+        guard let network else { return [:] }
+        var values: [String: DBusValue] = ["ssid": .bytes(network.ssid.bytes)]
+        values["networkRssi"] = network.rssi.map { .int16(Int16(clamping: $0)) }
+        values["security"] = network.security.map { .string($0.rawValue) }
+        values["band"] = network.band.map { .string($0.rawValue) }
+        return values
     }
 
     /// What was heard of an accessory, as it sent it: `localName` s, `serviceUUIDs` as, `serviceData` a{say}, `manufacturerData` a{qay},
@@ -77,13 +101,15 @@ public enum WireEncoding {
     /// The details of an accessory that is only discovered; the snapshot has the properties of one that is set up.
     public static func discovered(_ accessory: DiscoveredAccessory) -> [String: DBusValue] {
         var values: [String: DBusValue] = [
-            "identifier": .string(accessory.identifier.rawValue), "advertisement": advertisement(accessory.advertisement),
+            "identifier": .string(accessory.identifier.rawValue),
             "properties": .vardict([
                 "DisplayName": .string(accessory.item.name), "State": .string(AuthorizationState.unauthorized.rawValue),
-                "BluetoothIdentifier": .string(accessory.identifier.rawValue),
-                "Descriptor": descriptor(accessory.item.descriptor),
+                "BluetoothIdentifier": .string(accessory.advertisement == nil ? "" : accessory.identifier.rawValue),
+                "Ssid": .bytes(accessory.network?.ssid.bytes ?? []), "Descriptor": descriptor(accessory.item.descriptor),
             ]),
         ]
+        values["advertisement"] = accessory.advertisement.map(advertisement)
+        values.merge(network(accessory.network)) { own, _ in own }
         values["rssi"] = accessory.rssi.map { .int16(Int16(clamping: $0)) }
         return values
     }

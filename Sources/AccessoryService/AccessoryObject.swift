@@ -22,7 +22,9 @@ final class AccessoryObject: ExportedObject {
             "DisplayName": .string(accessory.displayName), "Device": .objectPath(service.devicePath(of: accessory) ?? "/"),
             "Address": .string(accessory.address?.description ?? ""), "Descriptor": WireEncoding.descriptor(accessory.descriptor),
             "BluetoothTransportBridgingIdentifier": .bytes(accessory.classicAddress?.bytes ?? []),
-            "Ssid": .bytes(accessory.ssid ?? []),
+            "Ssid": .bytes(accessory.ssid?.bytes ?? []),
+            "NetworkInterface": .string(service.engine.networkInterface(of: id) ?? ""),
+            "WiFiAwarePairedDeviceID": .uint64(accessory.awareDevice ?? 0),
         ]
         let names = now.keys.filter { now[$0] != told[$0] }.sorted()
         told = now
@@ -52,6 +54,29 @@ final class AccessoryObject: ExportedObject {
         }
         interface.property("Apps") { [unowned service] _ in
             .strings(service.engine.ledger.grants(of: id).map(\.app.rawValue).sorted())
+        }
+        interface.property("NetworkInterface") { [unowned service] _ in
+            .string(service.engine.networkInterface(of: id) ?? "")
+        }
+        interface.method("JoinNetwork") { [unowned service] call throws(BusError) in
+            let options = try WireDecoding.joinOptions(call.arguments[0])
+            guard let app = service.app(of: call.sender, with: id) else {
+                throw .accessDenied("only an app with a session and a grant joins an accessory's network")
+            }
+            try asking { () throws(SetupError) in
+                try service.engine.joinNetwork(
+                    of: id, for: ClientID(call.sender), app, passphrase: options.passphrase, isHidden: options.isHidden,
+                    network: options.ssid
+                ) { error in
+                    if let error { call.fail(BusError(error)) } else { call.reply() }
+                }
+            }
+        }
+        interface.method("LeaveNetwork") { [unowned service] call throws(BusError) in
+            guard service.app(of: call.sender, with: id) != nil else {
+                throw .accessDenied("only an app with a session and a grant leaves an accessory's network")
+            }
+            service.engine.leaveNetwork(of: id, for: ClientID(call.sender)) { call.reply() }
         }
         interface.method("Rename") { [unowned service] call throws(BusError) in
             guard let accessory = service.engine.ledger.accessories[id] else { throw .unknownObject(call.path) }

@@ -74,6 +74,7 @@ public final class AccessoryService {
 
     /// Exports every manifest, and tells admins what has changed.
     private func manifestsChanged() {
+        engine.reviewNetworkUse { manifests.apps[$0] != nil }
         let entries = Dictionary(manifests.entries.map { ($0.id, $0) }) { first, _ in first }
         for (id, object) in appObjects where entries[id] == nil {
             appObjects[id] = nil
@@ -152,6 +153,13 @@ public final class AccessoryService {
         return apps(of: client).contains { engine.ledger.grant(of: accessory, to: $0)?.isEnabled == true }
     }
 
+    /// The app as which a connection uses an accessory; nil for one without a session of an app that has it.
+    func app(of client: String, with accessory: AccessoryID) -> AppID? {
+        let apps = apps(of: client).sorted()
+        let grants = apps.compactMap { engine.ledger.grant(of: accessory, to: $0) }.filter(\.isEnabled)
+        return (grants.first { $0.state == .authorized } ?? grants.first)?.app
+    }
+
     /// Connections that see an accessory now.
     private func audience(of accessory: AccessoryID) -> Audience {
         .only(clients.known.filter { sees(accessory, $0) })
@@ -200,6 +208,10 @@ func asking<Value>(_ body: () throws(SetupError) -> Value) throws(BusError) -> V
 
 extension AccessoryService: EngineObserver {
     public func radioStateChanged(_ state: RadioState) { managerChanged("Bluetooth") }
+    public func networkRadioStateChanged(_ state: RadioState) { managerChanged("WiFi") }
+    public func networkUseChanged(of accessory: AccessoryID) {
+        if let accessory = engine.ledger.accessories[accessory] { accessoryChanged(accessory) }
+    }
     public func pickerAvailabilityChanged() { managerChanged("PickerAvailable") }
 
     private func managerChanged(_ property: String) {

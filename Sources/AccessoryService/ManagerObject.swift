@@ -15,7 +15,7 @@ final class ManagerObject: ExportedObject {
         var manager = ExportedInterface(service.description(AccessoryBus.manager))
         manager.property("Version") { _ in .string(Version.current) }
         manager.property("Bluetooth") { [unowned service] _ in .string(service.engine.radioState.rawValue) }
-        manager.property("WiFi") { _ in .string(RadioState.absent.rawValue) }
+        manager.property("WiFi") { [unowned service] _ in .string(service.engine.networkRadioState.rawValue) }
         manager.property("PickerAvailable") { [unowned service] _ in .boolean(!service.engine.pickerClients.isEmpty) }
         manager.method("CreateSession") { [unowned service] call throws(BusError) in
             try WireDecoding.empty(call.arguments[0], "options")

@@ -84,7 +84,6 @@ final class SessionObject: ExportedObject {
                 try DescriptorRules.check(descriptor)
                 try DescriptorRules.check(descriptor, declaredBy: session.app)
             }
-            try NotYetOffered.check(descriptor, "descriptor")
             try asking { () throws(SetupError) in
                 try service.engine.updateAuthorization(session, accessory, descriptor: descriptor) { call.reply(with: $0) }
             }
@@ -123,7 +122,14 @@ final class SessionObject: ExportedObject {
                 try DescriptorRules.check(item.descriptor)
                 try DescriptorRules.check(item.descriptor, declaredBy: session.app)
             }
-            try NotYetOffered.check(item, "items[\(index)]", app: session.app)
+            guard let migration = item.migration, !session.app.supports.contains(.wifi) else { continue }
+            for (key, isThere) in [
+                ("hotspotSSID", migration.hotspotSSID != nil),
+                ("wifiAwarePairedDeviceID", migration.wifiAwarePairedDeviceID != nil),
+            ] where isThere {
+                throw BusError(
+                    SetupError.invalid("items[\(index)].\(key)", "WiFi", "not among Supports= in \(session.app.source)"))
+            }
         }
         let show = { [unowned service, session] () throws(BusError) in
             try asking { () throws(SetupError) in
@@ -146,30 +152,4 @@ final class SessionObject: ExportedObject {
 extension MethodCall {
     /// The answer to a request that involves a person: the picker, before the outcome comes as events.
     fileprivate func reply(with run: PickerRun) { reply(.objectPath(AccessoryBus.pickerPath(run.id))) }
-}
-
-/// Valid requests that later versions will serve. The README lists them.
-enum NotYetOffered {
-    static func check(_ item: DisplayItem, _ context: String, app: AppManifest) throws(BusError) {
-        try check(item.descriptor, "\(context).descriptor")
-        guard let migration = item.migration else { return }
-        for (key, isThere) in [
-            ("hotspotSSID", migration.hotspotSSID != nil), ("wifiAwarePairedDeviceID", migration.wifiAwarePairedDeviceID != nil),
-        ] where isThere {
-            guard app.supports.contains(.wifi) else {
-                throw BusError(SetupError.invalid("\(context).\(key)", "WiFi", "not among Supports= in \(app.source)"))
-            }
-            throw .notSupported("\(context).\(key): Wi-Fi accessories are not offered by this version")
-        }
-    }
-
-    static func check(_ descriptor: DiscoveryDescriptor, _ context: String) throws(BusError) {
-        if descriptor.wifiAware != nil {
-            throw BusError(
-                SetupError.invalid(context, "Wi-Fi Aware", "the Wi-Fi service of this machine does not offer it"))
-        }
-        if descriptor.wantsWiFi {
-            throw .notSupported("\(context).ssid: Wi-Fi accessories are not offered by this version")
-        }
-    }
 }

@@ -10,20 +10,32 @@ struct Configuration {
     /// `[View] Linger=`: seconds that an app's links outlive its last connection to the scoped view, 0…3600.
     var linger = 30
 
+    /// `[WiFi] Interface=`: the interface to use (`wlan1`); none means the only one, else the first without the default route.
+    var wifiInterface: String?
+
     static let standardPath = "/etc/accessory-setup/accessorysetupd.conf"
     private static let group = "Bluetooth"
     private static let view = "View"
+    private static let wifi = "WiFi"
 
     init() {}
 
     /// - Throws: the first problem, with file, line and key.
     init(path: String) throws(KeyFileProblem) {
         let file = try KeyFile(path: path)
-        let known: [String: Set<String>] = [Self.group: ["Adapter", "ImmediateRSSI"], Self.view: ["Linger"]]
+        let known: [String: Set<String>] = [
+            Self.group: ["Adapter", "ImmediateRSSI"], Self.view: ["Linger"], Self.wifi: ["Interface"],
+        ]
         if let problem = file.unknown(besides: known).first { throw problem }
         if let value = try file.integer(Self.view, "Linger") {
             guard (0...3600).contains(value) else { throw file.problem(Self.view, "Linger", "\(value): must be 0 to 3600") }
             linger = value
+        }
+        wifiInterface = try file.string(Self.wifi, "Interface")
+        if let wifiInterface,
+            !(1...15).contains(wifiInterface.utf8.count) || wifiInterface.contains(where: { $0 == "/" || $0.isWhitespace })
+        {
+            throw file.problem(Self.wifi, "Interface", "\(wifiInterface): is not the name of an interface")
         }
         adapter = try file.string(Self.group, "Adapter")
         if let value = try file.integer(Self.group, "ImmediateRSSI") {

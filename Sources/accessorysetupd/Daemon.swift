@@ -16,12 +16,13 @@ internal import Glibc
 internal import GrantStore
 public import Logging
 internal import ProgramSupport
+internal import WiFiRadio
 
 @main
 struct Daemon: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "accessorysetupd",
-        abstract: "Lets apps set up exactly the Bluetooth accessories that they declare.",
+        abstract: "Lets apps set up exactly the Bluetooth and Wi-Fi accessories that they declare.",
         discussion: """
             Exit status: 0 after SIGTERM or SIGINT, 1 when the bus, the store or the configuration cannot be used, \
             64 for wrong arguments.
@@ -31,7 +32,7 @@ struct Daemon: ParsableCommand {
     @Option(help: "The bus to serve: system, session, or an address.")
     var bus = "system"
 
-    @Option(help: "The bus that carries org.bluez, when it is another one.")
+    @Option(help: "The bus that carries org.bluez and the Wi-Fi services, when it is another one.")
     var bluezBus: String?
 
     @Option(help: "Where the store is; default $STATE_DIRECTORY, else /var/lib/accessory-setup.")
@@ -52,6 +53,9 @@ struct Daemon: ParsableCommand {
 
     @Option(help: "Where the kernel lists input devices.", completion: .directory)
     var inputDirectory = "/sys/class/input"
+
+    @Option(help: "Where the kernel's routing tables are.", completion: .directory)
+    var routeDirectory = "/proc/net"
 
     @Option(
         name: .customLong("view"),
@@ -91,10 +95,13 @@ struct Daemon: ParsableCommand {
         let radioConnection = try Connection(
             Connection.Address(bluezBus ?? bus), loop: loop, reading: .adaptive(pause: .milliseconds(20)))
         let radio = try BlueZRadio(on: radioConnection, adapter: configuration.adapter, inputDirectory: inputDirectory, log: log)
+        let wifiConnection = try Connection(Connection.Address(bluezBus ?? bus), loop: loop)
+        let wifi = try WiFiRadio(
+            on: wifiConnection, interface: configuration.wifiInterface, routeDirectory: routeDirectory, journal: store, log: log)
         var engineConfiguration = AccessoryEngine.Configuration()
         engineConfiguration.nearness = Matcher.Nearness(threshold: configuration.immediateRSSI)
         let engine = try AccessoryEngine(
-            radio: radio, store: store, clock: LoopClock(loop), configuration: engineConfiguration, trail: store,
+            radio: radio, networks: wifi, store: store, clock: LoopClock(loop), configuration: engineConfiguration, trail: store,
             log: log)
         let policies = PolicyStore(directory: policyDirectory, loop: loop, log: log)
         engine.setPolicy(policies.policy)
@@ -109,7 +116,7 @@ struct Daemon: ParsableCommand {
         engine.onAccessChange = { [weak view] in view?.refresh() }
 
         var failure: String?
-        for lost in [connection, radioConnection] {
+        for lost in [connection, radioConnection, wifiConnection] {
             lost.onDisconnect = {
                 failure = "the bus closed the connection"
                 loop.quit()
@@ -130,20 +137,24 @@ struct Daemon: ParsableCommand {
         }
         engine.start()
         // An app that calls at once must not be told that there is no Bluetooth while we are still looking. Bounded: bluetoothd may hang.
-        _ = loop.run(until: { radio.isSettled }, timeout: .seconds(2))
+        _ = loop.run(until: { radio.isSettled && wifi.isSettled }, timeout: .seconds(2))
         try connection.requestName(AccessoryBus.name)
         ServiceManager.notify("READY=1")
         ServiceManager.keepAlive(on: loop)
         log.notice("ready", metadata: ["version": "\(Version.current)", "bus": "\(bus)", "apps": "\(manifests.apps.count)"])
         loop.run()
         ServiceManager.notify("STOPPING=1")
+        // The interface is given back in time; what is left over is given back by the next run.
+        var isGivenBack = false
+        engine.leaveNetworks { isGivenBack = true }
+        _ = loop.run(until: { isGivenBack || !wifiConnection.isConnected }, timeout: .seconds(5))
         engine.flushAudit()
         // Sessions learn that they are over before the name goes.
         for session in engine.sessions.values.sorted(by: { $0.id < $1.id }) {
             engine.invalidate(session, reason: "the daemon ends")
         }
         if connection.isConnected { connection.flush() }
-        if radioConnection.isConnected { radioConnection.flush() }
+        for radio in [radioConnection, wifiConnection] where radio.isConnected { radio.flush() }
         withExtendedLifetime((service, radio, manifests, policies, view)) {}
         if let failure {
             log.critical("\(failure)")

@@ -1,0 +1,359 @@
+// iwd. (doc/*-api.txt in iwd's sources.) It knows networks by text: one whose name is not UTF-8 is not there for it, nor is one that
+// hides its name until it is asked for. It asks an agent of ours for passphrases and keeps them once they have worked, so a network
+// that was not known before is forgotten when it is left.
+
+internal import AccessoryEngine
+internal import AccessoryModel
+internal import DBusKit
+internal import Logging
+
+final class IWD: WiFiService {
+    static let busName = "net.connman.iwd"
+    static let manager: ObjectPath = "/net/connman/iwd"
+    static let station = "net.connman.iwd.Station"
+    static let device = "net.connman.iwd.Device"
+    static let network = "net.connman.iwd.Network"
+    static let knownNetwork = "net.connman.iwd.KnownNetwork"
+
+    let name = "iwd"
+    let busName: String = IWD.busName
+    private(set) var isSettled = false
+    private(set) var interfaces: [String: RadioState] = [:]
+    var onChange: (() -> Void)?
+    var onLost: ((String) -> Void)?
+    var owner: String? { link.owner }
+    private let link: ServiceLink
+    private let log: Logger
+    private let agent: NetworkAgent
+    private var paths: [String: ObjectPath] = [:]
+    private var scanning: Awaited<Result<Void, ScanFailure>>?
+    private var joining: Awaited<Result<Void, RadioFailure>>?
+    private var joined: Subscription?
+    private var grace: LoopSource?
+
+    typealias Objects = [ObjectPath: [String: [String: DBusValue]]]
+
+    init(on connection: Connection, server: ObjectServer, log: Logger) throws(BusError) {
+        link = ServiceLink(connection, Self.busName)
+        self.log = log
+        agent = try NetworkAgent()
+        server.export(agent)
+    }
+
+    func start() {
+        link.start { [weak self] in self?.ownerChanged() }
+    }
+
+    // MARK: Interfaces
+
+    private func ownerChanged() {
+        agent.owner = owner
+        scanning?.end(.failure(.failed("iwd is gone")))
+        joining?.end(.failure(.serviceGone))
+        if joined != nil { lost("iwd is gone") }
+        paths = [:]
+        interfaces = [:]
+        guard owner != nil else { return settled() }
+        link.subscriptions = [
+            link.onSignal(Bus.objectManager, "InterfacesAdded", of: "/") { [weak self] _, arguments in
+                // Networks come and go with every scan; they are read when they are needed.
+                let names = (arguments.last?.entries ?? []).compactMap(\.key.stringValue)
+                if names.contains(Self.station) || names.contains(Self.device) { self?.read() }
+            },
+            link.onSignal(Bus.objectManager, "InterfacesRemoved", of: "/") { [weak self] _, arguments in
+                let names = arguments.last?.stringsValue ?? []
+                if names.contains(Self.station) || names.contains(Self.device) { self?.read() }
+            },
+            link.onProperties(Self.device) { [weak self] _, values in if values["Powered"] != nil { self?.read() } },
+        ].compactMap(\.self)
+        read()
+    }
+
+    private func read() {
+        objects { [weak self] objects in
+            guard let self, self.owner != nil else { return }
+            self.paths = [:]
+            self.interfaces = [:]
+            for (path, interfaces) in objects {
+                guard let device = interfaces[Self.device], let name = device["Name"]?.stringValue else { continue }
+                let isOn = device["Powered"]?.booleanValue == true
+                // Without power there is no station; with power and without one it is an access point, or somebody else's.
+                guard interfaces[Self.station] != nil || !isOn else { continue }
+                self.paths[name] = path
+                self.interfaces[name] = isOn ? .ready : .off
+            }
+            if self.paths.isEmpty {
+                self.scanning?.end(.failure(.failed("the interface is gone")))
+                self.joining?.end(.failure(.serviceGone))
+            }
+            self.settled()
+        }
+    }
+
+    private func objects(_ completion: @escaping (Objects) -> Void) {
+        link.call("/", Bus.objectManager, "GetManagedObjects") { result in
+            var objects: Objects = [:]
+            for entry in (try? result.get())?.first?.entries ?? [] {
+                guard let path = entry.key.objectPathValue else { continue }
+                var interfaces: [String: [String: DBusValue]] = [:]
+                for inner in entry.value.entries ?? [] {
+                    if let name = inner.key.stringValue { interfaces[name] = inner.value.vardictValue ?? [:] }
+                }
+                objects[path] = interfaces
+            }
+            completion(objects)
+        }
+    }
+
+    private func settled() {
+        isSettled = true
+        onChange?()
+    }
+
+    private func lost(_ reason: String) {
+        stopFollowing()
+        onLost?(reason)
+    }
+
+    private func stopFollowing() {
+        grace?.cancel()
+        grace = nil
+        joined?.cancel()
+        joined = nil
+    }
+
+    // MARK: Scanning
+
+    func scan(
+        _ interface: String, asking names: [SSID], completion: @escaping (Result<[WiFiNetwork], ScanFailure>) -> Void
+    ) {
+        guard let path = paths[interface] else { return completion(.failure(.failed("\(interface) is gone"))) }
+        let awaited = Awaited<Result<Void, ScanFailure>>(
+            link.connection.loop, timeout: WiFiTimes.scan, late: .failure(.failed("the scan did not end"))
+        ) { [weak self] result in
+            guard let self else { return }
+            self.scanning = nil
+            if case .failure(let failure) = result { return completion(.failure(failure)) }
+            self.networks(path) { completion(.success($0)) }
+        }
+        scanning = awaited
+        // The end of a scan that was running before is not ours.
+        var hasBegun = false
+        awaited.subscriptions = [
+            link.onProperties(of: path, Self.station) { [weak awaited] _, values in
+                guard let isScanning = values["Scanning"]?.booleanValue else { return }
+                if isScanning { hasBegun = true } else if hasBegun { awaited?.end(.success(())) }
+            }
+        ]
+        link.call(path, Self.station, "Scan") { [weak awaited] result in
+            switch result {
+            case .success: hasBegun = true
+            case .failure(let error):
+                let isBusy = [".Busy", ".InProgress"].contains { error.name == Self.busName + $0 }
+                awaited?.end(.failure(isBusy ? .busy : .failed("\(error)")))
+            }
+        }
+    }
+
+    private func networks(_ path: ObjectPath, completion: @escaping ([WiFiNetwork]) -> Void) {
+        link.call(path, Self.station, "GetOrderedNetworks") { [weak self] result in
+            let rows = (try? result.get())?.first?.arrayValue ?? []
+            let strengths = rows.compactMap { row -> (ObjectPath, Int)? in
+                guard let fields = row.structureValue, fields.count == 2, let path = fields[0].objectPathValue,
+                    let strength = fields[1].integerValue
+                else { return nil }
+                return (path, strength)
+            }
+            guard let self, !strengths.isEmpty else { return completion([]) }
+            self.objects { objects in
+                completion(
+                    WiFiNetwork.merged(
+                        strengths.compactMap { path, strength in
+                            guard let values = objects[path]?[Self.network],
+                                let ssid = values["Name"]?.stringValue.flatMap({ SSID($0) })
+                            else { return nil }
+                            // iwd says neither which WPA it is nor where.
+                            return WiFiNetwork(
+                                ssid: ssid, rssi: strength / 100, security: Self.security(values["Type"]?.stringValue), band: nil)
+                        }))
+            }
+        }
+    }
+
+    private static func security(_ type: String?) -> NetworkSecurity {
+        switch type {
+        case "open": .open
+        case "wep": .wep
+        case "8021x", "hotspot": .enterprise
+        default: .psk
+        }
+    }
+
+    // MARK: Joining
+
+    func join(
+        _ join: NetworkJoin, on interface: String, note: @escaping (JoinRecord) throws -> Void,
+        completion: @escaping (Result<Void, RadioFailure>) -> Void
+    ) {
+        guard let path = paths[interface], let owner else { return completion(.failure(.serviceGone)) }
+        guard let name = join.ssid.text else {
+            return completion(.failure(RadioFailure(.other, "iwd cannot join a network whose name is not UTF-8")))
+        }
+        if join.passphrase?.key != nil {
+            return completion(.failure(RadioFailure(.other, "iwd takes a passphrase, not the 64 digits of a key")))
+        }
+        objects { [weak self] objects in
+            guard let self else { return }
+            let known = Self.known(name, in: objects)
+            let network = objects.first { $0.key.isBelow(path) && $0.value[Self.network]?["Name"]?.stringValue == name }?.key
+            let record = JoinRecord(
+                service: self.busName, owner: owner, interface: interface, network: Hex.text(join.ssid.bytes),
+                joined: network?.rawValue ?? "",
+                previous: objects[path]?[Self.station]?["ConnectedNetwork"]?.objectPathValue?.rawValue ?? "",
+                // A network that was known before stays known.
+                enabled: known.map(\.rawValue))
+            do { try note(record) } catch {
+                return completion(
+                    .failure(RadioFailure(.other, "the record of the joining could not be written: \(error)")))
+            }
+            self.connect(join, name, network, path, completion)
+        }
+    }
+
+    private func connect(
+        _ join: NetworkJoin, _ name: String, _ network: ObjectPath?, _ path: ObjectPath,
+        _ completion: @escaping (Result<Void, RadioFailure>) -> Void
+    ) {
+        let awaited = Awaited<Result<Void, RadioFailure>>(
+            link.connection.loop, timeout: WiFiTimes.join, late: .failure(.joinTimeout)
+        ) { [weak self] result in
+            guard let self else { return }
+            self.joining = nil
+            self.agent.passphrase = nil
+            self.link.call(Self.manager, "net.connman.iwd.AgentManager", "UnregisterAgent", [.objectPath(self.agent.path)]) { _ in }
+            if case .success = result { self.follow(path) }
+            completion(result)
+        }
+        joining = awaited
+        agent.passphrase = join.passphrase?.text
+        agent.wasAsked = false
+        let done: (Result<[DBusValue], BusError>) -> Void = { [weak self, weak awaited] result in
+            guard let self else { return }
+            awaited?.end(result.map { _ in }.mapError { self.failure($0, join) })
+        }
+        link.call(
+            Self.manager, "net.connman.iwd.AgentManager", "RegisterAgent", [.objectPath(agent.path)]
+        ) { [weak self] result in
+            guard let self else { return }
+            if case .failure(let error) = result, !error.name.hasSuffix(".AlreadyExists") { return done(result) }
+            if let network {
+                self.link.call(network, Self.network, "Connect", timeout: WiFiTimes.join, completion: done)
+            } else {
+                // Not in the list: hidden, or to be scanned for, which this does too.
+                self.link.call(
+                    path, Self.station, "ConnectHiddenNetwork", [.string(name)], timeout: WiFiTimes.join, completion: done)
+            }
+        }
+    }
+
+    private func failure(_ error: BusError, _ join: NetworkJoin) -> RadioFailure {
+        switch error.name {
+        case Self.busName + ".NoAgent",
+            Self.busName + ".Aborted" where join.passphrase == nil:
+            .passphraseWanted
+        case Self.busName + ".Failed" where agent.wasAsked:
+            RadioFailure(.refused, "the network refused, or the passphrase is wrong")
+        case Self.busName + ".NotFound", Self.busName + ".ServiceSetOverlap":
+            RadioFailure(.connection, "there is no such network in range")
+        case Self.busName + ".Failed": RadioFailure(.connection, "the network refused, or does not answer")
+        default: RadioFailure(.connection, "the network could not be joined: \(error)")
+        }
+    }
+
+    private func follow(_ path: ObjectPath) {
+        joined = link.onProperties(of: path, Self.station) { [weak self] _, values in
+            guard let self, let state = values["State"]?.stringValue else { return }
+            if state == "connected" {
+                self.grace?.cancel()
+                self.grace = nil
+            } else if self.grace == nil {
+                self.grace = self.link.connection.loop.after(Supplicant.graceTime) { [weak self] in
+                    self?.lost("the network was not there any more")
+                }
+            }
+        }
+    }
+
+    private static func known(_ name: String, in objects: Objects) -> [ObjectPath] {
+        objects.filter { $0.value[knownNetwork]?["Name"]?.stringValue == name }.map(\.key).sorted { $0.rawValue < $1.rawValue }
+    }
+
+    /// Also after a restart of iwd: what it knows is on its disk.
+    func restore(_ record: JoinRecord, completion: @escaping () -> Void) {
+        stopFollowing()
+        guard owner != nil, let bytes = Hex.bytes(record.network), let name = SSID(bytes)?.text else { return completion() }
+        objects { [weak self] objects in
+            guard let self else { return completion() }
+            let ours = Self.known(name, in: objects).filter { !record.enabled.contains($0.rawValue) }
+            // Forgetting the connected one disconnects, too.
+            self.forget(ours[...]) { [weak self] in
+                guard let self, let path = self.paths[record.interface] else { return completion() }
+                let back = { [weak self] in
+                    guard let self, let previous = ObjectPath(record.previous), objects[previous]?[Self.network] != nil else {
+                        return completion()
+                    }
+                    self.link.call(previous, Self.network, "Connect", timeout: WiFiTimes.join) { [weak self] result in
+                        if case .failure(let error) = result {
+                            self?.log.info("iwd looks for the network from before by itself", metadata: ["error": "\(error)"])
+                        }
+                    }
+                    completion()
+                }
+                guard ours.isEmpty, objects[path]?[Self.station]?["ConnectedNetwork"]?.objectPathValue?.rawValue == record.joined
+                else { return back() }
+                self.link.call(path, Self.station, "Disconnect") { _ in back() }
+            }
+        }
+    }
+
+    private func forget(_ networks: ArraySlice<ObjectPath>, completion: @escaping () -> Void) {
+        guard let first = networks.first else { return completion() }
+        link.call(first, Self.knownNetwork, "Forget") { [weak self] _ in
+            guard let self else { return completion() }
+            self.forget(networks.dropFirst(), completion: completion)
+        }
+    }
+}
+
+/// Whom iwd asks for a passphrase. It answers iwd only, and only while a network is being joined.
+final class NetworkAgent: ExportedObject {
+    let path: ObjectPath = "/org/accessorysetup1/networkagent"
+    private(set) var interfaces: [ExportedInterface] = []
+    var owner: String?
+    var passphrase: String?
+    var wasAsked = false
+
+    init() throws(BusError) {
+        var interface = ExportedInterface(try InterfaceDescription.parse(xml: Self.xml)[0])
+        interface.method("Release") { call throws(BusError) in call.reply() }
+        interface.method("Cancel") { call throws(BusError) in call.reply() }
+        interface.method("RequestPassphrase") { [unowned self] call throws(BusError) in
+            guard let passphrase else {
+                throw BusError(name: "net.connman.iwd.Agent.Error.Canceled", message: "no passphrase was given")
+            }
+            wasAsked = true
+            call.reply(.string(passphrase))
+        }
+        interfaces = [interface]
+    }
+
+    func isVisible(to caller: String) -> Bool { caller == owner }
+
+    private static let xml = """
+        <node><interface name="net.connman.iwd.Agent">
+          <method name="Release"/>
+          <method name="RequestPassphrase"><arg type="o" direction="in" name="network"/><arg type="s" direction="out" name="passphrase"/></method>
+          <method name="Cancel"><arg type="s" direction="in" name="reason"/></method>
+        </interface></node>
+        """
+}

@@ -1,0 +1,90 @@
+// NetworkManager's words for networks: access points read, a connection's settings written, reasons explained.
+// (nm-dbus-types of NetworkManager's API reference.)
+
+internal import AccessoryEngine
+internal import AccessoryModel
+internal import DBusKit
+
+enum ManagedNetwork {
+    static let activated = 2
+    static let deactivated = 4
+
+    /// `NM80211ApSecurityFlags`.
+    private enum KeyManagement {
+        static let psk = 0x100
+        static let enterprise = 0x200
+        static let sae = 0x400
+        static let owe = 0x800
+        static let oweTransition = 0x1000
+        static let suiteB = 0x2000
+    }
+
+    /// A network from an access point's properties; nil for one that hides its name.
+    static func network(_ values: [String: DBusValue]) -> WiFiNetwork? {
+        guard let ssid = values["Ssid"]?.bytesValue.flatMap({ SSID($0) }) else { return nil }
+        return WiFiNetwork(
+            ssid: ssid, rssi: values["Strength"]?.integerValue.map(rssi), security: security(values),
+            band: values["Frequency"]?.integerValue.flatMap { NetworkBand(frequency: $0) })
+    }
+
+    /// dBm from a strength in percent: NetworkManager makes 0 % of −100 dBm and 100 % of −40 dBm.
+    static func rssi(_ percent: Int) -> Int { -40 - (100 - min(max(percent, 0), 100)) * 60 / 100 }
+
+    static func security(_ values: [String: DBusValue]) -> NetworkSecurity {
+        let rsn = values["RsnFlags"]?.integerValue ?? 0
+        let wpa = values["WpaFlags"]?.integerValue ?? 0
+        if (rsn | wpa) & (KeyManagement.enterprise | KeyManagement.suiteB) != 0 { return .enterprise }
+        if rsn & KeyManagement.psk != 0 { return rsn & KeyManagement.sae != 0 ? .wpa2wpa3 : .wpa2 }
+        if rsn & KeyManagement.sae != 0 { return .wpa3 }
+        if rsn & KeyManagement.owe != 0 { return .owe }
+        if wpa & KeyManagement.psk != 0 { return .wpa }
+        // 1: the access point wants privacy, and says nothing about how.
+        return (values["Flags"]?.integerValue ?? 0) & 1 != 0 ? .wep : .open
+    }
+
+    /// The settings of a connection that lives as long as it is used, and takes nothing but the network: the machine's own routes and
+    /// names stay.
+    static func settings(_ join: NetworkJoin, security: NetworkSecurity?, interface: String) -> DBusValue {
+        var groups: [String: [String: DBusValue]] = [
+            "connection": [
+                "id": .string("accessory \(join.ssid)"), "type": .string("802-11-wireless"), "autoconnect": .boolean(false),
+                "interface-name": .string(interface),
+            ],
+            "802-11-wireless": [
+                "ssid": .bytes(join.ssid.bytes), "mode": .string("infrastructure"), "hidden": .boolean(join.isHidden),
+            ],
+            // Its addresses may be late, or missing: the app knows how long it waits for them.
+            "ipv4": [
+                "method": .string("auto"), "never-default": .boolean(true), "ignore-auto-dns": .boolean(true),
+                "may-fail": .boolean(true),
+            ],
+            "ipv6": [
+                "method": .string("auto"), "never-default": .boolean(true), "ignore-auto-dns": .boolean(true),
+                "may-fail": .boolean(true),
+            ],
+        ]
+        if let passphrase = join.passphrase {
+            groups["802-11-wireless-security"] = [
+                "key-mgmt": .string(security == .wpa3 ? "sae" : "wpa-psk"), "psk": .string(passphrase.text),
+            ]
+        }
+        return .dictionary(
+            key: "s", value: "a{sv}",
+            groups.sorted { $0.key < $1.key }.map { DBusValue.Entry(.string($0.key), .vardict($0.value)) })
+    }
+
+    /// - Parameter reason: `NMDeviceStateReason`; nil when the device said nothing.
+    static func failure(_ reason: Int?) -> RadioFailure {
+        switch reason {
+        // No secrets: the ones it had did not do, and nobody has others. Supplicant disconnected, failed, timed out: the same, seen
+        // earlier, or the network refused.
+        case 7: .wrongPassphrase
+        case 8, 10: RadioFailure(.refused, "the network refused, or the passphrase is wrong")
+        case 9, 11: RadioFailure(.timeout, "the network did not answer in time, or the passphrase is wrong")
+        case 5, 15, 16, 17: RadioFailure(.connection, "the network gives no address")
+        case 53: RadioFailure(.connection, "there is no such network in range")
+        case let reason?: RadioFailure(.connection, "the network could not be joined (NetworkManager's reason \(reason))")
+        case nil: RadioFailure(.connection, "the network could not be joined")
+        }
+    }
+}

@@ -1,0 +1,309 @@
+// NetworkManager. (D-Bus API reference of NetworkManager 1.42.) It owns the interfaces that it manages, whichever supplicant works
+// below it. It may refuse scans that follow each other closely; a connection that is made volatile and bound to our connection to the
+// bus vanishes by itself when we do.
+
+internal import AccessoryEngine
+internal import AccessoryModel
+internal import DBusKit
+internal import Glibc
+internal import Logging
+
+final class NetworkManager: WiFiService {
+    static let busName = "org.freedesktop.NetworkManager"
+    static let root: ObjectPath = "/org/freedesktop/NetworkManager"
+    static let device = "org.freedesktop.NetworkManager.Device"
+    static let wireless = "org.freedesktop.NetworkManager.Device.Wireless"
+    static let accessPoint = "org.freedesktop.NetworkManager.AccessPoint"
+    static let active = "org.freedesktop.NetworkManager.Connection.Active"
+
+    let name = "NetworkManager"
+    let busName: String = NetworkManager.busName
+    private(set) var isSettled = false
+    private(set) var interfaces: [String: RadioState] = [:]
+    var onChange: (() -> Void)?
+    var onLost: ((String) -> Void)?
+    var owner: String? { link.owner }
+    private let link: ServiceLink
+    private let log: Logger
+    private var paths: [String: ObjectPath] = [:]
+    private var isReading = false
+    private var mustReadAgain = false
+    private var scanning: Awaited<Result<Void, ScanFailure>>?
+    private var joining: Awaited<Result<Void, RadioFailure>>?
+    /// Follows the joined network's connection, while it is.
+    private var joined: Subscription?
+
+    private enum DeviceState {
+        static let wifi = 2
+        static let unmanaged = 10
+        static let unavailable = 20
+    }
+
+    init(on connection: Connection, log: Logger) {
+        link = ServiceLink(connection, Self.busName)
+        self.log = log
+    }
+
+    func start() {
+        link.start { [weak self] in self?.ownerChanged() }
+    }
+
+    // MARK: Interfaces
+
+    private func ownerChanged() {
+        scanning?.end(.failure(.failed("NetworkManager is gone")))
+        joining?.end(.failure(.serviceGone))
+        if joined != nil { lost("NetworkManager is gone") }
+        paths = [:]
+        interfaces = [:]
+        guard owner != nil else { return settled() }
+        let changed: (ObjectPath, [DBusValue]) -> Void = { [weak self] _, _ in self?.read() }
+        link.subscriptions = [
+            link.onSignal(Self.busName, "DeviceAdded", of: Self.root, changed),
+            link.onSignal(Self.busName, "DeviceRemoved", of: Self.root, changed),
+            link.onSignal(Self.device, "StateChanged") { [weak self] path, arguments in self?.stateChanged(path, arguments) },
+        ].compactMap(\.self)
+        read()
+    }
+
+    /// Only states that say something about who may use an interface: joining and leaving pass through many others.
+    private func stateChanged(_ path: ObjectPath, _ arguments: [DBusValue]) {
+        let states = arguments.prefix(2).compactMap(\.integerValue)
+        let isKnown = paths.values.contains(path)
+        if !isKnown || states.contains(where: { $0 <= DeviceState.unavailable }) { read() }
+    }
+
+    private func read() {
+        guard !isReading else { return mustReadAgain = true }
+        isReading = true
+        let owner = owner
+        link.call(Self.root, Self.busName, "GetDevices") { [weak self] result in
+            guard let self else { return }
+            let devices = ((try? result.get())?.first?.arrayValue ?? []).compactMap(\.objectPathValue)
+            self.link.properties(devices, Self.device) { [weak self] found in
+                guard let self else { return }
+                self.isReading = false
+                if self.mustReadAgain || owner != self.owner {
+                    self.mustReadAgain = false
+                    if self.owner != nil { return self.read() }
+                }
+                guard self.owner != nil else { return }
+                self.take(found)
+                self.settled()
+            }
+        }
+    }
+
+    private func take(_ devices: [(path: ObjectPath, values: [String: DBusValue])]) {
+        paths = [:]
+        interfaces = [:]
+        for (path, values) in devices where values["DeviceType"]?.integerValue == DeviceState.wifi {
+            guard let name = values["Interface"]?.stringValue, let state = values["State"]?.integerValue,
+                values["Managed"]?.booleanValue != false, state != DeviceState.unmanaged
+            else { continue }
+            paths[name] = path
+            interfaces[name] = state == DeviceState.unavailable ? .off : .ready
+        }
+        if let scanned = scanning, paths.isEmpty { scanned.end(.failure(.failed("the interface is gone"))) }
+    }
+
+    private func settled() {
+        isSettled = true
+        onChange?()
+    }
+
+    private func lost(_ reason: String) {
+        joined?.cancel()
+        joined = nil
+        onLost?(reason)
+    }
+
+    // MARK: Scanning
+
+    func scan(
+        _ interface: String, asking names: [SSID], completion: @escaping (Result<[WiFiNetwork], ScanFailure>) -> Void
+    ) {
+        guard let path = paths[interface] else { return completion(.failure(.failed("\(interface) is gone"))) }
+        let begun = Self.secondsSinceBoot
+        let awaited = Awaited<Result<Void, ScanFailure>>(
+            link.connection.loop, timeout: WiFiTimes.scan, late: .failure(.failed("the scan did not end"))
+        ) { [weak self] result in
+            guard let self else { return }
+            self.scanning = nil
+            if case .failure(let failure) = result { return completion(.failure(failure)) }
+            self.read(path, since: begun) { completion(.success($0)) }
+        }
+        scanning = awaited
+        awaited.subscriptions = [
+            link.onProperties(of: path, Self.wireless) { [weak awaited] _, values in
+                if values["LastScan"] != nil { awaited?.end(.success(())) }
+            }
+        ]
+        var options: [String: DBusValue] = [:]
+        // The empty name is everybody's.
+        if !names.isEmpty { options["ssids"] = .array(of: "ay", [.bytes([])] + names.map { .bytes($0.bytes) }) }
+        link.call(path, Self.wireless, "RequestScan", [.vardict(options)]) { [weak awaited] result in
+            guard case .failure(let error) = result else { return }
+            awaited?.end(.failure(error.name == Self.device + ".NotAllowed" ? .busy : .failed("\(error)")))
+        }
+    }
+
+    /// As NetworkManager counts: `LastSeen` of its access points.
+    private static var secondsSinceBoot: Int {
+        var time = timespec()
+        clock_gettime(CLOCK_BOOTTIME, &time)
+        return time.tv_sec
+    }
+
+    private func read(_ path: ObjectPath, since begun: Int, completion: @escaping ([WiFiNetwork]) -> Void) {
+        link.call(path, Self.wireless, "GetAllAccessPoints") { [weak self] result in
+            guard let self else { return completion([]) }
+            let points = ((try? result.get())?.first?.arrayValue ?? []).compactMap(\.objectPathValue)
+            self.link.properties(points, Self.accessPoint) { found in
+                completion(
+                    WiFiNetwork.merged(
+                        found.compactMap { _, values in
+                            let seen = values["LastSeen"]?.integerValue ?? -1
+                            return seen >= begun - WiFiTimes.slack ? ManagedNetwork.network(values) : nil
+                        }))
+            }
+        }
+    }
+
+    // MARK: Joining
+
+    func join(
+        _ join: NetworkJoin, on interface: String, note: @escaping (JoinRecord) throws -> Void,
+        completion: @escaping (Result<Void, RadioFailure>) -> Void
+    ) {
+        guard let path = paths[interface], let owner else { return completion(.failure(.serviceGone)) }
+        var record = JoinRecord(service: busName, owner: owner, interface: interface, network: Hex.text(join.ssid.bytes))
+        link.properties(path, Self.device) { [weak self] values in
+            guard let self else { return }
+            let before = values["ActiveConnection"]?.objectPathValue ?? "/"
+            self.link.properties(before == "/" ? [] : [before], Self.active) { [weak self] found in
+                guard let self else { return }
+                record.previous = found.first?.values["Connection"]?.objectPathValue?.rawValue ?? ""
+                self.security(of: join, path) { [weak self] security in
+                    self?.activate(join, security, path, record, note, completion)
+                }
+            }
+        }
+    }
+
+    /// How the network is protected, which a connection has to say here.
+    private func security(of join: NetworkJoin, _ path: ObjectPath, completion: @escaping (NetworkSecurity?) -> Void) {
+        guard join.passphrase != nil else { return completion(.open) }
+        read(path, since: 0) { networks in completion(networks.first { $0.ssid == join.ssid }?.security) }
+    }
+
+    private func activate(
+        _ join: NetworkJoin, _ security: NetworkSecurity?, _ path: ObjectPath, _ record: JoinRecord,
+        _ note: @escaping (JoinRecord) throws -> Void, _ completion: @escaping (Result<Void, RadioFailure>) -> Void
+    ) {
+        let awaited = Awaited<Result<Void, RadioFailure>>(
+            link.connection.loop, timeout: WiFiTimes.join, late: .failure(.joinTimeout)
+        ) { [weak self] result in
+            self?.joining = nil
+            completion(result)
+        }
+        joining = awaited
+        do { try note(record) } catch {
+            return awaited.end(.failure(RadioFailure(.other, "the record of the joining could not be written: \(error)")))
+        }
+        let settings = ManagedNetwork.settings(join, security: security, interface: record.interface)
+        let options: [String: DBusValue] = ["persist": .string("volatile"), "bind-activation": .string("dbus-client")]
+        link.call(
+            Self.root, Self.busName, "AddAndActivateConnection2",
+            [settings, .objectPath(path), .objectPath("/"), .vardict(options)]
+        ) { [weak self, weak awaited] result in
+            guard let self, let awaited else { return }
+            switch result {
+            case .failure(let error):
+                // Its message may quote a setting.
+                awaited.end(.failure(RadioFailure(.refused, "NetworkManager refused the connection (\(error.name))")))
+            case .success(let values):
+                guard values.count >= 2, let active = values[1].objectPathValue else {
+                    return awaited.end(.failure(RadioFailure(.other, "NetworkManager made no connection")))
+                }
+                var record = record
+                record.joined = active.rawValue
+                // That is for a clean end: after a crash NetworkManager takes the connection away by itself.
+                try? note(record)
+                self.follow(active, path, awaited)
+            }
+        }
+    }
+
+    private func follow(_ active: ObjectPath, _ path: ObjectPath, _ awaited: Awaited<Result<Void, RadioFailure>>) {
+        var reason: Int?
+        awaited.subscriptions = [
+            link.onSignal(Self.device, "StateChanged", of: path) { _, arguments in
+                // 120: failed. The device knows better why than the connection does.
+                if arguments.first?.integerValue == 120, arguments.count == 3 { reason = arguments[2].integerValue }
+            },
+            link.onSignal(Self.active, "StateChanged", of: active) { [weak self, weak awaited] _, arguments in
+                self?.take(arguments.first?.integerValue, reason, active, awaited)
+            },
+        ]
+        // It may have happened already.
+        link.properties(active, Self.active) { [weak self, weak awaited] values in
+            guard awaited?.isPending == true else { return }
+            self?.take(values["State"]?.integerValue ?? ManagedNetwork.deactivated, reason, active, awaited)
+        }
+    }
+
+    private func take(
+        _ state: Int?, _ reason: Int?, _ active: ObjectPath, _ awaited: Awaited<Result<Void, RadioFailure>>?
+    ) {
+        switch state {
+        case ManagedNetwork.activated:
+            guard awaited?.isPending == true else { return }
+            joined = link.onSignal(Self.active, "StateChanged", of: active) { [weak self] _, arguments in
+                guard arguments.first?.integerValue == ManagedNetwork.deactivated else { return }
+                self?.lost("NetworkManager has ended the connection")
+            }
+            awaited?.end(.success(()))
+        case ManagedNetwork.deactivated: awaited?.end(.failure(ManagedNetwork.failure(reason)))
+        default: break
+        }
+    }
+
+    func restore(_ record: JoinRecord, completion: @escaping () -> Void) {
+        joined?.cancel()
+        joined = nil
+        guard record.owner == owner, let path = paths[record.interface] else { return completion() }
+        let back = { [weak self] in
+            guard let self, let previous = ObjectPath(record.previous) else { return completion() }
+            self.link.properties(path, Self.device) { [weak self] values in
+                // NetworkManager may be on its way back already; by itself it comes back only to what connects by itself.
+                guard let self, values["ActiveConnection"]?.objectPathValue ?? "/" == "/" else { return completion() }
+                self.link.call(
+                    Self.root, Self.busName, "ActivateConnection",
+                    [.objectPath(previous), .objectPath(path), .objectPath("/")]
+                ) { [weak self] result in
+                    if case .failure(let error) = result {
+                        self?.log.warning("the connection from before does not come back", metadata: ["error": "\(error)"])
+                    }
+                    completion()
+                }
+            }
+        }
+        guard let active = ObjectPath(record.joined) else { return back() }
+        deactivate(active, then: back)
+    }
+
+    /// Deactivates a connection; continues once it is over, or was over before.
+    private func deactivate(_ active: ObjectPath, then next: @escaping () -> Void) {
+        let awaited = Awaited<Void>(link.connection.loop, timeout: WiFiTimes.call, late: ()) { next() }
+        awaited.subscriptions = [
+            link.onSignal(Self.active, "StateChanged", of: active) { _, arguments in
+                // Held here until it ends.
+                if arguments.first?.integerValue == ManagedNetwork.deactivated { awaited.end(()) }
+            }
+        ]
+        link.call(Self.root, Self.busName, "DeactivateConnection", [.objectPath(active)]) { result in
+            if case .failure = result { awaited.end(()) }
+        }
+    }
+}

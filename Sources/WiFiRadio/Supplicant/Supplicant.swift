@@ -1,0 +1,289 @@
+// wpa_supplicant by itself, without a network manager above it. (doc/dbus.doxygen in hostap's sources; D-Bus names are its own.) It
+// takes SSIDs as bytes. A network that we add lives in its memory only; selecting it switches all others off, so those are noted and
+// switched on again.
+
+internal import AccessoryEngine
+internal import AccessoryModel
+internal import DBusKit
+internal import Logging
+
+final class Supplicant: WiFiService {
+    let name = "wpa_supplicant"
+    static let busName = "fi.w1.wpa_supplicant1"
+    static let root: ObjectPath = "/fi/w1/wpa_supplicant1"
+    static let interface = "fi.w1.wpa_supplicant1.Interface"
+    static let bss = "fi.w1.wpa_supplicant1.BSS"
+    static let network = "fi.w1.wpa_supplicant1.Network"
+
+    let busName: String = Supplicant.busName
+    private(set) var isSettled = false
+    private(set) var interfaces: [String: RadioState] = [:]
+    var onChange: (() -> Void)?
+    var onLost: ((String) -> Void)?
+    let link: ServiceLink
+    private let log: Logger
+    private(set) var paths: [String: ObjectPath] = [:]
+    private var watches: [ObjectPath: Subscription] = [:]
+    private var scanning: Awaited<Result<Void, ScanFailure>>?
+    private var joining: Awaited<Result<Void, RadioFailure>>?
+    /// Which of the asked names have their turn: a scan takes four at most, and one of them is everybody.
+    private var turn = 0
+    /// The joined network, while it is.
+    private var joined: (interface: ObjectPath, network: ObjectPath)?
+    private var grace: LoopSource?
+
+    /// Names that one scan asks for, besides everybody.
+    private static let namesPerScan = 3
+    /// How long a joined network may be away before it is given up: an accessory that was told its settings starts again.
+    static let graceTime = Duration.seconds(10)
+
+    var owner: String? { link.owner }
+
+    init(on connection: Connection, log: Logger) {
+        link = ServiceLink(connection, Self.busName)
+        self.log = log
+    }
+
+    func start() {
+        link.start { [weak self] in self?.ownerChanged() }
+    }
+
+    // MARK: Interfaces
+
+    private func ownerChanged() {
+        scanning?.end(.failure(.failed("wpa_supplicant is gone")))
+        joining?.end(.failure(.serviceGone))
+        if joined != nil { lost("wpa_supplicant is gone") }
+        for watch in watches.values { watch.cancel() }
+        watches = [:]
+        paths = [:]
+        interfaces = [:]
+        guard let owner else { return settled() }
+        link.subscriptions = [
+            link.onSignal(Self.busName, "InterfaceAdded", of: Self.root) { [weak self] _, arguments in
+                if let path = arguments.first?.objectPathValue { self?.added(path) {} }
+            },
+            link.onSignal(Self.busName, "InterfaceRemoved", of: Self.root) { [weak self] _, arguments in
+                if let path = arguments.first?.objectPathValue { self?.removed(path) }
+            },
+        ].compactMap(\.self)
+        link.properties(Self.root, Self.busName) { [weak self] values in
+            guard let self, self.owner == owner else { return }
+            let found = (values["Interfaces"]?.arrayValue ?? []).compactMap(\.objectPathValue)
+            var missing = found.count
+            guard missing > 0 else { return self.settled() }
+            for path in found {
+                self.added(path) { [weak self] in
+                    missing -= 1
+                    if missing == 0 { self?.settled() }
+                }
+            }
+        }
+    }
+
+    private func settled() {
+        isSettled = true
+        onChange?()
+    }
+
+    private func added(_ path: ObjectPath, completion: @escaping () -> Void) {
+        link.properties(path, Self.interface) { [weak self] values in
+            defer { completion() }
+            guard let self, let name = values["Ifname"]?.stringValue else { return }
+            self.paths[name] = path
+            self.take(values["State"]?.stringValue, of: name)
+            self.watches[path] = self.link.onProperties(of: path, Self.interface) { [weak self] _, values in
+                self?.changed(name, path, values)
+            }
+            if self.isSettled { self.onChange?() }
+        }
+    }
+
+    private func removed(_ path: ObjectPath) {
+        guard let name = paths.first(where: { $0.value == path })?.key else { return }
+        paths[name] = nil
+        interfaces[name] = nil
+        watches.removeValue(forKey: path)?.cancel()
+        scanning?.end(.failure(.failed("\(name) is gone")))
+        joining?.end(.failure(RadioFailure(.unavailable, "\(name) is gone")))
+        if joined?.interface == path { lost("\(name) is gone") }
+        onChange?()
+    }
+
+    private func take(_ state: String?, of name: String) {
+        guard let state else { return }
+        interfaces[name] = state == "interface_disabled" ? .off : .ready
+    }
+
+    private func changed(_ name: String, _ path: ObjectPath, _ values: [String: DBusValue]) {
+        let before = interfaces[name]
+        take(values["State"]?.stringValue, of: name)
+        if let joined, joined.interface == path, let state = values["State"]?.stringValue { follow(state, name) }
+        if interfaces[name] != before { onChange?() }
+    }
+
+    /// The joined network comes and goes; wpa_supplicant looks for it for ever.
+    private func follow(_ state: String, _ name: String) {
+        if state == "completed" {
+            grace?.cancel()
+            grace = nil
+        } else if grace == nil {
+            grace = link.connection.loop.after(Self.graceTime) { [weak self] in self?.lost("the network was not there any more") }
+        }
+    }
+
+    private func lost(_ reason: String) {
+        grace?.cancel()
+        grace = nil
+        joined = nil
+        onLost?(reason)
+    }
+
+    // MARK: Scanning
+
+    func scan(
+        _ interface: String, asking names: [SSID], completion: @escaping (Result<[WiFiNetwork], ScanFailure>) -> Void
+    ) {
+        guard let path = paths[interface] else { return completion(.failure(.failed("\(interface) is gone"))) }
+        let begun = link.connection.loop.now
+        let awaited = Awaited<Result<Void, ScanFailure>>(
+            link.connection.loop, timeout: WiFiTimes.scan, late: .failure(.failed("the scan did not end"))
+        ) { [weak self] result in
+            guard let self else { return }
+            self.scanning = nil
+            if case .failure(let failure) = result { return completion(.failure(failure)) }
+            self.read(path, since: begun) { completion(.success($0)) }
+        }
+        scanning = awaited
+        awaited.subscriptions = [
+            link.onSignal(Self.interface, "ScanDone", of: path) { [weak awaited] _, arguments in
+                awaited?.end(arguments.first?.booleanValue == false ? .failure(.failed("the scan failed")) : .success(()))
+            }
+        ]
+        var options: [String: DBusValue] = ["Type": .string("active"), "AllowRoam": .boolean(false)]
+        if !names.isEmpty {
+            let asked = (0..<min(names.count, Self.namesPerScan)).map { names[(turn + $0) % names.count] }
+            turn = (turn + asked.count) % names.count
+            // The empty name is everybody's.
+            options["SSIDs"] = .array(of: "ay", [.bytes([])] + asked.map { .bytes($0.bytes) })
+        }
+        link.call(path, Self.interface, "Scan", [.vardict(options)]) { [weak awaited] result in
+            // Busy: a scan of somebody else's runs, which asks for no hidden names.
+            if case .failure(let error) = result {
+                awaited?.end(.failure(error.name == Self.interface + ".ScanError" ? .busy : .failed("\(error)")))
+            }
+        }
+    }
+
+    /// - Parameter since: when the scan began, microseconds of the monotonic clock.
+    private func read(_ path: ObjectPath, since begun: Int64, completion: @escaping ([WiFiNetwork]) -> Void) {
+        link.properties(path, Self.interface) { [weak self] values in
+            guard let self else { return completion([]) }
+            let points = (values["BSSs"]?.arrayValue ?? []).compactMap(\.objectPathValue)
+            self.link.properties(points, Self.bss) { [weak self] found in
+                let age = self.map { Int(($0.link.connection.loop.now - begun) / 1_000_000) + WiFiTimes.slack } ?? 0
+                completion(
+                    WiFiNetwork.merged(
+                        found.compactMap { _, values in
+                            (values["Age"]?.integerValue ?? 0) <= age ? SupplicantNetwork.network(values) : nil
+                        }))
+            }
+        }
+    }
+
+    // MARK: Joining
+
+    func join(
+        _ join: NetworkJoin, on interface: String, note: @escaping (JoinRecord) throws -> Void,
+        completion: @escaping (Result<Void, RadioFailure>) -> Void
+    ) {
+        guard let path = paths[interface], let owner else { return completion(.failure(.serviceGone)) }
+        var record = JoinRecord(service: busName, owner: owner, interface: interface, network: Hex.text(join.ssid.bytes))
+        link.properties(path, Self.interface) { [weak self] values in
+            guard let self else { return }
+            let others = (values["Networks"]?.arrayValue ?? []).compactMap(\.objectPathValue)
+            record.previous = values["CurrentNetwork"]?.objectPathValue.flatMap { $0 == "/" ? nil : $0.rawValue } ?? ""
+            self.link.properties(others, Self.network) { [weak self] found in
+                guard let self else { return }
+                record.enabled = found.filter { $0.values["Enabled"]?.booleanValue == true }.map(\.path.rawValue)
+                let knowsSAE = SupplicantNetwork.knowsSAE(values)
+                self.add(join, path, record, knowsSAE, note, completion)
+            }
+        }
+    }
+
+    private func add(
+        _ join: NetworkJoin, _ path: ObjectPath, _ record: JoinRecord, _ knowsSAE: Bool,
+        _ note: @escaping (JoinRecord) throws -> Void, _ completion: @escaping (Result<Void, RadioFailure>) -> Void
+    ) {
+        var record = record
+        let arguments = SupplicantNetwork.arguments(join, knowsSAE: knowsSAE)
+        link.call(path, Self.interface, "AddNetwork", [.vardict(arguments)]) { [weak self] result in
+            guard let self else { return }
+            guard let network = (try? result.get())?.first?.objectPathValue else {
+                var reason = "wpa_supplicant refused"
+                // Its message may quote what it was given.
+                if case .failure(let error) = result { reason = "wpa_supplicant refused the network (\(error.name))" }
+                return completion(.failure(RadioFailure(.refused, reason)))
+            }
+            record.joined = network.rawValue
+            do { try note(record) } catch {
+                self.link.call(path, Self.interface, "RemoveNetwork", [.objectPath(network)]) { _ in }
+                return completion(.failure(RadioFailure(.other, "the record of the joining could not be written: \(error)")))
+            }
+            self.select(network, path, completion)
+        }
+    }
+
+    private func select(
+        _ network: ObjectPath, _ path: ObjectPath, _ completion: @escaping (Result<Void, RadioFailure>) -> Void
+    ) {
+        let attempt = SupplicantAttempt()
+        let awaited = Awaited<Result<Void, RadioFailure>>(
+            link.connection.loop, timeout: WiFiTimes.join, late: .failure(.joinTimeout)
+        ) { [weak self] result in
+            self?.joining = nil
+            if case .success = result { self?.joined = (path, network) }
+            completion(result)
+        }
+        joining = awaited
+        awaited.subscriptions = [
+            link.onProperties(of: path, Self.interface) { [weak awaited] _, values in
+                if let verdict = attempt.take(values, network: network) { awaited?.end(verdict) }
+            }
+        ]
+        link.call(path, Self.interface, "SelectNetwork", [.objectPath(network)]) { [weak awaited] result in
+            guard case .failure(let error) = result else { return attempt.isSelected = true }
+            awaited?.end(.failure(RadioFailure(.refused, "wpa_supplicant does not select the network: \(error)")))
+        }
+    }
+
+    func restore(_ record: JoinRecord, completion: @escaping () -> Void) {
+        grace?.cancel()
+        grace = nil
+        joined = nil
+        // Another wpa_supplicant: it has read its own networks again, and knows nothing of ours.
+        guard let owner, record.owner == owner, let path = paths[record.interface], let network = ObjectPath(record.joined) else {
+            return completion()
+        }
+        link.properties(network, Self.network) { [weak self] values in
+            guard let self else { return completion() }
+            // A path may have been given to another network since.
+            guard SupplicantNetwork.isNamed(values, hex: record.network) else { return completion() }
+            self.link.call(path, Self.interface, "RemoveNetwork", [.objectPath(network)]) { [weak self] _ in
+                self?.enable(record.enabled[...], completion: completion)
+            }
+        }
+    }
+
+    /// One after the other; the first that is switched on while nothing is connected sets off a scan.
+    private func enable(_ networks: ArraySlice<String>, completion: @escaping () -> Void) {
+        guard let first = networks.first else { return completion() }
+        let next = { [weak self] in
+            guard let self else { return completion() }
+            self.enable(networks.dropFirst(), completion: completion)
+        }
+        guard let path = ObjectPath(first) else { return next() }
+        link.set(path, Self.network, "Enabled", .boolean(true), completion: next)
+    }
+}

@@ -1,0 +1,286 @@
+// The machine's Wi-Fi as the engine's network radio. Three services may serve it, one above another: the interface belongs to the
+// first of NetworkManager, iwd and wpa_supplicant that manages it, and is followed when it changes hands. Scans run only while
+// somebody needs them, one after the other with a pause between. What joining has changed is on disk before it is changed.
+
+public import AccessoryEngine
+public import AccessoryModel
+public import DBusKit
+public import Logging
+
+public final class WiFiRadio: NetworkRadio {
+    public weak var observer: (any NetworkRadioObserver)?
+    public private(set) var state = RadioState.absent
+    /// Whether the state is known rather than assumed: all services were looked for.
+    public var isSettled: Bool { services.allSatisfy(\.isSettled) && awareSearch.isSettled }
+
+    private let connection: Connection
+    private let log: Logger
+    private let preferredInterface: String?
+    private let routeDirectory: String
+    private let journal: any JoinJournal
+    /// In the order of their rights.
+    private let services: [any WiFiService]
+    private let server: ObjectServer
+    private let awareSearch: AwareSearch
+    private var selected: Selected?
+
+    private struct Selected: Equatable {
+        let service: any WiFiService
+        let owner: String?
+        let interface: String
+        let state: RadioState
+
+        static func == (a: Self, b: Self) -> Bool {
+            a.service === b.service && a.owner == b.owner && a.interface == b.interface && a.state == b.state
+        }
+    }
+
+    // Scanning.
+    private var needs: [Int: (names: [SSID], aware: [WiFiAware])] = [:]
+    private var needsMade = 0
+    /// Counted up with every change of what is scanned with: answers to older questions do not count.
+    private var round = 0
+    private var isScanning = false
+    private var pause: LoopSource?
+    private var failures = 0
+    private var refusals = 0
+
+    // Joining.
+    private var record: JoinRecord?
+    /// The record is of a run that has ended without giving the interface back.
+    private var isFromEarlierRun = false
+    private var isJoining = false
+    private var isRestoring = false
+    private var afterRestoring: [() -> Void] = []
+
+    /// Between the end of a scan and the next: the interface has other things to do, too.
+    private static let betweenScans = Duration.seconds(2)
+    /// How often a scan may fail before the need for it is given up.
+    private static let patience = 5
+
+    /// - Parameters:
+    ///   - connection: one of the radio's own: NetworkManager binds a joined network to it.
+    ///   - interface: the interface's name (`wlan1`); nil for the only one, or the first that does not lead to the default route.
+    ///   - routeDirectory: where the kernel's routing tables are.
+    public init(
+        on connection: Connection, interface: String?, routeDirectory: String = "/proc/net", journal: any JoinJournal, log: Logger
+    ) throws(BusError) {
+        self.connection = connection
+        self.log = log
+        self.journal = journal
+        self.routeDirectory = routeDirectory
+        preferredInterface = interface
+        server = ObjectServer(on: connection, root: "/org/accessorysetup1/networkagent")
+        let supplicant = Supplicant(on: connection, log: log)
+        services = [
+            NetworkManager(on: connection, log: log), try IWD(on: connection, server: server, log: log), supplicant,
+        ]
+        awareSearch = AwareSearch(supplicant, log: log)
+        connection.onCall = { [server] in server.serve($0) }
+    }
+
+    public func start() {
+        do { record = try journal.read() } catch { log.error("the record of a joined network cannot be read: \(error)") }
+        isFromEarlierRun = record != nil
+        awareSearch.onServices = { [weak self] in self?.observer?.heard(services: $0) }
+        awareSearch.onChange = { [weak self] in self?.awareSearch.use(self?.selected?.interface) }
+        for service in services {
+            service.onChange = { [weak self] in self?.select() }
+            service.onLost = { [weak self, weak service] reason in
+                guard let self, let service, self.record?.service == service.busName, !self.isJoining, !self.isRestoring
+                else { return }
+                self.log.notice("the joined network is gone", metadata: ["reason": "\(reason)"])
+                // A service that is gone is asked once it is back: iwd remembers.
+                if service.owner == nil { self.isFromEarlierRun = true } else { self.restore {} }
+                self.observer?.networkLost(reason: reason)
+            }
+            service.start()
+        }
+    }
+
+    public var awareObstacle: String? { awareSearch.obstacle(on: selected?.interface) }
+
+    // MARK: Which interface, and whose
+
+    private func select() {
+        guard services.allSatisfy(\.isSettled) else { return }
+        let new = choose()
+        guard new != selected else { return finishEarlierRun() }
+        let old = selected
+        selected = new
+        if old?.service !== new?.service || old?.interface != new?.interface {
+            log.info(
+                "Wi-Fi interface",
+                metadata: ["interface": "\(new?.interface ?? "none")", "service": "\(new?.service.name ?? "none")"])
+        }
+        let reason: String
+        switch new?.state {
+        case .ready: reason = "\(new?.service.name ?? "") serves \(new?.interface ?? "")"
+        case .off: reason = "\(new?.interface ?? "") is switched off"
+        case .absent, nil:
+            let wanted = preferredInterface.map { "\($0) is managed by no Wi-Fi service" }
+            reason = wanted ?? old.map { "\($0.service.name) or its interface is gone" } ?? "no service manages an interface"
+        }
+        let before = state
+        state = new?.state ?? .absent
+        // What ran, ran elsewhere.
+        restartScanning()
+        awareSearch.use(new?.interface)
+        finishEarlierRun()
+        if state != before { observer?.networkRadioChanged(state, reason: reason) }
+    }
+
+    private func choose() -> Selected? {
+        var owners: [String: any WiFiService] = [:]
+        for service in services {
+            for name in service.interfaces.keys where owners[name] == nil { owners[name] = service }
+        }
+        func selected(_ name: String) -> Selected? {
+            owners[name].map { Selected(service: $0, owner: $0.owner, interface: name, state: $0.interfaces[name] ?? .absent) }
+        }
+        if let preferredInterface { return selected(preferredInterface) }
+        // What is joined stays where it is.
+        if let record, isJoining || record.joined != "", let selected = selected(record.interface) { return selected }
+        let names = owners.keys.sorted()
+        guard names.count > 1 else { return names.first.flatMap(selected) }
+        let uplinks = DefaultRoute.interfaces(in: routeDirectory)
+        return (names.first { !uplinks.contains($0) } ?? names.first).flatMap(selected)
+    }
+
+    // MARK: Scanning
+
+    public func scan(asking names: [SSID], aware: [WiFiAware]) -> DiscoveryToken {
+        needsMade += 1
+        let number = needsMade
+        needs[number] = (names, aware)
+        if needs.count == 1 {
+            // Routes may have changed since somebody looked.
+            select()
+            restartScanning()
+        }
+        awareSearch.look(for: needs.values.flatMap(\.aware))
+        return DiscoveryToken { [weak self] in
+            guard let self else { return }
+            self.needs[number] = nil
+            self.awareSearch.look(for: self.needs.values.flatMap(\.aware))
+            if self.needs.isEmpty { self.restartScanning() }
+        }
+    }
+
+    private func restartScanning() {
+        round += 1
+        isScanning = false
+        failures = 0
+        refusals = 0
+        pause?.cancel()
+        pause = nil
+        scanNow()
+    }
+
+    private func scanNow() {
+        guard !needs.isEmpty, !isScanning, let selected, selected.state == .ready else { return }
+        isScanning = true
+        let round = round
+        var names: [SSID] = []
+        for name in needs.values.flatMap(\.names) where !names.contains(name) { names.append(name) }
+        selected.service.scan(selected.interface, asking: names) { [weak self] result in
+            guard let self, self.round == round else { return }
+            self.isScanning = false
+            switch result {
+            case .success(let networks):
+                self.failures = 0
+                self.refusals = 0
+                self.observer?.heard(networks: networks)
+                self.scanAgain(after: Self.betweenScans)
+            case .failure(.busy):
+                // Somebody else's scan, or a limit on how often: longer and longer pauses, up to what services ask for.
+                self.refusals += 1
+                self.scanAgain(after: .milliseconds(min(500 << self.refusals, 10_000)))
+            case .failure(.failed(let reason)):
+                self.failures += 1
+                self.log.info("a scan failed", metadata: ["reason": "\(reason)", "attempt": "\(self.failures)"])
+                guard self.failures < Self.patience else {
+                    self.observer?.scanFailed(RadioFailure(.other, reason))
+                    return
+                }
+                self.scanAgain(after: .seconds(1))
+            }
+        }
+    }
+
+    private func scanAgain(after delay: Duration) {
+        // Reporting may have ended the need.
+        guard !needs.isEmpty, pause?.isActive != true else { return }
+        pause = connection.loop.after(delay) { [weak self] in
+            self?.pause = nil
+            self?.scanNow()
+        }
+    }
+
+    // MARK: Joining
+
+    public func join(_ join: NetworkJoin, completion: @escaping (Result<String, RadioFailure>) -> Void) {
+        if isRestoring { return afterRestoring.append { [weak self] in self?.join(join, completion: completion) } }
+        guard let selected, selected.state == .ready else {
+            return completion(.failure(RadioFailure(.unavailable, "Wi-Fi is \(state.rawValue)")))
+        }
+        // The service of an earlier run's network is gone: nothing is there to be given back.
+        if isFromEarlierRun { record = nil }
+        isFromEarlierRun = false
+        guard record == nil, !isJoining else {
+            return completion(.failure(RadioFailure(.other, "the Wi-Fi interface is on an accessory's network already")))
+        }
+        isJoining = true
+        let note: (JoinRecord) throws -> Void = { [weak self] record in
+            self?.record = record
+            try self?.journal.write(record)
+        }
+        selected.service.join(join, on: selected.interface, note: note) { [weak self] result in
+            guard let self else { return }
+            self.isJoining = false
+            switch result {
+            case .success: completion(.success(selected.interface))
+            case .failure(let failure):
+                self.log.info("a network was not joined", metadata: ["reason": "\(failure)"])
+                self.restore { completion(.failure(failure)) }
+            }
+        }
+    }
+
+    public func leave(completion: @escaping () -> Void) {
+        if isRestoring { return afterRestoring.append(completion) }
+        restore(completion)
+    }
+
+    private func restore(_ completion: @escaping () -> Void) {
+        guard let record else { return completion() }
+        isRestoring = true
+        isFromEarlierRun = false
+        let service = services.first { $0.busName == record.service }
+        let done = { [weak self] in
+            guard let self, self.isRestoring else { return }
+            self.record = nil
+            self.isRestoring = false
+            do { try self.journal.write(nil) } catch {
+                self.log.error("the record of the joined network could not be dropped: \(error)")
+            }
+            let waiting = self.afterRestoring
+            self.afterRestoring = []
+            completion()
+            for body in waiting { body() }
+            self.select()
+        }
+        guard let service else { return done() }
+        service.restore(record, completion: done)
+    }
+
+    /// What an earlier run of the daemon has joined goes, as soon as its service is there.
+    private func finishEarlierRun() {
+        guard let record, isFromEarlierRun, !isRestoring,
+            let service = services.first(where: { $0.busName == record.service }), service.owner != nil
+        else { return }
+        log.notice("giving back the interface that an earlier run had", metadata: ["interface": "\(record.interface)"])
+        restore {}
+    }
+
+}

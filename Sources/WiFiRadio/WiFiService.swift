@@ -1,0 +1,188 @@
+// What the radio asks of a Wi-Fi service, whichever it is; one folder beside this file adapts each of them. And what all adapters do
+// alike: following the service's name, reading properties, waiting for one thing at a time.
+
+internal import AccessoryEngine
+internal import AccessoryModel
+internal import DBusKit
+internal import Logging
+
+/// A Wi-Fi service on the bus.
+protocol WiFiService: AnyObject {
+    /// For people.
+    var name: String { get }
+    var busName: String { get }
+    /// Whether it is known to be there or not, with its interfaces.
+    var isSettled: Bool { get }
+    /// The service's connection to the bus; nil when it is not there.
+    var owner: String? { get }
+    /// The interfaces that it manages, by name; not those that it leaves to others.
+    var interfaces: [String: RadioState] { get }
+    /// Something of the above has changed.
+    var onChange: (() -> Void)? { get set }
+    /// The network that was joined is gone, and the service does not come back to it by itself.
+    var onLost: ((String) -> Void)? { get set }
+
+    func start()
+
+    /// Scans once. Completed once, with what is in range now; the service's going is a failure.
+    ///
+    /// - Parameter names: networks that may be hidden, to be asked for by name.
+    func scan(_ interface: String, asking names: [SSID], completion: @escaping (Result<[WiFiNetwork], ScanFailure>) -> Void)
+
+    /// Joins a network. Completed once; after a failure what was changed is to be restored from the last record.
+    ///
+    /// - Parameter note: writes down what is to be undone, before it is done.
+    func join(
+        _ join: NetworkJoin, on interface: String, note: @escaping (JoinRecord) throws -> Void,
+        completion: @escaping (Result<Void, RadioFailure>) -> Void)
+
+    /// Takes back what a record says: the joined network goes, and what was there before comes back. Completed once what is to be
+    /// asked was asked.
+    func restore(_ record: JoinRecord, completion: @escaping () -> Void)
+}
+
+/// Why a scan brought nothing.
+enum ScanFailure: Error {
+    /// Another scan runs, or the service wants a pause: the next attempt comes after one.
+    case busy
+    case failed(String)
+}
+
+enum WiFiTimes {
+    /// A call that is answered at once.
+    static let call = Duration.seconds(10)
+    /// A scan: real ones take 1 to 10 s.
+    static let scan = Duration.seconds(20)
+    /// Joining: less than the 25 s after which D-Bus libraries give a call up.
+    static let join = Duration.seconds(22)
+    /// Seen this long before a scan began, a network still counts as seen by it.
+    static let slack = 1
+}
+
+/// A service's name on the bus and its owner's objects.
+final class ServiceLink {
+    let connection: Connection
+    let busName: String
+    private(set) var owner: String?
+    private(set) var isKnown = false
+    /// Signals of the present owner; gone with it.
+    var subscriptions: [Subscription] = []
+    private var watch: Subscription?
+
+    init(_ connection: Connection, _ busName: String) {
+        self.connection = connection
+        self.busName = busName
+    }
+
+    /// - Parameter changed: called with the first answer and with every change of the owner.
+    func start(changed: @escaping () -> Void) {
+        watch = connection.watchName(busName) { [weak self] owner in
+            guard let self, !self.isKnown || owner != self.owner else { return }
+            self.isKnown = true
+            for subscription in self.subscriptions { subscription.cancel() }
+            self.subscriptions = []
+            self.owner = owner
+            changed()
+        }
+    }
+
+    func call(
+        _ path: ObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue] = [],
+        timeout: Duration = WiFiTimes.call,
+        completion: @escaping (Result<[DBusValue], BusError>) -> Void
+    ) {
+        guard let owner else {
+            connection.loop.soon { completion(.failure(.disconnected("the service is gone"))) }
+            return
+        }
+        connection.call(owner, path, interface, member, arguments, timeout: timeout, limits: .generous, completion: completion)
+    }
+
+    /// All properties of an interface of an object; empty when it has gone.
+    func properties(_ path: ObjectPath, _ interface: String, completion: @escaping ([String: DBusValue]) -> Void) {
+        call(path, Bus.properties, "GetAll", [.string(interface)]) { result in
+            completion((try? result.get())?.first?.vardictValue ?? [:])
+        }
+    }
+
+    /// The properties of several objects, in their order; called once all have answered.
+    func properties(
+        _ paths: [ObjectPath], _ interface: String,
+        completion: @escaping ([(path: ObjectPath, values: [String: DBusValue])]) -> Void
+    ) {
+        guard !paths.isEmpty else { return completion([]) }
+        var found = [[String: DBusValue]](repeating: [:], count: paths.count)
+        var missing = paths.count
+        for (index, path) in paths.enumerated() {
+            properties(path, interface) { values in
+                found[index] = values
+                missing -= 1
+                if missing == 0 { completion(Array(zip(paths, found)).map { (path: $0, values: $1) }) }
+            }
+        }
+    }
+
+    func set(_ path: ObjectPath, _ interface: String, _ property: String, _ value: DBusValue, completion: @escaping () -> Void) {
+        call(path, Bus.properties, "Set", [.string(interface), .string(property), .variant(value)]) { _ in completion() }
+    }
+
+    /// Changed properties of an object, or of all objects below a path.
+    func onProperties(
+        of path: ObjectPath? = nil, below namespace: ObjectPath? = nil, _ interface: String,
+        _ handler: @escaping (ObjectPath, [String: DBusValue]) -> Void
+    ) -> Subscription? {
+        guard let owner else { return nil }
+        return connection.subscribe(
+            sender: owner, path: path, below: namespace, interface: Bus.properties, member: "PropertiesChanged",
+            argument0: interface
+        ) { message in
+            guard let path = message.path, let arguments = try? message.arguments(limits: .generous), arguments.count == 3,
+                var values = arguments[1].vardictValue
+            else { return }
+            // Named without a value: it is gone.
+            for name in arguments[2].stringsValue ?? [] { values[name] = .string("") }
+            handler(path, values)
+        }
+    }
+
+    func onSignal(
+        _ interface: String, _ member: String, of path: ObjectPath? = nil, _ handler: @escaping (ObjectPath, [DBusValue]) -> Void
+    ) -> Subscription? {
+        guard let owner else { return nil }
+        return connection.subscribe(sender: owner, path: path, interface: interface, member: member) { message in
+            guard let path = message.path, let arguments = try? message.arguments(limits: .generous) else { return }
+            handler(path, arguments)
+        }
+    }
+}
+
+/// Something that is awaited and ends once: with a result, by time-out, or because the service goes. While it lasts it keeps the
+/// subscriptions that it needs.
+final class Awaited<Value> {
+    var subscriptions: [Subscription?] = []
+    private var timer: LoopSource?
+    private var completion: ((Value) -> Void)?
+
+    init(_ loop: MainLoop, timeout: Duration, late: Value, completion: @escaping (Value) -> Void) {
+        self.completion = completion
+        timer = loop.after(timeout) { [weak self] in self?.end(late) }
+    }
+
+    var isPending: Bool { completion != nil }
+
+    func end(_ value: Value) {
+        guard let completion else { return }
+        self.completion = nil
+        timer?.cancel()
+        for subscription in subscriptions { subscription?.cancel() }
+        subscriptions = []
+        completion(value)
+    }
+}
+
+extension RadioFailure {
+    static let serviceGone = RadioFailure(.unavailable, "the Wi-Fi service is gone")
+    static let wrongPassphrase = RadioFailure(.refused, "the passphrase is wrong")
+    static let passphraseWanted = RadioFailure(.refused, "the network wants a passphrase")
+    static let joinTimeout = RadioFailure(.timeout, "the network was not joined in time: out of range, or it does not answer")
+}
