@@ -46,6 +46,48 @@ final class ManualRadio: Radio {
     func device(for address: BluetoothAddress) -> RadioDeviceID? { nil }
 }
 
+/// Wi-Fi by hand: what is asked is written down, and answered when the test says so.
+final class ManualNetworks: NetworkRadio {
+    var state = RadioState.ready
+    weak var observer: (any NetworkRadioObserver)?
+    var awareObstacle: String? = "no Wi-Fi Aware here"
+    var scans = 0
+    var asked: [SSID] = []
+    var joins: [NetworkJoin] = []
+    var leaves = 0
+    private var joining: ((Result<String, RadioFailure>) -> Void)?
+    private var leaving: (() -> Void)?
+
+    func start() {}
+    func scan(asking names: [SSID], aware: [WiFiAware]) -> DiscoveryToken {
+        scans += 1
+        asked = names
+        return DiscoveryToken { [weak self] in self?.scans -= 1 }
+    }
+    func join(_ join: NetworkJoin, completion: @escaping (Result<String, RadioFailure>) -> Void) {
+        joins.append(join)
+        joining = completion
+    }
+    func leave(completion: @escaping () -> Void) {
+        leaves += 1
+        leaving = completion
+    }
+    func joined(_ result: Result<String, RadioFailure> = .success("wlan0")) {
+        let completion = joining
+        joining = nil
+        completion?(result)
+    }
+    func left() {
+        let completion = leaving
+        leaving = nil
+        completion?()
+    }
+    func hear(_ names: String..., rssi: Int = -50) {
+        observer?.heard(
+            networks: names.map { WiFiNetwork(ssid: SSID($0)!, rssi: rssi, security: .wpa2, band: .ghz2) })
+    }
+}
+
 final class ManualStore: LedgerStore {
     struct Full: Error {}
     var stored = StoredState()
@@ -62,6 +104,7 @@ final class ManualStore: LedgerStore {
     }
     func note(_ intent: BondIntent) throws { stored.intents.append(intent) }
     func forget(_ intent: BondIntent) throws { stored.intents.removeAll { $0 == intent } }
+    func nextAwareDevice() throws -> UInt64 { 7 }
     func nextGrantID() throws -> Int64 {
         grants += 1
         return grants
@@ -104,6 +147,8 @@ final class Witness: EngineObserver {
     var offers: [[String]] = []
     var openPickers = 0
     func radioStateChanged(_ state: RadioState) {}
+    func networkRadioStateChanged(_ state: RadioState) {}
+    func networkUseChanged(of accessory: AccessoryID) {}
     func pickerAvailabilityChanged() {}
     func sessionOpened(_ session: Session) {}
     func sessionChanged(_ session: Session) {}
@@ -130,6 +175,7 @@ final class Witness: EngineObserver {
 
 final class Bench {
     let radio = ManualRadio()
+    let networks = ManualNetworks()
     let store: ManualStore
     let clock = ManualClock()
     let witness = Witness()
@@ -140,14 +186,15 @@ final class Bench {
         self.store = store
         radio.state = radioState
         engine = try AccessoryEngine(
-            radio: radio, store: store, clock: clock, log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            radio: radio, networks: networks, store: store, clock: clock,
+            log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         engine.observer = witness
         engine.start()
     }
 
     func app(_ id: String = "com.example.dice") -> AppManifest {
         var app = AppManifest(id: AppID(id)!, name: "Dice", source: "/apps/\(id).conf")
-        app.supports = [.bluetooth]
+        app.supports = [.bluetooth, .wifi]
         app.services = [service]
         return app
     }

@@ -31,7 +31,8 @@ import Testing
         descriptor.supportedOptions = .pairingLE
         return Accessory(
             id: .random(), displayName: "Würfel 🎲", address: BluetoothAddress("C0:FF:EE:00:00:01", kind: .random), isBonded: true,
-            descriptor: descriptor, image: ProductImage([0xFF, 0xD8, 0xFF, 0xE0]), ssid: [0, 255], created: 1_700_000_000)
+            descriptor: descriptor, image: ProductImage([0xFF, 0xD8, 0xFF, 0xE0]), ssid: SSID([0x44, 0x00, 0xFF])!,
+            created: 1_700_000_000)
     }
 
     @Test func everythingIsThereAgain() throws {
