@@ -40,6 +40,19 @@ final class Hub {
         links[core.address]?.clients[ObjectIdentifier(core)]
     }
 
+    private var clients: [SessionClient] { links.values.flatMap(\.clients.values) }
+
+    /// An accessory of a session whose network is wanted.
+    func accessory(withNetwork fits: ([UInt8]) -> Bool) -> (client: SessionClient, object: ObjectPath)? {
+        for client in clients {
+            if let object = client.accessory(withNetwork: fits) { return (client, object) }
+        }
+        return nil
+    }
+
+    /// Networks of accessories that the machine is on.
+    var joinedNetworks: [String] { Set(clients.flatMap(\.joinedNetworks)).sorted() }
+
     private func link(to address: Connection.Address) throws(BusError) -> Link {
         if let link = links[address] { return link }
         let link = Link(try Connection(address, loop: loop))

@@ -149,6 +149,30 @@ final class SessionClient {
         core.refresh(ASAccessory(path, new))
     }
 
+    // MARK: Networks
+
+    func accessory(withNetwork fits: ([UInt8]) -> Bool) -> ObjectPath? {
+        properties.filter { fits($0.value["Ssid"]?.bytesValue ?? []) && $0.value["Ssid"]?.bytesValue?.isEmpty == false }
+            .map(\.key).sorted { $0.rawValue < $1.rawValue }.first
+    }
+
+    var joinedNetworks: [String] {
+        properties.values.filter { $0["NetworkInterface"]?.stringValue?.isEmpty == false }
+            .map { String(decoding: $0["Ssid"]?.bytesValue ?? [], as: UTF8.self) }
+    }
+
+    /// Sends a request to an accessory's object; `completion` is called on the session's queue.
+    func request(
+        on object: ObjectPath, _ member: String, _ arguments: [DBusValue],
+        completion: @escaping @Sendable ((any Error)?) -> Void
+    ) {
+        guard let token = core.open(completion) else { return }
+        call(object, AccessoryBus.accessory, member, arguments, timeout: .seconds(60)) { [weak self] result in
+            guard case .failure(let error) = result else { return self?.core.finish(token, nil) ?? () }
+            self?.core.finish(token, ASError(error))
+        }
+    }
+
     // MARK: Requests
 
     /// Sends a request of the app's.
@@ -182,11 +206,12 @@ final class SessionClient {
 
     private func call(
         _ path: ObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue] = [],
-        completion: @escaping (Result<[DBusValue], BusError>) -> Void
+        timeout: Duration = .seconds(25), completion: @escaping (Result<[DBusValue], BusError>) -> Void
     ) {
         calls.removeAll { !$0.isPending }
         let call = connection.call(
-            daemon ?? AccessoryBus.name, path, interface, member, arguments, limits: .generous, completion: completion)
+            daemon ?? AccessoryBus.name, path, interface, member, arguments, timeout: timeout, limits: .generous,
+            completion: completion)
         if let call { calls.append(call) }
     }
 

@@ -51,8 +51,10 @@ struct List: ParsableCommand {
             let inventory = try Inventory(options)
             if output.json { return try Output.json(inventory.accessories.map(\.json)) }
             Output.table(
-                ["NAME", "ADDRESS", "STATE", "APPS", "ID"],
-                inventory.accessories.map { [$0.name, $0.address, $0.state, $0.apps.joined(separator: ","), $0.id] })
+                ["NAME", "ADDRESS", "NETWORK", "STATE", "APPS", "ID"],
+                inventory.accessories.map {
+                    [$0.name, $0.address, $0.ssid?.description ?? "", $0.state, $0.apps.joined(separator: ","), $0.id]
+                })
         }
     }
 }
@@ -75,9 +77,11 @@ struct Show: ParsableCommand {
             }
             for (key, value) in [
                 ("name", accessory.name), ("id", accessory.id), ("address", accessory.address), ("state", accessory.state),
-                ("device", accessory.device == "/" ? "unknown to BlueZ now" : accessory.device),
+                ("network", accessory.ssid?.description ?? ""),
+                ("joined", accessory.interface.isEmpty ? "" : "by \(accessory.interface)"),
+                ("device", accessory.address.isEmpty ? "" : accessory.device == "/" ? "unknown to BlueZ now" : accessory.device),
                 ("object", accessory.path.rawValue),
-            ] {
+            ] where !value.isEmpty {
                 StandardOutput.line(key + String(repeating: " ", count: 9 - key.count) + StandardOutput.printable(value))
             }
             for (key, value) in (accessory.properties["Descriptor"]?.vardictValue ?? [:]).sorted(by: { $0.key < $1.key }) {
@@ -167,6 +171,7 @@ extension Inventory.Accessory {
     var json: [String: Any] {
         [
             "id": id, "name": name, "address": address, "state": state, "apps": apps, "device": device, "path": path.rawValue,
+            "ssid": ssid?.description ?? "", "interface": interface,
             "descriptor": (properties["Descriptor"]?.vardictValue ?? [:]).mapValues(\.json),
         ]
     }

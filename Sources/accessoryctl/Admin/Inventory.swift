@@ -9,7 +9,12 @@ struct Inventory {
     struct Accessory {
         let path: ObjectPath
         let properties: [String: DBusValue]
-        var id: String { properties["BluetoothIdentifier"]?.stringValue ?? "" }
+        /// As in its path: one without Bluetooth has no Bluetooth identifier.
+        var id: String {
+            (path.rawValue.split(separator: "/").last.map(String.init) ?? "").replacing("_", with: "-")
+        }
+        var ssid: SSID? { properties["Ssid"]?.bytesValue.flatMap { SSID($0) } }
+        var interface: String { properties["NetworkInterface"]?.stringValue ?? "" }
         var name: String { properties["DisplayName"]?.stringValue ?? "" }
         var address: String { properties["Address"]?.stringValue ?? "" }
         var state: String { properties["State"]?.stringValue ?? "" }
@@ -22,8 +27,7 @@ struct Inventory {
             guard let id = AccessoryID(id) else { throw .failed("the daemon's accessory has no identifier") }
             return AccessoryModel.Accessory(
                 id: id, displayName: name, address: BluetoothAddress(address, kind: .public), isBonded: false,
-                descriptor: descriptor,
-                created: 0)
+                descriptor: descriptor, ssid: ssid, created: 0)
         }
     }
 

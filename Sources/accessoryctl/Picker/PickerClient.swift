@@ -12,6 +12,13 @@ struct OfferLine: Equatable {
     let rssi: Int?
     let isShared: Bool
     let hasImage: Bool
+    let network: Network?
+
+    struct Network: Equatable {
+        let name: String
+        let security: NetworkSecurity?
+        let band: String?
+    }
 }
 
 /// The picker as it arrives.
@@ -129,7 +136,13 @@ final class PickerClient {
                 return OfferLine(
                     id: id, name: offer["name"]?.stringValue ?? "", advertisedName: offer["advertisedName"]?.stringValue ?? "",
                     rssi: offer["rssi"]?.integerValue, isShared: offer["shared"]?.booleanValue ?? false,
-                    hasImage: offer["hasImage"]?.booleanValue ?? false)
+                    hasImage: offer["hasImage"]?.booleanValue ?? false,
+                    network: offer["ssid"]?.bytesValue.flatMap { SSID($0) }.map { ssid in
+                        OfferLine.Network(
+                            name: ssid.description,
+                            security: offer["security"]?.stringValue.flatMap { NetworkSecurity(rawValue: $0) },
+                            band: offer["band"]?.stringValue)
+                    })
             }
         }
     }

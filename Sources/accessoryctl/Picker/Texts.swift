@@ -8,7 +8,25 @@ enum Texts {
         var text = StandardOutput.printable(offer.name)
         if !offer.advertisedName.isEmpty { text += "  “\(StandardOutput.printable(offer.advertisedName))”" }
         text += "  " + strength(offer.rssi)
+        if let network = offer.network { text += "  " + self.network(network, besides: offer.advertisedName) }
         return text + (offer.isShared ? "  shared with another app" : "  new")
+    }
+
+    /// What there is to know of a network: its name where it is not shown already, how it is protected and where it is.
+    private static func network(_ network: OfferLine.Network, besides shown: String) -> String {
+        var words = ["Wi-Fi"]
+        if network.name != shown { words.append("“\(StandardOutput.printable(network.name))”") }
+        switch network.security {
+        case nil: break
+        case .open: words.append("open")
+        case .owe: words.append("open, encrypted")
+        case .wpa2wpa3: words.append("WPA2/WPA3")
+        case .psk: words.append("WPA")
+        case .enterprise: words.append("enterprise")
+        case .wep, .wpa, .wpa2, .wpa3: words.append(network.security?.rawValue.uppercased() ?? "")
+        }
+        if let band = network.band { words.append(band) }
+        return words.joined(separator: " ")
     }
 
     static func strength(_ rssi: Int?) -> String {
@@ -20,7 +38,7 @@ enum Texts {
     static func title(_ state: PickerState) -> String {
         let wish =
             switch state.kind {
-            case "migration": "would like to take over accessories that are paired already"
+            case "migration": "would like to take over accessories that it knows already"
             case "rename": "would like to have an accessory renamed"
             case "authorization": "would like to use more of an accessory"
             default: "would like to set up an accessory"
@@ -58,7 +76,8 @@ enum Texts {
         default:
             state.isNaming
                 ? (state.failure.map { StandardOutput.printable($0) + ". " } ?? "")
-                    + "What shall \(StandardOutput.printable(state.offers.first?.name ?? "it")) be called?" : nil
+                    + "What shall \(StandardOutput.printable(state.offers.first?.name ?? "it")) be called?"
+                    + (state.kind == "rename" && state.offers.first?.network != nil ? " Its network gets the same name." : "") : nil
         }
     }
 

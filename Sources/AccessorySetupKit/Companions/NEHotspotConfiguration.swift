@@ -1,0 +1,251 @@
+// The part of Network Extension that an app needs for an accessory with a hotspot: a configuration that names its network, and the
+// manager that joins it. The names are Apple's, the network is one that the app was granted; nothing else can be joined.
+
+internal import AccessoryModel
+internal import DBusKit
+internal import Dispatch
+public import Foundation
+
+/// The network of an accessory, and what opens it.
+///
+/// Source: Apple's documentation of `NEHotspotConfiguration`. Enterprise networks and Hotspot 2.0 have no counterpart here: accessories do
+/// not open such networks.
+//
+// @unchecked, as Apple's properties can be set: they are under a lock, everything else is constant.
+public final class NEHotspotConfiguration: NSObject, @unchecked Sendable {
+    /// The network's name, 1 to 32 bytes; empty for a configuration by its beginning.
+    public let ssid: String
+    /// The beginning of the network's name; empty for a configuration by the whole name.
+    public let ssidPrefix: String
+    let passphrase: String?
+    let isWEP: Bool
+    private let lock = NSLock()
+    private var once = false
+    private var isHidden = false
+    private var days: NSNumber = 0
+
+    private init(ssid: String, ssidPrefix: String, passphrase: String?, isWEP: Bool) {
+        self.ssid = ssid
+        self.ssidPrefix = ssidPrefix
+        self.passphrase = passphrase
+        self.isWEP = isWEP
+    }
+
+    /// An open network.
+    public convenience init(ssid: String) {
+        self.init(ssid: ssid, ssidPrefix: "", passphrase: nil, isWEP: false)
+    }
+
+    /// A network with a passphrase: WPA2 or WPA3, whichever it has.
+    ///
+    /// - Parameters:
+    ///   - passphrase: 8 to 63 bytes, or the 64 hexadecimal digits of a key. It is handed to the Wi-Fi service and kept nowhere else.
+    ///   - isWEP: WEP is refused with ``NEHotspotConfigurationError/invalidWEPPassphrase``: it protects nothing.
+    public convenience init(ssid: String, passphrase: String, isWEP: Bool) {
+        self.init(ssid: ssid, ssidPrefix: "", passphrase: passphrase, isWEP: isWEP)
+    }
+
+    /// An open network, by the beginning of its name: the first of the app's accessories that fits.
+    public convenience init(ssidPrefix: String) {
+        self.init(ssid: "", ssidPrefix: ssidPrefix, passphrase: nil, isWEP: false)
+    }
+
+    /// A network with a passphrase, by the beginning of its name; see ``init(ssid:passphrase:isWEP:)``.
+    public convenience init(ssidPrefix: String, passphrase: String, isWEP: Bool) {
+        self.init(ssid: "", ssidPrefix: ssidPrefix, passphrase: passphrase, isWEP: isWEP)
+    }
+
+    /// Whether the network is left when the app goes. On Linux it always is.
+    public var joinOnce: Bool {
+        get { lock.withLock { once } }
+        set { lock.withLock { once = newValue } }
+    }
+
+    /// Whether the network does not say its name.
+    public var hidden: Bool {
+        get { lock.withLock { isHidden } }
+        set { lock.withLock { isHidden = newValue } }
+    }
+
+    /// How long the configuration is kept. On Linux it is as long as the app is there; the value is kept and has no effect.
+    public var lifeTimeInDays: NSNumber {
+        get { lock.withLock { days } }
+        set { lock.withLock { days = newValue } }
+    }
+
+    /// What `JoinNetwork` takes.
+    var options: [String: DBusValue] {
+        var values: [String: DBusValue] = [:]
+        values["passphrase"] = passphrase.map { .string($0) }
+        if hidden { values["hidden"] = .boolean(true) }
+        return values
+    }
+
+    func fits(_ network: [UInt8]) -> Bool {
+        // As apps know the name: lossy where it is not text.
+        let name = String(decoding: network, as: UTF8.self)
+        return ssid.isEmpty ? name.hasPrefix(ssidPrefix) : name == ssid
+    }
+
+    /// What is wrong with it by itself.
+    var problem: NEHotspotConfigurationError? {
+        if ssid.isEmpty, ssidPrefix.isEmpty || ssidPrefix.utf8.count > 32 {
+            return ssidPrefix.isEmpty ? .invalidSSID : .invalidSSIDPrefix
+        }
+        if !ssid.isEmpty, SSID(ssid) == nil { return .invalidSSID }
+        guard let passphrase else { return nil }
+        if isWEP { return .invalidWEPPassphrase }
+        return NetworkJoin.Passphrase(passphrase) == nil ? .invalidWPAPassphrase : nil
+    }
+}
+
+/// The domain of ``NEHotspotConfigurationError`` as an `NSError`.
+public let NEHotspotConfigurationErrorDomain: String = "NEHotspotConfigurationErrorDomain"
+
+/// Why a network was not joined. The raw values are Apple's.
+///
+/// Source: Apple's documentation of `NEHotspotConfigurationError`.
+public enum NEHotspotConfigurationError: Int, CustomNSError, Hashable, Sendable {
+    /// The configuration is not valid.
+    case invalid = 0
+    /// The name must have 1 to 32 bytes.
+    case invalidSSID = 1
+    /// The passphrase must have 8 to 63 bytes, or be the 64 hexadecimal digits of a key.
+    case invalidWPAPassphrase = 2
+    /// WEP is not offered.
+    case invalidWEPPassphrase = 3
+    /// Not used on Linux.
+    case invalidEAPSettings = 4
+    /// Not used on Linux.
+    case invalidHS20Settings = 5
+    /// Not used on Linux.
+    case invalidHS20DomainName = 6
+    /// The admin denies it.
+    case userDenied = 7
+    /// The network could not be joined: out of range, refused, or the passphrase is wrong.
+    case `internal` = 8
+    /// Not used on Linux.
+    case pending = 9
+    /// Not used on Linux.
+    case systemConfiguration = 10
+    /// Something else went wrong.
+    case unknown = 11
+    /// Not used on Linux.
+    case joinOnceNotSupported = 12
+    /// Not used on Linux: being on the network already is a success.
+    case alreadyAssociated = 13
+    /// Not used on Linux.
+    case applicationIsNotInForeground = 14
+    /// The beginning of a name must have 1 to 32 bytes.
+    case invalidSSIDPrefix = 15
+    /// No accessory of an active session of this app has such a network.
+    case userUnauthorized = 16
+    /// The daemon refuses.
+    case systemDenied = 17
+
+    /// The same as ``NEHotspotConfigurationErrorDomain``.
+    public static var errorDomain: String { NEHotspotConfigurationErrorDomain }
+    /// The raw value.
+    public var errorCode: Int { rawValue }
+    /// What it means, as `NSLocalizedDescriptionKey`.
+    public var errorUserInfo: [String: Any] { [NSLocalizedDescriptionKey: text] }
+
+    private var text: String {
+        switch self {
+        case .invalidSSID: "the network's name must have 1 to 32 bytes"
+        case .invalidSSIDPrefix: "the beginning of a network's name must have 1 to 32 bytes"
+        case .invalidWPAPassphrase: "the passphrase must have 8 to 63 bytes, or be 64 hexadecimal digits"
+        case .invalidWEPPassphrase: "networks with WEP are not joined"
+        case .userUnauthorized: "no accessory of this app has such a network"
+        case .userDenied: "the admin denies it"
+        case .internal: "the network could not be joined: it is out of range or refuses, or the passphrase is wrong"
+        case .systemDenied: "the daemon refuses"
+        default: "\(self)"
+        }
+    }
+
+    init(_ error: any Error) {
+        switch (error as? ASError)?.code {
+        case .userRestricted: self = .userDenied
+        case .connectionFailed: self = .internal
+        case .invalidRequest, .activationFailed: self = .systemDenied
+        default: self = .unknown
+        }
+    }
+}
+
+/// Joins and leaves the networks of the app's accessories.
+///
+/// The app needs an active ``ASAccessorySession`` that has the accessory: the network is the session's. It is left when the app says so,
+/// when the session or the app ends, or when the accessory is taken away; the machine's earlier connection comes back each time.
+///
+/// Source: Apple's documentation of `NEHotspotConfigurationManager`.
+public final class NEHotspotConfigurationManager: NSObject, Sendable {
+    /// The only one.
+    public static let shared = NEHotspotConfigurationManager()
+
+    private override init() {}
+
+    /// Joins a network.
+    ///
+    /// - Parameter completionHandler: called once, on the session's queue (or one of the module's own where there is no session), with nil
+    ///   when the machine is on the network, else with an ``NEHotspotConfigurationError``.
+    public func apply(_ configuration: NEHotspotConfiguration, completionHandler: (@Sendable ((any Error)?) -> Void)? = nil) {
+        let completion = completionHandler ?? { _ in }
+        if let problem = configuration.problem { return Self.queue.async { completion(problem) } }
+        Self.onAccessory(where: configuration.fits) { client, object in
+            guard let client, let object else {
+                return Self.queue.async { completion(NEHotspotConfigurationError.userUnauthorized) }
+            }
+            client.request(on: object, "JoinNetwork", [.vardict(configuration.options)]) { error in
+                completion(error.map { NEHotspotConfigurationError($0) })
+            }
+        }
+    }
+
+    /// ``apply(_:completionHandler:)`` as an asynchronous function.
+    ///
+    /// - Throws: ``NEHotspotConfigurationError``.
+    public func apply(_ configuration: NEHotspotConfiguration) async throws {
+        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+            apply(configuration) { error in
+                if let error { continuation.resume(throwing: error) } else { continuation.resume() }
+            }
+        }
+    }
+
+    /// Leaves a network. One that is not joined stays as it is.
+    public func removeConfiguration(forSSID SSID: String) {
+        let configuration = NEHotspotConfiguration(ssid: SSID)
+        Self.onAccessory(where: configuration.fits) { client, object in
+            if let client, let object { client.request(on: object, "LeaveNetwork", []) { _ in } }
+        }
+    }
+
+    /// The networks of the app's accessories that the machine is on.
+    public func getConfiguredSSIDs(completionHandler: @escaping @Sendable ([String]) -> Void) {
+        guard case .success(let thread) = Hub.thread else { return Self.queue.async { completionHandler([]) } }
+        thread.perform { hub in
+            let names = hub.joinedNetworks
+            Self.queue.async { completionHandler(names) }
+        }
+    }
+
+    /// ``getConfiguredSSIDs(completionHandler:)`` as an asynchronous function.
+    public func configuredSSIDs() async -> [String] {
+        await withCheckedContinuation { continuation in getConfiguredSSIDs { continuation.resume(returning: $0) } }
+    }
+
+    private static let queue = DispatchQueue(label: "org.accessorysetup1.networks")
+
+    /// On the module's thread, with nil where no session has such an accessory.
+    private static func onAccessory(
+        where fits: @escaping @Sendable ([UInt8]) -> Bool, _ body: @escaping @Sendable (SessionClient?, ObjectPath?) -> Void
+    ) {
+        guard case .success(let thread) = Hub.thread else { return body(nil, nil) }
+        thread.perform { hub in
+            let found = hub.accessory(withNetwork: fits)
+            body(found?.client, found?.object)
+        }
+    }
+}
