@@ -3,7 +3,7 @@
 internal import DBusKit
 
 enum Interfaces {
-    static func load() throws(BusError) -> [String: InterfaceDescription] {
+    static func load(_ xml: String = xml) throws(BusError) -> [String: InterfaceDescription] {
         var result: [String: InterfaceDescription] = [:]
         for description in try InterfaceDescription.parse(xml: xml) { result[description.name] = description }
         return result
@@ -88,12 +88,20 @@ enum Interfaces {
             <property name="Flags" type="as" access="read"/>
           </interface>
           <interface name="org.accessorysetup.Simulator1">
-            <!-- Plays one action of the scenario language now; the target is an adapter's name or an accessory's id. -->
+            <!-- Plays one action of the scenario language now; the target is the name of an adapter, an interface or a Wi-Fi service, or the id of an accessory or an access point. -->
             <method name="Do"><arg name="action" type="s" direction="in"/><arg name="target" type="s" direction="in"/></method>
             <!-- Accessories that hold a bond, by id. -->
             <method name="Bonds"><arg name="accessories" type="as" direction="out"/></method>
             <!-- Accessories that are connected, by id. -->
             <method name="Connections"><arg name="accessories" type="as" direction="out"/></method>
+            <!-- Wi-Fi scans that really ran since the start, whoever asked. -->
+            <method name="Scans"><arg name="count" type="u" direction="out"/></method>
+            <!-- What each interface is connected to: its name, and the network's SSID as text. -->
+            <method name="Joined"><arg name="networks" type="a{ss}" direction="out"/></method>
+            <!-- SSIDs of all profiles that the Wi-Fi services hold, uplinks too. -->
+            <method name="KnownNetworks"><arg name="networks" type="as" direction="out"/></method>
+            <!-- How many profiles, uplinks apart, hold a passphrase. -->
+            <method name="Secrets"><arg name="count" type="u" direction="out"/></method>
           </interface>
         </node>
         """

@@ -5,6 +5,9 @@ public import AccessoryModel
 public struct Scenario: Hashable, Sendable {
     public var adapters: [Adapter] = [Adapter()]
     public var accessories: [Accessory] = []
+    public var wifi = WiFi()
+    public var accessPoints: [AccessPoint] = []
+    public var awareServices: [AwareService] = []
     public var events: [Event] = []
 
     public init() {}
@@ -102,6 +105,7 @@ public struct Scenario: Hashable, Sendable {
             case at(Double)
             case discoveryStarted(after: Double)
             case pairingStarted(accessory: String, after: Double)
+            case scanStarted(after: Double)
         }
 
         public var trigger: Trigger
@@ -117,6 +121,12 @@ public struct Scenario: Hashable, Sendable {
         case serviceStarted
         case vanish(String)
         case `return`(String)
+        case wifiStopped(WiFi.Service)
+        case wifiStarted(WiFi.Service)
+        case interfaceRemoved(String)
+        case interfaceAdded(String)
+        case wifiOff
+        case wifiOn
 
         /// The action behind a word of the scenario language; nil when there is none.
         public init?(_ word: String, target: String) {
@@ -129,6 +139,13 @@ public struct Scenario: Hashable, Sendable {
             case "serviceStarted": self = .serviceStarted
             case "vanish": self = .vanish(target)
             case "return": self = .return(target)
+            case "wifiStopped", "wifiStarted":
+                guard let service = WiFi.Service(rawValue: target) else { return nil }
+                self = word == "wifiStopped" ? .wifiStopped(service) : .wifiStarted(service)
+            case "interfaceRemoved": self = .interfaceRemoved(target)
+            case "interfaceAdded": self = .interfaceAdded(target)
+            case "wifiOff": self = .wifiOff
+            case "wifiOn": self = .wifiOn
             default: return nil
             }
         }

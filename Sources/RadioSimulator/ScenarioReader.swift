@@ -31,11 +31,15 @@ extension Scenario {
         try JSONObject.read(value, "") { top in
             if let list = try top.objects("adapters", Self.adapter) { adapters = list }
             accessories = try top.objects("accessories", Self.accessory)?.flatMap { $0 } ?? []
+            try readWiFi(top)
             events = try top.objects("events", Self.event) ?? []
         }
         var seen: Set<String> = []
         for accessory in accessories where !seen.insert(accessory.id).inserted {
             throw ScenarioProblem(place: "accessories", reason: "the id \(accessory.id) comes twice")
+        }
+        for point in accessPoints where !seen.insert(point.id).inserted {
+            throw ScenarioProblem(place: "accessPoints", reason: "the id \(point.id) comes twice")
         }
         for event in events { try check(event, seen) }
     }
@@ -45,6 +49,10 @@ extension Scenario {
         if case .pairingStarted(let id, _) = event.trigger { names.append(id) }
         switch event.action {
         case .vanish(let id), .return(let id): names.append(id)
+        case .interfaceAdded(let name), .interfaceRemoved(let name):
+            guard wifi.interfaces.contains(where: { $0.name == name }) else {
+                throw ScenarioProblem(place: "events", reason: "no interface \(name)")
+            }
         default: break
         }
         if let unknown = names.first(where: { !ids.contains($0) }) {
@@ -65,9 +73,7 @@ extension Scenario {
         guard let id = try json.string("id"), let address = try json.string("address") else {
             throw json.problem("id", "id and address are required")
         }
-        guard !id.isEmpty, id.utf8.allSatisfy({ $0 == 0x2D || (0x30...0x39).contains($0) || (0x61...0x7A).contains($0) }) else {
-            throw json.problem("id", "\(id): only a–z, 0–9 and - are allowed")
-        }
+        try json.checkID(id)
         let type = try json.word("addressType", Accessory.AddressType.self) ?? .random
         var accessory = Accessory(
             id: id, address: try json.address("address", address, type == .public ? .public : .random), addressType: type)
@@ -162,102 +168,25 @@ extension Scenario {
         let on = try json.string("on")
         let accessory = try json.string("accessory") ?? ""
         let adapter = try json.string("adapter") ?? "hci0"
+        let interface = try json.string("interface") ?? "wlan0"
+        let service = try json.word("service", WiFi.Service.self)
         let word = try json.string("do") ?? ""
-        guard let action = Action(word, target: accessory.isEmpty ? adapter : accessory) else {
-            throw json.problem("do", "\(word): unknown")
+        let target: String
+        switch word {
+        case "interfaceRemoved", "interfaceAdded": target = interface
+        case "wifiStopped", "wifiStarted":
+            guard let service else { throw json.problem("service", "is required") }
+            target = service.rawValue
+        default: target = accessory.isEmpty ? adapter : accessory
         }
+        guard let action = Action(word, target: target) else { throw json.problem("do", "\(word): unknown") }
         switch (at, on) {
         case (let at?, nil): return Event(trigger: .at(at), action: action)
+        case (nil, "scanStarted"): return Event(trigger: .scanStarted(after: after), action: action)
         case (nil, "discoveryStarted"): return Event(trigger: .discoveryStarted(after: after), action: action)
         case (nil, "pairingStarted"): return Event(trigger: .pairingStarted(accessory: accessory, after: after), action: action)
         case (nil, let on?): throw json.problem("on", "\(on): unknown")
         default: throw json.problem("at", "needs exactly one of at and on")
         }
-    }
-}
-
-/// A JSON object while it is read: every key that nobody asks for is an error; keys that start with `#` are comments.
-private final class JSONObject {
-    private let values: [String: Any]
-    private let place: String
-    private var asked: Set<String> = []
-
-    private init(_ values: [String: Any], _ place: String) {
-        self.values = values
-        self.place = place
-    }
-
-    @discardableResult
-    static func read<Value>(_ value: Any, _ place: String, _ body: (JSONObject) throws -> Value) throws -> Value {
-        guard let values = value as? [String: Any] else { throw ScenarioProblem(place: place, reason: "must be an object") }
-        let object = JSONObject(values, place)
-        let result = try body(object)
-        if let key = values.keys.sorted().first(where: { !$0.hasPrefix("#") && !object.asked.contains($0) }) {
-            throw object.problem(key, "unknown key")
-        }
-        return result
-    }
-
-    func problem(_ key: String, _ reason: String) -> ScenarioProblem {
-        ScenarioProblem(place: place.isEmpty ? key : "\(place).\(key)", reason: reason)
-    }
-
-    private func value<Value>(_ key: String, _ what: String, _ type: Value.Type) throws -> Value? {
-        asked.insert(key)
-        guard let value = values[key], !(value is NSNull) else { return nil }
-        guard let typed = value as? Value else { throw problem(key, "must be \(what)") }
-        return typed
-    }
-
-    func isNull(_ key: String) -> Bool {
-        asked.insert(key)
-        return values[key] is NSNull
-    }
-
-    func string(_ key: String) throws -> String? { try value(key, "text", String.self) }
-    func boolean(_ key: String) throws -> Bool? { try value(key, "true or false", Bool.self) }
-    func strings(_ key: String) throws -> [String]? { try value(key, "a list of texts", [String].self) }
-    func texts(_ key: String) throws -> [String: String]? { try value(key, "an object of texts", [String: String].self) }
-
-    func number(_ key: String, _ range: ClosedRange<Double>) throws -> Double? {
-        guard let number = try value(key, "a number", Double.self) else { return nil }
-        guard range.contains(number) else { throw problem(key, "\(number): must be \(range.lowerBound) to \(range.upperBound)") }
-        return number
-    }
-
-    func word<Word: RawRepresentable & CaseIterable>(_ key: String, _ type: Word.Type) throws -> Word?
-    where Word.RawValue == String {
-        guard let text = try string(key) else { return nil }
-        guard let word = Word(rawValue: text) else {
-            throw problem(key, "\(text): is none of \(Word.allCases.map(\.rawValue).joined(separator: ", "))")
-        }
-        return word
-    }
-
-    func object<Value>(_ key: String, _ body: (JSONObject) throws -> Value) throws -> Value? {
-        guard let value = try value(key, "an object", Any.self) else { return nil }
-        return try Self.read(value, place.isEmpty ? key : "\(place).\(key)", body)
-    }
-
-    func objects<Value>(_ key: String, _ body: (JSONObject) throws -> Value) throws -> [Value]? {
-        guard let list = try value(key, "a list", [Any].self) else { return nil }
-        return try list.enumerated().map { index, value in
-            try Self.read(value, (place.isEmpty ? key : "\(place).\(key)") + "[\(index)]", body)
-        }
-    }
-
-    func address(_ key: String, _ text: String, _ kind: BluetoothAddress.Kind) throws -> BluetoothAddress {
-        guard let address = BluetoothAddress(text, kind: kind) else { throw problem(key, "\(text): not an address") }
-        return address
-    }
-
-    func uuid(_ key: String, _ text: String) throws -> BluetoothUUID {
-        guard let uuid = BluetoothUUID(text) else { throw problem(key, "\(text): not a UUID") }
-        return uuid
-    }
-
-    func hex(_ key: String, _ text: String) throws -> [UInt8] {
-        guard let bytes = Hex.bytes(text) else { throw problem(key, "\(text): not hexadecimal bytes") }
-        return bytes
     }
 }

@@ -1,4 +1,4 @@
-// A scenario at work: the air, the simulated service while it runs, and a control object by which tests play more of it.
+// A scenario at work: the air, the simulated services while they run, and a control object by which tests play more of it.
 
 internal import AccessoryModel
 public import DBusKit
@@ -14,6 +14,7 @@ public final class Simulator {
     private let air: Air
     private let log: Logger
     private let control: Connection
+    fileprivate let wifi: WiFiSimulation
     private let controlServer: ObjectServer
     private var bluez: SimulatedBlueZ?
     private var present: Set<String>
@@ -34,6 +35,7 @@ public final class Simulator {
         self.loop = loop
         self.log = log
         air = Air(scenario, input: InputDirectory(inputDirectory), loop: loop)
+        wifi = WiFiSimulation(scenario, bus: address, loop: loop, log: log)
         present = Set(scenario.adapters.map(\.name))
         waiting = scenario.events
         control = try Connection(address, loop: loop)
@@ -44,6 +46,8 @@ public final class Simulator {
         try control.requestName(Self.controlName)
         try startService()
         air.play()
+        wifi.onScanStarted = { [unowned self] in trigger { if case .scanStarted(let after) = $0 { after } else { nil } } }
+        try wifi.start()
         for event in waiting {
             guard case .at(let seconds) = event.trigger else { continue }
             loop.after(.seconds(seconds)) { [unowned self] in perform(event.action) }
@@ -102,13 +106,21 @@ public final class Simulator {
         case .serviceStarted:
             do { try startService() } catch { log.error("the service does not start", metadata: ["error": "\(error)"]) }
         case .vanish(let id):
-            guard let accessory = air.accessory(id) else { return }
+            guard let accessory = air.accessory(id) else { return wifi.setAway(id, true) }
             accessory.isAway = true
             for adapter in bluez.map({ Array($0.adapters.values) }) ?? [] {
                 adapter.device(of: accessory)?.linkLost(.bluez("AuthenticationCanceled", "Authentication Canceled"))
             }
         case .return(let id):
-            air.accessory(id)?.isAway = false
+            guard let accessory = air.accessory(id) else { return wifi.setAway(id, false) }
+            accessory.isAway = false
+        case .wifiStopped(let service): wifi.stop(service)
+        case .wifiStarted(let service):
+            do { try wifi.start(service) } catch { log.error("the service does not start", metadata: ["error": "\(error)"]) }
+        case .interfaceRemoved(let name): wifi.removeInterface(name)
+        case .interfaceAdded(let name): wifi.addInterface(name)
+        case .wifiOff: wifi.setBlocked(true)
+        case .wifiOn: wifi.setBlocked(false)
         }
     }
 
@@ -136,6 +148,15 @@ private final class ControlObject: ExportedObject {
             call.reply()
         }
         control.method("Bonds") { [unowned simulator] call throws(BusError) in call.reply(.strings(simulator.bonds)) }
+        control.method("Scans") { [unowned simulator] call throws(BusError) in call.reply(.uint32(simulator.wifi.scans)) }
+        control.method("Joined") { [unowned simulator] call throws(BusError) in
+            let joined = simulator.wifi.joined.sorted { $0.key < $1.key }
+            call.reply(.dictionary(key: "s", value: "s", joined.map { .init(.string($0.key), .string($0.value)) }))
+        }
+        control.method("KnownNetworks") { [unowned simulator] call throws(BusError) in
+            call.reply(.strings(simulator.wifi.knownNetworks))
+        }
+        control.method("Secrets") { [unowned simulator] call throws(BusError) in call.reply(.uint32(simulator.wifi.secrets)) }
         control.method("Connections") { [unowned simulator] call throws(BusError) in call.reply(.strings(simulator.connections)) }
         interfaces = [control]
     }

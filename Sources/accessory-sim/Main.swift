@@ -1,4 +1,4 @@
-// The simulator as a program: a scenario file in, org.bluez on a private bus out.
+// The simulator as a program: a scenario file in, org.bluez and Wi-Fi services on a private bus out.
 
 public import ArgumentParser
 internal import DBusKit
@@ -11,9 +11,9 @@ internal import RadioSimulator
 struct SimulatorProgram: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "accessory-sim",
-        abstract: "Simulated Bluetooth accessories, served as org.bluez on a private bus.",
+        abstract: "Simulated Bluetooth and Wi-Fi accessories, served as org.bluez and Wi-Fi services on a private bus.",
         discussion: """
-            Prints "ready" once org.bluez is on the bus. Exit status: 0 after SIGTERM or SIGINT, 1 when the bus or the scenario \
+            Prints "ready" once all services of the scenario are on the bus. Exit status: 0 after SIGTERM or SIGINT, 1 when the bus or the scenario \
             cannot be used, 64 for wrong arguments.
             """)
 
@@ -46,7 +46,11 @@ struct SimulatorProgram: ParsableCommand {
         do {
             let scenario = try Scenario(file: scenario)
             if check {
-                return print("\(self.scenario): \(scenario.accessories.count) accessories, \(scenario.events.count) events")
+                return print(
+                    """
+                    \(self.scenario): \(scenario.accessories.count) accessories, \(scenario.accessPoints.count) access points, \
+                    \(scenario.events.count) events
+                    """)
             }
             try serve(scenario, log)
         } catch {
