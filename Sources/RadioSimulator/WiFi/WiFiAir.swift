@@ -137,6 +137,8 @@ final class WiFiAir {
     private(set) var aware: Set<String> = []
     var onScanStarted: (() -> Void)?
     var onGone: ((AirAccessPoint) -> Void)?
+    /// A service switches all radios off (true) or on.
+    var onBlocked: ((Bool) -> Void)?
     var onAware: ((Scenario.AwareService) -> Void)?
     /// What iwd has in /var/lib/iwd.
     var iwdProfiles: [StoredProfile] = []

@@ -38,6 +38,7 @@ final class WiFiSimulation {
         self.address = address
         self.log = log
         air.onGone = { [unowned self] point in for service in services.values { service.pointGone(point) } }
+        air.onBlocked = { [unowned self] in setBlocked($0) }
         air.onAware = { [unowned self] aware in for service in services.values { service.awareAppeared(aware) } }
     }
 
