@@ -42,6 +42,9 @@ extension Scenario {
             throw ScenarioProblem(place: "accessPoints", reason: "the id \(point.id) comes twice")
         }
         for event in events { try check(event, seen) }
+        for aware in awareServices where !seen.insert(aware.id).inserted {
+            throw ScenarioProblem(place: "awareServices", reason: "the id \(aware.id) comes twice")
+        }
     }
 
     private func check(_ event: Event, _ ids: Set<String>) throws {

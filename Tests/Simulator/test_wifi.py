@@ -291,6 +291,16 @@ class Supplicant(SupplicantTest):
         self.select(network)
         self.wait(lambda: self.property("AssocStatusCode") == 17 and self.property("State") == "scanning")
 
+    def test_slow_and_silent(self):
+        for fault, state in (("slow", "completed"), ("silent", "disconnected")):
+            self.begin(accessPoints=[{"id": "a", "ssid": "A", "fault": fault, "delay": 0.3, "faultCount": 1}])
+            network = self.add("A", key_mgmt="NONE")
+            self.select(network)
+            self.wait(lambda: "associating" in self.states())
+            self.wait(lambda: state in self.states()[self.states().index("associating"):])
+            # A silent one answers the second time.
+            self.wait_joined("A")
+
     def test_not_there(self):
         network = self.add("Nobody", key_mgmt="NONE")
         self.select(network)
@@ -681,6 +691,19 @@ class Wireless(WiFiTest):
         self.assertNotIn(self.station, self.objects())
         self.do("interfaceAdded", "wlan0")
         self.wait_joined("Home")
+
+
+class Crowd(WiFiTest):
+    def test_a_thousand(self):
+        self.serve({"wifi": {"services": ["wpa_supplicant", "NetworkManager", "iwd"]},
+                    "accessPoints": [{"id": "die", "ssid": "Die %d", "count": 1000}]})
+        device = self.bus.call_blocking(NM, NM_PATH, NM, "GetDeviceByIpIface", "s", ("wlan0",))
+        self.bus.call_blocking(NM, device, f"{NM}.Device.Wireless", "RequestScan", "a{sv}", ({},))
+        self.wait(lambda: self.get(NM, device, f"{NM}.Device.Wireless", "LastScan") != -1)
+        self.assertEqual(len(self.get(NM, device, f"{NM}.Device.Wireless", "AccessPoints")), 1000)
+        path = self.bus.call_blocking(WPA, "/fi/w1/wpa_supplicant1", WPA, "GetInterface", "s", ("wlan0",))
+        self.assertEqual(len(self.get(WPA, path, f"{WPA}.Interface", "BSSs")), 1000)
+        self.assertEqual(sum(f"{IWD}.Network" in each for each in self.managed(IWD, "/").values()), 1000)
 
 
 class Scenarios(WiFiTest):

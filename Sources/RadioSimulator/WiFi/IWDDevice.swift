@@ -87,7 +87,7 @@ final class IWDNetwork: ExportedObject {
         self.type = type
         self.station = station
         let device = station.device
-        path = device.path.appending("\(Hex.text(ssid))_\(type)")!
+        path = Self.path(ssid, type, device)!
         var description = device.iwd.bus.interface(IWDXML.network)
         description.property("Name") { _ in .string(lossyText(ssid)) }
         description.property("Connected") { [unowned self] _ in .boolean(self.station.current === self) }
@@ -101,6 +101,10 @@ final class IWDNetwork: ExportedObject {
     }
 
     func isVisible(to caller: String) -> Bool { true }
+
+    static func path(_ ssid: [UInt8], _ type: String, _ device: IWDDevice) -> ObjectPath? {
+        device.path.appending("\(Hex.text(ssid))_\(type)")
+    }
 
     static func type(of security: Scenario.AccessPoint.Security) -> String {
         switch security {

@@ -17,7 +17,7 @@ final class IWDStation: RadioListener {
     private var hiddenSearch: (call: MethodCall, ssid: [UInt8])?
     /// Networks that only showed when they were asked for by name.
     private var hiddenNames: Set<[UInt8]> = []
-    /// A wrong key was given: the agent is asked again.
+    /// An agent is asked for a passphrase.
     private var isWaitingForAgent = false
     private var timer: LoopSource?
     private var isOver = false
@@ -165,7 +165,7 @@ final class IWDStation: RadioListener {
         changed("Scanning")
         if let (call, ssid) = hiddenSearch {
             hiddenSearch = nil
-            connectHidden(call, ssid)
+            if sightings == nil { call.fail(IWDError.failed.error) } else { connectHidden(call, ssid) }
         }
         if state == .disconnected { soonAutoconnect() }
     }
@@ -173,7 +173,7 @@ final class IWDStation: RadioListener {
     @discardableResult
     private func hear(_ point: AirAccessPoint, _ ssid: [UInt8]) -> IWDNetwork {
         let type = IWDNetwork.type(of: point.scenario.security)
-        if let network = networks.values.first(where: { $0.ssid == ssid && $0.type == type }) {
+        if let path = IWDNetwork.path(ssid, type, device), let network = networks[path] {
             network.seen(point)
             return network
         }

@@ -10,7 +10,7 @@ final class ManagerDevice: ExportedObject, RadioListener {
     private var reason = DeviceReason.nowManaged
     private(set) var activation: ManagerActivation?
     private var autoconnects = true
-    private var points: [ManagerAccessPoint] = []
+    private var table: [Key: ManagerAccessPoint] = [:]
     private var activePoint: ManagerAccessPoint?
     private var lastScan: Int64 = -1
     /// Names that clients asked to scan for: kept for the next scan. Nil when no scan is asked for.
@@ -19,6 +19,12 @@ final class ManagerDevice: ExportedObject, RadioListener {
     private var timer: LoopSource?
     private var isOver = false
     private unowned let manager: SimulatedNetworkManager
+
+    /// A hidden access point is two: with and without its name.
+    private struct Key: Hashable {
+        let point: ObjectIdentifier
+        let ssid: [UInt8]
+    }
 
     private static let step = 0.02
     /// Between two looks for a saved network.
@@ -194,22 +200,25 @@ final class ManagerDevice: ExportedObject, RadioListener {
 
     private func hear(_ sightings: [Sighting]) {
         for sighting in sightings {
-            if let known = points.first(where: { $0.point === sighting.point && $0.ssid == sighting.ssid }) {
+            let key = Key(point: ObjectIdentifier(sighting.point), ssid: sighting.ssid)
+            if let known = table[key] {
                 known.seen()
                 continue
             }
             let point = ManagerAccessPoint(sighting, manager.next("AccessPoint"), manager.bus)
-            points.append(point)
+            table[key] = point
             manager.bus.server.export(point, to: .everybody)
             manager.bus.emit(path, NetworkManagerXML.wireless, "AccessPointAdded", .objectPath(point.path))
         }
     }
 
     private func drop(_ point: ManagerAccessPoint) {
-        points.removeAll { $0 === point }
+        table[Key(point: ObjectIdentifier(point.point), ssid: point.ssid)] = nil
         manager.bus.server.withdraw(point.path, to: .everybody)
         manager.bus.emit(path, NetworkManagerXML.wireless, "AccessPointRemoved", .objectPath(point.path))
     }
+
+    private var points: [ManagerAccessPoint] { table.values.sorted { $0.path < $1.path } }
 
     func accessPoint(_ path: ObjectPath) -> ManagerAccessPoint? { points.first { $0.path == path } }
     func sees(_ ssid: [UInt8]) -> Bool { points.contains { $0.ssid == ssid } }

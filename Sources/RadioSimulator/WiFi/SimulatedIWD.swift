@@ -2,6 +2,7 @@
 
 internal import AccessoryModel
 internal import DBusKit
+internal import Foundation
 
 final class SimulatedIWD: WiFiService {
     let air: WiFiAir
@@ -164,7 +165,7 @@ final class IWDKnownNetwork: ExportedObject {
     private(set) var profile: StoredProfile
     private(set) var interfaces: [ExportedInterface] = []
     private(set) var autoconnects = true
-    private var lastJoined: ContinuousClock.Instant?
+    private var lastJoined: Date?
 
     init(_ profile: StoredProfile, _ iwd: SimulatedIWD) {
         self.profile = profile
@@ -176,7 +177,7 @@ final class IWDKnownNetwork: ExportedObject {
         description.property("Type") { _ in .string(type) }
         description.property("Hidden") { _ in .boolean(profile.isHidden) }
         description.property("AutoConnect") { [unowned self] _ in .boolean(autoconnects) }
-        description.property("LastConnectedTime") { [unowned self] _ in lastJoined.map { _ in .string("2024-01-01T00:00:00Z") } }
+        description.property("LastConnectedTime") { [unowned self] _ in lastJoined.map { .string($0.ISO8601Format()) } }
         description.writable("AutoConnect") { [unowned self, unowned iwd] value, _ in
             autoconnects = value.booleanValue ?? true
             iwd.bus.changed(self, IWDXML.knownNetwork, ["AutoConnect"])
@@ -191,7 +192,7 @@ final class IWDKnownNetwork: ExportedObject {
     func isVisible(to caller: String) -> Bool { true }
 
     func joined(_ key: String?) {
-        lastJoined = .now
+        lastJoined = Date()
         if let key { profile.key = key }
     }
 }
