@@ -221,6 +221,10 @@ class Supplicant(SupplicantTest):
         self.assertFails(f"{WPA}.InvalidArgs", self.scan, "x" * 33)
         self.call("Scan", "a{sv}", {"Type": "active"})
         self.assertFails(f"{WPA}.Interface.ScanError", self.call, "Scan", "a{sv}", {"Type": "active"})
+        # A passive scan waits.
+        self.call("Scan", "a{sv}", {"Type": "passive"})
+        self.wait(lambda: len(self.heard("ScanDone")) == 2)
+        self.assertEqual(self.control("Scans"), 2)
 
     def test_join_and_come_back(self):
         uplink = self.property("CurrentNetwork")
@@ -468,6 +472,11 @@ class NetworkManager(WiFiTest):
             self.call("DeactivateConnection", "o", active)
         self.wait_joined("Home")
         self.assertEqual(self.known, ["Home"])
+
+    def test_hidden_by_its_object(self):
+        self.scan()
+        self.add("Dice-Hidden", "sixsided4", at=self.found()[b"", 2412]["path"])
+        self.wait_joined("Dice-Hidden")
 
     def test_wrong_passphrase(self):
         self.assertFails(f"{NM}.Settings.Connection.InvalidProperty", self.add, "Dice-1234", "short")
@@ -730,6 +739,17 @@ class Scenarios(WiFiTest):
                 ("events[0].service", {"events": [{"at": 1, "do": "wifiStopped"}]}),
                 ("no interface wlan9", {"events": [{"at": 1, "do": "interfaceRemoved", "interface": "wlan9"}]})):
             self.assertIn(text, self.problem(more))
+
+    def test_interfaces(self):
+        for service in ("wpa_supplicant", "NetworkManager", "iwd"):
+            self.serve({"wifi": {"services": [service], "interfaces": [
+                {"name": "wlan0", "uplink": "Home"}, {"name": "wlan1", "uplink": "Home"}, {"name": "wlan2"}]}})
+            self.assertEqual((self.joined, self.known), ({"wlan0": "Home", "wlan1": "Home"}, ["Home"]))
+            self.do("vanish", "uplink-0")
+            self.wait(lambda: self.joined == {})
+            self.do("return", "uplink-0")
+            self.wait(lambda: self.joined == {"wlan0": "Home", "wlan1": "Home"})
+            self.assertEqual(self.control("Secrets"), 0)
 
     def test_events_and_all_services(self):
         self.serve(scenario("NetworkManager", "iwd", "wpa_supplicant", events=[

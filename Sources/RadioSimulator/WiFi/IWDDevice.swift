@@ -6,7 +6,7 @@ internal import DBusKit
 final class IWDDevice: ExportedObject {
     let path: ObjectPath
     let radio: Radio
-    let iwd: SimulatedIWD
+    unowned let iwd: SimulatedIWD
     private let device: ExportedInterface
     private(set) var station: IWDStation?
     private(set) var isPowered: Bool

@@ -281,7 +281,7 @@ final class IWDStation: RadioListener {
     /// Joins a known network that is there; looks for one while none is.
     private func autoconnect() {
         guard state == .disconnected, autoconnects, radio.isUsable, hiddenSearch == nil, !isWaitingForAgent else { return }
-        let known = iwd.known.filter { $0.autoconnects && ($0.profile.interface ?? radio.name) == radio.name }
+        let known = iwd.known.filter { $0.autoconnects && (!$0.profile.isUplink || $0.profile.ssid == radio.uplink) }
         guard !known.isEmpty else { return }
         for network in ordered {
             guard network.best?.isHeard == true,

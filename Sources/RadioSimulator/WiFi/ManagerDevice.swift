@@ -279,7 +279,11 @@ final class ManagerDevice: ExportedObject, RadioListener {
             set(.needAuth, .none)
             return fail(.noSecrets)
         }
-        if let point = best(for: profile) ?? activation.flatMap({ accessPoint($0.specificObject) }) { return join(point) }
+        // A hidden access point may be given by its object, which does not have the name.
+        let given = activation.flatMap { accessPoint($0.specificObject) }.flatMap { point in
+            point.point.scenario.ssid == profile.settings.ssid && profile.fits(point.point.scenario) ? point : nil
+        }
+        if let point = best(for: profile) ?? given { return join(point) }
         deadline = radio.air.loop.after(.seconds(radio.air.wifi.joinTimeout)) { [weak self] in
             guard let self, self.isSearching else { return }
             self.fail(.ssidNotFound)
@@ -347,7 +351,7 @@ final class ManagerDevice: ExportedObject, RadioListener {
     }
 
     private func fail(_ reason: DeviceReason) {
-        if reason == .noSecrets || reason == .ssidNotFound { activation?.profile.isBlocked = true }
+        if reason == .noSecrets { activation?.profile.isBlocked = true }
         finish(.failed, reason)
         after(0) { device in
             device.set(.disconnected, .none)

@@ -36,7 +36,7 @@ final class SimulatedIWD: WiFiService {
         let adapter = PlainObject(Self.adapterPath, [description])
         self.adapter = adapter
         bus.server.export(adapter)
-        for profile in air.iwdProfiles { learn(profile) }
+        for profile in air.iwdProfiles where !known.contains(where: { $0.profile.ssid == profile.ssid }) { learn(profile) }
         for radio in air.radios where radio.isPresent { add(radio) }
         try bus.start()
     }

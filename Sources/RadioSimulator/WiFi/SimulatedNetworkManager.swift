@@ -10,6 +10,7 @@ final class SimulatedNetworkManager: WiFiService {
     private var activations: [ManagerActivation] = []
     private var root: PlainObject?
     private var settings: PlainObject?
+    private var toldState: UInt32 = 20
     private var counters: [String: Int] = [:]
 
     static let path: ObjectPath = "/org/freedesktop/NetworkManager"
@@ -203,7 +204,11 @@ final class SimulatedNetworkManager: WiFiService {
     }
 
     func changed(_ names: String...) {
-        if let root { bus.changed(root, NetworkManagerXML.root, names) }
+        guard let root else { return }
+        bus.changed(root, NetworkManagerXML.root, names)
+        guard state != toldState else { return }
+        toldState = state
+        bus.emit(Self.path, NetworkManagerXML.root, "StateChanged", .uint32(state))
     }
 
     private var state: UInt32 {

@@ -20,6 +20,8 @@ final class SupplicantInterface: ExportedObject, RadioListener {
     private var isHeld = false
     /// Found networks are joined once the running scan ends.
     private var wantsResults = false
+    /// Another scan follows the running one.
+    private var wantsScan = false
     private var lastScan: ContinuousClock.Instant?
     private var disconnectReason: Int32 = 0
     private var authenticationStatus: Int32 = 0
@@ -59,7 +61,12 @@ final class SupplicantInterface: ExportedObject, RadioListener {
     private func describeMethods(_ description: inout ExportedInterface) {
         description.method("Scan") { [unowned self] call throws(BusError) in
             let names = try Self.scanNames(call.arguments[0])
-            guard radio.startScan(names) else { throw SupplicantError.scan() }
+            if !radio.startScan(names) {
+                // A passive one waits for its turn.
+                let isPassive = call.arguments[0].vardictValue?["Type"]?.stringValue == "passive"
+                guard isPassive, radio.isScanning else { throw SupplicantError.scan() }
+                wantsScan = true
+            }
             call.reply()
         }
         description.method("AddNetwork") { [unowned self] call throws(BusError) in
@@ -299,6 +306,10 @@ final class SupplicantInterface: ExportedObject, RadioListener {
         changed("Scanning")
         if let sightings { take(sightings) }
         emit("ScanDone", .boolean(sightings != nil))
+        if wantsScan {
+            wantsScan = false
+            _ = radio.startScan([])
+        }
         guard wantsResults else { return }
         wantsResults = false
         if !joinBest() { findNetwork(after: Self.scanInterval) }

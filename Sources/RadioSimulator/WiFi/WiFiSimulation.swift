@@ -55,8 +55,8 @@ final class WiFiSimulation {
             case .networkManager: try SimulatedNetworkManager(air, address)
             case .iwd: try SimulatedIWD(air, address)
             }
-        services[name] = service
         try service.start()
+        services[name] = service
     }
 
     func stop(_ name: Scenario.WiFi.Service) {
