@@ -207,6 +207,29 @@ class Simulator(Program):
         return "ready" if any(powered) else "off" if powered else "absent"
 
     @property
+    def scans(self):
+        """Wi-Fi scans that ran since the start, whoever asked."""
+        return int(self._call("Scans"))
+
+    @property
+    def joined(self):
+        """What each interface is connected to."""
+        return {str(name): str(ssid) for name, ssid in self._call("Joined").items()}
+
+    def wait_joined(self, network, interface="wlan0", seconds=20):
+        wait(lambda: self.joined.get(interface) == network, seconds, lambda: f"{interface} on {network}; it is {self.joined}", also_every=0.05)
+
+    @property
+    def known_networks(self):
+        """The profiles that the Wi-Fi services hold."""
+        return sorted(str(each) for each in self._call("KnownNetworks"))
+
+    @property
+    def secrets(self):
+        """How many profiles besides the uplinks hold a passphrase."""
+        return int(self._call("Secrets"))
+
+    @property
     def connections(self):
         return sorted(str(each) for each in self._call("Connections"))
 
@@ -228,7 +251,8 @@ class Daemon(Program):
             arguments += ["--config", world.config]
         super().__init__(
             BIN / "accessorysetupd", "--bus", world.bus.address, "--state-directory", world.state, "--view", world.view,
-            "--policy", world.policy, "--input-directory", world.inputs, "--log-level", "debug", *arguments)
+            "--policy", world.policy, "--input-directory", world.inputs, "--route-directory", world.routes, "--log-level", "debug",
+            *arguments)
         wait(lambda: world.admin.has_owner(NAME) or not self.running, 20, "the daemon's name", also_every=0.02)
         if not self.running:
             raise AssertionError("the daemon has ended:\n" + "\n".join(self.lines[-20:]))
@@ -581,7 +605,7 @@ def scenario(*accessories, **more):
 # The world
 
 class World:
-    def __init__(self, scenario, apps):
+    def __init__(self, scenario, apps, manifest={}):
         self.clients = []
         self.directory = Path(tempfile.mkdtemp(prefix="accessory-api-"))
         self.directory.chmod(0o755)
@@ -590,11 +614,14 @@ class World:
         self.view = self.directory / "view"
         self.config = self.directory / "accessorysetupd.conf"
         self.policy = self.directory / "policy.d"
+        # Without a file there is no default route.
+        self.routes = self.directory / "routes"
+        self.routes.mkdir()
         self.app_directories = [self.directory / "apps"]
         self.app_directories[0].mkdir()
         self.daemon = self.simulator = self.bus = None
         for app in apps:
-            self.declare(app)
+            self.declare(app, **manifest)
         try:
             self.bus = Bus()
             self.simulator = Simulator(self, scenario)
@@ -634,6 +661,9 @@ class World:
     def wait_bluetooth(self, state, seconds=10):
         wait(lambda: self.manager("Bluetooth") == state, seconds, f"Bluetooth to be {state}", also_every=0.1)
 
+    def wait_wifi(self, state, seconds=10):
+        wait(lambda: self.manager("WiFi") == state, seconds, f"Wi-Fi to be {state}", also_every=0.1)
+
     def grants(self):
         """All grants, as the admin sees them: path → properties."""
         return {path: each[GRANT] for path, each in self.admin.objects().items() if GRANT in each}
@@ -654,6 +684,8 @@ class APITest(unittest.TestCase):
 
     scenario = "dice.json"
     apps = ("dice",)
+    # Keys for every manifest.
+    manifest = {}
     maxDiff = None
 
     def setUp(self):
@@ -666,7 +698,7 @@ class APITest(unittest.TestCase):
         if self.world is not None:
             self.world.close()
             self.world = None
-        self.world = World(scenario, apps or self.apps)
+        self.world = World(scenario, apps or self.apps, self.manifest)
         self.simulator = self.world.simulator
 
     def _end(self):

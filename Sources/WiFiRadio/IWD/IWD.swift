@@ -270,15 +270,20 @@ final class IWD: WiFiService {
         }
     }
 
+    /// iwd goes to whatever it knows when the joined network is gone; to that one it comes back by itself, for a while.
     private func follow(_ path: ObjectPath) {
-        joined = link.onProperties(of: path, Self.station) { [weak self] _, values in
-            guard let self, let state = values["State"]?.stringValue else { return }
-            if state == "connected" {
-                self.grace?.cancel()
-                self.grace = nil
-            } else if self.grace == nil {
-                self.grace = self.link.connection.loop.after(Supplicant.graceTime) { [weak self] in
-                    self?.lost("the network was not there any more")
+        link.properties(path, Self.station) { [weak self] values in
+            guard let self, let network = values["ConnectedNetwork"]?.objectPathValue else { return }
+            self.joined = self.link.onProperties(of: path, Self.station) { [weak self] _, values in
+                guard let self else { return }
+                if let now = values["ConnectedNetwork"]?.objectPathValue {
+                    if now != network { return self.lost("iwd has gone to another network") }
+                    self.grace?.cancel()
+                    self.grace = nil
+                } else if values["ConnectedNetwork"] != nil, self.grace == nil {
+                    self.grace = self.link.connection.loop.after(Supplicant.graceTime) { [weak self] in
+                        self?.lost("the network was not there any more")
+                    }
                 }
             }
         }

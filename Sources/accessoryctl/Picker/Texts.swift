@@ -1,5 +1,6 @@
 // The words of the terminal picker, the same in all of its views.
 
+internal import AccessoryModel
 internal import DBusKit
 internal import ProgramSupport
 

@@ -1,0 +1,562 @@
+"""Accessories with Wi-Fi: found, picked, granted and joined like those with Bluetooth, alone or as the other half of one, whichever
+service manages the interface."""
+
+import json
+import signal
+import unittest
+
+import dbus
+
+from harness import *  # noqa: F401,F403
+from harness import TESTS
+
+SERVICES = ("wpa_supplicant", "NetworkManager", "iwd")
+
+
+def network(name="Dice", setupOptions=None, renameOptions=None, **descriptor):
+    """An item with Wi-Fi; text is a network's name."""
+    own = {key: value for key, value in (("setupOptions", setupOptions), ("renameOptions", renameOptions)) if value}
+    return {"name": name, "descriptor": descriptor, **own}
+
+
+class WiFiTest(APITest):
+    apps = ("dice", "lamp")
+    manifest = {"Supports": "Bluetooth;WiFi;"}
+
+    def scenario_of(self, *services, accessPoints=None, more=(), **wifi):
+        scenario = json.loads((TESTS / "Scenarios/wifi.json").read_text())
+        scenario["wifi"]["services"] = list(services)
+        scenario["wifi"].update(wifi)
+        if accessPoints is not None:
+            scenario["accessPoints"] = [scenario["accessPoints"][0], *accessPoints]
+        scenario["accessPoints"] += list(more)
+        return scenario
+
+    def serve(self, *services, **more):
+        self.start(self.scenario_of(*services, **more))
+        self.world.wait_wifi("ready")
+        self.simulator.wait_joined("Home")
+        return self.app(), self.picker()
+
+    def setUp(self):
+        self.world = None
+        self.addCleanup(self._end)
+
+    def grant(self, app, picker, name, *items):
+        """The way to a grant, by the name of a network."""
+        path = self.add(app, picker, name, *(items or [network(ssidPrefix="Dice-")]))
+        picker.wait_gone()
+        return path
+
+    def join(self, app, accessory, **options):
+        app.call(accessory, ACCESSORY, "JoinNetwork", "a{sv}", sv(options), seconds=30)
+
+    def leave(self, app, accessory):
+        app.call(accessory, ACCESSORY, "LeaveNetwork", seconds=30)
+
+    def assertRestored(self, known=("Home",)):
+        self.simulator.wait_joined("Home")
+        wait(lambda: set(self.simulator.known_networks) <= set(known), 10, lambda: f"profiles to go: {self.simulator.known_networks}",
+             also_every=0.05)
+        self.assertEqual(self.simulator.secrets, 0)
+
+
+class Discovery(WiFiTest):
+    def test_every_service_finds_networks(self):
+        expected = {"Dice-Open": "open", "Dice-1234": "wpa2", "Dice-SAE": "wpa3", "Dice-Pair": "wpa2"}
+        for service in SERVICES:
+            with self.subTest(service):
+                app, picker = self.serve(service)
+                before = self.simulator.scans
+                app.show_picker(network(ssidPrefix="Dice-"))
+                for name, security in expected.items():
+                    offer = picker.wait_offer(name)
+                    self.assertEqual(bytes(offer["ssid"]), name.encode())
+                    self.assertEqual(offer["security"], "psk" if service == "iwd" and security != "open" else security)
+                # Two access points of one name are one offer, and the nearer one speaks for it.
+                pairs = [each for each in picker.offers if each["advertisedName"] == "Dice-Pair"]
+                self.assertEqual(len(pairs), 1)
+                # NetworkManager says percent.
+                self.assertIn(int(pairs[0]["rssi"]), (-50, -49))
+                self.assertEqual(pairs[0].get("band"), None if service == "iwd" else "5 GHz")
+                self.assertNotIn("Home", [each["advertisedName"] for each in picker.offers])
+                self.assertGreater(self.simulator.scans, before)
+                picker.cancel()
+                self.assertDismissed(app, "UserCancelled")
+
+    def test_no_scan_without_a_picker(self):
+        for service in SERVICES:
+            with self.subTest(service):
+                scenario = self.scenario_of(service)
+                del scenario["adapters"]
+                self.start(scenario)
+                self.world.wait_wifi("ready")
+                app, picker = self.app(), self.picker()
+                before = self.simulator.scans
+                app.show_picker(network(ssidPrefix="Nobody-"))
+                wait(lambda: self.simulator.scans > before + 1, 15, "scans", also_every=0.05)
+                picker.cancel()
+                picker.wait_gone()
+                # One may have begun.
+                after = self.simulator.scans
+                app.show_picker(item())
+                picker.wait_shown()
+                picker.cancel()
+                picker.wait_gone()
+                self.assertLessEqual(self.simulator.scans, after + 1)
+
+    def test_the_grant_has_the_bytes(self):
+        for service in ("wpa_supplicant", "NetworkManager"):
+            with self.subTest(service):
+                app, picker = self.serve(service)
+                odd = b"Dice\xff"
+                app.show_picker(network(ssid=odd))
+                offer = picker.wait_offer("Dice\ufffd")
+                self.assertEqual(bytes(offer["ssid"]), odd)
+                picker.ask("Pick", "s", offer["id"])
+                details = app.wait_event("accessoryAdded")
+                self.assertEqual(bytes(details["properties"]["Ssid"]), odd)
+                path = str(details["accessory"])
+                self.assertEqual(bytes(app.get(path, ACCESSORY, "Ssid")), odd)
+                self.assertEqual(app.get(path, ACCESSORY, "BluetoothIdentifier"), "")
+                self.assertEqual(app.get(path, ACCESSORY, "Device"), "/")
+                self.join(app, path)
+                self.simulator.wait_joined("Dice\ufffd")
+                self.leave(app, path)
+                self.assertRestored()
+
+    def test_a_hidden_network_is_asked_for(self):
+        for service in ("wpa_supplicant", "NetworkManager"):
+            with self.subTest(service):
+                app, picker = self.serve(service)
+                self.grant(app, picker, "Dice-Hidden", network(ssid="Dice-Hidden"))
+
+    def test_six_hidden_networks_have_their_turns(self):
+        points = [{"id": f"h-{number}", "ssid": f"Hidden-{number}", "hidden": True} for number in range(6)]
+        app, picker = self.serve("wpa_supplicant", accessPoints=points)
+        app.show_picker(*[network(ssid=f"Hidden-{number}") for number in range(6)])
+        for number in range(6):
+            picker.wait_offer(f"Hidden-{number}", 20)
+
+    def test_access_points_come_and_go(self):
+        for service in SERVICES:
+            with self.subTest(service):
+                app, picker = self.serve(service)
+                self.simulator.do("vanish", "die")
+                app.show_picker(network(ssid="Dice-1234"))
+                wait(lambda: self.simulator.scans >= 2, 15, "a scan", also_every=0.05)
+                self.simulator.do("return", "die")
+                picker.wait_offer("Dice-1234")
+                self.simulator.do("vanish", "die")
+                wait(lambda: not picker.offers, 30, "the offer to go")
+                self.simulator.do("return", "die")
+                picker.wait_offer("Dice-1234")
+
+    def test_a_limit_on_scans_is_respected(self):
+        app, picker = self.serve("NetworkManager", rateLimit=3)
+        app.show_picker(network(ssidPrefix="Dice-"))
+        picker.wait_offer("Dice-1234")
+        self.simulator.do("vanish", "die")
+        wait(lambda: "Dice-1234" not in [each["advertisedName"] for each in picker.offers], 40, "the offer to go")
+
+    def test_both_sides_in_one_offer(self):
+        scenario = self.scenario_of("wpa_supplicant")
+        del scenario["adapters"]
+        scenario["accessories"] = [accessory("die-bluetooth")]
+        self.start(scenario)
+        self.world.wait_wifi("ready")
+        app, picker = self.app(), self.picker()
+        app.show_picker(item(ssid="Dice-1234"))
+        offer = picker.wait_offer("die-bluetooth")
+        self.assertEqual((bytes(offer["ssid"]), offer["security"]), (b"Dice-1234", "wpa2"))
+        self.assertEqual(len(picker.offers), 1)
+        picker.ask("Pick", "s", offer["id"])
+        path = str(app.wait_event("accessoryAdded")["accessory"])
+        properties = app.get_all(path, ACCESSORY)
+        self.assertEqual(bytes(properties["Ssid"]), b"Dice-1234")
+        self.assertTrue(properties["BluetoothIdentifier"])
+        self.assertEqual(len(self.world.grants()), 1)
+        self.join(app, path, passphrase="sixsided1")
+        self.simulator.wait_joined("Dice-1234")
+        self.leave(app, path)
+
+    def test_both_sides_must_be_there(self):
+        scenario = self.scenario_of("wpa_supplicant")
+        del scenario["adapters"]
+        scenario["accessories"] = [accessory("die-bluetooth")]
+        self.start(scenario)
+        self.world.wait_wifi("ready")
+        app, picker = self.app(), self.picker()
+        app.show_picker(item(ssid="Somewhere else"), discoveryTimeout=3.0)
+        self.assertDismissed(app, "DiscoveryTimeout")
+        self.assertEqual(picker.stages[0], "searching")
+        self.assertNotIn("offering", picker.stages)
+
+    def test_a_prefix_is_completed_by_the_app(self):
+        scenario = self.scenario_of("wpa_supplicant")
+        del scenario["adapters"]
+        scenario["accessories"] = [accessory("die-bluetooth")]
+        self.start(scenario)
+        app, picker = self.app(), self.picker()
+        app.show_picker(item(ssidPrefix="Dice-", setupOptions=["confirmAuthorization"]))
+        picker.pick("die-bluetooth")
+        path = str(app.wait_event("accessoryAdded")["accessory"])
+        self.assertEqual(bytes(app.get(path, ACCESSORY, "Ssid")), b"")
+        self.assertFails(
+            error("InvalidRequest"), self.join, app, path, says=["awaitingAuthorization"])
+        for wrong in (b"Home", b"", b"x" * 33, b"Dice-\0"):
+            self.assertFails(
+                error("InvalidRequest"), app.request, "FinishAuthorization", "oa{sv}", dbus.ObjectPath(path), sv({"ssid": wrong}),
+                says=["ssid"])
+        app.request("FinishAuthorization", "oa{sv}", dbus.ObjectPath(path), sv({"ssid": b"Dice-1234"}))
+        app.wait_event("accessoryChanged")
+        self.assertEqual(bytes(app.get(path, ACCESSORY, "Ssid")), b"Dice-1234")
+        self.assertEqual(app.get(path, ACCESSORY, "State"), "authorized")
+
+    def test_an_app_filters_networks(self):
+        app, picker = self.serve("wpa_supplicant")
+        app.show_picker(network(ssidPrefix="Dice-12"), options=["filterDiscoveryResults"])
+        found = app.wait_event("accessoryDiscovered")
+        self.assertEqual(bytes(found["ssid"]), b"Dice-1234")
+        self.assertEqual((found["security"], found["band"]), ("wpa2", "2.4 GHz"))
+        self.assertNotIn("advertisement", found)
+        self.assertEqual(picker.offers, [])
+        app.request("UpdatePicker", "aa{sv}", dbus.Array([sv({"name": "Red die", "identifier": found["identifier"]})], "a{sv}"))
+        self.assertEqual(picker.wait_offer("Dice-1234")["name"], "Red die")
+
+
+class Ownership(WiFiTest):
+    def test_the_service_above_owns_the_interface(self):
+        self.serve("wpa_supplicant", "iwd", "NetworkManager")
+        self.world.daemon.wait_for("Wi-Fi interface .*NetworkManager")
+
+    def test_an_interface_that_changes_hands_is_followed(self):
+        app, picker = self.serve("wpa_supplicant", "NetworkManager")
+        self.simulator.do("wifiStopped", "NetworkManager")
+        self.world.daemon.wait_for("Wi-Fi interface .*wpa_supplicant")
+        app.show_picker(network(ssid="Dice-1234"))
+        picker.wait_offer("Dice-1234")
+        self.simulator.do("wifiStarted", "NetworkManager")
+        self.simulator.do("vanish", "die")
+        wait(lambda: not picker.offers, 30, "the offer to go")
+        self.simulator.do("return", "die")
+        picker.wait_offer("Dice-1234")
+        found = [line for line in self.world.daemon.lines if "Wi-Fi interface" in line]
+        self.assertIn("NetworkManager", found[-1])
+
+    def test_states(self):
+        for service in SERVICES:
+            with self.subTest(service):
+                app, picker = self.serve(service)
+                app.signals.clear()
+                for action, target, state in (
+                    ("wifiOff", "", "off"), ("wifiOn", "", "ready"), ("interfaceRemoved", "wlan0", "absent"),
+                    ("interfaceAdded", "wlan0", "ready"), ("wifiStopped", service, "absent"), ("wifiStarted", service, "ready"),
+                ):
+                    self.simulator.do(action, target)
+                    self.world.wait_wifi(state)
+                    if state != "ready":
+                        self.assertFails(
+                            error("PickerRestricted"), app.show_picker, network(ssidPrefix="Dice-"), says=["Wi-Fi"])
+                app.settle()
+                told = [str(each.arguments[1]["WiFi"]) for each in app.signals
+                        if each.member == "PropertiesChanged" and "WiFi" in each.arguments[1]]
+                self.assertEqual(told, ["off", "ready", "absent", "ready", "absent", "ready"])
+
+    def test_a_service_that_stops_in_mid_scan(self):
+        for service in SERVICES:
+            with self.subTest(service):
+                app, picker = self.serve(service, scanTime=1)
+                app.show_picker(network(ssidPrefix="Dice-"))
+                picker.wait_stage("searching")
+                self.simulator.do("wifiStopped", service)
+                self.assertDismissed(app, "PickerRestricted")
+                self.simulator.do("wifiStarted", service)
+                self.world.wait_wifi("ready")
+                app.show_picker(network(ssidPrefix="Dice-"))
+                picker.wait_offer("Dice-1234")
+
+    def test_which_interface(self):
+        two = [{"name": "wlan0", "uplink": "Home"}, {"name": "wlan1"}]
+        for way, expected in (("nothing known", "wlan0"), ("route", "wlan1"), ("configuration", "wlan1")):
+            with self.subTest(way):
+                self.start(self.scenario_of("wpa_supplicant", interfaces=two))
+                if way == "route":
+                    (self.world.routes / "route").write_text(
+                        "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
+                        "wlan0\t00000000\t0101A8C0\t0003\t0\t0\t600\t00000000\t0\t0\t0\n"
+                        "wlan1\t0001A8C0\t00000000\t0001\t0\t0\t600\t00FFFFFF\t0\t0\t0\n")
+                if way == "configuration":
+                    self.world.config.write_text("[WiFi]\nInterface=wlan1\n")
+                    self.world.restart_daemon()
+                self.world.wait_wifi("ready")
+                app, picker = self.app(), self.picker()
+                path = self.grant(app, picker, "Dice-Open")
+                self.join(app, path)
+                self.assertEqual(app.get(path, ACCESSORY, "NetworkInterface"), expected)
+                self.simulator.wait_joined("Dice-Open", expected)
+
+    def test_the_configured_interface_is_not_there(self):
+        self.start(self.scenario_of("wpa_supplicant"))
+        self.world.config.write_text("[WiFi]\nInterface=wlan7\n")
+        self.world.restart_daemon()
+        self.world.daemon.wait_for("ready")
+        self.assertEqual(self.world.manager("WiFi"), "absent")
+
+
+class Joining(WiFiTest):
+    def test_every_service_joins_and_leaves(self):
+        for service in SERVICES:
+            with self.subTest(service):
+                app, picker = self.serve(service)
+                for name, passphrase in (("Dice-1234", "sixsided1"), ("Dice-Open", None), ("Dice-SAE", "sixsided3")):
+                    path = self.grant(app, picker, name)
+                    self.join(app, path, **({"passphrase": passphrase} if passphrase else {}))
+                    self.simulator.wait_joined(name)
+                    self.assertEqual(app.get(path, ACCESSORY, "NetworkInterface"), "wlan0")
+                    # Once more: it is there already.
+                    self.join(app, path, ssid=name.encode(), **({"passphrase": passphrase} if passphrase else {}))
+                    self.leave(app, path)
+                    self.assertEqual(app.get(path, ACCESSORY, "NetworkInterface"), "")
+                    self.assertRestored()
+                    # Nothing is joined: nothing happens.
+                    self.leave(app, path)
+
+    def test_a_hidden_network_is_joined(self):
+        for service in SERVICES:
+            with self.subTest(service):
+                app, picker = self.serve(service)
+                # iwd does not list hidden networks: there the grant comes from Bluetooth, or from before.
+                item = {**network(ssid="Dice-Hidden"), "hotspotSSID": b"Dice-Hidden"}
+                app.show_picker(item)
+                path = str(app.wait_event("migrationComplete", 15)["accessory"])
+                self.join(app, path, passphrase="sixsided4", hidden=True)
+                self.simulator.wait_joined("Dice-Hidden")
+                self.leave(app, path)
+                self.assertRestored()
+
+    def test_what_cannot_be_joined(self):
+        for service in SERVICES:
+            with self.subTest(service):
+                app, picker = self.serve(service)
+                path = self.grant(app, picker, "Dice-1234")
+                self.assertFails(error("ConnectionFailed"), self.join, app, path, passphrase="not the one", says=["passphrase"])
+                self.assertRestored()
+                full = self.grant(app, picker, "Dice-Full")
+                self.assertFails(error("ConnectionFailed"), self.join, app, full)
+                self.assertRestored()
+                self.simulator.do("vanish", "die")
+                self.assertFails(error("ConnectionFailed"), self.join, app, path, passphrase="sixsided1")
+                self.assertRestored()
+                self.simulator.do("return", "die")
+                self.join(app, path, passphrase="sixsided1")
+                self.assertNotIn("sixsided1", "\n".join(self.world.daemon.lines))
+                self.assertNotIn("not the one", "\n".join(self.world.daemon.lines))
+                for file in self.world.state.rglob("*"):
+                    if file.is_file():
+                        self.assertNotIn(b"sixsided1", file.read_bytes())
+
+    def test_no_address(self):
+        app, picker = self.serve("NetworkManager")
+        path = self.grant(app, picker, "Dice-Mute")
+        self.assertFails(error("ConnectionFailed"), self.join, app, path, says=["address"])
+        self.assertRestored()
+
+    def test_whoever_loses_the_right_loses_the_network(self):
+        ways = ("revoke", "disable", "remove", "invalidate", "connection", "manifest", "policy", "stop")
+        for service, way in [(SERVICES[index % 3], way) for index, way in enumerate(ways)] + [(each, "kill") for each in SERVICES]:
+            with self.subTest(way, service=service):
+                app, picker = self.serve(service)
+                path = self.grant(app, picker, "Dice-1234")
+                self.join(app, path, passphrase="sixsided1")
+                self.simulator.wait_joined("Dice-1234")
+                grant, = self.world.grants()
+                if way == "revoke":
+                    self.world.admin.call(grant, GRANT, "Revoke")
+                elif way == "disable":
+                    self.world.admin.call(grant, PROPERTIES, "Set", "ssv", GRANT, "Enabled", False)
+                elif way == "remove":
+                    app.remove(path)
+                elif way == "invalidate":
+                    app.request("Invalidate")
+                elif way == "connection":
+                    app.close()
+                elif way == "manifest":
+                    (self.world.app_directories[0] / "com.example.dice.conf").unlink()
+                elif way == "policy":
+                    self.world.policy.mkdir()
+                    (self.world.policy / "no.conf").write_text("[Deny no-hotspots]\nSSIDPrefix=Dice-\n")
+                    self.world.restart_daemon()
+                elif way == "stop":
+                    self.world.restart_daemon()
+                else:
+                    self.world.restart_daemon(signal.SIGKILL)
+                self.assertRestored()
+
+    def test_the_network_goes_while_it_is_joined(self):
+        for service in SERVICES:
+            with self.subTest(service):
+                app, picker = self.serve(service)
+                path = self.grant(app, picker, "Dice-1234")
+                self.join(app, path, passphrase="sixsided1")
+                self.simulator.do("vanish", "die")
+                wait(lambda: app.get(path, ACCESSORY, "NetworkInterface") == "", 20, "the daemon to notice", also_every=0.2)
+                self.assertRestored()
+                self.simulator.do("return", "die")
+                self.join(app, path, passphrase="sixsided1")
+                self.simulator.wait_joined("Dice-1234")
+
+    def test_the_service_goes_while_it_is_joined(self):
+        for service in SERVICES:
+            with self.subTest(service):
+                app, picker = self.serve(service)
+                path = self.grant(app, picker, "Dice-1234")
+                self.join(app, path, passphrase="sixsided1")
+                self.simulator.do("wifiStopped", service)
+                self.world.wait_wifi("absent")
+                self.assertEqual(app.get(path, ACCESSORY, "NetworkInterface"), "")
+                self.simulator.do("wifiStarted", service)
+                self.world.wait_wifi("ready")
+                self.assertRestored()
+                self.join(app, path, passphrase="sixsided1")
+                self.simulator.wait_joined("Dice-1234")
+
+    def test_two_apps_share_a_network(self):
+        app, picker = self.serve("wpa_supplicant")
+        path = self.grant(app, picker, "Dice-1234")
+        other = self.app("lamp")
+        self.assertEqual(self.grant(other, picker, "Dice-1234"), path)
+        self.join(app, path, passphrase="sixsided1")
+        self.join(other, path)
+        app.close()
+        other.settle()
+        self.assertEqual(other.get(path, ACCESSORY, "NetworkInterface"), "wlan0")
+        other.close()
+        self.assertRestored()
+
+    def test_one_interface_is_on_one_network(self):
+        app, picker = self.serve("wpa_supplicant")
+        first, second = self.grant(app, picker, "Dice-1234"), self.grant(app, picker, "Dice-Open")
+        other = self.app("lamp")
+        self.grant(other, picker, "Dice-Open")
+        self.join(app, first, passphrase="sixsided1")
+        failure = self.assertFails(error("ConnectionFailed"), self.join, other, second, says=["in use"])
+        self.assertNotIn("1234", failure.get_dbus_message())
+        # One's own is changed over.
+        self.join(app, second)
+        self.simulator.wait_joined("Dice-Open")
+        self.join(other, second)
+
+    def test_the_trail_tells(self):
+        app, picker = self.serve("wpa_supplicant")
+        path = self.grant(app, picker, "Dice-1234")
+        self.join(app, path, passphrase="sixsided1")
+        self.leave(app, path)
+        entries = self.world.admin.call(f"{ROOT}/admin", f"{NAME}.Admin", "GetAudit", "a{sv}", sv({}))
+        events = [str(each["event"]) for each in entries]
+        self.assertEqual(
+            [each for each in events if each in ("granted", "joined", "used", "left")], ["granted", "joined", "used", "left"])
+
+
+class BadInput(WiFiTest):
+    def test_descriptors(self):
+        app, _ = self.serve("wpa_supplicant")
+        before = self.simulator.scans
+        for descriptor, says in (
+            ({"ssid": b""}, ["ssid"]), ({"ssid": b"x" * 33}, ["ssid", "32"]), ({"ssidPrefix": b""}, ["ssidPrefix"]),
+            ({"ssidPrefix": b"x" * 33}, ["ssidPrefix", "32"]), ({"ssid": b"Dice", "ssidPrefix": b"Di"}, ["ssid", "ssidPrefix"]),
+            ({"ssid": b"Dice\0"}, ["ssid", "NUL"]), ({"ssidPrefix": b"\0"}, ["ssidPrefix", "NUL"]), ({"ssid": ""}, ["ssid"]),
+            ({"ssid": dbus.UInt32(7)}, ["ssid", "type"]), ({"ssid": b"D", "bluetoothRange": "near"}, ["bluetoothRange", "near"]),
+            ({"ssid": b"D", "bluetoothNameSubstring": "Dice"}, ["bluetoothNameSubstring"]),
+            ({"ssid": b"D", "ssidSuffix": b"x"}, ["ssidSuffix"]),
+        ):
+            with self.subTest(descriptor):
+                self.assertFails(error("InvalidRequest"), app.show_picker, {"name": "Dice", "descriptor": descriptor}, says=says)
+        for item, says in (
+            ({**network(ssidPrefix="Dice-"), "hotspotSSID": b""}, ["hotspotSSID"]),
+            ({**network(ssidPrefix="Dice-"), "hotspotSSID": b"x" * 33}, ["hotspotSSID"]),
+            ({**network(ssidPrefix="Dice-"), "hotspotSSID": b"Dice-\0"}, ["hotspotSSID", "NUL"]),
+            ({**network(ssidPrefix="Dice-"), "hotspotSSID": b"Home"}, ["hotspotSSID", "Home"]),
+            ({**item_without_network(), "renameOptions": ["ssid"]}, ["renameOptions", "ssid"]),
+        ):
+            with self.subTest(item):
+                self.assertFails(error("InvalidRequest"), app.show_picker, item, says=says)
+        self.assertEqual(self.world.admin.paths("picker"), [])
+        self.assertEqual(self.simulator.scans, before)
+
+    def test_the_manifest_must_name_wifi(self):
+        app, _ = self.serve("wpa_supplicant")
+        self.world.declare("plain", Supports="Bluetooth;")
+        wait(lambda: len(self.world.admin.paths("app")) == 3, 10, "the manifest", also_every=0.05)
+        plain = self.app("plain")
+        for item in (network(ssid="Dice-1234"), network(ssidPrefix="Dice-"),
+                     {**item_without_network(), "hotspotSSID": b"Dice-1234"}):
+            self.assertFails(error("InvalidRequest"), plain.show_picker, item, says=["WiFi", "Supports"])
+
+    def test_joining(self):
+        app, picker = self.serve("wpa_supplicant")
+        path = self.grant(app, picker, "Dice-1234")
+        for options, says in (
+            ({"passphrase": "short12"}, ["passphrase", "7 bytes"]), ({"passphrase": "x" * 64}, ["passphrase", "64 bytes"]),
+            ({"passphrase": ""}, ["passphrase"]), ({"passphrase": b"sixsided1"}, ["passphrase", "type"]),
+            ({"passphrase": "line\nfeed"}, ["passphrase"]), ({"hidden": "yes"}, ["hidden"]), ({"ssid": b"Home"}, ["ssid", "Home"]),
+            ({"ssid": b""}, ["ssid"]), ({"ssid": b"x" * 33}, ["ssid"]), ({"ssid": b"Dice-1234\0"}, ["ssid", "NUL"]),
+            ({"password": "sixsided1"}, ["password"]),
+        ):
+            with self.subTest(options):
+                failure = self.assertFails(error("InvalidRequest"), self.join, app, path, says=says, **options)
+                if len(str(options.get("passphrase", ""))) > 3:
+                    self.assertNotIn(str(options["passphrase"]), failure.get_dbus_message())
+        # Nobody else's: not there for them; an admin has no grant.
+        other = self.app("lamp")
+        self.assertFails(UNKNOWN_OBJECT, self.join, other, path)
+        self.assertFails(UNKNOWN_OBJECT, self.leave, other, path)
+        self.assertFails(BUS_ERROR + "AccessDenied", self.join, self.world.admin, path)
+        self.assertEqual(self.simulator.joined, {"wlan0": "Home"})
+        self.assertEqual(self.simulator.known_networks, ["Home"])
+
+    def test_an_accessory_without_a_network(self):
+        scenario = self.scenario_of("wpa_supplicant")
+        del scenario["adapters"]
+        scenario["accessories"] = [accessory("die-bluetooth")]
+        self.start(scenario)
+        app, picker = self.app(), self.picker()
+        path = self.add(app, picker, "die-bluetooth")
+        self.assertFails(error("InvalidRequest"), self.join, app, path, says=["no network"])
+        self.assertFails(
+            error("InvalidRequest"), app.request, "RenameAccessory", "oa{sv}", dbus.ObjectPath(path),
+            sv({"renameOptions": ["ssid"]}), says=["ssid"])
+
+
+class Renaming(WiFiTest):
+    def test_the_network_gets_the_name_too(self):
+        app, picker = self.serve("wpa_supplicant")
+        path = self.grant(app, picker, "Dice-1234")
+        app.request("RenameAccessory", "oa{sv}", dbus.ObjectPath(path), sv({"renameOptions": ["ssid"]}))
+        picker.wait_stage("renaming")
+        picker.ask("Rename", "s", "x" * 33)
+        wait(lambda: "32 bytes" in str(picker.state.get("Prompt", {}).get("message", "")), 5, "the reason")
+        self.assertEqual(bytes(app.get(path, ACCESSORY, "Ssid")), b"Dice-1234")
+        picker.ask("Rename", "s", "Kitchen die")
+        changed = app.wait_event("accessoryChanged")
+        self.assertEqual(bytes(changed["properties"]["Ssid"]), b"Kitchen die")
+        self.assertEqual(changed["properties"]["DisplayName"], "Kitchen die")
+        picker.wait_gone()
+        # The hotspot that kept its name can be found again.
+        app.show_picker(network(ssid="Dice-1234"))
+        picker.wait_offer("Dice-1234")
+
+    def test_only_the_display_name(self):
+        app, picker = self.serve("wpa_supplicant")
+        path = self.grant(app, picker, "Dice-1234")
+        app.request("RenameAccessory", "oa{sv}", dbus.ObjectPath(path), sv({}))
+        picker.ask("Rename", "s", "Kitchen")
+        self.assertEqual(bytes(app.wait_event("accessoryChanged")["properties"]["Ssid"]), b"Dice-1234")
+
+
+def item_without_network():
+    return {"name": "Dice", "descriptor": {"bluetoothServiceUUID": PINK}}
+
+
+if __name__ == "__main__":
+    unittest.main()
