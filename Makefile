@@ -92,6 +92,7 @@ install-files:
 	install -m 755 $(addprefix $(RELEASE)/,$(PROGRAMS)) $(DESTDIR)$(PREFIX)/bin
 	install -D -m 644 dbus-policy/org.accessorysetup1.conf -t $(DESTDIR)$(DATADIR)/dbus-1/system.d
 	install -D -m 644 dbus-policy/org.accessorysetup1.policy -t $(DESTDIR)$(DATADIR)/polkit-1/actions
+	install -D -m 644 dbus-policy/accessorysetupd.rules -t $(DESTDIR)$(DATADIR)/polkit-1/rules.d
 	install -D -m 644 dbus-policy/org.bluez.lockdown.conf -t $(DESTDIR)$(DATADIR)/accessory-setup
 	install -D -m 644 systemd/org.accessorysetup1.service -t $(DESTDIR)$(DATADIR)/dbus-1/system-services
 	install -D -m 644 systemd/accessorysetupd-bus.socket -t $(DESTDIR)$(UNITDIR)
@@ -115,6 +116,7 @@ uninstall:
 	rm -f $(addprefix $(DESTDIR)$(UNITDIR)/,accessorysetupd.service accessorysetupd-bus.socket)
 	rm -f $(DESTDIR)$(SYSUSERSDIR)/accessorysetupd.conf $(DESTDIR)$(TMPFILESDIR)/accessorysetupd.conf
 	rm -f $(DESTDIR)$(DATADIR)/accessory-setup/org.bluez.lockdown.conf $(DESTDIR)$(DATADIR)/polkit-1/actions/org.accessorysetup1.policy
+	rm -f $(DESTDIR)$(DATADIR)/polkit-1/rules.d/accessorysetupd.rules
 	rm -rf $(DESTDIR)$(DATADIR)/accessory-setup/examples $(DESTDIR)$(DATADIR)/accessory-setup/scenarios
 	sed -n 's/^\([^# ]*\)(\([0-9]\)) .*/man\2\/\1.\2/p' Docs/Man/pages | sed 's|^|$(DESTDIR)$(MANDIR)/|' | xargs -d '\n' rm -f
 	rm -f $(DESTDIR)$(BASHDIR)/accessoryctl $(DESTDIR)$(ZSHDIR)/_accessoryctl $(DESTDIR)$(FISHDIR)/accessoryctl.fish

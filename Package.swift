@@ -71,6 +71,7 @@ let package = Package(
                 .embedInCode("Interfaces/org.accessorysetup1.App.xml"),
                 .embedInCode("Interfaces/org.accessorysetup1.Grant.xml"),
                 .embedInCode("Interfaces/org.accessorysetup1.Manager.xml"),
+                .embedInCode("Interfaces/org.accessorysetup1.Network.xml"),
                 .embedInCode("Interfaces/org.accessorysetup1.Picker.xml"),
                 .embedInCode("Interfaces/org.accessorysetup1.Session.xml"),
             ], swiftSettings: settings),

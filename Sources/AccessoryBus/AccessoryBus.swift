@@ -10,6 +10,7 @@ public enum AccessoryBus {
     public static let manager = "org.accessorysetup1.Manager"
     public static let session = "org.accessorysetup1.Session"
     public static let accessory = "org.accessorysetup1.Accessory"
+    public static let network = "org.accessorysetup1.Network"
     public static let picker = "org.accessorysetup1.Picker"
     public static let grant = "org.accessorysetup1.Grant"
     public static let app = "org.accessorysetup1.App"
@@ -24,6 +25,7 @@ public enum AccessoryBus {
             case manager: PackageResources.org_accessorysetup1_Manager_xml
             case session: PackageResources.org_accessorysetup1_Session_xml
             case accessory: PackageResources.org_accessorysetup1_Accessory_xml
+            case network: PackageResources.org_accessorysetup1_Network_xml
             case picker: PackageResources.org_accessorysetup1_Picker_xml
             case grant: PackageResources.org_accessorysetup1_Grant_xml
             case app: PackageResources.org_accessorysetup1_App_xml

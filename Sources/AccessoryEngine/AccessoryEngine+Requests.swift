@@ -220,8 +220,14 @@ extension AccessoryEngine {
             throw SetupError(.invalidRequest, "\(context): names no accessory")
         }
         if let known, ledger.grant(of: known.id, to: app)?.isEnabled == false {
+            let key =
+                migration.peripheral != nil
+                ? "peripheralIdentifier" : migration.hotspotSSID != nil ? "hotspotSSID" : "wifiAwarePairedDeviceID"
+            let value =
+                migration.peripheral?.description ?? migration.hotspotSSID?.description
+                ?? "\(migration.wifiAwarePairedDeviceID ?? 0)"
             throw SetupError(
-                .userRestricted, "\(context): \(known.displayName): an admin has switched this accessory off for \(app)")
+                .userRestricted, "\(context).\(key): \(value): an admin has switched this accessory off for \(app)")
         }
         let network = migration.hotspotSSID.map { WiFiNetwork(ssid: $0, rssi: nil, security: nil, band: nil) }
         let offer = Offer(

@@ -23,7 +23,6 @@ final class AccessoryObject: ExportedObject {
             "Address": .string(accessory.address?.description ?? ""), "Descriptor": WireEncoding.descriptor(accessory.descriptor),
             "BluetoothTransportBridgingIdentifier": .bytes(accessory.classicAddress?.bytes ?? []),
             "Ssid": .bytes(accessory.ssid?.bytes ?? []),
-            "NetworkInterface": .string(service.engine.networkInterface(of: id) ?? ""),
             "WiFiAwarePairedDeviceID": .uint64(accessory.awareDevice ?? 0),
         ]
         let names = now.keys.filter { now[$0] != told[$0] }.sorted()
@@ -54,9 +53,6 @@ final class AccessoryObject: ExportedObject {
         }
         interface.property("Apps") { [unowned service] _ in
             .strings(service.engine.ledger.grants(of: id).map(\.app.rawValue).sorted())
-        }
-        interface.property("NetworkInterface") { [unowned service] _ in
-            .string(service.engine.networkInterface(of: id) ?? "")
         }
         interface.method("JoinNetwork") { [unowned service] call throws(BusError) in
             let options = try WireDecoding.joinOptions(call.arguments[0])
@@ -95,7 +91,9 @@ final class AccessoryObject: ExportedObject {
                 }
             }
         }
-        interfaces = [interface]
+        var network = ExportedInterface(service.description(AccessoryBus.network))
+        network.property("Interface") { [unowned service] _ in .string(service.engine.networkInterface(of: id) ?? "") }
+        interfaces = [interface, network]
         _ = changes()
     }
 

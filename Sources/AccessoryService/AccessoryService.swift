@@ -43,7 +43,8 @@ public final class AccessoryService {
         server = ObjectServer(on: connection, root: AccessoryBus.root)
         var descriptions: [String: InterfaceDescription] = [:]
         for name in [
-            AccessoryBus.manager, AccessoryBus.session, AccessoryBus.accessory, AccessoryBus.picker, AccessoryBus.grant,
+            AccessoryBus.manager, AccessoryBus.session, AccessoryBus.accessory, AccessoryBus.network, AccessoryBus.picker,
+            AccessoryBus.grant,
             AccessoryBus.app, AccessoryBus.admin,
         ] {
             descriptions[name] = try AccessoryBus.description(of: name)
@@ -210,7 +211,8 @@ extension AccessoryService: EngineObserver {
     public func radioStateChanged(_ state: RadioState) { managerChanged("Bluetooth") }
     public func networkRadioStateChanged(_ state: RadioState) { managerChanged("WiFi") }
     public func networkUseChanged(of accessory: AccessoryID) {
-        if let accessory = engine.ledger.accessories[accessory] { accessoryChanged(accessory) }
+        guard let object = accessoryObjects[accessory] else { return }
+        server.propertiesChanged(object, AccessoryBus.network, ["Interface"], to: audience(of: accessory))
     }
     public func pickerAvailabilityChanged() { managerChanged("PickerAvailable") }
 

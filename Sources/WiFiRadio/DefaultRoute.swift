@@ -5,7 +5,7 @@ internal import Foundation
 enum DefaultRoute {
     /// The interfaces that a default route leads out of.
     ///
-    /// - Parameter directory: where the tables `route` and `ipv6_route` are, `/proc/net`. What cannot be read has no routes.
+    /// - Parameter directory: where the tables `route` and `ipv6_route` are, `/proc/1/net`. What cannot be read has no routes.
     static func interfaces(in directory: String) -> Set<String> {
         var found: Set<String> = []
         // Interface, destination, gateway, flags, references, use, metric, mask; numbers in hexadecimal, in the machine's order.

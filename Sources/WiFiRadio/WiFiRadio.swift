@@ -63,7 +63,7 @@ public final class WiFiRadio: NetworkRadio {
     ///   - interface: the interface's name (`wlan1`); nil for the only one, or the first that does not lead to the default route.
     ///   - routeDirectory: where the kernel's routing tables are.
     public init(
-        on connection: Connection, interface: String?, routeDirectory: String = "/proc/net", journal: any JoinJournal, log: Logger
+        on connection: Connection, interface: String?, routeDirectory: String = "/proc/1/net", journal: any JoinJournal, log: Logger
     ) throws(BusError) {
         self.connection = connection
         self.log = log

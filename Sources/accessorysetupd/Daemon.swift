@@ -54,8 +54,9 @@ struct Daemon: ParsableCommand {
     @Option(help: "Where the kernel lists input devices.", completion: .directory)
     var inputDirectory = "/sys/class/input"
 
+    // Process 1's: the daemon may have no network of its own.
     @Option(help: "Where the kernel's routing tables are.", completion: .directory)
-    var routeDirectory = "/proc/net"
+    var routeDirectory = "/proc/1/net"
 
     @Option(
         name: .customLong("view"),

@@ -30,12 +30,12 @@ BIN = Path(os.environ.get("BIN") or TESTS.parent / ".build/debug").resolve()
 
 NAME = "org.accessorysetup1"
 ROOT = "/org/accessorysetup1"
-MANAGER, SESSION, ACCESSORY, PICKER, GRANT = (f"{NAME}.{each}" for each in ("Manager", "Session", "Accessory", "Picker", "Grant"))
+MANAGER, SESSION, ACCESSORY, NETWORK, PICKER, GRANT = (
+    f"{NAME}.{each}" for each in ("Manager", "Session", "Accessory", "Network", "Picker", "Grant"))
 PROPERTIES = "org.freedesktop.DBus.Properties"
 OBJECT_MANAGER = "org.freedesktop.DBus.ObjectManager"
 BUS_ERROR = "org.freedesktop.DBus.Error."
 UNKNOWN_OBJECT = BUS_ERROR + "UnknownObject"
-NOT_SUPPORTED = BUS_ERROR + "NotSupported"
 INVALID_ARGS = BUS_ERROR + "InvalidArgs"
 
 PINK = "E56A082E-C49B-47CA-A2AB-389127B8ABE3"

@@ -214,8 +214,8 @@ class BadInput(APITest):
         App(self.world).create_session()
 
 
-class NotOffered(APITest):
-    """What the API has and this version has not: a clear refusal that is not mistaken for an error of the app's."""
+class WithoutWiFi(APITest):
+    """What no Wi-Fi service can find here: a clear refusal that names it."""
 
     apps = ()
 
@@ -226,12 +226,14 @@ class NotOffered(APITest):
         self.person, self.dice = self.picker(), self.app()
 
     def test_keys(self):
-        for what, items, says in [
-            ("Wi-Fi", [described(ssid=b"Dice")], ["ssid"]),
-            ("Wi-Fi as text", [described(ssidPrefix="Dice")], ["ssid"]),
-            ("migration by network", [item() | {"hotspotSSID": b"Dice"}], ["hotspotSSID"]),
-            ("migration by Wi-Fi Aware", [item() | {"wifiAwarePairedDeviceID": dbus.UInt64(1)}], ["wifiAwarePairedDeviceID"]),
+        for what, name, items, says in [
+            ("Wi-Fi", "PickerRestricted", [described(ssid=b"Dice")], ["Wi-Fi"]),
+            ("Wi-Fi as text", "PickerRestricted", [{"name": "Dice", "descriptor": {"ssidPrefix": "Dice"}}], ["Wi-Fi"]),
+            ("migration by Wi-Fi Aware", "InvalidRequest", [item() | {"wifiAwarePairedDeviceID": dbus.UInt64(1)}],
+             ["wifiAwarePairedDeviceID", "1"]),
+            ("Wi-Fi Aware", "InvalidRequest", [{"name": "Dice", "descriptor": {"wifiAwareServiceName": "_dice._tcp"}}],
+             ["wifiAwareServiceName", "_dice._tcp", "NANSubscribe"]),
         ]:
             with self.subTest(what):
-                self.assertFails(NOT_SUPPORTED, self.dice.show_picker, *items, says=says)
+                self.assertFails(error(name), self.dice.show_picker, *items, says=says)
                 self.assertEqual(self.dice.told(), ["activated"])

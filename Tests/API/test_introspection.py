@@ -26,7 +26,7 @@ def documented(interface):
     return described((INTERFACES / f"{interface}.xml").read_text())[interface]
 
 
-# 3-session-api.md's table: member → signature of the input and output, or type of the property.
+# The session API: member → signature of the input and output, or type of the property.
 API = {
     MANAGER: {"CreateSession": "a{sv}→o", "RegisterPicker": "a{sv}→", "UnregisterPicker": "→",
               "Version": "s", "Bluetooth": "s", "WiFi": "s", "PickerAvailable": "b"},
@@ -35,7 +35,9 @@ API = {
               "FinishAuthorization": "oa{sv}→", "FailAuthorization": "o→", "UpdateAuthorization": "oa{sv}→o",
               "App": "s", "State": "s", "Accessories": "ao", "Event": "→sa{sv}"},
     ACCESSORY: {"DisplayName": "s", "State": "s", "BluetoothIdentifier": "s", "BluetoothTransportBridgingIdentifier": "ay",
-                "Ssid": "ay", "WiFiAwarePairedDeviceID": "t", "Descriptor": "a{sv}", "Device": "o"},
+                "Ssid": "ay", "WiFiAwarePairedDeviceID": "t", "Descriptor": "a{sv}", "Device": "o",
+                "JoinNetwork": "a{sv}→", "LeaveNetwork": "→"},
+    NETWORK: {"Interface": "s"},
     PICKER: {"App": "s", "AppName": "s", "Kind": "s", "Stage": "s", "Offers": "aa{sv}", "Prompt": "a{sv}", "Deadline": "t",
              "Pick": "s→", "Respond": "a{sv}→", "Rename": "s→", "Cancel": "→", "GetImage": "s→h"},
     GRANT: {"App": "s", "Accessory": "o", "State": "s", "Enabled": "b", "Created": "t", "LastUsed": "t", "Revoke": "→"},
@@ -65,12 +67,14 @@ class Introspection(APITest):
     def test_every_object_is_what_its_file_says(self):
         [grant] = self.world.admin.paths("grant")
         for path, interface in [
-            (ROOT, MANAGER), (self.dice.session, SESSION), (self.accessory, ACCESSORY), (self.person.path, PICKER), (grant, GRANT),
+            (ROOT, MANAGER), (self.dice.session, SESSION), (self.accessory, ACCESSORY), (self.accessory, NETWORK), (self.person.path, PICKER),
+            (grant, GRANT),
         ]:
             with self.subTest(interface):
                 found = described(self.world.admin.introspect(path))
                 self.assertEqual(found[interface], documented(interface))
-                self.assertEqual([each for each in found if each.startswith(NAME)], [interface])
+                expected = [ACCESSORY, NETWORK] if path == self.accessory else [interface]
+                self.assertEqual([each for each in found if each.startswith(NAME)], expected)
                 for standard in ("Properties", "Introspectable", "Peer"):
                     self.assertIn(f"org.freedesktop.DBus.{standard}", found)
                 self.assertEqual(OBJECT_MANAGER in found, path == ROOT)
@@ -93,7 +97,8 @@ class Introspection(APITest):
         types = {"s": dbus.String, "b": dbus.Boolean, "t": dbus.UInt64, "o": dbus.ObjectPath, "ay": dbus.Array, "ao": dbus.Array,
                  "as": dbus.Array, "aa{sv}": dbus.Array, "a{sv}": dbus.Dictionary}
         for path, interface in [
-            (ROOT, MANAGER), (self.dice.session, SESSION), (self.accessory, ACCESSORY), (self.person.path, PICKER), (grant, GRANT),
+            (ROOT, MANAGER), (self.dice.session, SESSION), (self.accessory, ACCESSORY), (self.accessory, NETWORK), (self.person.path, PICKER),
+            (grant, GRANT),
         ]:
             values = self.world.admin.get_all(path, interface)
             expected = {name: each[2] for name, each in documented(interface).items() if each[0] == "property"}
@@ -119,7 +124,6 @@ class Introspection(APITest):
         self.assertTrue(self.world.manager("PickerAvailable"))
 
     def test_an_admin_sees_the_apps(self):
-        # 3-session-api.md: …/app/ID, org.accessorysetup1.App.
         apps = {path: each[APP_INTERFACE] for path, each in self.world.admin.objects().items() if APP_INTERFACE in each}
         self.assertEqual([str(each["Id"]) for each in apps.values()], ["com.example.dice"])
         [(path, properties)] = apps.items()

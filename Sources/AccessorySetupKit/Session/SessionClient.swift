@@ -17,6 +17,8 @@ final class SessionClient {
     private var held: [(type: String, details: [String: DBusValue])]? = []
     /// What is known of the app's accessories.
     private var properties: [ObjectPath: [String: DBusValue]] = [:]
+    /// Accessories whose network the machine is on.
+    private var joined: Set<ObjectPath> = []
     /// Who waits for the end of which picker.
     private var pickers: [ObjectPath: Int] = [:]
     /// Requests for a picker without an answer, and the pickers that ended meanwhile.
@@ -88,6 +90,15 @@ final class SessionClient {
                 }
                 self.changed(path, arguments[1].vardictValue ?? [:])
             },
+            connection.subscribe(
+                sender: daemon, below: AccessoryBus.root, interface: Bus.properties, member: "PropertiesChanged",
+                argument0: AccessoryBus.network
+            ) { [weak self] message in
+                guard let self, let path = message.path, let arguments = try? message.arguments(), arguments.count >= 2,
+                    let interface = arguments[1].vardictValue?["Interface"]?.stringValue
+                else { return }
+                if interface.isEmpty { self.joined.remove(path) } else { self.joined.insert(path) }
+            },
         ]
     }
 
@@ -99,7 +110,10 @@ final class SessionClient {
         }
         // The daemon lists for a session what its app may use; an administrator's connection sees more.
         let paths = found[session]?[AccessoryBus.session]?["Accessories"]?.arrayValue?.compactMap(\.objectPathValue) ?? []
-        for path in paths { properties[path] = found[path]?[AccessoryBus.accessory] ?? [:] }
+        for path in paths {
+            properties[path] = found[path]?[AccessoryBus.accessory] ?? [:]
+            if found[path]?[AccessoryBus.network]?["Interface"]?.stringValue?.isEmpty == false { joined.insert(path) }
+        }
         let accessories = paths.map { ASAccessory($0, properties[$0] ?? [:]) }
         let events = held ?? []
         held = nil
@@ -127,6 +141,7 @@ final class SessionClient {
         let error = event.error as? ASError
         if let object = event.accessory?.object, event.eventType != .accessoryDiscovered {
             properties[object] = event.eventType == .accessoryRemoved ? nil : details["properties"]?.vardictValue
+            if event.eventType == .accessoryRemoved { joined.remove(object) }
         }
         guard event.eventType != .invalidated else {
             return end(
@@ -156,9 +171,9 @@ final class SessionClient {
             .map(\.key).sorted { $0.rawValue < $1.rawValue }.first
     }
 
+    /// Networks of accessories that the machine is on.
     var joinedNetworks: [String] {
-        properties.values.filter { $0["NetworkInterface"]?.stringValue?.isEmpty == false }
-            .map { String(decoding: $0["Ssid"]?.bytesValue ?? [], as: UTF8.self) }
+        joined.compactMap { properties[$0]?["Ssid"]?.bytesValue }.map { String(decoding: $0, as: UTF8.self) }
     }
 
     /// Sends a request to an accessory's object; `completion` is called on the session's queue.

@@ -14,7 +14,7 @@ struct Inventory {
             (path.rawValue.split(separator: "/").last.map(String.init) ?? "").replacing("_", with: "-")
         }
         var ssid: SSID? { properties["Ssid"]?.bytesValue.flatMap { SSID($0) } }
-        var interface: String { properties["NetworkInterface"]?.stringValue ?? "" }
+        let interface: String
         var name: String { properties["DisplayName"]?.stringValue ?? "" }
         var address: String { properties["Address"]?.stringValue ?? "" }
         var state: String { properties["State"]?.stringValue ?? "" }
@@ -76,7 +76,9 @@ struct Inventory {
         for entry in reply.first?.entries ?? [] {
             guard let path = entry.key.objectPathValue, let interfaces = entry.value.vardictValue else { continue }
             if let properties = interfaces[AccessoryBus.accessory]?.vardictValue {
-                accessories.append(Accessory(path: path, properties: properties))
+                let network = interfaces[AccessoryBus.network]?.vardictValue
+                accessories.append(
+                    Accessory(path: path, properties: properties, interface: network?["Interface"]?.stringValue ?? ""))
             } else if let properties = interfaces[AccessoryBus.grant]?.vardictValue {
                 grants.append(Grant(path: path, properties: properties))
             } else if let properties = interfaces[AccessoryBus.app]?.vardictValue {
