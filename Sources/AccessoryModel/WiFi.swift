@@ -141,12 +141,17 @@ public struct AwareService: Hashable, Sendable {
     /// The radio's name for who offers it, stable while it is in range.
     public let peer: String
     public let serviceName: String
+    public let role: WiFiAware.Role
     public let modelName: String
     public let vendorName: String
     /// dBm; nil when unknown.
     public let rssi: Int?
 
-    public init(peer: String, serviceName: String, modelName: String, vendorName: String, rssi: Int? = nil) {
+    public init(
+        peer: String, serviceName: String, role: WiFiAware.Role = .publisher, modelName: String, vendorName: String,
+        rssi: Int? = nil
+    ) {
+        self.role = role
         self.peer = peer
         self.serviceName = serviceName
         self.modelName = modelName

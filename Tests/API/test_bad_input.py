@@ -232,7 +232,7 @@ class WithoutWiFi(APITest):
             ("migration by Wi-Fi Aware", "InvalidRequest", [item() | {"wifiAwarePairedDeviceID": dbus.UInt64(1)}],
              ["wifiAwarePairedDeviceID", "1"]),
             ("Wi-Fi Aware", "InvalidRequest", [{"name": "Dice", "descriptor": {"wifiAwareServiceName": "_dice._tcp"}}],
-             ["wifiAwareServiceName", "_dice._tcp", "NANSubscribe"]),
+             ["wifiAwareServiceName", "_dice._tcp", "wpa_supplicant"]),
         ]:
             with self.subTest(what):
                 self.assertFails(error(name), self.dice.show_picker, *items, says=says)

@@ -378,6 +378,7 @@ import Testing
         var item = item()
         item.descriptor.wifiAware = WiFiAware()
         item.descriptor.wifiAware?.serviceName = "_dice._tcp"
+        item.descriptor.wifiAware?.serviceRole = .publisher
         #expect { try bench.engine.showPicker(session, items: [item], settings: PickerSettings()) } throws: {
             ($0 as? SetupError)?.code == .invalidRequest && "\($0)".contains("no Wi-Fi Aware here")
         }
@@ -387,6 +388,7 @@ import Testing
         bench.networks.observer?.heard(services: [
             AwareService(peer: "1", serviceName: "_dice._tcp", modelName: "Model D6", vendorName: "Example"),
             AwareService(peer: "2", serviceName: "_dice._tcp", modelName: "Model D20", vendorName: "Example"),
+            AwareService(peer: "4", serviceName: "_dice._tcp", role: .subscriber, modelName: "Model D6", vendorName: "Example"),
             AwareService(peer: "3", serviceName: "_lamp._tcp", modelName: "Model D6", vendorName: "Example"),
         ])
         #expect(offers(bench).map(\.advertisedName) == ["Example Model D6"])

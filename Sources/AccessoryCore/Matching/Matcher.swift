@@ -170,9 +170,10 @@ private struct Bucket: Sendable {
 }
 
 extension WiFiAware {
-    /// Whether a service has this name, and its model and vendor match.
+    /// Whether a service has this name and role, and its model and vendor match.
     func fits(_ service: AwareService) -> Bool {
-        serviceName == service.serviceName && Self.matches(modelName, service.modelName)
+        serviceName == service.serviceName && (serviceRole ?? .subscriber) == service.role
+            && Self.matches(modelName, service.modelName)
             && Self.matches(vendorName, service.vendorName)
     }
 

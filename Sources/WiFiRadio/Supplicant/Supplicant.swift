@@ -20,9 +20,13 @@ final class Supplicant: WiFiService {
     private(set) var interfaces: [String: RadioState] = [:]
     var onChange: (() -> Void)?
     var onLost: ((String) -> Void)?
+    /// Interfaces' objects have come or gone.
+    var onPaths: (() -> Void)?
     let link: ServiceLink
     private let log: Logger
-    private(set) var paths: [String: ObjectPath] = [:]
+    private(set) var paths: [String: ObjectPath] = [:] {
+        didSet { if paths != oldValue { onPaths?() } }
+    }
     private var watches: [ObjectPath: Subscription] = [:]
     private var scanning: Awaited<Result<Void, ScanFailure>>?
     private var joining: Awaited<Result<Void, RadioFailure>>?
