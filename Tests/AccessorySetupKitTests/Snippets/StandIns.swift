@@ -1,4 +1,4 @@
-// What the listings beside this file mention and Linux does not have: UIKit, SwiftUI, Core Bluetooth and NetworkExtension, as small as
+// What the listings beside this file mention and Linux does not have: UIKit, SwiftUI and Core Bluetooth, as small as
 // the listings allow. Nothing here does anything.
 
 import AccessorySetupKit
@@ -42,15 +42,4 @@ class CBPeripheral {
     weak var delegate: (any CBPeripheralDelegate)?
     /// One service instead of a list of them, as the listing has it.
     func discoverServices(_ service: CBUUID) {}
-}
-
-// MARK: NetworkExtension
-
-struct NEHotspotConfiguration {
-    init(ssid: String) {}
-}
-
-final class NEHotspotConfigurationManager: Sendable {
-    static let shared = NEHotspotConfigurationManager()
-    func apply(_ configuration: NEHotspotConfiguration, completionHandler: ((any Error)?) -> Void) {}
 }

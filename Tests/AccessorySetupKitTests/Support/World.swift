@@ -48,7 +48,7 @@ final class World {
             Executable=\(isDeclared ? executable : "/usr/bin/somebody-else")
 
             [AccessorySetup]
-            Supports=Bluetooth;
+            Supports=Bluetooth;WiFi;
             BluetoothServices=\(Dice.pink);\(Dice.blue);
             """)
         try startDaemon()
