@@ -68,6 +68,7 @@ lab: build
 bench: release
 	$(SWIFT) build $(RELEASE_FLAGS) --product advert-baseline
 	$(SWIFT) build $(RELEASE_FLAGS) --product gatt-baseline
+	$(SWIFT) build $(RELEASE_FLAGS) --product scan-baseline
 	/usr/bin/python3 Tests/Bench/run $(RELEASE)
 
 lint:

@@ -115,6 +115,7 @@ let package = Package(
         // The yardstick of `make bench`, in C on purpose.
         .executableTarget(name: "advert-baseline", dependencies: ["CDBus"]),
         .executableTarget(name: "gatt-baseline", dependencies: ["CDBus"]),
+        .executableTarget(name: "scan-baseline", dependencies: ["CDBus"]),
         .executableTarget(
             name: "dice", dependencies: ["AccessorySetupKit", "DBusKit", "ProgramSupport", arguments], swiftSettings: settings),
 

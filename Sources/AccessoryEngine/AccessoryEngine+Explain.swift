@@ -3,9 +3,10 @@
 internal import AccessoryCore
 public import AccessoryModel
 
-/// One device in range, and what keeps it from being offered.
+/// One device or network in range, and what keeps it from being offered.
 public struct ExplainedDevice: Hashable, Sendable {
-    public let advertisement: Advertisement
+    /// One of the two is there.
+    public let sighting: Sighting
     /// Smoothed, dBm; nil when unknown.
     public let rssi: Int?
     /// The item that it matches; nil for none.
@@ -21,7 +22,7 @@ final class Explanation {
     var discovery: DiscoveryToken?
     /// Keeps networks scanned, where an item names one too.
     var scan: DiscoveryToken?
-    var networks: Set<SSID> = []
+    var networks: [SSID: WiFiNetwork] = [:]
     var heard: [RadioDeviceID: (content: Advertisement, rssi: Int?)] = [:]
 
     init(app: AppID, items: [DisplayItem]) {
@@ -33,25 +34,58 @@ final class Explanation {
 extension AccessoryEngine {
     /// Looks around for some seconds with an app's items: those of its picker when it shows one, else `dryItems`.
     ///
-    /// - Throws: `InvalidRequest` without items, `PickerRestricted` without a radio.
+    /// - Throws: `InvalidRequest` without items, `PickerRestricted` without a radio that could find one of them.
     public func explain(
         _ app: AppID, dryItems: [DisplayItem], seconds: Double, completion: @escaping ([DisplayItem], [ExplainedDevice]) -> Void
     ) throws(SetupError) {
         let running = picker.flatMap { $0.session.app.id == app && $0.request == .discovery ? $0.items : nil }
         let items = running ?? dryItems
         guard !items.isEmpty else { throw .invalid("app", app, "declares no service and no company, and shows no picker") }
-        guard radio.state == .ready else { throw SetupError(.pickerRestricted, "Bluetooth is \(radio.state.rawValue)") }
+        let obstacles = items.map { obstacle(to: $0.descriptor) }
+        if !obstacles.contains(nil), let first = obstacles.first, let first { throw SetupError(.pickerRestricted, first) }
         guard explanations.count < Limits.pickers else { throw SetupError(.invalidRequest, "too many look around already") }
         let explanation = Explanation(app: app, items: items)
         explanations.append(explanation)
-        explanation.discovery = radio.discover()
-        let names = items.compactMap(\.descriptor.network)
-        if !names.isEmpty { explanation.scan = networks.scan(asking: names, aware: []) }
+        if items.contains(where: { $0.descriptor.wantsBluetooth }) { explanation.discovery = radio.discover() }
+        if items.contains(where: { $0.descriptor.wantsWiFi }) {
+            explanation.scan = networks.scan(asking: items.compactMap(\.descriptor.network), aware: [])
+        }
         _ = clock.after(seconds) { [weak self, weak explanation] in
             guard let self, let explanation else { return }
             self.explanations.removeAll { $0 === explanation }
-            completion(items, explanation.heard.values.map { self.explained($0.content, $0.rssi, explanation) })
+            completion(
+                items,
+                explanation.heard.values.map { self.explained($0.content, $0.rssi, explanation) }
+                    + explanation.networks.values.map { self.explained($0, explanation) })
         }
+    }
+
+    func noteHeard(_ networks: [WiFiNetwork]) {
+        for explanation in explanations {
+            for network in networks where explanation.networks.count < Limits.trackedDevices {
+                explanation.networks[network.ssid] = network
+            }
+        }
+    }
+
+    private func explained(_ network: WiFiNetwork, _ explanation: Explanation) -> ExplainedDevice {
+        let sighting = Sighting(network: network)
+        let fitting = explanation.items.firstIndex { !$0.descriptor.wantsBluetooth && $0.descriptor.fits(network.ssid) }
+        guard let fitting else {
+            let reasons = explanation.items.enumerated().map { index, item in
+                let descriptor = item.descriptor
+                let reason =
+                    !descriptor.wantsWiFi
+                    ? "names no network"
+                    : descriptor.fits(network.ssid)
+                        ? "is found by Bluetooth first, and has this network besides"
+                        : "\(descriptor.ssid != nil ? "ssid" : "ssidPrefix") \(String(decoding: descriptor.ssid ?? descriptor.ssidPrefix ?? [], as: UTF8.self)): is another name"
+                return "item \(index + 1) (\(item.name)): \(reason)"
+            }
+            return ExplainedDevice(sighting: sighting, rssi: network.rssi, item: nil, reasons: reasons)
+        }
+        return ExplainedDevice(
+            sighting: sighting, rssi: network.rssi, item: fitting, reasons: obstacles(sighting, explanation.app))
     }
 
     func noteHeard(_ changes: [HeardDevice]) {
@@ -73,23 +107,26 @@ extension AccessoryEngine {
         for (index, item) in explanation.items.enumerated() {
             let failed = Matcher.exclusions(
                 of: advert, from: item.descriptor, smoothedRSSI: rssi, nearness: configuration.nearness,
-                networks: explanation.networks)
+                networks: Set(explanation.networks.keys))
             if failed.isEmpty {
-                return ExplainedDevice(advertisement: advert, rssi: rssi, item: index, reasons: obstacles(advert, explanation.app))
+                return ExplainedDevice(
+                    sighting: Sighting(advertisement: advert), rssi: rssi, item: index,
+                    reasons: obstacles(Sighting(advertisement: advert), explanation.app))
             }
             reasons += failed.map { "item \(index + 1) (\(item.name)): \($0)" }
         }
-        return ExplainedDevice(advertisement: advert, rssi: rssi, item: nil, reasons: reasons)
+        return ExplainedDevice(sighting: Sighting(advertisement: advert), rssi: rssi, item: nil, reasons: reasons)
     }
 
     /// What keeps a match from being offered.
-    private func obstacles(_ advert: Advertisement, _ app: AppID) -> [String] {
-        if let denial = policy.denial(of: Sighting(advertisement: advert), to: app) {
-            return ["rule \(denial.name) in \(denial.source) denies it"]
+    private func obstacles(_ sighting: Sighting, _ app: AppID) -> [String] {
+        if let denial = policy.denial(of: sighting, to: app) { return ["rule \(denial.name) in \(denial.source) denies it"] }
+        let isMine = ledger.accessories.values.contains { accessory in
+            let isIt =
+                sighting.advertisement.map { $0.address == accessory.address } ?? false
+                || sighting.network.map { $0.ssid == accessory.ssid } ?? false
+            return isIt && ledger.grant(of: accessory.id, to: app) != nil
         }
-        if let known = ledger.accessory(at: advert.address), ledger.grant(of: known.id, to: app) != nil {
-            return ["\(app) has it already"]
-        }
-        return []
+        return isMine ? ["\(app) has it already"] : []
     }
 }

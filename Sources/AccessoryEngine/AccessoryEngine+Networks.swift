@@ -211,7 +211,7 @@ extension AccessoryEngine: NetworkRadioObserver {
     }
 
     public func heard(networks: [WiFiNetwork]) {
-        for explanation in explanations { explanation.networks.formUnion(networks.map(\.ssid)) }
+        noteHeard(networks)
         guard let run = picker, run.machine.needsScan, run.take(networks) else { return }
         scheduleDiscoveries(run)
         refreshOffers()

@@ -96,9 +96,11 @@ final class AdminObject: ExportedObject {
 
     private static func encode(_ device: ExplainedDevice, _ items: [DisplayItem]) -> DBusValue {
         var result: [String: DBusValue] = [
-            "address": .string(device.advertisement.address.description), "name": .string(device.advertisement.localName ?? ""),
+            "address": .string(device.sighting.advertisement?.address.description ?? ""),
+            "name": .string(device.sighting.advertisement?.localName ?? device.sighting.network?.ssid.description ?? ""),
             "item": .string(device.item.map { items[$0].name } ?? ""), "reasons": .strings(device.reasons),
         ]
+        result["ssid"] = device.sighting.network.map { .bytes($0.ssid.bytes) }
         result["rssi"] = device.rssi.map { .int16(Int16(clamping: $0)) }
         return .vardict(result)
     }

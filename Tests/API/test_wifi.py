@@ -461,6 +461,28 @@ class Joining(WiFiTest):
             [each for each in events if each in ("granted", "joined", "used", "left")], ["granted", "joined", "used", "left"])
 
 
+class Explaining(WiFiTest):
+    def test_networks_in_range(self):
+        app, picker = self.serve("wpa_supplicant")
+        mine = self.grant(app, picker, "Dice-1234")
+        self.assertTrue(mine)
+        self.world.policy.mkdir()
+        (self.world.policy / "no.conf").write_text("[Deny open-ones]\nSSID=Dice-Open\n")
+        self.world.restart_daemon()
+        self.world.wait_wifi("ready")
+        app, picker = self.app(), self.picker()
+        app.show_picker(network(ssidPrefix="Dice-"))
+        picker.wait_offer("Dice-SAE")
+        self.assertNotIn("Dice-Open", [each["advertisedName"] for each in picker.offers])
+        found = self.world.admin.call(
+            f"{ROOT}/admin", f"{NAME}.Admin", "Explain", "a{sv}", sv({"app": "com.example.dice", "seconds": 4.0}))
+        reasons = {str(each["name"]): " ".join(each["reasons"]) for each in found}
+        self.assertIn("has it already", reasons["Dice-1234"])
+        self.assertIn("open-ones", reasons["Dice-Open"])
+        self.assertIn("another name", reasons["Home"])
+        self.assertEqual(reasons["Dice-SAE"], "")
+
+
 class BadInput(WiFiTest):
     def test_descriptors(self):
         app, _ = self.serve("wpa_supplicant")

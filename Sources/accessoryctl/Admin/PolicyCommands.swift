@@ -162,7 +162,9 @@ struct Explain: ParsableCommand {
                 return try Output.json(
                     devices.map { device in
                         [
-                            "address": device["address"]?.stringValue ?? "", "name": device["name"]?.stringValue ?? "",
+                            "address": device["address"]?.stringValue ?? "",
+                            "ssid": device["ssid"]?.bytesValue.flatMap { SSID($0) }?.description ?? "",
+                            "name": device["name"]?.stringValue ?? "",
                             "rssi": device["rssi"]?.integerValue.map { $0 as Any } ?? NSNull(),
                             "item": device["item"]?.stringValue ?? "",
                             "reasons": device["reasons"]?.stringsValue ?? [],
@@ -172,7 +174,8 @@ struct Explain: ParsableCommand {
             for device in devices {
                 let name = StandardOutput.printable(device["name"]?.stringValue ?? "")
                 let strength = device["rssi"]?.integerValue.map { "\($0) dBm" } ?? "strength unknown"
-                StandardOutput.line("\(device["address"]?.stringValue ?? "")  \(name.isEmpty ? "(no name)" : name)  \(strength)")
+                let address = device["ssid"] == nil ? device["address"]?.stringValue ?? "" : "Wi-Fi"
+                StandardOutput.line("\(address)  \(name.isEmpty ? "(no name)" : name)  \(strength)")
                 let item = device["item"]?.stringValue ?? ""
                 let reasons = device["reasons"]?.stringsValue ?? []
                 if !item.isEmpty { StandardOutput.line("    matches \(StandardOutput.printable(item))") }
