@@ -10,7 +10,7 @@ public import Logging
 public enum PolicyReader {
     private static let picker = "Picker"
     private static let targetKeys: Set<String> = [
-        "App", "Address", "BluetoothServiceUUID", "BluetoothCompanyIdentifier", "BluetoothNameSubstring",
+        "App", "Address", "BluetoothServiceUUID", "BluetoothCompanyIdentifier", "BluetoothNameSubstring", "SSID", "SSIDPrefix",
     ]
 
     /// One file's rules, added to `policy`; or all that is wrong with it, and `policy` stays as it is.
@@ -95,7 +95,9 @@ public enum PolicyReader {
         descriptor.ssidPrefix = (try file.string(group, "SSIDPrefix")).map { Array($0.utf8) }
         if descriptor != DiscoveryDescriptor() {
             do throws(SetupError) { try DescriptorRules.check(descriptor) } catch {
-                note(group, descriptor.wantsWiFi ? "SSID" : "BluetoothNameSubstring", error.message)
+                note(
+                    group, descriptor.ssidPrefix != nil ? "SSIDPrefix" : descriptor.ssid != nil ? "SSID" : "BluetoothNameSubstring",
+                    error.message)
             }
             target.descriptor = descriptor
         }

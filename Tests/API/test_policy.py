@@ -145,6 +145,8 @@ class Mistakes(PolicyTest):
         "[Approve x]\nApp=a.b\nBluetoothServiceUUID=180F\nMinimumRSSI=near\n": (4, "not a whole number"),
         "[Approve x]\nApp=a.b\nBluetoothServiceUUID=180F\nMinimumRSSI=99\n": (4, "−127 to 20"),
         "[Deny x]\nBluetoothNameSubstring=Dice\n": (2, "needs bluetoothServiceUUID"),
+        f"[Deny x]\nSSID={33 * 'x'}\n": (2, "32 bytes"),
+        "[Deny x]\nSSID=a\nSSIDPrefix=b\n": (3, "cannot be combined"),
         "[Deny x]\nMinimumRSSI=-5\n": (2, "unknown key"),
         "nonsense\n": (1, ""),
     }

@@ -483,6 +483,19 @@ class Explaining(WiFiTest):
         self.assertEqual(reasons["Dice-SAE"], "")
 
 
+class Unattended(WiFiTest):
+    def test_a_rule_approves_a_network(self):
+        self.start(self.scenario_of("wpa_supplicant"))
+        self.world.policy.mkdir()
+        (self.world.policy / "yes.conf").write_text("[Approve dice]\nApp=com.example.dice\nSSIDPrefix=Dice-1\nMinimumRSSI=-60\n")
+        self.world.restart_daemon()
+        self.world.wait_wifi("ready")
+        app = self.app()
+        app.show_picker(network(ssidPrefix="Dice-"))
+        added = app.wait_event("accessoryAdded")
+        self.assertEqual(bytes(added["properties"]["Ssid"]), b"Dice-1234")
+
+
 class BadInput(WiFiTest):
     def test_descriptors(self):
         app, _ = self.serve("wpa_supplicant")
