@@ -42,6 +42,8 @@ public final class WiFiRadio: NetworkRadio {
     private var round = 0
     private var isScanning = false
     private var pause: LoopSource?
+    /// What the last scan has found.
+    private var heard: [SSID: NetworkSecurity] = [:]
     private var failures = 0
     private var refusals = 0
 
@@ -190,6 +192,7 @@ public final class WiFiRadio: NetworkRadio {
             case .success(let networks):
                 self.failures = 0
                 self.refusals = 0
+                self.heard = Dictionary(uniqueKeysWithValues: networks.compactMap { each in each.security.map { (each.ssid, $0) } })
                 self.observer?.heard(networks: networks)
                 self.scanAgain(after: Self.betweenScans)
             case .failure(.busy):
@@ -230,6 +233,7 @@ public final class WiFiRadio: NetworkRadio {
         guard record == nil, !isJoining else {
             return completion(.failure(RadioFailure(.other, "the Wi-Fi interface is on an accessory's network already")))
         }
+        if let failure = obstacle(to: join) { return completion(.failure(failure)) }
         isJoining = true
         let note: (JoinRecord) throws -> Void = { [weak self] record in
             self?.record = record
@@ -244,6 +248,17 @@ public final class WiFiRadio: NetworkRadio {
                 self.log.info("a network was not joined", metadata: ["reason": "\(failure)"])
                 self.restore { completion(.failure(failure)) }
             }
+        }
+    }
+
+    /// What is known to be in vain: waiting for it to fail would take the machine off its own network for so long.
+    private func obstacle(to join: NetworkJoin) -> RadioFailure? {
+        switch heard[join.ssid] {
+        case .wep: RadioFailure(.other, "the network has WEP, which protects nothing, and is not joined")
+        case .enterprise: RadioFailure(.other, "the network wants users and certificates, and is not joined")
+        case let security? where security.wantsPassphrase && join.passphrase == nil: .passphraseWanted
+        case .open where join.passphrase != nil: RadioFailure(.other, "the network is open, and a passphrase was given for it")
+        default: nil
         }
     }
 

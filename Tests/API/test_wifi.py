@@ -228,6 +228,27 @@ class Discovery(WiFiTest):
         self.assertEqual(picker.wait_offer("Dice-1234")["name"], "Red die")
 
 
+class InTheTerminal(WiFiTest):
+    def test_the_picker_and_the_admin_see_the_network(self):
+        app, _ = self.serve("wpa_supplicant")
+        bus = ("--bus", self.world.bus.address)
+        picker = Program(BIN / "accessoryctl", "picker", *bus, "--pick", "Dice-Pair")
+        self.addCleanup(picker.stop)
+        self.world.clients[-1].unregister()
+        picker.wait_for("waiting")
+        app.show_picker(network("Two bands", ssidPrefix="Dice-P"))
+        picker.wait_for("Two bands  “Dice-Pair”  ▮▮▮▮ -50 dBm  Wi-Fi WPA2 5 GHz  new")
+        path = str(app.wait_event("accessoryAdded")["accessory"])
+        self.join(app, path, passphrase="sixsided5")
+        for command, expected in (
+            (("list",), "Two bands .*Dice-Pair"), (("show", "Two bands"), "^network  Dice-Pair"), (("show", "Two bands"), "^joined   by wlan0"),
+            (("status",), "Wi-Fi +ready"), (("list", "--json"), '"ssid" *: *"Dice-Pair"'),
+        ):
+            program = Program(BIN / "accessoryctl", *command, *bus)
+            self.addCleanup(program.stop)
+            program.wait_for(expected)
+
+
 class Ownership(WiFiTest):
     def test_the_service_above_owns_the_interface(self):
         self.serve("wpa_supplicant", "iwd", "NetworkManager")
@@ -358,6 +379,17 @@ class Joining(WiFiTest):
                 for file in self.world.state.rglob("*"):
                     if file.is_file():
                         self.assertNotIn(b"sixsided1", file.read_bytes())
+
+    def test_what_is_known_to_be_in_vain(self):
+        points = [{"id": "old", "ssid": "Dice-Old", "security": "wep"}, {"id": "firm", "ssid": "Dice-Firm", "security": "enterprise"}]
+        app, picker = self.serve("wpa_supplicant", more=points)
+        for name, options, says in (
+            ("Dice-1234", {}, "passphrase"), ("Dice-Open", {"passphrase": "sixsided1"}, "open"),
+            ("Dice-Old", {"passphrase": "sixsided1"}, "WEP"), ("Dice-Firm", {"passphrase": "sixsided1"}, "certificates"),
+        ):
+            path = self.grant(app, picker, name)
+            self.assertFails(error("ConnectionFailed"), self.join, app, path, says=[says], **options)
+            self.assertEqual(self.simulator.joined, {"wlan0": "Home"})
 
     def test_no_address(self):
         app, picker = self.serve("NetworkManager")
