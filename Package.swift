@@ -113,9 +113,10 @@ let package = Package(
             name: "accessory-sim", dependencies: ["DBusKit", "RadioSimulator", "ProgramSupport", log, arguments],
             swiftSettings: settings),
         // The yardstick of `make bench`, in C on purpose.
-        .executableTarget(name: "advert-baseline", dependencies: ["CDBus"]),
+        .target(name: "BaselineSupport", dependencies: ["CDBus"]),
+        .executableTarget(name: "advert-baseline", dependencies: ["BaselineSupport", "CDBus"]),
         .executableTarget(name: "gatt-baseline", dependencies: ["CDBus"]),
-        .executableTarget(name: "scan-baseline", dependencies: ["CDBus"]),
+        .executableTarget(name: "scan-baseline", dependencies: ["BaselineSupport", "CDBus"]),
         .executableTarget(
             name: "dice", dependencies: ["AccessorySetupKit", "DBusKit", "ProgramSupport", arguments], swiftSettings: settings),
 

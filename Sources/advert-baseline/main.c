@@ -1,5 +1,6 @@
 // The yardstick of `make bench`: the least that a C program on libdbus does with BlueZ' adverts. It subscribes to the same signals as
 // the daemon, walks every argument of each, and counts. With a name as second argument it also owns that name.
+#include "baseline.h"
 #include <dbus/dbus.h>
 #include <signal.h>
 #include <stdio.h>
@@ -7,28 +8,6 @@
 #include <unistd.h>
 
 static unsigned long adverts;
-
-// Looks at every value, as any receiver must; keeps nothing.
-static void walk(DBusMessageIter *iterator) {
-    int type;
-    while ((type = dbus_message_iter_get_arg_type(iterator)) != DBUS_TYPE_INVALID) {
-        if (dbus_type_is_container(type)) {
-            DBusMessageIter inner;
-            dbus_message_iter_recurse(iterator, &inner);
-            if (type == DBUS_TYPE_ARRAY && dbus_type_is_fixed(dbus_message_iter_get_element_type(iterator))) {
-                const void *bytes;
-                int count;
-                dbus_message_iter_get_fixed_array(&inner, &bytes, &count);
-            } else {
-                walk(&inner);
-            }
-        } else {
-            DBusBasicValue value;
-            dbus_message_iter_get_basic(iterator, &value);
-        }
-        dbus_message_iter_next(iterator);
-    }
-}
 
 static DBusHandlerResult receive(DBusConnection *connection, DBusMessage *message, void *data) {
     (void)connection;

@@ -1,5 +1,6 @@
 // The yardstick of `make bench` for Wi-Fi: the least that a C program on libdbus does to learn what is in range. For every line on its
 // standard input it has wpa_supplicant scan, waits for the end, reads every access point and walks its properties; then it says how many.
+#include "baseline.h"
 #include <dbus/dbus.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,28 +9,6 @@
 #define SERVICE "fi.w1.wpa_supplicant1"
 #define INTERFACE SERVICE ".Interface"
 #define PATH "/fi/w1/wpa_supplicant1/Interfaces/0"
-
-// Looks at every value, as any receiver must; keeps nothing.
-static void walk(DBusMessageIter *iterator) {
-    int type;
-    while ((type = dbus_message_iter_get_arg_type(iterator)) != DBUS_TYPE_INVALID) {
-        if (dbus_type_is_container(type)) {
-            DBusMessageIter inner;
-            dbus_message_iter_recurse(iterator, &inner);
-            if (type == DBUS_TYPE_ARRAY && dbus_type_is_fixed(dbus_message_iter_get_element_type(iterator))) {
-                const void *bytes;
-                int count;
-                dbus_message_iter_get_fixed_array(&inner, &bytes, &count);
-            } else {
-                walk(&inner);
-            }
-        } else {
-            DBusBasicValue value;
-            dbus_message_iter_get_basic(iterator, &value);
-        }
-        dbus_message_iter_next(iterator);
-    }
-}
 
 static DBusMessage *call_to(const char *path, const char *interface, const char *member) {
     DBusMessage *message = dbus_message_new_method_call(SERVICE, path, interface, member);

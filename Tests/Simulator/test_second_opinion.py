@@ -10,7 +10,8 @@ import unittest
 
 import dbus
 import dbus.mainloop.glib
-from gi.repository import GLib
+
+from turning import wait_for
 
 dbus.mainloop.glib.DBusGMainLoop(set_as_default=True)
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -63,18 +64,6 @@ class Peer:
         # The template wants a filter before it starts; bluetoothd does not mind one.
         self.call("/org/bluez/hci0", ADAPTER, "SetDiscoveryFilter", dbus.Dictionary({"Transport": "le"}, signature="sv"), signature="a{sv}")
         self.call("/org/bluez/hci0", ADAPTER, "StartDiscovery")
-
-    def wait_for(self, happens, seconds=20):
-        """Turns the loop until it happens; every signal and, at the latest, every 50 ms is a reason to look."""
-        context = GLib.MainContext.default()
-        end = GLib.get_monotonic_time() + seconds * 1_000_000
-        while GLib.get_monotonic_time() < end:
-            found = happens()
-            if found:
-                return found
-            GLib.timeout_add(50, lambda: False)
-            context.iteration(True)
-        raise AssertionError("it did not happen")
 
     def device(self):
         for path, interfaces in self.objects().items():

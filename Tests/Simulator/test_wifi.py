@@ -10,7 +10,8 @@ import dbus
 import dbus.bus
 import dbus.mainloop.glib
 import dbus.service
-from gi.repository import GLib
+
+from turning import wait_for
 
 dbus.mainloop.glib.DBusGMainLoop(set_as_default=True)
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -77,16 +78,7 @@ class WiFiTest(unittest.TestCase):
         process.stdout.close()
 
     def wait(self, happens, seconds=20):
-        """Turns the loop until it happens; every signal and, at the latest, every 50 ms is a reason to look."""
-        context = GLib.MainContext.default()
-        end = GLib.get_monotonic_time() + seconds * 1_000_000
-        while GLib.get_monotonic_time() < end:
-            found = happens()
-            if found:
-                return found
-            GLib.timeout_add(50, lambda: False)
-            context.iteration(True)
-        raise AssertionError("it did not happen; last: " + "\n".join(map(str, self.signals[-8:])))
+        return wait_for(happens, seconds, lambda: "; last: " + "\n".join(map(str, self.signals[-8:])))
 
     def control(self, member, *arguments):
         return self.bus.call_blocking(
