@@ -19,13 +19,13 @@ public final class WiFiRadio: NetworkRadio {
     private let routeDirectory: String
     private let journal: any JoinJournal
     /// In the order of their rights.
-    private let services: [any WiFiService]
+    private let services: [WiFiService]
     private let server: ObjectServer
     private let awareSearch: AwareSearch
     private var selected: Selected?
 
     private struct Selected: Equatable {
-        let service: any WiFiService
+        let service: WiFiService
         let owner: String?
         let interface: String
         let state: RadioState
@@ -133,7 +133,7 @@ public final class WiFiRadio: NetworkRadio {
     }
 
     private func choose() -> Selected? {
-        var owners: [String: any WiFiService] = [:]
+        var owners: [String: WiFiService] = [:]
         for service in services {
             for name in service.interfaces.keys where owners[name] == nil { owners[name] = service }
         }

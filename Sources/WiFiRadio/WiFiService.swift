@@ -6,39 +6,141 @@ internal import AccessoryModel
 internal import DBusKit
 internal import Logging
 
-/// A Wi-Fi service on the bus.
-protocol WiFiService: AnyObject {
+/// A Wi-Fi service on the bus: what all three do alike, and what each of them does in its own way (the methods that are overridden).
+class WiFiService {
     /// For people.
-    var name: String { get }
-    var busName: String { get }
+    let name: String
+    let link: ServiceLink
+    let log: Logger
     /// Whether it is known to be there or not, with its interfaces.
-    var isSettled: Bool { get }
-    /// The service's connection to the bus; nil when it is not there.
-    var owner: String? { get }
+    private(set) var isSettled = false
     /// The interfaces that it manages, by name; not those that it leaves to others.
-    var interfaces: [String: RadioState] { get }
+    var interfaces: [String: RadioState] = [:]
+    /// Their objects.
+    var paths: [String: ObjectPath] = [:] { didSet { if paths != oldValue { onPaths?() } } }
     /// Something of the above has changed.
-    var onChange: (() -> Void)? { get set }
+    var onChange: (() -> Void)?
+    var onPaths: (() -> Void)?
     /// The network that was joined is gone, and the service does not come back to it by itself.
-    var onLost: ((String) -> Void)? { get set }
+    var onLost: ((String) -> Void)?
+    var joining: Awaited<Result<Void, RadioFailure>>?
+    private var scanning: Awaited<Result<Void, ScanFailure>>?
+    private var grace: LoopSource?
 
-    func start()
+    init(name: String, busName: String, on connection: Connection, log: Logger) {
+        self.name = name
+        link = ServiceLink(connection, busName)
+        self.log = log
+    }
 
-    /// Scans once. Completed once, with what is in range now; the service's going is a failure.
-    ///
-    /// - Parameter names: networks that may be hidden, to be asked for by name.
-    func scan(_ interface: String, asking names: [SSID], completion: @escaping (Result<[WiFiNetwork], ScanFailure>) -> Void)
+    var busName: String { link.busName }
+    /// The service's connection to the bus; nil when it is not there.
+    var owner: String? { link.owner }
+    var loop: MainLoop { link.connection.loop }
+
+    // MARK: What each does in its own way
+
+    /// The service is there, or another one is: its signals are subscribed to, and its interfaces read; `settle` ends this.
+    func follow() {}
+
+    /// Asks for a scan; `awaited` ends with it.
+    func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>) {}
+
+    /// Reads what was seen `since` then, in microseconds of the monotonic clock.
+    func read(_ path: ObjectPath, since begun: Int64, completion: @escaping ([WiFiNetwork]) -> Void) { completion([]) }
 
     /// Joins a network. Completed once; after a failure what was changed is to be restored from the last record.
     ///
     /// - Parameter note: writes down what is to be undone, before it is done.
     func join(
         _ join: NetworkJoin, on interface: String, note: @escaping (JoinRecord) throws -> Void,
-        completion: @escaping (Result<Void, RadioFailure>) -> Void)
+        completion: @escaping (Result<Void, RadioFailure>) -> Void
+    ) {}
 
     /// Takes back what a record says: the joined network goes, and what was there before comes back. Completed once what is to be
     /// asked was asked.
-    func restore(_ record: JoinRecord, completion: @escaping () -> Void)
+    func restore(_ record: JoinRecord, completion: @escaping () -> Void) {}
+
+    /// Whether a network is joined and followed.
+    var isJoined: Bool { false }
+
+    func stopFollowing() {
+        grace?.cancel()
+        grace = nil
+    }
+
+    // MARK: What all do alike
+
+    func start() {
+        link.start { [weak self] in
+            guard let self else { return }
+            self.gone("\(self.name) is gone")
+            self.paths = [:]
+            self.interfaces = [:]
+            if self.owner == nil { self.settle() } else { self.follow() }
+        }
+    }
+
+    func settle() {
+        isSettled = true
+        onChange?()
+    }
+
+    /// The service or its interface is gone: nothing that is awaited will come.
+    func gone(_ reason: String) {
+        scanning?.end(.failure(.failed(reason)))
+        joining?.end(.failure(RadioFailure(.unavailable, reason)))
+        if isJoined { lost(reason) }
+    }
+
+    func lost(_ reason: String) {
+        stopFollowing()
+        onLost?(reason)
+    }
+
+    /// The joined network is away, or back. Services look for it by themselves for a while.
+    func noteAway(_ isAway: Bool) {
+        if !isAway {
+            grace?.cancel()
+            grace = nil
+        } else if grace == nil {
+            grace = loop.after(WiFiTimes.grace) { [weak self] in self?.lost("the network was not there any more") }
+        }
+    }
+
+    /// Scans once. Completed once, with what is in range now; the service's going is a failure.
+    ///
+    /// - Parameter names: networks that may be hidden, to be asked for by name.
+    func scan(
+        _ interface: String, asking names: [SSID], completion: @escaping (Result<[WiFiNetwork], ScanFailure>) -> Void
+    ) {
+        guard let path = paths[interface] else { return completion(.failure(.failed("\(interface) is gone"))) }
+        let begun = loop.now
+        let awaited = Awaited<Result<Void, ScanFailure>>(
+            loop, timeout: WiFiTimes.scan, late: .failure(.failed("the scan did not end"))
+        ) { [weak self] result in
+            guard let self else { return }
+            self.scanning = nil
+            if case .failure(let failure) = result { return completion(.failure(failure)) }
+            self.read(path, since: begun) { completion(.success($0)) }
+        }
+        scanning = awaited
+        requestScan(path, asking: names, awaited)
+    }
+
+    /// How many seconds ago something may have been seen to count as seen since then.
+    func age(since begun: Int64) -> Int { Int((loop.now - begun) / 1_000_000) + WiFiTimes.slack }
+
+    /// Waits for a network to be joined.
+    func awaitJoin(_ completion: @escaping (Result<Void, RadioFailure>) -> Void) -> Awaited<Result<Void, RadioFailure>> {
+        let awaited = Awaited<Result<Void, RadioFailure>>(loop, timeout: WiFiTimes.join, late: .failure(.joinTimeout)) {
+            [weak self] result in
+            self?.joining = nil
+            completion(result)
+        }
+        joining = awaited
+        return awaited
+    }
 }
 
 /// Why a scan brought nothing.
@@ -55,6 +157,8 @@ enum WiFiTimes {
     static let scan = Duration.seconds(20)
     /// Joining: less than the 25 s after which D-Bus libraries give a call up.
     static let join = Duration.seconds(22)
+    /// How long a joined network may be away before it is given up: an accessory that was told its settings starts again.
+    static let grace = Duration.seconds(10)
     /// Seen this long before a scan began, a network still counts as seen by it.
     static let slack = 1
 }

@@ -136,7 +136,7 @@ class Visibility(APITest):
         signals = lambda member, path: [
             each for each in self.dice.signals if each.member == member and each.path == ROOT and each.arguments[0] == path]
         self.assertEqual(len(signals("InterfacesAdded", self.pink)), 1)
-        self.assertEqual(set(signals("InterfacesAdded", self.pink)[0].arguments[1]), {ACCESSORY})
+        self.assertEqual(set(signals("InterfacesAdded", self.pink)[0].arguments[1]), {ACCESSORY, NETWORK})
         self.assertNotIn("Address", signals("InterfacesAdded", self.pink)[0].arguments[1][ACCESSORY])
         self.assertEqual(len(signals("InterfacesAdded", self.dice.session)), 1)
         self.assertEqual(signals("InterfacesAdded", self.blue), [])

@@ -15,45 +15,30 @@ final class IWD: WiFiService {
     static let network = "net.connman.iwd.Network"
     static let knownNetwork = "net.connman.iwd.KnownNetwork"
 
-    let name = "iwd"
-    let busName: String = IWD.busName
-    private(set) var isSettled = false
-    private(set) var interfaces: [String: RadioState] = [:]
-    var onChange: (() -> Void)?
-    var onLost: ((String) -> Void)?
-    var owner: String? { link.owner }
-    private let link: ServiceLink
-    private let log: Logger
     private let agent: NetworkAgent
-    private var paths: [String: ObjectPath] = [:]
-    private var scanning: Awaited<Result<Void, ScanFailure>>?
-    private var joining: Awaited<Result<Void, RadioFailure>>?
+    /// Follows the joined network, while it is.
     private var joined: Subscription?
-    private var grace: LoopSource?
 
     typealias Objects = [ObjectPath: [String: [String: DBusValue]]]
 
     init(on connection: Connection, server: ObjectServer, log: Logger) throws(BusError) {
-        link = ServiceLink(connection, Self.busName)
-        self.log = log
         agent = try NetworkAgent()
+        super.init(name: "iwd", busName: Self.busName, on: connection, log: log)
         server.export(agent)
     }
 
-    func start() {
-        link.start { [weak self] in self?.ownerChanged() }
+    override var isJoined: Bool { joined != nil }
+
+    override func stopFollowing() {
+        super.stopFollowing()
+        joined?.cancel()
+        joined = nil
     }
 
     // MARK: Interfaces
 
-    private func ownerChanged() {
+    override func follow() {
         agent.owner = owner
-        scanning?.end(.failure(.failed("iwd is gone")))
-        joining?.end(.failure(.serviceGone))
-        if joined != nil { lost("iwd is gone") }
-        paths = [:]
-        interfaces = [:]
-        guard owner != nil else { return settled() }
         link.subscriptions = [
             link.onSignal(Bus.objectManager, "InterfacesAdded", of: "/") { [weak self] _, arguments in
                 // Networks come and go with every scan; they are read when they are needed.
@@ -82,11 +67,8 @@ final class IWD: WiFiService {
                 self.paths[name] = path
                 self.interfaces[name] = isOn ? .ready : .off
             }
-            if self.paths.isEmpty {
-                self.scanning?.end(.failure(.failed("the interface is gone")))
-                self.joining?.end(.failure(.serviceGone))
-            }
-            self.settled()
+            if self.paths.isEmpty { self.gone("the interface is gone") }
+            self.settle()
         }
     }
 
@@ -105,38 +87,10 @@ final class IWD: WiFiService {
         }
     }
 
-    private func settled() {
-        isSettled = true
-        onChange?()
-    }
-
-    private func lost(_ reason: String) {
-        stopFollowing()
-        onLost?(reason)
-    }
-
-    private func stopFollowing() {
-        grace?.cancel()
-        grace = nil
-        joined?.cancel()
-        joined = nil
-    }
-
     // MARK: Scanning
 
-    func scan(
-        _ interface: String, asking names: [SSID], completion: @escaping (Result<[WiFiNetwork], ScanFailure>) -> Void
-    ) {
-        guard let path = paths[interface] else { return completion(.failure(.failed("\(interface) is gone"))) }
-        let awaited = Awaited<Result<Void, ScanFailure>>(
-            link.connection.loop, timeout: WiFiTimes.scan, late: .failure(.failed("the scan did not end"))
-        ) { [weak self] result in
-            guard let self else { return }
-            self.scanning = nil
-            if case .failure(let failure) = result { return completion(.failure(failure)) }
-            self.networks(path) { completion(.success($0)) }
-        }
-        scanning = awaited
+    /// iwd asks for no names: it knows which hidden networks it knows.
+    override func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>) {
         // The end of a scan that was running before is not ours.
         var hasBegun = false
         awaited.subscriptions = [
@@ -155,7 +109,8 @@ final class IWD: WiFiService {
         }
     }
 
-    private func networks(_ path: ObjectPath, completion: @escaping ([WiFiNetwork]) -> Void) {
+    /// All that it lists: it forgets by itself what it has not heard for half a minute.
+    override func read(_ path: ObjectPath, since begun: Int64, completion: @escaping ([WiFiNetwork]) -> Void) {
         link.call(path, Self.station, "GetOrderedNetworks") { [weak self] result in
             let rows = (try? result.get())?.first?.arrayValue ?? []
             let strengths = rows.compactMap { row -> (ObjectPath, Int)? in
@@ -191,7 +146,7 @@ final class IWD: WiFiService {
 
     // MARK: Joining
 
-    func join(
+    override func join(
         _ join: NetworkJoin, on interface: String, note: @escaping (JoinRecord) throws -> Void,
         completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
@@ -224,17 +179,13 @@ final class IWD: WiFiService {
         _ join: NetworkJoin, _ name: String, _ network: ObjectPath?, _ path: ObjectPath,
         _ completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
-        let awaited = Awaited<Result<Void, RadioFailure>>(
-            link.connection.loop, timeout: WiFiTimes.join, late: .failure(.joinTimeout)
-        ) { [weak self] result in
+        let awaited = awaitJoin { [weak self] result in
             guard let self else { return }
-            self.joining = nil
             self.agent.passphrase = nil
             self.link.call(Self.manager, "net.connman.iwd.AgentManager", "UnregisterAgent", [.objectPath(self.agent.path)]) { _ in }
             if case .success = result { self.follow(path) }
             completion(result)
         }
-        joining = awaited
         agent.passphrase = join.passphrase?.text
         agent.wasAsked = false
         let done: (Result<[DBusValue], BusError>) -> Void = { [weak self, weak awaited] result in
@@ -278,12 +229,9 @@ final class IWD: WiFiService {
                 guard let self else { return }
                 if let now = values["ConnectedNetwork"]?.objectPathValue {
                     if now != network { return self.lost("iwd has gone to another network") }
-                    self.grace?.cancel()
-                    self.grace = nil
-                } else if values["ConnectedNetwork"] != nil, self.grace == nil {
-                    self.grace = self.link.connection.loop.after(Supplicant.graceTime) { [weak self] in
-                        self?.lost("the network was not there any more")
-                    }
+                    self.noteAway(false)
+                } else if values["ConnectedNetwork"] != nil {
+                    self.noteAway(true)
                 }
             }
         }
@@ -294,7 +242,7 @@ final class IWD: WiFiService {
     }
 
     /// Also after a restart of iwd: what it knows is on its disk.
-    func restore(_ record: JoinRecord, completion: @escaping () -> Void) {
+    override func restore(_ record: JoinRecord, completion: @escaping () -> Void) {
         stopFollowing()
         guard owner != nil, let bytes = Hex.bytes(record.network), let name = SSID(bytes)?.text else { return completion() }
         objects { [weak self] objects in

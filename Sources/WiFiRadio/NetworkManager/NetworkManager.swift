@@ -16,20 +16,8 @@ final class NetworkManager: WiFiService {
     static let accessPoint = "org.freedesktop.NetworkManager.AccessPoint"
     static let active = "org.freedesktop.NetworkManager.Connection.Active"
 
-    let name = "NetworkManager"
-    let busName: String = NetworkManager.busName
-    private(set) var isSettled = false
-    private(set) var interfaces: [String: RadioState] = [:]
-    var onChange: (() -> Void)?
-    var onLost: ((String) -> Void)?
-    var owner: String? { link.owner }
-    private let link: ServiceLink
-    private let log: Logger
-    private var paths: [String: ObjectPath] = [:]
     private var isReading = false
     private var mustReadAgain = false
-    private var scanning: Awaited<Result<Void, ScanFailure>>?
-    private var joining: Awaited<Result<Void, RadioFailure>>?
     /// Follows the joined network's connection, while it is.
     private var joined: Subscription?
 
@@ -40,23 +28,20 @@ final class NetworkManager: WiFiService {
     }
 
     init(on connection: Connection, log: Logger) {
-        link = ServiceLink(connection, Self.busName)
-        self.log = log
+        super.init(name: "NetworkManager", busName: Self.busName, on: connection, log: log)
     }
 
-    func start() {
-        link.start { [weak self] in self?.ownerChanged() }
+    override var isJoined: Bool { joined != nil }
+
+    override func stopFollowing() {
+        super.stopFollowing()
+        joined?.cancel()
+        joined = nil
     }
 
     // MARK: Interfaces
 
-    private func ownerChanged() {
-        scanning?.end(.failure(.failed("NetworkManager is gone")))
-        joining?.end(.failure(.serviceGone))
-        if joined != nil { lost("NetworkManager is gone") }
-        paths = [:]
-        interfaces = [:]
-        guard owner != nil else { return settled() }
+    override func follow() {
         let changed: (ObjectPath, [DBusValue]) -> Void = { [weak self] _, _ in self?.read() }
         link.subscriptions = [
             link.onSignal(Self.busName, "DeviceAdded", of: Self.root, changed),
@@ -89,7 +74,7 @@ final class NetworkManager: WiFiService {
                 }
                 guard self.owner != nil else { return }
                 self.take(found)
-                self.settled()
+                self.settle()
             }
         }
     }
@@ -104,36 +89,12 @@ final class NetworkManager: WiFiService {
             paths[name] = path
             interfaces[name] = state == DeviceState.unavailable ? .off : .ready
         }
-        if let scanned = scanning, paths.isEmpty { scanned.end(.failure(.failed("the interface is gone"))) }
-    }
-
-    private func settled() {
-        isSettled = true
-        onChange?()
-    }
-
-    private func lost(_ reason: String) {
-        joined?.cancel()
-        joined = nil
-        onLost?(reason)
+        if paths.isEmpty { gone("the interface is gone") }
     }
 
     // MARK: Scanning
 
-    func scan(
-        _ interface: String, asking names: [SSID], completion: @escaping (Result<[WiFiNetwork], ScanFailure>) -> Void
-    ) {
-        guard let path = paths[interface] else { return completion(.failure(.failed("\(interface) is gone"))) }
-        let begun = Self.secondsSinceBoot
-        let awaited = Awaited<Result<Void, ScanFailure>>(
-            link.connection.loop, timeout: WiFiTimes.scan, late: .failure(.failed("the scan did not end"))
-        ) { [weak self] result in
-            guard let self else { return }
-            self.scanning = nil
-            if case .failure(let failure) = result { return completion(.failure(failure)) }
-            self.read(path, since: begun) { completion(.success($0)) }
-        }
-        scanning = awaited
+    override func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>) {
         awaited.subscriptions = [
             link.onProperties(of: path, Self.wireless) { [weak awaited] _, values in
                 if values["LastScan"] != nil { awaited?.end(.success(())) }
@@ -155,16 +116,16 @@ final class NetworkManager: WiFiService {
         return time.tv_sec
     }
 
-    private func read(_ path: ObjectPath, since begun: Int, completion: @escaping ([WiFiNetwork]) -> Void) {
+    override func read(_ path: ObjectPath, since begun: Int64, completion: @escaping ([WiFiNetwork]) -> Void) {
         link.call(path, Self.wireless, "GetAllAccessPoints") { [weak self] result in
             guard let self else { return completion([]) }
             let points = ((try? result.get())?.first?.arrayValue ?? []).compactMap(\.objectPathValue)
-            self.link.properties(points, Self.accessPoint) { found in
+            self.link.properties(points, Self.accessPoint) { [weak self] found in
+                let earliest = Self.secondsSinceBoot - (self?.age(since: begun) ?? 0)
                 completion(
                     WiFiNetwork.merged(
                         found.compactMap { _, values in
-                            let seen = values["LastSeen"]?.integerValue ?? -1
-                            return seen >= begun - WiFiTimes.slack ? ManagedNetwork.network(values) : nil
+                            (values["LastSeen"]?.integerValue ?? -1) >= earliest ? ManagedNetwork.network(values) : nil
                         }))
             }
         }
@@ -172,7 +133,7 @@ final class NetworkManager: WiFiService {
 
     // MARK: Joining
 
-    func join(
+    override func join(
         _ join: NetworkJoin, on interface: String, note: @escaping (JoinRecord) throws -> Void,
         completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
@@ -201,13 +162,7 @@ final class NetworkManager: WiFiService {
         _ join: NetworkJoin, _ security: NetworkSecurity?, _ path: ObjectPath, _ record: JoinRecord,
         _ note: @escaping (JoinRecord) throws -> Void, _ completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
-        let awaited = Awaited<Result<Void, RadioFailure>>(
-            link.connection.loop, timeout: WiFiTimes.join, late: .failure(.joinTimeout)
-        ) { [weak self] result in
-            self?.joining = nil
-            completion(result)
-        }
-        joining = awaited
+        let awaited = awaitJoin(completion)
         do { try note(record) } catch {
             return awaited.end(.failure(RadioFailure(.other, "the record of the joining could not be written: \(error)")))
         }
@@ -269,9 +224,8 @@ final class NetworkManager: WiFiService {
         }
     }
 
-    func restore(_ record: JoinRecord, completion: @escaping () -> Void) {
-        joined?.cancel()
-        joined = nil
+    override func restore(_ record: JoinRecord, completion: @escaping () -> Void) {
+        stopFollowing()
         guard record.owner == owner, let path = paths[record.interface] else { return completion() }
         let back = { [weak self] in
             guard let self, let previous = ObjectPath(record.previous) else { return completion() }

@@ -8,61 +8,37 @@ internal import DBusKit
 internal import Logging
 
 final class Supplicant: WiFiService {
-    let name = "wpa_supplicant"
     static let busName = "fi.w1.wpa_supplicant1"
     static let root: ObjectPath = "/fi/w1/wpa_supplicant1"
     static let interface = "fi.w1.wpa_supplicant1.Interface"
     static let bss = "fi.w1.wpa_supplicant1.BSS"
     static let network = "fi.w1.wpa_supplicant1.Network"
 
-    let busName: String = Supplicant.busName
-    private(set) var isSettled = false
-    private(set) var interfaces: [String: RadioState] = [:]
-    var onChange: (() -> Void)?
-    var onLost: ((String) -> Void)?
-    /// Interfaces' objects have come or gone.
-    var onPaths: (() -> Void)?
-    let link: ServiceLink
-    private let log: Logger
-    private(set) var paths: [String: ObjectPath] = [:] {
-        didSet { if paths != oldValue { onPaths?() } }
-    }
     private var watches: [ObjectPath: Subscription] = [:]
-    private var scanning: Awaited<Result<Void, ScanFailure>>?
-    private var joining: Awaited<Result<Void, RadioFailure>>?
     /// Which of the asked names have their turn: a scan takes four at most, and one of them is everybody.
     private var turn = 0
-    /// The joined network, while it is.
-    private var joined: (interface: ObjectPath, network: ObjectPath)?
-    private var grace: LoopSource?
+    /// The interface that has joined a network, while it has.
+    private var joined: ObjectPath?
 
     /// Names that one scan asks for, besides everybody.
     private static let namesPerScan = 3
-    /// How long a joined network may be away before it is given up: an accessory that was told its settings starts again.
-    static let graceTime = Duration.seconds(10)
-
-    var owner: String? { link.owner }
 
     init(on connection: Connection, log: Logger) {
-        link = ServiceLink(connection, Self.busName)
-        self.log = log
+        super.init(name: "wpa_supplicant", busName: Self.busName, on: connection, log: log)
     }
 
-    func start() {
-        link.start { [weak self] in self?.ownerChanged() }
+    override var isJoined: Bool { joined != nil }
+
+    override func stopFollowing() {
+        super.stopFollowing()
+        joined = nil
     }
 
     // MARK: Interfaces
 
-    private func ownerChanged() {
-        scanning?.end(.failure(.failed("wpa_supplicant is gone")))
-        joining?.end(.failure(.serviceGone))
-        if joined != nil { lost("wpa_supplicant is gone") }
+    override func follow() {
         for watch in watches.values { watch.cancel() }
         watches = [:]
-        paths = [:]
-        interfaces = [:]
-        guard let owner else { return settled() }
         link.subscriptions = [
             link.onSignal(Self.busName, "InterfaceAdded", of: Self.root) { [weak self] _, arguments in
                 if let path = arguments.first?.objectPathValue { self?.added(path) {} }
@@ -71,23 +47,19 @@ final class Supplicant: WiFiService {
                 if let path = arguments.first?.objectPathValue { self?.removed(path) }
             },
         ].compactMap(\.self)
+        let owner = owner
         link.properties(Self.root, Self.busName) { [weak self] values in
             guard let self, self.owner == owner else { return }
             let found = (values["Interfaces"]?.arrayValue ?? []).compactMap(\.objectPathValue)
             var missing = found.count
-            guard missing > 0 else { return self.settled() }
+            guard missing > 0 else { return self.settle() }
             for path in found {
                 self.added(path) { [weak self] in
                     missing -= 1
-                    if missing == 0 { self?.settled() }
+                    if missing == 0 { self?.settle() }
                 }
             }
         }
-    }
-
-    private func settled() {
-        isSettled = true
-        onChange?()
     }
 
     private func added(_ path: ObjectPath, completion: @escaping () -> Void) {
@@ -108,9 +80,7 @@ final class Supplicant: WiFiService {
         paths[name] = nil
         interfaces[name] = nil
         watches.removeValue(forKey: path)?.cancel()
-        scanning?.end(.failure(.failed("\(name) is gone")))
-        joining?.end(.failure(RadioFailure(.unavailable, "\(name) is gone")))
-        if joined?.interface == path { lost("\(name) is gone") }
+        gone("\(name) is gone")
         onChange?()
     }
 
@@ -122,43 +92,14 @@ final class Supplicant: WiFiService {
     private func changed(_ name: String, _ path: ObjectPath, _ values: [String: DBusValue]) {
         let before = interfaces[name]
         take(values["State"]?.stringValue, of: name)
-        if let joined, joined.interface == path, let state = values["State"]?.stringValue { follow(state, name) }
+        // It looks for the joined network for ever.
+        if joined == path, let state = values["State"]?.stringValue { noteAway(state != "completed") }
         if interfaces[name] != before { onChange?() }
-    }
-
-    /// The joined network comes and goes; wpa_supplicant looks for it for ever.
-    private func follow(_ state: String, _ name: String) {
-        if state == "completed" {
-            grace?.cancel()
-            grace = nil
-        } else if grace == nil {
-            grace = link.connection.loop.after(Self.graceTime) { [weak self] in self?.lost("the network was not there any more") }
-        }
-    }
-
-    private func lost(_ reason: String) {
-        grace?.cancel()
-        grace = nil
-        joined = nil
-        onLost?(reason)
     }
 
     // MARK: Scanning
 
-    func scan(
-        _ interface: String, asking names: [SSID], completion: @escaping (Result<[WiFiNetwork], ScanFailure>) -> Void
-    ) {
-        guard let path = paths[interface] else { return completion(.failure(.failed("\(interface) is gone"))) }
-        let begun = link.connection.loop.now
-        let awaited = Awaited<Result<Void, ScanFailure>>(
-            link.connection.loop, timeout: WiFiTimes.scan, late: .failure(.failed("the scan did not end"))
-        ) { [weak self] result in
-            guard let self else { return }
-            self.scanning = nil
-            if case .failure(let failure) = result { return completion(.failure(failure)) }
-            self.read(path, since: begun) { completion(.success($0)) }
-        }
-        scanning = awaited
+    override func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>) {
         awaited.subscriptions = [
             link.onSignal(Self.interface, "ScanDone", of: path) { [weak awaited] _, arguments in
                 awaited?.end(arguments.first?.booleanValue == false ? .failure(.failed("the scan failed")) : .success(()))
@@ -179,13 +120,12 @@ final class Supplicant: WiFiService {
         }
     }
 
-    /// - Parameter since: when the scan began, microseconds of the monotonic clock.
-    private func read(_ path: ObjectPath, since begun: Int64, completion: @escaping ([WiFiNetwork]) -> Void) {
+    override func read(_ path: ObjectPath, since begun: Int64, completion: @escaping ([WiFiNetwork]) -> Void) {
         link.properties(path, Self.interface) { [weak self] values in
             guard let self else { return completion([]) }
             let points = (values["BSSs"]?.arrayValue ?? []).compactMap(\.objectPathValue)
             self.link.properties(points, Self.bss) { [weak self] found in
-                let age = self.map { Int(($0.link.connection.loop.now - begun) / 1_000_000) + WiFiTimes.slack } ?? 0
+                let age = self?.age(since: begun) ?? 0
                 completion(
                     WiFiNetwork.merged(
                         found.compactMap { _, values in
@@ -197,7 +137,7 @@ final class Supplicant: WiFiService {
 
     // MARK: Joining
 
-    func join(
+    override func join(
         _ join: NetworkJoin, on interface: String, note: @escaping (JoinRecord) throws -> Void,
         completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
@@ -243,14 +183,10 @@ final class Supplicant: WiFiService {
         _ network: ObjectPath, _ path: ObjectPath, _ completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
         let attempt = SupplicantAttempt()
-        let awaited = Awaited<Result<Void, RadioFailure>>(
-            link.connection.loop, timeout: WiFiTimes.join, late: .failure(.joinTimeout)
-        ) { [weak self] result in
-            self?.joining = nil
-            if case .success = result { self?.joined = (path, network) }
+        let awaited = awaitJoin { [weak self] result in
+            if case .success = result { self?.joined = path }
             completion(result)
         }
-        joining = awaited
         awaited.subscriptions = [
             link.onProperties(of: path, Self.interface) { [weak awaited] _, values in
                 if let verdict = attempt.take(values, network: network) { awaited?.end(verdict) }
@@ -262,10 +198,8 @@ final class Supplicant: WiFiService {
         }
     }
 
-    func restore(_ record: JoinRecord, completion: @escaping () -> Void) {
-        grace?.cancel()
-        grace = nil
-        joined = nil
+    override func restore(_ record: JoinRecord, completion: @escaping () -> Void) {
+        stopFollowing()
         // Another wpa_supplicant: it has read its own networks again, and knows nothing of ours.
         guard let owner, record.owner == owner, let path = paths[record.interface], let network = ObjectPath(record.joined) else {
             return completion()
