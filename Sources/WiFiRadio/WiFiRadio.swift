@@ -292,7 +292,9 @@ public final class WiFiRadio: NetworkRadio {
     /// What an earlier run of the daemon has joined goes, as soon as its service is there.
     private func finishEarlierRun() {
         guard let record, isFromEarlierRun, !isRestoring,
-            let service = services.first(where: { $0.busName == record.service }), service.owner != nil
+            let service = services.first(where: { $0.busName == record.service }), let owner = service.owner,
+            // Not before the interface is there, too; unless it is another service by now, which knows nothing of it.
+            service.paths[record.interface] != nil || owner != record.owner
         else { return }
         log.notice("giving back the interface that an earlier run had", metadata: ["interface": "\(record.interface)"])
         restore {}

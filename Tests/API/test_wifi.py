@@ -493,6 +493,46 @@ class Joining(WiFiTest):
             [each for each in events if each in ("granted", "joined", "used", "left")], ["granted", "joined", "used", "left"])
 
 
+class Migrating(WiFiTest):
+    def test_by_the_networks_name(self):
+        app, picker = self.serve("wpa_supplicant")
+        before = self.simulator.scans
+        app.show_picker({**network(ssidPrefix="Dice-"), "hotspotSSID": b"Dice-1234"})
+        picker.wait_prompt("consent")
+        self.assertEqual([bytes(each["ssid"]) for each in picker.offers], [b"Dice-1234"])
+        picker.respond(accept=True)
+        details = app.wait_event("migrationComplete")
+        self.assertEqual(bytes(details["properties"]["Ssid"]), b"Dice-1234")
+        self.assertEqual(self.simulator.scans, before)
+        self.join(app, str(details["accessory"]), passphrase="sixsided1")
+        self.simulator.wait_joined("Dice-1234")
+
+    def test_refused_by_the_person(self):
+        app, picker = self.serve("wpa_supplicant")
+        app.show_picker({**network(ssidPrefix="Dice-"), "hotspotSSID": b"Dice-1234"})
+        picker.wait_prompt("consent")
+        picker.respond(accept=False)
+        self.assertDismissed(app, "UserCancelled")
+
+    def test_both_sides_and_along_with_a_new_one(self):
+        scenario = self.scenario_of("wpa_supplicant")
+        del scenario["adapters"]
+        scenario["accessories"] = [accessory("pink")]
+        self.start(scenario)
+        self.world.wait_wifi("ready")
+        with Paired(self.world, "/org/bluez/hci0/dev_C0_FF_EE_00_02_01"):
+            pass
+        app, picker = self.app(), self.picker()
+        app.show_picker(
+            {**item(ssid="Dice-1234"), "peripheralIdentifier": "C0:FF:EE:00:02:01", "hotspotSSID": b"Dice-1234"},
+            network("Open die", ssid="Dice-Open"))
+        picker.pick("Dice-Open")
+        details = app.wait_event("migrationComplete")
+        self.assertEqual(bytes(details["properties"]["Ssid"]), b"Dice-1234")
+        self.assertTrue(details["properties"]["BluetoothIdentifier"])
+        self.assertEqual(len(self.world.grants()), 2)
+
+
 class Explaining(WiFiTest):
     def test_networks_in_range(self):
         app, picker = self.serve("wpa_supplicant")
