@@ -135,7 +135,12 @@ public final class WiFiRadio: NetworkRadio {
     private func choose() -> Selected? {
         var owners: [String: WiFiService] = [:]
         for service in services {
-            for name in service.interfaces.keys where owners[name] == nil { owners[name] = service }
+            var manages = service.interfaces.isEmpty
+            for name in service.interfaces.keys where owners[name] == nil {
+                owners[name] = service
+                manages = true
+            }
+            service.isShadowed = !manages
         }
         func selected(_ name: String) -> Selected? {
             owners[name].map { Selected(service: $0, owner: $0.owner, interface: name, state: $0.interfaces[name] ?? .absent) }

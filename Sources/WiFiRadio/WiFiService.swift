@@ -23,6 +23,9 @@ class WiFiService {
     var onPaths: (() -> Void)?
     /// The network that was joined is gone, and the service does not come back to it by itself.
     var onLost: ((String) -> Void)?
+    /// All of its interfaces are managed by a service above it. Then nothing is listened to that comes with every scan of that one: an
+    /// idle daemon sleeps.
+    var isShadowed = false { didSet { if isShadowed != oldValue, owner != nil { shadowChanged() } } }
     var joining: Awaited<Result<Void, RadioFailure>>?
     private var scanning: Awaited<Result<Void, ScanFailure>>?
     private var grace: LoopSource?
@@ -42,6 +45,9 @@ class WiFiService {
 
     /// The service is there, or another one is: its signals are subscribed to, and its interfaces read; `settle` ends this.
     func follow() {}
+
+    /// See `isShadowed`.
+    func shadowChanged() {}
 
     /// Asks for a scan; `awaited` ends with it.
     func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>) {}

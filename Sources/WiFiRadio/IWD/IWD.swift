@@ -54,6 +54,12 @@ final class IWD: WiFiService {
         read()
     }
 
+    override func shadowChanged() {
+        for subscription in link.subscriptions { subscription.cancel() }
+        link.subscriptions = []
+        if !isShadowed { follow() }
+    }
+
     private func read() {
         objects { [weak self] objects in
             guard let self, self.owner != nil else { return }

@@ -62,15 +62,21 @@ final class Supplicant: WiFiService {
         }
     }
 
+    override func shadowChanged() {
+        for path in paths.values { added(path) {} }
+    }
+
     private func added(_ path: ObjectPath, completion: @escaping () -> Void) {
+        watches.removeValue(forKey: path)?.cancel()
+        if !isShadowed {
+            // Before its properties are read: nothing is missed in between.
+            watches[path] = link.onProperties(of: path, Self.interface) { [weak self] _, values in self?.changed(path, values) }
+        }
         link.properties(path, Self.interface) { [weak self] values in
             defer { completion() }
             guard let self, let name = values["Ifname"]?.stringValue else { return }
             self.paths[name] = path
             self.take(values["State"]?.stringValue, of: name)
-            self.watches[path] = self.link.onProperties(of: path, Self.interface) { [weak self] _, values in
-                self?.changed(name, path, values)
-            }
             if self.isSettled { self.onChange?() }
         }
     }
@@ -89,7 +95,8 @@ final class Supplicant: WiFiService {
         interfaces[name] = state == "interface_disabled" ? .off : .ready
     }
 
-    private func changed(_ name: String, _ path: ObjectPath, _ values: [String: DBusValue]) {
+    private func changed(_ path: ObjectPath, _ values: [String: DBusValue]) {
+        guard let name = paths.first(where: { $0.value == path })?.key else { return }
         let before = interfaces[name]
         take(values["State"]?.stringValue, of: name)
         // It looks for the joined network for ever.
