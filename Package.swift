@@ -145,6 +145,9 @@ let package = Package(
             dependencies: [
                 "AccessoryCore", "AccessoryEngine", "AccessoryModel", "BlueZRadio", "DBusKit", "TestSupport", "accessory-sim", log,
             ], swiftSettings: testSettings),
+        .testTarget(
+            name: "WiFiRadioTests", dependencies: ["AccessoryEngine", "AccessoryModel", "DBusKit", "TestSupport", "WiFiRadio"],
+            swiftSettings: testSettings),
         .testTarget(name: "BlueZViewTests", dependencies: ["AccessoryModel", "BlueZView", "DBusKit"], swiftSettings: testSettings),
         // Apple's own listings, kept as they are: they warn (variables never changed, errors never used), and that is theirs to do.
         .target(

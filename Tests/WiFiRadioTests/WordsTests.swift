@@ -1,0 +1,160 @@
+// What the Wi-Fi services say and what it means: protection, strength, bands, routes, and how an attempt to join has ended.
+
+import AccessoryEngine
+import AccessoryModel
+import DBusKit
+import Foundation
+import TestSupport
+import Testing
+
+@testable import WiFiRadio
+
+@Suite struct WordsTests {
+    private func bss(rsn: [String]? = nil, wpa: [String]? = nil, privacy: Bool = false) -> [String: DBusValue] {
+        var values: [String: DBusValue] = ["SSID": .bytes(Array("Dice".utf8)), "Signal": .int16(-47), "Frequency": .uint16(5180)]
+        values["RSN"] = .vardict(rsn.map { ["KeyMgmt": .strings($0)] } ?? [:])
+        values["WPA"] = .vardict(wpa.map { ["KeyMgmt": .strings($0)] } ?? [:])
+        values["Privacy"] = .boolean(privacy)
+        return values
+    }
+
+    @Test func whatWpaSupplicantSays() {
+        for (values, security) in [
+            (bss(), NetworkSecurity.open), (bss(privacy: true), .wep), (bss(wpa: ["wpa-psk"], privacy: true), .wpa),
+            (bss(rsn: ["wpa-psk"], privacy: true), .wpa2), (bss(rsn: ["wpa-psk-sha256"], wpa: ["wpa-psk"], privacy: true), .wpa2),
+            (bss(rsn: ["sae"], privacy: true), .wpa3), (bss(rsn: ["wpa-psk", "sae"], privacy: true), .wpa2wpa3),
+            (bss(rsn: ["owe"], privacy: true), .owe), (bss(rsn: ["wpa-eap"], privacy: true), .enterprise),
+            (bss(rsn: ["wpa-eap-suite-b-192"]), .enterprise),
+        ] {
+            let network = SupplicantNetwork.network(values)
+            #expect(network?.security == security)
+            #expect(network?.rssi == -47 && network?.band == .ghz5)
+        }
+        var hidden = bss()
+        for name in [[], [0, 0, 0, 0]] as [[UInt8]] {
+            hidden["SSID"] = .bytes(name)
+            #expect(SupplicantNetwork.network(hidden) == nil)
+        }
+    }
+
+    @Test func whatNetworkManagerSays() {
+        func point(_ rsn: UInt32, _ wpa: UInt32 = 0, _ flags: UInt32 = 1) -> [String: DBusValue] {
+            [
+                "Ssid": .bytes(Array("Dice".utf8)), "Strength": .byte(50), "Frequency": .uint32(2412), "RsnFlags": .uint32(rsn),
+                "WpaFlags": .uint32(wpa), "Flags": .uint32(flags),
+            ]
+        }
+        for (values, security) in [
+            (point(0, 0, 0), NetworkSecurity.open), (point(0), .wep), (point(0, 0x100), .wpa), (point(0x188), .wpa2),
+            (point(0x488), .wpa3),
+            (point(0x588), .wpa2wpa3), (point(0x888), .owe), (point(0x288), .enterprise),
+        ] {
+            #expect(ManagedNetwork.network(values)?.security == security)
+        }
+        // NetworkManager's own: 0 % at −100 dBm, 100 % at −40.
+        #expect([0, 50, 100, 255].map(ManagedNetwork.rssi) == [-100, -70, -40, -40])
+    }
+
+    @Test func accessPointsOfOneNameAreOneNetwork() {
+        func point(_ name: String, _ rssi: Int?, _ band: NetworkBand) -> WiFiNetwork {
+            WiFiNetwork(ssid: SSID(name)!, rssi: rssi, security: .wpa2, band: band)
+        }
+        let merged = WiFiNetwork.merged([
+            point("b", -60, .ghz2), point("a", nil, .ghz5), point("b", -50, .ghz5), point("b", -70, .ghz6), point("a", -90, .ghz2),
+        ])
+        #expect(merged == [point("a", -90, .ghz2), point("b", -50, .ghz5)])
+    }
+
+    @Test func bandsByFrequency() {
+        for (frequency, band) in [
+            (2412, NetworkBand.ghz2), (2484, .ghz2), (5180, .ghz5), (5885, .ghz5), (5955, .ghz6), (7115, .ghz6),
+        ] {
+            #expect(NetworkBand(frequency: frequency) == band)
+        }
+        #expect(NetworkBand(frequency: 868) == nil && NetworkBand(frequency: 60480) == nil)
+    }
+
+    @Test func namesForPeople() {
+        #expect(SSID([0x44, 0xFF])?.description == "D\u{FFFD}" && SSID([0x44, 0xFF])?.text == nil)
+        #expect(SSID("Würfel")?.text == "Würfel")
+        // Nothing of a name reaches the terminal as an order.
+        #expect(SSID("\u{1B}[2Jx")?.description == "\u{FFFD}[2Jx")
+        #expect(SSID([]) == nil && SSID([0, 0]) == nil && SSID([UInt8](repeating: 1, count: 33)) == nil)
+        #expect(SSID([0, 1]) != nil)
+    }
+
+    // MARK: Joining
+
+    @Test func whatIsAskedOfWpaSupplicant() {
+        let name = SSID([0x44, 0xFF])!
+        let open = SupplicantNetwork.arguments(NetworkJoin(ssid: name, isHidden: true), knowsSAE: true)
+        #expect(open == ["ssid": .bytes([0x44, 0xFF]), "scan_ssid": .int32(1), "key_mgmt": .string("NONE")])
+        let passphrase = NetworkJoin.Passphrase("sixsided1")
+        let both = SupplicantNetwork.arguments(NetworkJoin(ssid: name, passphrase: passphrase), knowsSAE: true)
+        #expect(both["psk"] == .string("sixsided1") && both["key_mgmt"]?.stringValue?.contains("SAE") == true)
+        let old = SupplicantNetwork.arguments(NetworkJoin(ssid: name, passphrase: passphrase), knowsSAE: false)
+        #expect(old["key_mgmt"]?.stringValue?.contains("SAE") == false)
+        let key = NetworkJoin.Passphrase(String(repeating: "0f", count: 32))
+        let raw = SupplicantNetwork.arguments(NetworkJoin(ssid: name, passphrase: key), knowsSAE: true)
+        #expect(raw["psk"] == .bytes([UInt8](repeating: 0x0F, count: 32)) && raw["key_mgmt"] == .string("WPA-PSK"))
+        for (text, hex) in [("\"Dice\"", "44696365"), ("44ff", "44ff"), ("44FF", "44ff")] {
+            #expect(SupplicantNetwork.isNamed(["Properties": .vardict(["ssid": .string(text)])], hex: hex))
+        }
+        #expect(!SupplicantNetwork.isNamed(["Properties": .vardict(["ssid": .string("\"Home\"")])], hex: "44696365"))
+    }
+
+    @Test func howAnAttemptEnds() {
+        let ours: ObjectPath = "/net/1"
+        func state(_ name: String) -> [String: DBusValue] { ["State": .string(name)] }
+        func attempt(_ changes: [[String: DBusValue]]) -> Result<Void, RadioFailure>? {
+            let attempt = SupplicantAttempt()
+            attempt.isSelected = true
+            for change in changes {
+                if let verdict = attempt.take(change, network: ours) { return verdict }
+            }
+            return nil
+        }
+        let current: [String: DBusValue] = ["CurrentNetwork": .objectPath(ours)]
+        #expect((try? attempt([state("associating"), current, state("4way_handshake"), state("completed")])?.get()) != nil)
+        #expect(attempt([state("completed")]) == nil)
+        for (changes, reason) in [
+            ([current, state("4way_handshake"), state("disconnected")], "the passphrase is wrong"),
+            ([current, ["DisconnectReason": .int32(15)]], "the passphrase is wrong"),
+            ([current, ["AuthStatusCode": .int32(15)]], "the passphrase is wrong"),
+            ([current, ["AssocStatusCode": .int32(17)]], "refused"),
+        ] {
+            guard case .failure(let failure)? = attempt(changes) else {
+                Issue.record("no failure of \(changes)")
+                continue
+            }
+            #expect(failure.message.contains(reason))
+        }
+    }
+
+    // MARK: Routes and services
+
+    @Test func whoHasTheDefaultRoute() throws {
+        let directory = try TemporaryDirectory()
+        #expect(DefaultRoute.interfaces(in: directory.path) == [])
+        try directory.write(
+            "route",
+            """
+            Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
+            eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0
+            wlan0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
+            """)
+        try directory.write(
+            "ipv6_route",
+            """
+            00000000000000000000000000000000 00 00000000000000000000000000000000 00 fe800000000000000000000000000001 00000400 00000001 00000000 00000003    wlan1
+            00000000000000000000000000000000 00 00000000000000000000000000000000 00 00000000000000000000000000000000 ffffffff 00000001 00000000 00200200       lo
+            """)
+        #expect(DefaultRoute.interfaces(in: directory.path) == ["eth0", "wlan1"])
+    }
+
+    @Test func whatAServiceSaysOfItself() {
+        let traits = AwareSearch.traits(Array("model=Model D6\nvendor=Example = Co\nnonsense\n".utf8))
+        #expect(traits == ["model": "Model D6", "vendor": "Example = Co"])
+        #expect(AwareSearch.traits([0xFF, 0xFE]).isEmpty && AwareSearch.traits([]).isEmpty)
+    }
+}
