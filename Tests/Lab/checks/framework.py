@@ -82,17 +82,22 @@ def _run(each, logs, stock):
     CGROUP.mkdir()
     try:
         lab = Lab(logs, scenario)
-        reading, writing = os.pipe()
         air = stock.make(scenario, lab.air_socket, lab.air_log)
         (CGROUP / "cgroup.procs").write_text(str(air))
-        child = os.fork()
-        if child == 0:
-            os.close(reading)
-            _be_the_check(each, lab, logs, writing)
-        os.close(writing)
-        return _verdict(reading, child, each.seconds)
+        return run_in_child(each, lab, logs, lambda: lab.set_up(each.start))
     finally:
-        _clear_away()
+        clear_away()
+
+
+def run_in_child(each, lab, logs, set_up):
+    """Runs a check, after `set_up`, in a process of its own in the cgroup. Returns None, or in a few words why it failed."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _be_the_check(each, lab, logs, set_up, writing)
+    os.close(writing)
+    return _verdict(reading, child, each.seconds)
 
 
 def judge(take):
@@ -107,7 +112,7 @@ def judge(take):
         return f"{type(failure).__name__}: {failure}".splitlines()[0]
 
 
-def _be_the_check(each, lab, logs, verdict):
+def _be_the_check(each, lab, logs, set_up, verdict):
     """The child: never returns."""
     (CGROUP / "cgroup.procs").write_text(str(os.getpid()))
     log = os.open(logs / "check.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -115,7 +120,7 @@ def _be_the_check(each, lab, logs, verdict):
     os.dup2(log, 2)
 
     def take():
-        lab.set_up(each.start)
+        set_up()
         each.function(lab)
 
     why = judge(take)
@@ -135,7 +140,7 @@ def _verdict(reading, child, seconds):
     return why or "the check's process died"
 
 
-def _clear_away():
+def clear_away():
     (CGROUP / "cgroup.kill").write_text("1")
     deadline = time.monotonic() + NO_ADAPTER_SECONDS
     # There is no event to wait for in either case, and both take milliseconds.

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Runs the checks inside a guest: `main.py [--list] [--only PATTERN] [--guest plain|systemd]`. The last line counts them;
+"""Runs the checks inside a guest: `main.py [--list] [--only PATTERN] [--guest plain|wifi|systemd]`. The last line counts them;
 the exit status is 0 only if at least one ran and none failed."""
 
 import argparse
@@ -11,7 +11,9 @@ from pathlib import Path
 from air_stock import AirStock
 
 # By the guest that they need, in the order in which they run; each is a module beside this one.
-GROUPS = {"plain": ("radio", "journeys", "trouble", "requests"), "systemd": ("systemd",)}
+GROUPS = {"plain": ("radio", "journeys", "trouble", "requests"), "wifi": ("wifi",), "systemd": ("systemd",)}
+# Who runs the checks of a guest.
+RUNNERS = {"plain": "framework", "wifi": "wifi_lab", "systemd": "machine"}
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--only")
@@ -23,7 +25,8 @@ logs = Path(os.environ.get("LAB_LOGS", "."))
 stock = None
 if not options.list:
     logs.mkdir(parents=True, exist_ok=True)  # a guest that lost its power finds them there
-    stock = AirStock(logs / "air-stock.log")  # first of all: it takes as long as all the rest together
+    if options.guest != "wifi":
+        stock = AirStock(logs / "air-stock.log")  # first of all: it takes as long as all the rest together
 
 framework = importlib.import_module("framework")
 for guest in [options.guest] if options.guest else GROUPS:
@@ -34,5 +37,5 @@ if options.list:
     for each in checks:
         print(each.name)
     sys.exit(0)
-runner = importlib.import_module("machine") if options.guest == "systemd" else framework
+runner = importlib.import_module(RUNNERS[options.guest or "plain"])
 sys.exit(runner.run_all(checks, logs, stock))

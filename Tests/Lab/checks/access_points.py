@@ -1,0 +1,158 @@
+"""The access points of a scenario, on the air of a real kernel: mac80211_hwsim's virtual radios, one of them this machine's (wlan0), the
+others with hostapd and an address server behind each network, in a network namespace of their own, where no Wi-Fi service sees them."""
+
+import json
+import re
+import select
+import subprocess
+import time
+from pathlib import Path
+
+NAMESPACE = "air"
+RADIOS = 5
+# Its channels all allow active scans, 36 to 48 and 149 up among them, and need no database: a scan takes two seconds and not ten.
+MODULE = ("modprobe", "mac80211_hwsim", f"radios={RADIOS}", "regtest=5")
+DEBUG = Path("/sys/kernel/debug/ieee80211")
+# What hostapd sends with; hwsim adds it to a value of the sender's, which is what makes the rssi.
+TRANSMIT_POWER = 20
+NEAR, FAR = 1, 2
+READY_SECONDS = 60
+
+SECURITY = {
+    "open": "",
+    "wpa2": "wpa=2\nrsn_pairwise=CCMP\nwpa_key_mgmt=WPA-PSK\n",
+    "wpa3": "wpa=2\nrsn_pairwise=CCMP\nwpa_key_mgmt=SAE\nieee80211w=2\n",
+    "wpa2-wpa3": "wpa=2\nrsn_pairwise=CCMP\nwpa_key_mgmt=WPA-PSK SAE\nieee80211w=1\nsae_require_mfp=1\n",
+}
+
+
+class AccessPoints:
+    """Starts them. `alone` are the ids of those that come and go by themselves: each has a radio, and so has the first, the way home;
+    the others share one for each frequency, and with it their rssi, which is that of the faintest of them."""
+
+    def __init__(self, scenario, alone, logs):
+        self._logs = logs
+        self._folder = Path("/run/lab-state/access-points")
+        self._folder.mkdir()
+        points = json.loads(scenario.read_text())["accessPoints"]
+        self._radios = self._share_out(points, {points[0]["id"], *alone})
+        self._programs = []
+        self._run(*MODULE)
+        self._run("ip", "netns", "add", NAMESPACE)
+        configurations = [self._set_up(number, points) for number, points in enumerate(self._radios, start=1)]
+        self._hostapd(configurations)
+        for number in range(1, len(self._radios) + 1):
+            self._in_air("iw", "dev", f"wlan{number}", "set", "txpower", "fixed", str(100 * TRANSMIT_POWER))
+        for number, points in enumerate(self._radios, start=1):
+            for index, point in enumerate(points):
+                if point.get("fault") != "noAddress":
+                    self._serve_addresses(self._interface(number, index), number, index)
+        self.all_near()
+
+    @staticmethod
+    def _share_out(points, alone):
+        radios = {}
+        for point in points:
+            unknown = point.keys() & {"count", "appearsAt", "leavesAt", "faultCount"}
+            if unknown or point.get("fault") not in (None, "refuse", "noAddress"):
+                raise ValueError(f"{point['id']}: the lab does not play {sorted(unknown) or point['fault']}")
+            radios.setdefault(point["id"] if point["id"] in alone else point.get("frequency", 2412), []).append(point)
+        if len(radios) >= RADIOS:
+            raise ValueError(f"{len(radios)} radios are needed, there are {RADIOS - 1}")
+        return list(radios.values())
+
+    @staticmethod
+    def _run(*command):
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode != 0:
+            raise RuntimeError(f"{' '.join(command)}: {done.stdout}")
+
+    @staticmethod
+    def _interface(number, index):
+        return f"wlan{number}" + (f"_{index}" if index else "")
+
+    def _set_up(self, number, points):
+        """Moves a radio away and writes what hostapd is to make of it."""
+        self._run("iw", "phy", f"phy{number}", "set", "netns", "name", NAMESPACE)
+        base = f"02:00:00:01:{number:02x}"
+        # hostapd wants the first address of a block.
+        self._in_air("ip", "link", "set", f"wlan{number}", "address", f"{base}:00")
+        frequency = points[0].get("frequency", 2412)
+        band, channel = ("g", (frequency - 2407) // 5) if frequency < 5000 else ("a", (frequency - 5000) // 5)
+        rssi = min(point.get("rssi", -50) for point in points)
+        # As an unsigned number: the file takes no sign.
+        (DEBUG / f"phy{number}/hwsim/rx_rssi").write_text(str((rssi - TRANSMIT_POWER) % (1 << 64)))
+        nobody = self._folder / "nobody"
+        nobody.write_text("")
+        text = f"driver=nl80211\nhw_mode={band}\nchannel={channel}\n"
+        for index, point in enumerate(points):
+            name = bytes.fromhex(point["ssidHex"]) if "ssidHex" in point else point["ssid"].encode()
+            text += f"{'bss' if index else 'interface'}={self._interface(number, index)}\nbssid={base}:{index:02x}\n"
+            text += f"ssid2={name.hex()}\nignore_broadcast_ssid={int(point.get('hidden', False))}\n"
+            text += SECURITY[point.get("security", "open")]
+            if "passphrase" in point:
+                text += f"wpa_passphrase={point['passphrase']}\n"
+            if point.get("fault") == "refuse":
+                text += f"macaddr_acl=1\naccept_mac_file={nobody}\n"
+        path = self._folder / f"hostapd-{number}.conf"
+        path.write_text(text)
+        return path
+
+    def _in_air(self, *command):
+        self._run("ip", "netns", "exec", NAMESPACE, *command)
+
+    def _start(self, log, *command):
+        program = subprocess.Popen(
+            ["ip", "netns", "exec", NAMESPACE, *command], stdin=subprocess.DEVNULL, stdout=(self._logs / log).open("ab"),
+            stderr=subprocess.STDOUT)
+        self._programs.append(program)
+        return program
+
+    def _hostapd(self, configurations):
+        log = self._logs / "hostapd.log"
+        program = self._start(log.name, "hostapd", "-t", *map(str, configurations))
+        deadline = time.monotonic() + READY_SECONDS
+        # It writes to a file, which tells nobody.
+        while len(re.findall("AP-ENABLED", log.read_text())) < len(configurations):
+            if program.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError("hostapd does not start: " + " ".join(log.read_text().splitlines()[-3:]))
+            select.select([], [], [], 0.05)
+
+    def _serve_addresses(self, interface, number, index):
+        network = f"10.{number}.{index}"
+        self._in_air("ip", "address", "add", f"{network}.1/24", "dev", interface)
+        configuration = self._folder / f"udhcpd-{interface}.conf"
+        leases = self._folder / f"leases-{interface}"
+        leases.touch()
+        configuration.write_text(
+            f"interface {interface}\nstart {network}.10\nend {network}.99\nlease_file {leases}\npidfile {self._folder}/{interface}.pid\n"
+            f"option subnet 255.255.255.0\noption router {network}.1\noption lease 3600\n")
+        self._start("udhcpd.log", "busybox", "udhcpd", "-f", str(configuration))
+
+    # What checks change
+
+    def _number(self, identifier):
+        number = next(number for number, points in enumerate(self._radios, start=1) if identifier in [each["id"] for each in points])
+        if len(self._radios[number - 1]) > 1:
+            raise ValueError(f"{identifier} shares a radio: it cannot come and go by itself")
+        return number
+
+    def _move(self, number, where):
+        # Radios of different groups do not hear each other, from one frame to the next.
+        (DEBUG / f"phy{number}/hwsim/group").write_text(str(where))
+
+    def network_of(self, ssid):
+        """How the addresses begin that are given out there."""
+        return next(
+            f"10.{number}.{index}." for number, points in enumerate(self._radios, start=1)
+            for index, point in enumerate(points) if point.get("ssid") == ssid)
+
+    def vanish(self, identifier):
+        self._move(self._number(identifier), FAR)
+
+    def bring_back(self, identifier):
+        self._move(self._number(identifier), NEAR)
+
+    def all_near(self):
+        for number in range(1, len(self._radios) + 1):
+            self._move(number, NEAR)

@@ -1,0 +1,221 @@
+"""Accessories with Wi-Fi on a real kernel, under the real wpa_supplicant, NetworkManager and iwd: what is found, how it is joined, and that
+the machine is back on its own network afterwards, whatever went wrong meanwhile."""
+
+import signal
+import time
+
+from framework import DIRECTORY
+from lab import expect
+from wifi_clients import App, Picker, add, network
+from wifi_lab import DIE_ID, check
+from wifi_services import HOME
+
+PASSPHRASE = "sixsided1"
+QUIET_SECONDS = 6
+
+
+def begin(lab):
+    return App(lab), Picker(lab)
+
+
+def add_die(lab):
+    """With a grant for the die and its network joined; returns app, picker and the accessory's path."""
+    app, picker = begin(lab)
+    path = add(app, picker, "Dice-1234")
+    app.join(path, passphrase=PASSPHRASE)
+    lab.wait_joined("Dice-1234", 5)
+    return app, picker, path
+
+
+# Discovery
+
+@check()
+def discovers(lab):
+    app, picker = begin(lab)
+    expected = {
+        "Dice-Open": ("open", "2.4 GHz", -67), "Dice-1234": ("wpa2", "2.4 GHz", -52), "Dice-SAE": ("wpa3", "2.4 GHz", -67),
+        "Dice-Pair": ("wpa2", "5 GHz", -50),
+    }
+    is_iwd = lab.service.name == "iwd"
+    app.show(network(ssidPrefix=b"Dice-"))
+    for name, (security, band, rssi) in expected.items():
+        offer = picker.wait_offer(name)
+        expect(bytes(offer["ssid"]) == name.encode(), f"{name} is {offer['ssid']}")
+        wanted = "psk" if is_iwd and security != "open" else security
+        expect(offer["security"] == wanted, f"{name} is offered as {offer['security']}")
+        # Two access points make one offer, for which the nearer speaks once it was heard. NetworkManager says percent.
+        lab.wait_until(
+            lambda: abs(int(picker.offers[name]["networkRssi"]) - rssi) <= 2, 20,
+            f"{name} to be offered with {rssi} dBm; it has {int(picker.offers[name]['networkRssi'])}")
+        said = picker.offers[name].get("band")
+        expect(said == (None if is_iwd else band), f"{name} is offered on {said}")
+    expect(HOME not in picker.offers, "the machine's own network is offered")
+    picker.cancel()
+
+
+@check("wpa_supplicant", "NetworkManager")
+def discovers_hidden_and_oddly_named_networks(lab):
+    app, picker = begin(lab)
+    app.show(network(ssid=b"Dice-Hidden"), network(ssid=b"Dice\xff"))
+    began, scans = time.monotonic(), lab.scans
+    offer = picker.wait_offer("Dice\ufffd")
+    expect(bytes(offer["ssid"]) == b"Dice\xff", f"the odd name is {offer['ssid']}")
+    picker.wait_offer("Dice-Hidden", 60)
+    lab.note(f"hidden: {lab.scans - scans} scans, {time.monotonic() - began:.1f} s")
+    picker.cancel()
+
+
+@check()
+def offers_a_network_that_appears(lab):
+    lab.air.vanish(DIE_ID)
+    app, picker = begin(lab)
+    app.show(network(ssidPrefix=b"Dice-"))
+    picker.wait_offer("Dice-Open")
+    expect("Dice-1234" not in picker.offers, "the die is offered, which is not there")
+    began, scans = time.monotonic(), lab.scans
+    lab.air.bring_back(DIE_ID)
+    picker.wait_offer("Dice-1234")
+    scans, seconds = lab.scans - scans, time.monotonic() - began
+    lab.note(f"offered after {scans} scans, {seconds:.1f} s")
+    # The one that was running, and the next.
+    expect(scans <= 2, f"it took {scans} scans")
+    picker.cancel()
+
+
+@check(seconds=60)
+def scans_only_for_a_picker(lab):
+    app, picker = begin(lab)
+    app.show(network(ssidPrefix=b"Dice-"))
+    picker.wait_offer("Dice-Open")
+    picker.cancel()
+    # What was running may end.
+    lab.wait_quiet(QUIET_SECONDS, 30)
+    before = lab.scans
+    expect(before > 0, "the kernel tells of no scan")
+    lab.wait_quiet(QUIET_SECONDS, QUIET_SECONDS + 1)
+    expect(lab.scans == before, f"{lab.scans - before} scans in {QUIET_SECONDS} s without a picker")
+
+
+# Joining
+
+@check(seconds=180)
+def joins_and_leaves(lab):
+    app, picker = begin(lab)
+    for name, options in (("Dice-Open", {}), ("Dice-1234", {"passphrase": PASSPHRASE}), ("Dice-SAE", {"passphrase": "sixsided3"})):
+        path = add(app, picker, name)
+        began = time.monotonic()
+        app.join(path, **options)
+        seconds = time.monotonic() - began
+        expect(lab.joined == name, f"wlan0 is on {lab.joined}, not on {name}")
+        expect(app.network_interface(path) == "wlan0", f"NetworkInterface is “{app.network_interface(path)}”")
+        if lab.service.name == "NetworkManager":
+            lab.wait_until(lambda: (lab.address or "").startswith(lab.air.network_of(name)), 20, "an address", every=0.2)
+        began = time.monotonic()
+        app.leave(path)
+        expect(app.network_interface(path) == "", "NetworkInterface is not empty")
+        lab.expect_home(*options.values())
+        lab.note(f"{name} joined in {seconds:.1f} s, {HOME} back in {time.monotonic() - began:.1f} s")
+
+
+@check("wpa_supplicant", "NetworkManager")
+def joins_a_hidden_network(lab):
+    app, picker = begin(lab)
+    path = add(app, picker, "Dice-Hidden", network(ssid=b"Dice-Hidden"))
+    app.join(path, passphrase="sixsided4", hidden=True)
+    expect(lab.joined == "Dice-Hidden", f"wlan0 is on {lab.joined}")
+    app.leave(path)
+    lab.expect_home("sixsided4")
+
+
+@check(seconds=180)
+def says_that_a_passphrase_is_wrong(lab):
+    app, picker = begin(lab)
+    for name in ("Dice-1234", "Dice-SAE"):
+        path = add(app, picker, name)
+        began = time.monotonic()
+        said = app.expect_join_fails(path, "passphrase", passphrase="not the one")
+        lab.note(f"{name}: “{said}” after {time.monotonic() - began:.1f} s")
+        lab.expect_home("not the one")
+
+
+@check()
+def says_that_a_network_is_not_there(lab):
+    app, picker = begin(lab)
+    path = add(app, picker, "Dice-1234")
+    lab.air.vanish(DIE_ID)
+    began = time.monotonic()
+    said = app.expect_join_fails(path, "", passphrase=PASSPHRASE)
+    lab.note(f"“{said}” after {time.monotonic() - began:.1f} s")
+    lab.expect_home(PASSPHRASE)
+
+
+# What goes wrong while it is joined
+
+@check()
+def notices_that_the_network_has_gone(lab):
+    app, _, path = add_die(lab)
+    began = time.monotonic()
+    lab.air.vanish(DIE_ID)
+    lab.wait_until(lambda: app.network_interface(path) == "", 60, "NetworkInterface to become empty")
+    lab.note(f"noticed after {time.monotonic() - began:.1f} s")
+    lab.expect_home(PASSPHRASE)
+
+
+@check()
+def goes_home_when_the_daemon_is_killed(lab):
+    _, _, path = add_die(lab)
+    lab.daemon.kill(signal.SIGKILL)
+    lab.start_wifi_daemon()
+    lab.expect_home(PASSPHRASE)
+    app = App(lab)
+    expect(app.network_interface(path) == "", "NetworkInterface is not empty")
+    app.join(path, passphrase=PASSPHRASE)
+    lab.wait_joined("Dice-1234", 5)
+
+
+@check()
+def goes_home_when_the_grant_is_revoked(lab):
+    add_die(lab)
+    revoke = lab.start("accessoryctl", lab.bin / "accessoryctl", "revoke", "1")
+    expect(revoke.wait_exit(30) == 0, f"accessoryctl revoke ended with an error: {revoke.lines[-1:]}")
+    lab.expect_home(PASSPHRASE)
+
+
+@check()
+def goes_home_when_the_app_ends(lab):
+    app, picker = begin(lab)
+    path = add(app, picker, "Dice-1234")
+    app.close()
+    hotspot = lab.start("hotspot", "/usr/bin/python3", "-B", DIRECTORY / "apps/hotspot.py", path, PASSPHRASE)
+    hotspot.wait_for("joined", 40)
+    lab.wait_joined("Dice-1234", 5)
+    hotspot.kill(signal.SIGKILL)
+    lab.expect_home(PASSPHRASE)
+
+
+# The service goes
+
+@check()
+def survives_the_end_of_the_service_in_a_scan(lab):
+    app, picker = begin(lab)
+    scans = lab.scans
+    app.show(network(ssidPrefix=b"Nobody-"))
+    lab.wait_until(lambda: lab.scans > scans, 30, "a scan")
+    lab.service.kill()
+    app.wait_dismissed("PickerRestricted")
+    picker.wait_gone()
+    lab.wait_wifi("absent")
+    lab.service.start()
+    lab.wait_wifi("ready", 60)
+    app.show(network(ssidPrefix=b"Dice-"))
+    picker.wait_offer("Dice-1234", 60)
+
+
+@check()
+def survives_the_end_of_the_service_while_joined(lab):
+    app, _, path = add_die(lab)
+    lab.service.kill()
+    lab.wait_until(lambda: app.network_interface(path) == "", 30, "NetworkInterface to become empty")
+    lab.service.start()
+    lab.wait_wifi("ready", 60)
+    lab.expect_home(PASSPHRASE)

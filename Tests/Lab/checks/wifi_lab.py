@@ -1,0 +1,203 @@
+"""The frame for checks of Wi-Fi: the access points stay on the air for all of them; each check has its own process and cgroup, one Wi-Fi
+service that is started afresh and has connected wlan0 to “Home”, a daemon, an app and a picker. There is no Bluetooth here."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import dbus
+import dbus.mainloop.glib
+
+import framework
+from access_points import AccessPoints
+from lab import DAEMON_NAME, Lab, expect
+from wifi_services import HOME, HOME_PASSPHRASE, KEPT, SERVICES, make_interface
+
+SCENARIO = framework.DIRECTORY.parent / "Scenarios/wifi.json"
+HOME_ID, DIE_ID = "home", "die"
+ROOT = "/org/accessorysetup1"
+ACTIVATED = Path("/usr/share/dbus-1/system-services")
+
+MANIFEST = """\
+[Application]
+Id=com.example.python
+Name=Python
+Executable={executable}
+
+[AccessorySetup]
+Supports=Bluetooth;WiFi;
+"""
+
+
+def check(*services, seconds=120):
+    """Makes `function(lab)` a check under each of these services, or under all three."""
+
+    def register(function):
+        for service in services or SERVICES:
+            def with_service(lab, service=service):
+                lab.begin(service)
+                function(lab)
+
+            with_service.__module__ = function.__module__
+            with_service.__name__ = f"{function.__name__}_with_{service}"
+            framework.check(SCENARIO, seconds=seconds)(with_service)
+        return function
+
+    return register
+
+
+class WiFiLab(Lab):
+    """What a check gets: the programs of Lab, the service, the air, and what the kernel says of wlan0."""
+
+    def __init__(self, logs, air):
+        super().__init__(logs, SCENARIO)
+        self.air = air
+        self.apps = self.state / "apps"
+        self.apps.mkdir()
+        executable = Path(sys.executable).resolve()
+        (self.apps / "com.example.python.conf").write_text(MANIFEST.format(executable=executable))
+
+    def set_up(self):
+        """In the check's own process."""
+        dbus.mainloop.glib.DBusGMainLoop(set_as_default=True)
+        self.bus = dbus.SystemBus(private=True)
+        for sender in ("org.freedesktop.DBus", DAEMON_NAME, *(each.bus_name for each in SERVICES.values())):
+            self.bus.add_signal_receiver(lambda *_: None, bus_name=sender)
+        self.kernel = self.start("iw-event", "stdbuf", "-oL", "iw", "event", "-t")
+        self._asked_at, self._joined = -1, None
+
+    def begin(self, service):
+        self.service = SERVICES[service](self)
+        self.service.start()
+        self.wait_joined(HOME, 60)
+        self.start_wifi_daemon()
+
+    def note(self, text):
+        """A line for who reads the results."""
+        with (self.logs / "notes").open("a") as notes:
+            notes.write(text + "\n")
+
+    # The kernel
+
+    @property
+    def scans(self):
+        """How many scans wlan0 has begun since the check began."""
+        return sum("scan started" in line for line in self.kernel.lines)
+
+    @property
+    def joined(self):
+        """The network that wlan0 is on, keys and all; None when it is on none."""
+        if self._asked_at != len(self.kernel.lines) or self._joined == "":
+            self._asked_at = len(self.kernel.lines)
+            link = self.tell("iw", "dev", "wlan0", "link")
+            self._joined = None
+            if "Connected to" in link:
+                authorized = re.search(r"authorized:\s+yes", self.tell("iw", "dev", "wlan0", "station", "dump"))
+                # The end of the handshake is no event: asked again.
+                self._joined = re.search(r"SSID: (.*)", link)[1] if authorized else ""
+        return self._joined
+
+    @staticmethod
+    def tell(*command):
+        return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+
+    def wait_joined(self, network, seconds=40):
+        self.wait_until(lambda: self.joined == network, seconds, f"wlan0 to be on {network}", every=0.2)
+
+    @property
+    def address(self):
+        found = re.search(r"inet ([\d.]+)", self.tell("ip", "-4", "address", "show", "dev", "wlan0"))
+        return found and found[1]
+
+    def wait_quiet(self, seconds, limit):
+        """Until the kernel has told of no scan for so long."""
+        seen, since = self.scans, time.monotonic()
+
+        def quiet():
+            nonlocal seen, since
+            if self.scans != seen:
+                seen, since = self.scans, time.monotonic()
+            return time.monotonic() - since >= seconds
+
+        self.wait_until(quiet, limit, f"{seconds} s without a scan", every=0.2)
+
+    # The daemon
+
+    def start_wifi_daemon(self):
+        self.daemon = self.start_daemon("--apps", self.apps)
+        self.wait_wifi("ready")
+
+    @property
+    def wifi(self):
+        root = self.bus.get_object(DAEMON_NAME, ROOT, introspect=False)
+        return str(root.Get(f"{DAEMON_NAME}.Manager", "WiFi", dbus_interface=dbus.PROPERTIES_IFACE))
+
+    def wait_wifi(self, state, seconds=30):
+        self.wait_until(lambda: self.wifi == state, seconds, f"Manager.WiFi to be “{state}”")
+
+    def expect_home(self, *secrets, seconds=40):
+        """Back on the network from before, and the service knows of no other."""
+        self.wait_joined(HOME, seconds)
+        self.wait_until(lambda: self.service.profiles() == [HOME], 10, "the accessory's profile to go", every=0.2)
+        found = self.service.secrets(*secrets)
+        expect(not found, f"the accessory's passphrase is in {found}")
+
+
+# The runner
+
+def run_all(checks, logs, _stock):
+    """Runs them in order, one line each, and returns the exit status."""
+    air = _make_world(logs)
+    print(f"access points up after {time.clock_gettime(time.CLOCK_BOOTTIME):.2f} s", flush=True)
+    passed = failed = 0
+    for each in checks:
+        began = time.monotonic()
+        why = _run(each, logs / each.name, air)
+        seconds = time.monotonic() - began
+        notes = logs / each.name / "notes"
+        more = "".join(f"; {line}" for line in notes.read_text().splitlines()) if notes.exists() else ""
+        if why is None:
+            passed += 1
+        else:
+            failed += 1
+        print(f"{'ok  ' if why is None else 'FAIL'} {each.name}{'' if why is None else ': ' + why} ({seconds:.1f} s{more})", flush=True)
+    print(f"{passed} passed, {failed} failed", flush=True)
+    return 0 if passed > 0 and failed == 0 else 1
+
+
+def _make_world(logs):
+    # Services are started by the checks, and by nobody else.
+    for name in ("fi.w1.wpa_supplicant1", "org.freedesktop.NetworkManager", "net.connman.iwd", "org.freedesktop.nm_dispatcher", "org.bluez"):
+        (ACTIVATED / f"{name}.service").unlink(missing_ok=True)
+    bus = dbus.SystemBus(private=True)
+    bus.get_object("org.freedesktop.DBus", "/org/freedesktop/DBus", introspect=False).ReloadConfig(dbus_interface="org.freedesktop.DBus")
+    bus.close()
+    for each in KEPT:
+        Path(each).mkdir(parents=True, exist_ok=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", each], check=True)
+    air = AccessPoints(SCENARIO, [DIE_ID], logs)
+    # NetworkManager and iwd wait for udev to know an interface.
+    Path("/run/udev").mkdir(exist_ok=True)
+    subprocess.run(["/lib/systemd/systemd-udevd", "--daemon"], check=True)
+    subprocess.run(["udevadm", "trigger", "--action=add", "--subsystem-match=net", "--subsystem-match=rfkill"], check=True)
+    subprocess.run(["udevadm", "settle"], check=True)
+    return air
+
+
+def _run(each, logs, air):
+    """Returns None, or in a few words why the check failed."""
+    logs.mkdir()
+    for kept in KEPT:
+        for old in Path(kept).iterdir():
+            subprocess.run(["rm", "-rf", "--", old], check=True)
+    air.all_near()
+    make_interface()
+    framework.CGROUP.mkdir()
+    try:
+        lab = WiFiLab(logs, air)
+        return framework.run_in_child(each, lab, logs, lab.set_up)
+    finally:
+        framework.clear_away()

@@ -1,0 +1,124 @@
+"""The Wi-Fi services under which the checks are run: how each is configured, with the network “Home” as an administrator would save it,
+how it is started, and what it remembers. Each is the real one of Debian, with Debian's defaults."""
+
+import subprocess
+from pathlib import Path
+
+import dbus
+
+from lab import expect
+
+HOME, HOME_PASSPHRASE = "Home", "correct horse"
+# Whatever a service writes to keep: empty at the start of each check.
+KEPT = ("/etc/NetworkManager/system-connections", "/run/NetworkManager", "/var/lib/NetworkManager", "/var/lib/iwd", "/run/wpa_supplicant")
+
+
+def write_private(path, text):
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    path.write_text(text)
+
+
+class Service:
+    """One service in one check. `process` is the one that is to be killed."""
+
+    name = bus_name = None
+
+    def __init__(self, lab):
+        self.lab = lab
+        self.process = None
+
+    def object(self, path, interface):
+        return dbus.Interface(self.lab.bus.get_object(self.bus_name, path, introspect=False), interface)
+
+    def get(self, path, interface, name):
+        return self.object(path, dbus.PROPERTIES_IFACE).Get(interface, name)
+
+    def run(self, name, *command):
+        return self.lab.start(name, *command)
+
+    def wait_for_name(self, process, name):
+        self.lab.wait_until(lambda: self.lab.bus.name_has_owner(name) or process.ended, 30, name)
+        expect(not process.ended, f"{process.name} ended: {process.lines[-1:]}")
+
+    def kill(self):
+        self.process.kill()
+
+    def secrets(self, *secrets):
+        """The files of the service in which one of these is."""
+        found = []
+        for each in KEPT:
+            for path in Path(each).rglob("*"):
+                if path.is_file() and any(secret.encode() in path.read_bytes() for secret in secrets):
+                    found.append(str(path))
+        return found
+
+
+class Supplicant(Service):
+    name, bus_name = "wpa_supplicant", "fi.w1.wpa_supplicant1"
+    interface = "fi.w1.wpa_supplicant1.Interface"
+    configuration = "/run/lab-state/wpa_supplicant.conf"
+
+    def start(self):
+        write_private(self.configuration, f'network={{\n  ssid="{HOME}"\n  psk="{HOME_PASSPHRASE}"\n}}\n')
+        self.process = self.run("wpa_supplicant", "/sbin/wpa_supplicant", "-u", "-t", "-d", "-i", "wlan0", "-c", self.configuration)
+        self.wait_for_name(self.process, self.bus_name)
+
+    def profiles(self):
+        """What it knows: the names of networks."""
+        path = self.object("/fi/w1/wpa_supplicant1", "fi.w1.wpa_supplicant1").GetInterface("wlan0")
+        return sorted(
+            str(self.get(network, "fi.w1.wpa_supplicant1.Network", "Properties")["ssid"]).strip('"')
+            for network in self.get(path, self.interface, "Networks"))
+
+
+class NetworkManager(Service):
+    name, bus_name = "NetworkManager", "org.freedesktop.NetworkManager"
+
+    def start(self):
+        write_private(
+            "/etc/NetworkManager/system-connections/Home.nmconnection",
+            f"[connection]\nid={HOME}\nuuid=5d2b5f0e-7d1c-4f0e-9a55-000000000001\ntype=wifi\n\n[wifi]\nssid={HOME}\n\n"
+            f"[wifi-security]\nkey-mgmt=wpa-psk\npsk={HOME_PASSPHRASE}\n")
+        if not self.lab.bus.name_has_owner(Supplicant.bus_name):
+            supplicant = self.run("wpa_supplicant", "/sbin/wpa_supplicant", "-u", "-t", "-d")
+            self.wait_for_name(supplicant, Supplicant.bus_name)
+        self.process = self.run("NetworkManager", "/usr/sbin/NetworkManager", "--debug", "--log-level=INFO")
+        self.wait_for_name(self.process, self.bus_name)
+
+    def profiles(self):
+        settings = self.object("/org/freedesktop/NetworkManager/Settings", "org.freedesktop.NetworkManager.Settings")
+        found = []
+        for path in settings.ListConnections():
+            values = self.object(path, "org.freedesktop.NetworkManager.Settings.Connection").GetSettings()
+            if "802-11-wireless" in values:
+                found.append(bytes(values["802-11-wireless"]["ssid"]).decode(errors="replace"))
+        return sorted(found)
+
+
+class IWD(Service):
+    name, bus_name = "iwd", "net.connman.iwd"
+
+    def start(self):
+        write_private(f"/var/lib/iwd/{HOME}.psk", f"[Security]\nPassphrase={HOME_PASSPHRASE}\n")
+        self.process = self.run("iwd", "/usr/libexec/iwd", "-d")
+        self.wait_for_name(self.process, self.bus_name)
+
+    def profiles(self):
+        """What it knows, on the bus and on its disk."""
+        objects = self.object("/", "org.freedesktop.DBus.ObjectManager").GetManagedObjects()
+        known = {str(each["net.connman.iwd.KnownNetwork"]["Name"]) for each in objects.values() if "net.connman.iwd.KnownNetwork" in each}
+        files = {path.stem for path in Path("/var/lib/iwd").iterdir() if path.suffix in (".psk", ".open", ".8021x")}
+        return sorted(known | files)
+
+
+SERVICES = {each.name: each for each in (Supplicant, NetworkManager, IWD)}
+
+
+def make_interface():
+    """wlan0 as it was at the start: iwd replaces it by its own, which goes with it."""
+    if not Path("/sys/class/net/wlan0").exists():
+        subprocess.run(["iw", "phy", "phy0", "interface", "add", "wlan0", "type", "managed"], check=True)
+    subprocess.run(["ip", "link", "set", "wlan0", "down"], check=True)
+    subprocess.run(["ip", "address", "flush", "dev", "wlan0"], check=True)
