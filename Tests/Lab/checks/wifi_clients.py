@@ -134,7 +134,7 @@ class Picker(Client):
         self.lab.wait_until(lambda: self.path is None, seconds, "the picker to go")
 
     def pick(self, name):
-        self.interface(self.path, "Picker").Pick(self.wait_offer(name)["id"])
+        self.interface(self.path, "Picker").Pick(str(self.wait_offer(name)["id"]), signature="s")
 
     def cancel(self):
         self.interface(self.path, "Picker").Cancel()

@@ -14,7 +14,7 @@ import dbus.mainloop.glib
 import framework
 from access_points import AccessPoints
 from lab import DAEMON_NAME, Lab, expect
-from wifi_services import HOME, HOME_PASSPHRASE, KEPT, SERVICES, make_interface
+from wifi_services import HOME, HOME_PASSPHRASE, KEPT, SERVICES, forget_heard, make_interface
 
 SCENARIO = framework.DIRECTORY.parent / "Scenarios/wifi.json"
 HOME_ID, DIE_ID = "home", "die"
@@ -32,12 +32,16 @@ Supports=Bluetooth;WiFi;
 """
 
 
-def check(*services, seconds=120):
-    """Makes `function(lab)` a check under each of these services, or under all three."""
+def check(*services, seconds=120, away=()):
+    """Makes `function(lab)` a check under each of these services, or under all three. `away` are access points that were never heard."""
 
     def register(function):
         for service in services or SERVICES:
             def with_service(lab, service=service):
+                for each in away:
+                    lab.air.vanish(each)
+                if away:
+                    forget_heard()
                 lab.begin(service)
                 function(lab)
 
@@ -86,6 +90,11 @@ class WiFiLab(Lab):
     def scans(self):
         """How many scans wlan0 has begun since the check began."""
         return sum("scan started" in line for line in self.kernel.lines)
+
+    @property
+    def is_scanning(self):
+        told = [line for line in self.kernel.lines if "scan " in line]
+        return bool(told) and "scan started" in told[-1]
 
     @property
     def joined(self):

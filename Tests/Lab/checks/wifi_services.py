@@ -24,6 +24,8 @@ class Service:
     """One service in one check. `process` is the one that is to be killed."""
 
     name = bus_name = None
+    # What the kernel counts until all channels have been scanned once.
+    kernel_scans = 1
 
     def __init__(self, lab):
         self.lab = lab
@@ -99,6 +101,8 @@ class NetworkManager(Service):
 
 class IWD(Service):
     name, bus_name = "iwd", "net.connman.iwd"
+    # It begins with the likeliest channels.
+    kernel_scans = 3
 
     def start(self):
         write_private(f"/var/lib/iwd/{HOME}.psk", f"[Security]\nPassphrase={HOME_PASSPHRASE}\n")
@@ -122,3 +126,10 @@ def make_interface():
         subprocess.run(["iw", "phy", "phy0", "interface", "add", "wlan0", "type", "managed"], check=True)
     subprocess.run(["ip", "link", "set", "wlan0", "down"], check=True)
     subprocess.run(["ip", "address", "flush", "dev", "wlan0"], check=True)
+
+
+def forget_heard():
+    """The kernel keeps what a scan has heard for half a minute, and iwd takes it for present."""
+    subprocess.run(["ip", "link", "set", "wlan0", "up"], check=True)
+    subprocess.run(["iw", "dev", "wlan0", "scan", "flush"], stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(["ip", "link", "set", "wlan0", "down"], check=True)
