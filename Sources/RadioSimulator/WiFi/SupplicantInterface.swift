@@ -292,6 +292,8 @@ final class SupplicantInterface: ExportedObject, RadioListener {
         network.failures = 0
         isHeld = false
         if current === network, state == .completed || state.isJoining { return }
+        // Wpa_supplicant 2.10 does not tell of this change of `CurrentNetwork`.
+        current = network
         setCurrent(network, nil)
         emit("NetworkSelected", .objectPath(network.path))
         findNetwork(after: isOther ? 0.1 : 0)

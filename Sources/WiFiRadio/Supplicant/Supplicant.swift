@@ -195,8 +195,13 @@ final class Supplicant: WiFiService {
             completion(result)
         }
         awaited.subscriptions = [
-            link.onProperties(of: path, Self.interface) { [weak awaited] _, values in
+            link.onProperties(of: path, Self.interface) { [weak self, weak awaited] _, values in
                 if let verdict = attempt.take(values, network: network) { awaited?.end(verdict) }
+                guard attempt.isToBeAsked, awaited?.isPending == true else { return }
+                self?.link.properties(path, Self.interface) { [weak awaited] values in
+                    let now = values.filter { ["CurrentNetwork", "State"].contains($0.key) }
+                    if let verdict = attempt.take(now, network: network) { awaited?.end(verdict) }
+                }
             }
         ]
         link.call(path, Self.interface, "SelectNetwork", [.objectPath(network)]) { [weak awaited] result in

@@ -64,7 +64,12 @@ enum SupplicantNetwork {
 /// What the changes of an interface's state say of an attempt.
 final class SupplicantAttempt {
     /// What comes before belongs to the network that is left.
-    var isSelected = false
+    var isSelected = false {
+        didSet { state = "" }
+    }
+    /// wpa_supplicant is connected and has not said to what: it tells of `CurrentNetwork` when it had none, and not when one follows
+    /// another.
+    var isToBeAsked: Bool { isSelected && !isOurs && state == "completed" }
     private var isOurs = false
     private var state = ""
 
@@ -90,7 +95,7 @@ final class SupplicantAttempt {
         if let status = values["AssocStatusCode"]?.integerValue, status != 0 {
             return .failure(RadioFailure(.refused, "the network refused (association status \(status))"))
         }
-        if isOurs, before == "4way_handshake", ["disconnected", "scanning"].contains(state) { return .failure(.wrongPassphrase) }
+        if before == "4way_handshake", ["disconnected", "scanning"].contains(state) { return .failure(.wrongPassphrase) }
         return nil
     }
 }
