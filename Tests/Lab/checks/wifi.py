@@ -54,7 +54,7 @@ def discovers(lab):
 
 
 @check("wpa_supplicant", "NetworkManager")
-def discovers_hidden_and_oddly_named_networks(lab):
+def discovers_and_joins_hidden_and_oddly_named_networks(lab):
     app, picker = begin(lab)
     app.show(network(ssid=b"Dice-Hidden"), network(ssid=b"Dice\xff"))
     began, scans = time.monotonic(), lab.scans
@@ -62,7 +62,19 @@ def discovers_hidden_and_oddly_named_networks(lab):
     expect(bytes(offer["ssid"]) == b"Dice\xff", f"the odd name is {offer['ssid']}")
     picker.wait_offer("Dice-Hidden", 60)
     lab.note(f"hidden: {lab.scans - scans} scans, {time.monotonic() - began:.1f} s")
-    picker.cancel()
+    for count, (name, shown, options) in enumerate((
+        ("Dice-Hidden", "Dice-Hidden", {"passphrase": "sixsided4", "hidden": True}), ("Dice\ufffd", r"Dice\xff", {}),
+    )):
+        if count:
+            app.show(network(ssid=b"Dice\xff"))
+            picker.wait_stage("offering", 60)
+        picker.pick(name)
+        path = str(app.wait_event("accessoryAdded", count=count + 1)["accessory"])
+        app.wait_event("pickerDidDismiss", count=count + 1)
+        app.join(path, **options)
+        expect(lab.joined == shown, f"wlan0 is on {lab.joined}, not on {shown}")
+        app.leave(path)
+        lab.expect_home("sixsided4")
 
 
 @check(away=[DIE_ID])
@@ -80,7 +92,7 @@ def offers_a_network_that_appears(lab):
     picker.cancel()
 
 
-@check()
+@check("wpa_supplicant")
 def scans_only_for_a_picker(lab):
     app, picker = begin(lab)
     app.show(network(ssidPrefix=b"Dice-"))
@@ -115,16 +127,6 @@ def joins_and_leaves(lab):
         lab.note(f"{name} joined in {seconds:.1f} s, {HOME} back in {time.monotonic() - began:.1f} s")
 
 
-@check("wpa_supplicant", "NetworkManager")
-def joins_a_hidden_network(lab):
-    app, picker = begin(lab)
-    path = add(app, picker, "Dice-Hidden", network(ssid=b"Dice-Hidden"))
-    app.join(path, passphrase="sixsided4", hidden=True)
-    expect(lab.joined == "Dice-Hidden", f"wlan0 is on {lab.joined}")
-    app.leave(path)
-    lab.expect_home("sixsided4")
-
-
 @check(seconds=180)
 def says_that_a_passphrase_is_wrong(lab):
     app, picker = begin(lab)
@@ -136,7 +138,7 @@ def says_that_a_passphrase_is_wrong(lab):
         lab.expect_home("not the one")
 
 
-@check()
+@check("wpa_supplicant", "iwd")
 def says_that_a_network_is_not_there(lab):
     app, picker = begin(lab)
     path = add(app, picker, "Dice-1234")
@@ -159,35 +161,30 @@ def notices_that_the_network_has_gone(lab):
     lab.expect_home(PASSPHRASE)
 
 
-@check()
-def goes_home_when_the_daemon_is_killed(lab):
-    _, _, path = add_die(lab)
+@check(seconds=180)
+def goes_home_whoever_ends(lab):
+    # The daemon.
+    app, picker, path = add_die(lab)
     lab.daemon.kill(signal.SIGKILL)
+    app.close()
+    picker.close()
     lab.start_wifi_daemon()
     lab.expect_home(PASSPHRASE)
-    app = App(lab)
-    expect(app.network_interface(path) == "", "NetworkInterface is not empty")
-    app.join(path, passphrase=PASSPHRASE)
-    lab.wait_joined("Dice-1234", 5)
 
-
-@check()
-def goes_home_when_the_grant_is_revoked(lab):
-    add_die(lab)
-    revoke = lab.start("accessoryctl", lab.bin / "accessoryctl", "revoke", "1")
-    expect(revoke.wait_exit(30) == 0, f"accessoryctl revoke ended with an error: {revoke.lines[-1:]}")
-    lab.expect_home(PASSPHRASE)
-
-
-@check()
-def goes_home_when_the_app_ends(lab):
-    app, picker = begin(lab)
-    path = add(app, picker, "Dice-1234")
-    app.close()
+    # The app.
     hotspot = lab.start("hotspot", "/usr/bin/python3", "-B", DIRECTORY / "apps/hotspot.py", path, PASSPHRASE)
     hotspot.wait_for("joined", 40)
     lab.wait_joined("Dice-1234", 5)
     hotspot.kill(signal.SIGKILL)
+    lab.expect_home(PASSPHRASE)
+
+    # The grant.
+    app = App(lab)
+    expect(app.network_interface(path) == "", "NetworkInterface is not empty")
+    app.join(path, passphrase=PASSPHRASE)
+    lab.wait_joined("Dice-1234", 5)
+    revoke = lab.start("accessoryctl", lab.bin / "accessoryctl", "revoke", "1")
+    expect(revoke.wait_exit(30) == 0, f"accessoryctl revoke ended with an error: {revoke.lines[-1:]}")
     lab.expect_home(PASSPHRASE)
 
 

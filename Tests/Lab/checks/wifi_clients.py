@@ -28,6 +28,7 @@ class Client:
     def __init__(self, lab):
         self.lab = lab
         self.bus = dbus.SystemBus(private=True)
+        self.bus.set_exit_on_disconnect(False)
 
     def interface(self, path, name):
         return dbus.Interface(self.bus.get_object(DAEMON_NAME, path, introspect=False), f"{DAEMON_NAME}.{name}")
