@@ -138,8 +138,12 @@ class WiFiService {
     func age(since begun: Int64) -> Int { Int((loop.now - begun) / 1_000_000) + WiFiTimes.slack }
 
     /// Waits for a network to be joined.
-    func awaitJoin(_ completion: @escaping (Result<Void, RadioFailure>) -> Void) -> Awaited<Result<Void, RadioFailure>> {
-        let awaited = Awaited<Result<Void, RadioFailure>>(loop, timeout: WiFiTimes.join, late: .failure(.joinTimeout)) {
+    func awaitJoin(
+        _ join: NetworkJoin, _ completion: @escaping (Result<Void, RadioFailure>) -> Void
+    ) -> Awaited<Result<Void, RadioFailure>> {
+        // A wrong passphrase of WPA3 may look like that: services go on trying.
+        let late = join.passphrase == nil ? RadioFailure.joinTimeout : .joinTimeoutOrPassphrase
+        let awaited = Awaited<Result<Void, RadioFailure>>(loop, timeout: WiFiTimes.join, late: .failure(late)) {
             [weak self] result in
             self?.joining = nil
             completion(result)
@@ -294,5 +298,7 @@ extension RadioFailure {
     static let serviceGone = RadioFailure(.unavailable, "the Wi-Fi service is gone")
     static let wrongPassphrase = RadioFailure(.refused, "the passphrase is wrong")
     static let passphraseWanted = RadioFailure(.refused, "the network wants a passphrase")
+    static let joinTimeoutOrPassphrase = RadioFailure(
+        .timeout, "the network was not joined in time: out of range, or the passphrase is wrong, or it does not answer")
     static let joinTimeout = RadioFailure(.timeout, "the network was not joined in time: out of range, or it does not answer")
 }

@@ -319,6 +319,12 @@ final class ManagerDevice: ExportedObject, RadioListener {
                     return device.fail(.noSecrets)
                 }
                 device.fail(.supplicantTimeout)
+            case .wrongKey where activation.profile.settings.keyManagement == "sae":
+                // wpa_supplicant goes on trying.
+                device.after(device.radio.air.wifi.joinTimeout) { device in
+                    device.set(.needAuth, .none)
+                    device.fail(.noSecrets)
+                }
             case .wrongKey:
                 device.set(.needAuth, .supplicantDisconnect)
                 device.fail(.noSecrets)

@@ -185,7 +185,7 @@ final class IWD: WiFiService {
         _ join: NetworkJoin, _ name: String, _ network: ObjectPath?, _ path: ObjectPath,
         _ completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
-        let awaited = awaitJoin { [weak self] result in
+        let awaited = awaitJoin(join) { [weak self] result in
             guard let self else { return }
             self.agent.passphrase = nil
             self.link.call(Self.manager, "net.connman.iwd.AgentManager", "UnregisterAgent", [.objectPath(self.agent.path)]) { _ in }

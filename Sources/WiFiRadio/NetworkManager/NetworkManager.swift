@@ -162,7 +162,7 @@ final class NetworkManager: WiFiService {
         _ join: NetworkJoin, _ security: NetworkSecurity?, _ path: ObjectPath, _ record: JoinRecord,
         _ note: @escaping (JoinRecord) throws -> Void, _ completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
-        let awaited = awaitJoin(completion)
+        let awaited = awaitJoin(join, completion)
         do { try note(record) } catch {
             return awaited.end(.failure(RadioFailure(.other, "the record of the joining could not be written: \(error)")))
         }

@@ -182,15 +182,16 @@ final class Supplicant: WiFiService {
                 self.link.call(path, Self.interface, "RemoveNetwork", [.objectPath(network)]) { _ in }
                 return completion(.failure(RadioFailure(.other, "the record of the joining could not be written: \(error)")))
             }
-            self.select(network, path, completion)
+            self.select(join, network, path, completion)
         }
     }
 
     private func select(
-        _ network: ObjectPath, _ path: ObjectPath, _ completion: @escaping (Result<Void, RadioFailure>) -> Void
+        _ join: NetworkJoin, _ network: ObjectPath, _ path: ObjectPath,
+        _ completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
         let attempt = SupplicantAttempt()
-        let awaited = awaitJoin { [weak self] result in
+        let awaited = awaitJoin(join) { [weak self] result in
             if case .success = result { self?.joined = path }
             completion(result)
         }
