@@ -219,7 +219,7 @@ final class IWD: WiFiService {
             Self.busName + ".Aborted" where join.passphrase == nil:
             .passphraseWanted
         case Self.busName + ".Failed" where agent.wasAsked:
-            RadioFailure(.refused, "the network refused, or the passphrase is wrong")
+            RadioFailure(.refused, "the network refused or does not answer, or the passphrase is wrong")
         case Self.busName + ".NotFound", Self.busName + ".ServiceSetOverlap":
             RadioFailure(.connection, "there is no such network in range")
         case Self.busName + ".Failed": RadioFailure(.connection, "the network refused, or does not answer")

@@ -197,6 +197,13 @@ def survives_the_end_of_the_service_in_a_scan(lab):
     app.show(network(ssidPrefix=b"Nobody-"))
     lab.wait_until(lambda: lab.scans > scans, 30, "a scan")
     lab.service.kill()
+    if lab.service.below is not None:
+        # The interface is served still, by what is below: the picker goes on, there.
+        lab.daemon.wait_for("Wi-Fi interface .*wpa_supplicant", 30)
+        scans = lab.scans
+        lab.wait_until(lambda: lab.scans > scans, 30, "the search to go on")
+        expect(app.count("pickerDidDismiss") == 0, "the picker was dismissed, and the interface is served")
+        lab.service.below.kill()
     app.wait_dismissed("PickerRestricted")
     picker.wait_gone()
     lab.wait_wifi("absent")

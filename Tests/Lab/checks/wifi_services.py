@@ -21,7 +21,7 @@ def write_private(path, text):
 
 
 class Service:
-    """One service in one check. `process` is the one that is to be killed."""
+    """One service in one check. `process` is the one that is to be killed; `below` is the supplicant of one that needs it."""
 
     name = bus_name = None
     # What the kernel counts until all channels have been scanned once.
@@ -29,7 +29,7 @@ class Service:
 
     def __init__(self, lab):
         self.lab = lab
-        self.process = None
+        self.process = self.below = None
 
     def object(self, path, interface):
         return dbus.Interface(self.lab.bus.get_object(self.bus_name, path, introspect=False), interface)
@@ -84,8 +84,8 @@ class NetworkManager(Service):
             f"[connection]\nid={HOME}\nuuid=5d2b5f0e-7d1c-4f0e-9a55-000000000001\ntype=wifi\n\n[wifi]\nssid={HOME}\n\n"
             f"[wifi-security]\nkey-mgmt=wpa-psk\npsk={HOME_PASSPHRASE}\n")
         if not self.lab.bus.name_has_owner(Supplicant.bus_name):
-            supplicant = self.run("wpa_supplicant", "/sbin/wpa_supplicant", "-u", "-t", "-d")
-            self.wait_for_name(supplicant, Supplicant.bus_name)
+            self.below = self.run("wpa_supplicant", "/sbin/wpa_supplicant", "-u", "-t", "-d")
+            self.wait_for_name(self.below, Supplicant.bus_name)
         self.process = self.run("NetworkManager", "/usr/sbin/NetworkManager", "--debug", "--log-level=INFO")
         self.wait_for_name(self.process, self.bus_name)
 
