@@ -117,12 +117,12 @@ def joins_and_leaves(lab):
         app.join(path, **options)
         seconds = time.monotonic() - began
         expect(lab.joined == name, f"wlan0 is on {lab.joined}, not on {name}")
-        expect(app.network_interface(path) == "wlan0", f"NetworkInterface is “{app.network_interface(path)}”")
+        expect(app.network_interface(path) == "wlan0", f"the interface is “{app.network_interface(path)}”")
         if lab.service.name == "NetworkManager":
             lab.wait_until(lambda: (lab.address or "").startswith(lab.air.network_of(name)), 20, "an address", every=0.2)
         began = time.monotonic()
         app.leave(path)
-        expect(app.network_interface(path) == "", "NetworkInterface is not empty")
+        expect(app.network_interface(path) == "", "an interface is named still")
         lab.expect_home(*options.values())
         lab.note(f"{name} joined in {seconds:.1f} s, {HOME} back in {time.monotonic() - began:.1f} s")
 
@@ -156,7 +156,7 @@ def notices_that_the_network_has_gone(lab):
     app, _, path = add_die(lab)
     began = time.monotonic()
     lab.air.vanish(DIE_ID)
-    lab.wait_until(lambda: app.network_interface(path) == "", 60, "NetworkInterface to become empty")
+    lab.wait_until(lambda: app.network_interface(path) == "", 60, "the interface to be given back")
     lab.note(f"noticed after {time.monotonic() - began:.1f} s")
     lab.expect_home(PASSPHRASE)
 
@@ -180,7 +180,7 @@ def goes_home_whoever_ends(lab):
 
     # The grant.
     app = App(lab)
-    expect(app.network_interface(path) == "", "NetworkInterface is not empty")
+    expect(app.network_interface(path) == "", "an interface is named still")
     app.join(path, passphrase=PASSPHRASE)
     lab.wait_joined("Dice-1234", 5)
     revoke = lab.start("accessoryctl", lab.bin / "accessoryctl", "revoke", "1")
@@ -217,7 +217,7 @@ def survives_the_end_of_the_service_in_a_scan(lab):
 def survives_the_end_of_the_service_while_joined(lab):
     app, _, path = add_die(lab)
     lab.service.kill()
-    lab.wait_until(lambda: app.network_interface(path) == "", 30, "NetworkInterface to become empty")
+    lab.wait_until(lambda: app.network_interface(path) == "", 30, "the interface to be given back")
     lab.service.start()
     lab.wait_wifi("ready", 60)
     lab.expect_home(PASSPHRASE)

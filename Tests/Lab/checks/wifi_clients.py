@@ -77,7 +77,7 @@ class App(Client):
         self.interface(accessory, "Accessory").LeaveNetwork(timeout=JOIN_SECONDS)
 
     def network_interface(self, accessory):
-        return str(self.get(accessory, "Accessory", "NetworkInterface"))
+        return str(self.get(accessory, "Network", "Interface"))
 
     def expect_join_fails(self, accessory, says, **options):
         try:
