@@ -7,6 +7,7 @@ what came of it, an error by its name. It belongs to nobody: what it may is deci
     powered      whether org.bluez' adapter is on
     get=PATH     an object's Device1.Address
     connect=PATH Device1.Connect
+    join=SSID    have a picker find this open network, join it, say on which interface, and leave it
     reads=ADDRESS  the mean time of a read of its characteristic FF3F, in milliseconds, after connecting to it"""
 
 import json
@@ -53,6 +54,31 @@ def mean_read(address):
     return (time.monotonic() - began) * 1000 / READS
 
 
+def accessory_setup(path, name):
+    return interface(path, f"org.accessorysetup1.{name}", "org.accessorysetup1")
+
+
+def join(name):
+    """A session of its own; somebody else shows the picker."""
+    empty = dbus.Dictionary(signature="sv")
+    session = accessory_setup("/org/accessorysetup1", "Manager").CreateSession(empty)
+    accessory_setup(session, "Session").Activate()
+    descriptor = dbus.Dictionary({"ssid": dbus.ByteArray(name.encode())}, signature="sv")
+    item = dbus.Dictionary({"name": name, "descriptor": descriptor}, signature="sv")
+    accessory_setup(session, "Session").ShowPicker(dbus.Array([item], "a{sv}"), empty, signature="aa{sv}a{sv}")
+    tell = interface(session, dbus.PROPERTIES_IFACE, "org.accessorysetup1")
+    deadline = time.monotonic() + PATIENCE
+    while not (found := tell.Get("org.accessorysetup1.Session", "Accessories")):
+        if time.monotonic() > deadline:
+            raise TimeoutError("nothing was picked")
+        time.sleep(0.1)
+    accessory_setup(found[0], "Accessory").JoinNetwork(empty, timeout=PATIENCE)
+    joined = interface(found[0], dbus.PROPERTIES_IFACE, "org.accessorysetup1").Get("org.accessorysetup1.Network", "Interface")
+    accessory_setup(found[0], "Accessory").LeaveNetwork(timeout=PATIENCE)
+    accessory_setup(session, "Session").RemoveAccessory(found[0])
+    return str(joined)
+
+
 def answer(ask):
     match ask.partition("="):
         case ("session", _, _):
@@ -67,6 +93,8 @@ def answer(ask):
         case ("connect", _, path):
             interface(path, "org.bluez.Device1").Connect(timeout=PATIENCE)
             return "connected"
+        case ("join", _, name):
+            return join(name)
         case ("reads", _, address):
             return mean_read(address)
     sys.exit(f"cannot ask {ask}")

@@ -36,7 +36,7 @@ Name=Dice
 Unit=dice.service
 
 [AccessorySetup]
-Supports=Bluetooth;
+Supports=Bluetooth;WiFi;
 BluetoothServices=E56A082E-C49B-47CA-A2AB-389127B8ABE3;0B8F5F5D-3B6C-4D29-8B0F-0E3C1B8A52D7;
 """
 

@@ -7,8 +7,10 @@ import signal
 import sqlite3
 from pathlib import Path
 
+from access_points import AccessPoints
 from lab import DAEMON_NAME, expect
 from machine import BLUE_DICE, DAEMON, GRANTS, PINK_DICE, SYSTEM_BUS, VIEW, check
+from wifi_services import Supplicant
 
 PINK_PATH = "/org/bluez/hci0/dev_C0_FF_EE_00_00_01"
 BLUE_PATH = "/org/bluez/hci0/dev_C0_FF_EE_00_00_02"
@@ -48,6 +50,34 @@ def a_call_on_the_bus_starts_it(machine):
     for unit in (DAEMON, "accessorysetupd-bus.socket"):
         expect(machine.state(unit) == "active", f"{unit} is {machine.state(unit)}")
     machine.wait_for_bluetooth()
+
+
+@check(seconds=180)
+def the_daemons_user_joins_networks(machine):
+    """Which is neither root nor of the group netdev: by the bus policy at wpa_supplicant, by polkit's rule at NetworkManager."""
+    machine.installed()
+    folder = Path("/run/lab-state")
+    folder.mkdir(exist_ok=True)
+    scenario = folder / "networks.json"
+    scenario.write_text(json.dumps({"accessPoints": [{"id": "die", "ssid": "Dice-Open"}]}))
+    AccessPoints(scenario, [], machine.logs)
+    supplicant = Supplicant(machine)
+    supplicant.start()
+
+    def joins(service):
+        # The daemon says whose interface it uses, in a field of its own.
+        used = lambda: f'"{service}"' in machine.journal("--unit", DAEMON, "--output=json")
+        machine.wait_until(used, 60, f"the daemon to use {service}", every=0.2)
+        picker = machine.picker("Dice-Open")
+        expect(machine.probe("app", SYSTEM_BUS, "join=Dice-Open")() == {"join=Dice-Open": "wlan0"}, f"it is not joined over {service}")
+        expect(picker.wait_exit(20) == 0, f"the picker ended with an error: {picker.lines[-1:]}")
+
+    joins("wpa_supplicant")
+    supplicant.kill()
+    machine.systemctl("start", "NetworkManager.service")
+    joins("NetworkManager")
+    machine.systemctl("stop", "NetworkManager.service", "wpa_supplicant.service")
+    machine.run("modprobe", "--remove", "mac80211_hwsim", fails=None)
 
 
 @check(seconds=60)
