@@ -38,6 +38,16 @@ class WiFiTest(APITest):
         self.simulator.wait_joined("Home")
         return self.app(), self.picker()
 
+    def serve_both(self, service="wpa_supplicant", name="die-bluetooth"):
+        """With an adapter and an accessory with Bluetooth besides."""
+        scenario = self.scenario_of(service)
+        del scenario["adapters"]
+        scenario["accessories"] = [accessory(name)]
+        self.start(scenario)
+        self.world.wait_wifi("ready")
+        self.simulator.wait_joined("Home")
+        return self.app(), self.picker()
+
     def setUp(self):
         self.world = None
         self.addCleanup(self._end)
@@ -87,11 +97,7 @@ class Discovery(WiFiTest):
     def test_no_scan_without_a_picker(self):
         for service in SERVICES:
             with self.subTest(service):
-                scenario = self.scenario_of(service)
-                del scenario["adapters"]
-                self.start(scenario)
-                self.world.wait_wifi("ready")
-                app, picker = self.app(), self.picker()
+                app, picker = self.serve_both(service)
                 before = self.simulator.scans
                 app.show_picker(network(ssidPrefix="Nobody-"))
                 wait(lambda: self.simulator.scans > before + 1, 15, "scans", also_every=0.05)
@@ -163,12 +169,7 @@ class Discovery(WiFiTest):
         wait(lambda: "Dice-1234" not in [each["advertisedName"] for each in picker.offers], 40, "the offer to go")
 
     def test_both_sides_in_one_offer(self):
-        scenario = self.scenario_of("wpa_supplicant")
-        del scenario["adapters"]
-        scenario["accessories"] = [accessory("die-bluetooth")]
-        self.start(scenario)
-        self.world.wait_wifi("ready")
-        app, picker = self.app(), self.picker()
+        app, picker = self.serve_both()
         app.show_picker(item(ssid="Dice-1234"))
         offer = picker.wait_offer("die-bluetooth")
         self.assertEqual((bytes(offer["ssid"]), offer["security"]), (b"Dice-1234", "wpa2"))
@@ -184,23 +185,14 @@ class Discovery(WiFiTest):
         self.leave(app, path)
 
     def test_both_sides_must_be_there(self):
-        scenario = self.scenario_of("wpa_supplicant")
-        del scenario["adapters"]
-        scenario["accessories"] = [accessory("die-bluetooth")]
-        self.start(scenario)
-        self.world.wait_wifi("ready")
-        app, picker = self.app(), self.picker()
+        app, picker = self.serve_both()
         app.show_picker(item(ssid="Somewhere else"), discoveryTimeout=3.0)
         self.assertDismissed(app, "DiscoveryTimeout")
         self.assertEqual(picker.stages[0], "searching")
         self.assertNotIn("offering", picker.stages)
 
     def test_a_prefix_is_completed_by_the_app(self):
-        scenario = self.scenario_of("wpa_supplicant")
-        del scenario["adapters"]
-        scenario["accessories"] = [accessory("die-bluetooth")]
-        self.start(scenario)
-        app, picker = self.app(), self.picker()
+        app, picker = self.serve_both()
         app.show_picker(item(ssidPrefix="Dice-", setupOptions=["confirmAuthorization"]))
         picker.pick("die-bluetooth")
         path = str(app.wait_event("accessoryAdded")["accessory"])
@@ -518,14 +510,9 @@ class Migrating(WiFiTest):
         self.assertDismissed(app, "UserCancelled")
 
     def test_both_sides_and_along_with_a_new_one(self):
-        scenario = self.scenario_of("wpa_supplicant")
-        del scenario["adapters"]
-        scenario["accessories"] = [accessory("pink")]
-        self.start(scenario)
-        self.world.wait_wifi("ready")
+        app, picker = self.serve_both(name="pink")
         with Paired(self.world, "/org/bluez/hci0/dev_C0_FF_EE_00_02_01"):
             pass
-        app, picker = self.app(), self.picker()
         app.show_picker(
             {**item(ssid="Dice-1234"), "peripheralIdentifier": "C0:FF:EE:00:02:01", "hotspotSSID": b"Dice-1234"},
             network("Open die", ssid="Dice-Open"))
@@ -629,11 +616,7 @@ class BadInput(WiFiTest):
         self.assertEqual(self.simulator.known_networks, ["Home"])
 
     def test_an_accessory_without_a_network(self):
-        scenario = self.scenario_of("wpa_supplicant")
-        del scenario["adapters"]
-        scenario["accessories"] = [accessory("die-bluetooth")]
-        self.start(scenario)
-        app, picker = self.app(), self.picker()
+        app, picker = self.serve_both()
         path = self.add(app, picker, "die-bluetooth")
         self.assertFails(error("InvalidRequest"), self.join, app, path, says=["no network"])
         self.assertFails(
