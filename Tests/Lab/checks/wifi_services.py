@@ -131,5 +131,12 @@ def make_interface():
 def forget_heard():
     """The kernel keeps what a scan has heard for half a minute, and iwd takes it for present."""
     subprocess.run(["ip", "link", "set", "wlan0", "up"], check=True)
-    subprocess.run(["iw", "dev", "wlan0", "scan", "flush"], stdout=subprocess.DEVNULL, check=True)
+    # On a busy machine iw was seen to wait for ever for the end of a scan that the kernel had told of.
+    for left in reversed(range(3)):
+        try:
+            subprocess.run(["iw", "dev", "wlan0", "scan", "flush"], stdout=subprocess.DEVNULL, check=True, timeout=20)
+            break
+        except subprocess.TimeoutExpired:
+            if not left:
+                raise
     subprocess.run(["ip", "link", "set", "wlan0", "down"], check=True)
