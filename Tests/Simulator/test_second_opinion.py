@@ -84,7 +84,7 @@ def simulated(test):
     test.addCleanup(Peer.end, process)
     test.assertEqual(process.stdout.readline(), "ready\n")
     peer.discover()
-    peer.wait_for(peer.device)
+    wait_for(peer.device)
     return peer
 
 
@@ -94,7 +94,7 @@ def mocked(test):
         [sys.executable, "-m", "dbusmock", "--system", "--template", "bluez5"],
         env={**os.environ, "DBUS_SYSTEM_BUS_ADDRESS": peer.address}, stdout=subprocess.DEVNULL)
     test.addCleanup(Peer.end, process)
-    peer.wait_for(lambda: peer.bus.name_has_owner("org.bluez"))
+    wait_for(lambda: peer.bus.name_has_owner("org.bluez"))
     mock = "org.bluez.Mock"
     peer.call("/org/bluez", mock, "AddAdapter", "hci0", "mock", signature="ss")
     peer.discover()
@@ -123,7 +123,7 @@ class SecondOpinion(unittest.TestCase):
                 path, before = peer.device()
                 self.assertFalse(before["Paired"])
                 peer.call(path, DEVICE, "Pair")
-                peer.wait_for(lambda: peer.device()[1]["Paired"])
+                wait_for(lambda: peer.device()[1]["Paired"])
                 # By signal: the template tells of a connection without keeping it as a property.
                 seen = []
                 peer.bus.add_signal_receiver(
@@ -132,9 +132,9 @@ class SecondOpinion(unittest.TestCase):
                 # Pairing leaves BlueZ' link up; the template's pairing makes none.
                 if not peer.device()[1]["Connected"]:
                     peer.call(path, DEVICE, "Connect")
-                    peer.wait_for(lambda: True in seen)
+                    wait_for(lambda: True in seen)
                 peer.call(path, DEVICE, "Disconnect")
-                peer.wait_for(lambda: False in seen)
+                wait_for(lambda: False in seen)
                 peer.call("/org/bluez/hci0", ADAPTER, "StopDiscovery")
                 peer.call("/org/bluez/hci0", ADAPTER, "RemoveDevice", path, signature="o")
                 self.assertIsNone(peer.device())
