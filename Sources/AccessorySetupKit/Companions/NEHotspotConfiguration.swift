@@ -5,24 +5,26 @@ internal import AccessoryModel
 internal import DBusKit
 internal import Dispatch
 public import Foundation
+internal import Synchronization
 
 /// The network of an accessory, and what opens it.
 ///
 /// Source: Apple's documentation of `NEHotspotConfiguration`. Enterprise networks and Hotspot 2.0 have no counterpart here: accessories do
 /// not open such networks.
-//
-// @unchecked, as Apple's properties can be set: they are under a lock, everything else is constant.
-public final class NEHotspotConfiguration: NSObject, @unchecked Sendable {
+public final class NEHotspotConfiguration: NSObject, Sendable {
     /// The network's name, 1 to 32 bytes; empty for a configuration by its beginning.
     public let ssid: String
     /// The beginning of the network's name; empty for a configuration by the whole name.
     public let ssidPrefix: String
     let passphrase: String?
     let isWEP: Bool
-    private let lock = NSLock()
-    private var once = false
-    private var isHidden = false
-    private var days: NSNumber = 0
+    private let settings = Mutex(Settings())
+
+    private struct Settings {
+        var joinsOnce = false
+        var isHidden = false
+        var lifeTimeInDays = 0
+    }
 
     private init(ssid: String, ssidPrefix: String, passphrase: String?, isWEP: Bool) {
         self.ssid = ssid
@@ -57,20 +59,23 @@ public final class NEHotspotConfiguration: NSObject, @unchecked Sendable {
 
     /// Whether the network is left when the app goes. On Linux it always is.
     public var joinOnce: Bool {
-        get { lock.withLock { once } }
-        set { lock.withLock { once = newValue } }
+        get { settings.withLock { $0.joinsOnce } }
+        set { settings.withLock { $0.joinsOnce = newValue } }
     }
 
     /// Whether the network does not say its name.
     public var hidden: Bool {
-        get { lock.withLock { isHidden } }
-        set { lock.withLock { isHidden = newValue } }
+        get { settings.withLock { $0.isHidden } }
+        set { settings.withLock { $0.isHidden = newValue } }
     }
 
     /// How long the configuration is kept. On Linux it is as long as the app is there; the value is kept and has no effect.
     public var lifeTimeInDays: NSNumber {
-        get { lock.withLock { days } }
-        set { lock.withLock { days = newValue } }
+        get { NSNumber(value: settings.withLock { $0.lifeTimeInDays }) }
+        set {
+            let days = newValue.intValue
+            settings.withLock { $0.lifeTimeInDays = days }
+        }
     }
 
     /// What `JoinNetwork` takes.
