@@ -163,7 +163,7 @@ public final class WiFiRadio: NetworkRadio {
         if needs.count == 1 {
             // Routes may have changed since somebody looked.
             select()
-            restartScanning()
+            if !isScanning { restartScanning() }
         }
         awareSearch.look(for: needs.values.flatMap(\.aware))
         return DiscoveryToken { [weak self] in
@@ -202,7 +202,8 @@ public final class WiFiRadio: NetworkRadio {
                 self.scanAgain(after: Self.betweenScans)
             case .failure(.busy):
                 // Somebody else's scan, or a limit on how often: longer and longer pauses, up to what services ask for.
-                self.refusals += 1
+                // Counted no further than that: the pause doubles each time.
+                self.refusals = min(self.refusals + 1, 5)
                 self.scanAgain(after: .milliseconds(min(500 << self.refusals, 10_000)))
             case .failure(.failed(let reason)):
                 self.failures += 1
