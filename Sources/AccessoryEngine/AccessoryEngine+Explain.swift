@@ -121,12 +121,10 @@ extension AccessoryEngine {
     /// What keeps a match from being offered.
     private func obstacles(_ sighting: Sighting, _ app: AppID) -> [String] {
         if let denial = policy.denial(of: sighting, to: app) { return ["rule \(denial.name) in \(denial.source) denies it"] }
-        let isMine = ledger.accessories.values.contains { accessory in
-            let isIt =
-                sighting.advertisement.map { $0.address == accessory.address } ?? false
-                || sighting.network.map { $0.ssid == accessory.ssid } ?? false
-            return isIt && ledger.grant(of: accessory.id, to: app) != nil
-        }
+        let known = sighting.advertisement.flatMap { ledger.accessory(at: $0.address) }
+        let isMine =
+            known.map { ledger.grant(of: $0.id, to: app) != nil } ?? sighting.network.map { ledger.hasNetwork($0.ssid, app) }
+            ?? false
         return isMine ? ["\(app) has it already"] : []
     }
 }

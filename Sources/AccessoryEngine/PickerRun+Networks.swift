@@ -152,10 +152,7 @@ extension PickerRun {
 
     /// The stored accessory behind a network. One that this app has in whatever form is the app's.
     private func known(_ ssid: SSID, in ledger: Ledger) -> (accessory: Accessory?, isMine: Bool) {
-        let isMine = ledger.accessories.values.contains {
-            $0.ssid == ssid && ledger.grant(of: $0.id, to: session.app.id) != nil
-        }
-        return (ledger.accessory(ofNetwork: ssid), isMine)
+        (ledger.accessory(ofNetwork: ssid), ledger.hasNetwork(ssid, session.app.id))
     }
 
     func offer(for candidate: NetworkCandidate, ledger: Ledger) -> Offer? {

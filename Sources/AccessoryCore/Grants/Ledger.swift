@@ -43,6 +43,11 @@ public struct Ledger: Hashable, Sendable {
         accessories.values.first { $0.ssid == ssid && $0.address == nil }
     }
 
+    /// Whether a network is part of an accessory that an app has, in whatever form.
+    public func hasNetwork(_ ssid: SSID, _ app: AppID) -> Bool {
+        accessories.values.contains { $0.ssid == ssid && grant(of: $0.id, to: app) != nil }
+    }
+
     public func accessory(awareDevice: UInt64) -> Accessory? {
         accessories.values.first { $0.awareDevice == awareDevice }
     }

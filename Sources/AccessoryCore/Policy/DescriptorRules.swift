@@ -13,13 +13,7 @@ public enum DescriptorRules {
             guard bluetooth else {
                 throw .invalid("bluetoothNameSubstring", name, "needs bluetoothServiceUUID or bluetoothCompanyIdentifier")
             }
-            guard !name.isEmpty else { throw .invalid("bluetoothNameSubstring", "\"\"", "is empty") }
-            guard name.utf8.count <= Limits.nameSubstringBytes else {
-                throw .invalid("bluetoothNameSubstring", name, "longer than \(Limits.nameSubstringBytes) bytes")
-            }
-            guard NameRule(substring: name, options: descriptor.nameCompareOptions) != nil else {
-                throw .invalid("bluetoothNameSubstring", name, "not a regular expression")
-            }
+            try check("bluetoothNameSubstring", name, descriptor.nameCompareOptions)
         } else if !descriptor.nameCompareOptions.isEmpty {
             throw .invalid(
                 "bluetoothNameSubstringCompareOptions", descriptor.nameCompareOptions.rawValue, "needs bluetoothNameSubstring")
@@ -108,17 +102,20 @@ public enum DescriptorRules {
         }
         for (key, match) in [("wifiAwareModelNameMatch", aware.modelName), ("wifiAwareVendorNameMatch", aware.vendorName)] {
             guard let match else { continue }
-            guard !match.string.isEmpty else { throw .invalid(key, "\"\"", "is empty") }
-            guard match.string.utf8.count <= Limits.nameSubstringBytes else {
-                throw .invalid(key, match.string, "longer than \(Limits.nameSubstringBytes) bytes")
-            }
-            guard NameRule(substring: match.string, options: match.options) != nil else {
-                throw .invalid(key, match.string, "not a regular expression")
-            }
+            try check(key, match.string, match.options)
         }
         guard !descriptor.wantsBluetooth, descriptor.ssidPrefix == nil else {
             throw .invalid("wifiAwareServiceName", name, "cannot be combined with Bluetooth keys or ssidPrefix in one descriptor")
         }
+    }
+
+    /// Text that is to be found in a name.
+    private static func check(_ key: String, _ text: String, _ options: CompareOptions) throws(SetupError) {
+        guard !text.isEmpty else { throw .invalid(key, "\"\"", "is empty") }
+        guard text.utf8.count <= Limits.nameSubstringBytes else {
+            throw .invalid(key, text, "longer than \(Limits.nameSubstringBytes) bytes")
+        }
+        guard NameRule(substring: text, options: options) != nil else { throw .invalid(key, text, "not a regular expression") }
     }
 
     private static func lossy(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
