@@ -97,7 +97,6 @@ public struct BusError: Error, Hashable, Sendable, CustomStringConvertible {
     public static func unknownProperty(_ name: String) -> BusError { standard("UnknownProperty", "no such property: \(name)") }
     public static func readOnly(_ name: String) -> BusError { standard("PropertyReadOnly", "property is read-only: \(name)") }
     public static func accessDenied(_ message: String) -> BusError { standard("AccessDenied", message) }
-    public static func notSupported(_ message: String) -> BusError { standard("NotSupported", message) }
     public static func limitsExceeded(_ message: String) -> BusError { standard("LimitsExceeded", message) }
     public static func disconnected(_ message: String) -> BusError { standard("Disconnected", message) }
     public static func cancelled() -> BusError { standard("Cancelled", "the call was cancelled") }
