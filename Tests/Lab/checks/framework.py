@@ -20,6 +20,9 @@ CGROUP = Path("/sys/fs/cgroup/check")
 STORE = Path("/var/lib/bluetooth")
 DIRECTORY = Path(__file__).resolve().parent.parent
 NO_ADAPTER_SECONDS = 10
+# How much of each log of a failed check is shown.
+TAIL_LINES = 25
+TAIL_BYTES = 1 << 16
 
 _checks = []
 
@@ -50,23 +53,50 @@ def chosen(pattern):
     return [each for each in _checks if pattern is None or fnmatch.fnmatch(each.name, pattern)]
 
 
+class Results:
+    """What came of the checks: a line for each, for a failed one how its logs end, and at the end the numbers."""
+
+    def __init__(self, passed=0, failed=0):
+        self.passed, self.failed = passed, failed
+
+    def add(self, each, why, seconds, logs):
+        """`logs` is the check's folder; in `notes` there is what it wants to be shown with the result."""
+        notes = logs / "notes"
+        more = "".join(f"; {line}" for line in notes.read_text().splitlines()) if notes.exists() else ""
+        if why is None:
+            self.passed += 1
+            print(f"ok   {each.name} ({seconds:.1f} s{more})", flush=True)
+        else:
+            self.failed += 1
+            print(f"FAIL {each.name}: {why} ({seconds:.1f} s{more})", flush=True)
+            self._show_ends(logs)
+
+    @staticmethod
+    def _show_ends(logs):
+        for path in sorted(each for each in logs.rglob("*") if each.is_file()):
+            with path.open("rb") as file:
+                file.seek(max(0, path.stat().st_size - TAIL_BYTES))
+                lines = file.read().decode(errors="replace").splitlines()
+            for line in lines[-TAIL_LINES:]:
+                print(f"     {path.relative_to(logs)}: {line}")
+        sys.stdout.flush()
+
+    def close(self):
+        """Says how many passed; returns the exit status."""
+        print(f"{self.passed} passed, {self.failed} failed", flush=True)
+        return 0 if self.passed > 0 and self.failed == 0 else 1
+
+
 def run_all(checks, logs, stock):
     """Runs them in order, one line each, and returns the exit status."""
-    passed = failed = 0
+    results = Results()
     stock.wait_until_ready()
     print(f"air up after {time.clock_gettime(time.CLOCK_BOOTTIME):.2f} s", flush=True)
     for each in checks:
         began = time.monotonic()
         why = _run(each, logs / each.name, stock)
-        seconds = time.monotonic() - began
-        if why is None:
-            passed += 1
-            print(f"ok   {each.name} ({seconds:.1f} s)", flush=True)
-        else:
-            failed += 1
-            print(f"FAIL {each.name}: {why} ({seconds:.1f} s)", flush=True)
-    print(f"{passed} passed, {failed} failed", flush=True)
-    return 0 if passed > 0 and failed == 0 else 1
+        results.add(each, why, time.monotonic() - began, logs / each.name)
+    return results.close()
 
 
 def _run(each, logs, stock):

@@ -272,7 +272,8 @@ class PowerCut(Exception):
 def run_all(checks, logs, stock):
     """Runs them in order, one line each, over as many boots as that takes, and returns the exit status."""
     kept = logs / "results.json"
-    results = json.loads(kept.read_text()) if kept.exists() else {"passed": 0, "failed": 0, "cut": None, "seconds": 0}
+    before = json.loads(kept.read_text()) if kept.exists() else {"passed": 0, "failed": 0, "cut": None, "seconds": 0}
+    results = framework.Results(before["passed"], before["failed"])
     air_socket, air_log = Path("/run/lab-state/air"), logs / f"air-{os.environ['LAB_BOOT']}.log"
     air_log.touch()
     found = Lab.bonds(None)
@@ -280,21 +281,17 @@ def run_all(checks, logs, stock):
     stock.make(scenario(logs / "scenario.json"), air_socket, air_log)
     _start_air(air_socket)
     names = [each.name for each in checks]
-    for each in checks[names.index(results["cut"]) if results["cut"] else 0 :]:
-        began = time.monotonic() - (results["seconds"] if each.name == results["cut"] else 0)
+    for each in checks[names.index(before["cut"]) if before["cut"] else 0 :]:
+        began = time.monotonic() - (before["seconds"] if each.name == before["cut"] else 0)
         machine = Machine(logs / each.name, air_socket, air_log, found)
-        machine.after_cut = each.name == results["cut"]
+        machine.after_cut = each.name == before["cut"]
         why = _run(each, machine)
         seconds = time.monotonic() - began
         if why == CUT and not machine.after_cut:
-            results |= {"cut": each.name, "seconds": seconds}
-            kept.write_text(json.dumps(results))
+            kept.write_text(json.dumps({"passed": results.passed, "failed": results.failed, "cut": each.name, "seconds": seconds}))
             _cut_power()
-        notes = "".join(f"; {line}" for line in _notes(machine))
-        results["passed" if why is None else "failed"] += 1
-        print(f"{'ok  ' if why is None else 'FAIL'} {each.name}{'' if why is None else ': ' + why} ({seconds:.1f} s{notes})", flush=True)
-    print(f"{results['passed']} passed, {results['failed']} failed", flush=True)
-    return 0 if results["passed"] > 0 and results["failed"] == 0 else 1
+        results.add(each, why, seconds, machine.logs)
+    return results.close()
 
 
 def _start_air(path):
@@ -307,11 +304,6 @@ def _start_air(path):
         time.sleep(0.05)
     connection.sendall(b'{"do": "start"}\n')
     connection.recv(100)
-
-
-def _notes(machine):
-    notes = machine.logs / "notes"
-    return notes.read_text().splitlines() if notes.exists() else []
 
 
 def _cut_power():
