@@ -92,9 +92,28 @@ class WiFiLab(Lab):
         return sum("scan started" in line for line in self.kernel.lines)
 
     @property
+    def ended_scans(self):
+        return sum(bool(re.search("scan (finished|aborted)", line)) for line in self.kernel.lines)
+
+    @property
     def is_scanning(self):
-        told = [line for line in self.kernel.lines if "scan " in line]
-        return bool(told) and "scan started" in told[-1]
+        return self.scans > self.ended_scans
+
+    def wait_heard(self, network, seconds=40):
+        """Until the kernel has heard a network of which it knew nothing; returns in which scan, as `ended_scans` counts them."""
+        looked_after = None
+
+        def look():
+            nonlocal looked_after
+            if looked_after == (ended := self.ended_scans):
+                return None
+            looked_after = ended
+            if not re.search(rf"SSID: {re.escape(network)}$", self.tell("iw", "dev", "wlan0", "scan", "dump"), re.M):
+                return None
+            # The next one may have begun meanwhile, and have heard it.
+            return max(ended, self.scans)
+
+        return self.wait_until(look, seconds, f"the kernel to hear {network}")
 
     @property
     def joined(self):
