@@ -21,6 +21,6 @@ def interface(path, name):
 session = interface("/org/accessorysetup1", "Manager").CreateSession(dbus.Dictionary({}, signature="sv"))
 interface(session, "Session").Activate()
 options = dbus.Dictionary({"passphrase": passphrase}, signature="sv")
-interface(accessory, "Accessory").JoinNetwork(options, signature="a{sv}", timeout=30)
+interface(accessory, "Accessory").JoinNetwork(options, signature="a{sv}", timeout=90)
 print("joined", flush=True)
 GLib.MainLoop().run()

@@ -18,7 +18,8 @@ import dbus
 import dbus.bus
 
 ROLLS = "0000ff3f-0000-1000-8000-00805f9b34fb"
-PATIENCE = 30
+# Much longer than anything takes: the machine may stand still meanwhile.
+PATIENCE = 90
 READS = 40
 
 
@@ -61,21 +62,22 @@ def accessory_setup(path, name):
 def join(name):
     """A session of its own; somebody else shows the picker."""
     empty = dbus.Dictionary(signature="sv")
-    session = accessory_setup("/org/accessorysetup1", "Manager").CreateSession(empty)
-    accessory_setup(session, "Session").Activate()
+    session = accessory_setup("/org/accessorysetup1", "Manager").CreateSession(empty, timeout=PATIENCE)
+    accessory_setup(session, "Session").Activate(timeout=PATIENCE)
     descriptor = dbus.Dictionary({"ssid": dbus.ByteArray(name.encode())}, signature="sv")
     item = dbus.Dictionary({"name": name, "descriptor": descriptor}, signature="sv")
-    accessory_setup(session, "Session").ShowPicker(dbus.Array([item], "a{sv}"), empty, signature="aa{sv}a{sv}")
+    accessory_setup(session, "Session").ShowPicker(dbus.Array([item], "a{sv}"), empty, signature="aa{sv}a{sv}", timeout=PATIENCE)
     tell = interface(session, dbus.PROPERTIES_IFACE, "org.accessorysetup1")
     deadline = time.monotonic() + PATIENCE
-    while not (found := tell.Get("org.accessorysetup1.Session", "Accessories")):
+    while not (found := tell.Get("org.accessorysetup1.Session", "Accessories", timeout=PATIENCE)):
         if time.monotonic() > deadline:
             raise TimeoutError("nothing was picked")
         time.sleep(0.1)
     accessory_setup(found[0], "Accessory").JoinNetwork(empty, timeout=PATIENCE)
-    joined = interface(found[0], dbus.PROPERTIES_IFACE, "org.accessorysetup1").Get("org.accessorysetup1.Network", "Interface")
+    joined = interface(found[0], dbus.PROPERTIES_IFACE, "org.accessorysetup1").Get(
+        "org.accessorysetup1.Network", "Interface", timeout=PATIENCE)
     accessory_setup(found[0], "Accessory").LeaveNetwork(timeout=PATIENCE)
-    accessory_setup(session, "Session").RemoveAccessory(found[0])
+    accessory_setup(session, "Session").RemoveAccessory(found[0], timeout=PATIENCE)
     return str(joined)
 
 

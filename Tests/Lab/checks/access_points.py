@@ -17,7 +17,7 @@ DEBUG = Path("/sys/kernel/debug/ieee80211")
 # What hostapd sends with; hwsim adds it to a value of the sender's, which is what makes the rssi.
 TRANSMIT_POWER = 20
 NEAR, FAR = 1, 2
-READY_SECONDS = 60
+READY_SECONDS = 180
 
 SECURITY = {
     "open": "",

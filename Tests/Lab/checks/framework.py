@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
-from lab import CheckFailed, Lab
+from lab import STANDSTILL, CheckFailed, Lab
 
 CGROUP = Path("/sys/fs/cgroup/check")
 STORE = Path("/var/lib/bluetooth")
 DIRECTORY = Path(__file__).resolve().parent.parent
-NO_ADAPTER_SECONDS = 10
+NO_ADAPTER_SECONDS = 10 * STANDSTILL
 # How much of each log of a failed check is shown.
 TAIL_LINES = 25
 TAIL_BYTES = 1 << 16
@@ -38,7 +38,7 @@ class Check:
 
 def check(scenario, *, seconds=60, start=True):
     """Makes `function(lab)` a check, named after its module and itself. `scenario` is a file in Tests/Scenarios or the
-    scenario itself; after `seconds` the check is killed and has failed; with `start=False` the scenario's clock waits
+    scenario itself; after `seconds` (times STANDSTILL) the check is killed and has failed; with `start=False` the scenario's clock waits
     for the check to say `lab.air.start()`."""
 
     def register(function):
@@ -160,6 +160,7 @@ def _be_the_check(each, lab, logs, set_up, verdict):
 
 
 def _verdict(reading, child, seconds):
+    seconds *= STANDSTILL
     with open(reading, "rb", buffering=0) as pipe:
         ready, _, _ = select.select([pipe], [], [], seconds)
         why = pipe.read(4096).decode() if ready else f"killed after {seconds:.0f} s"

@@ -10,7 +10,7 @@ import dbus
 
 from bluez import BlueZ
 from framework import check
-from lab import DAEMON_NAME, expect
+from lab import DAEMON_NAME, STANDSTILL, expect
 
 PINK_DICE = "C0:FF:EE:00:00:01"
 BLUE_DICE = "C0:FF:EE:00:00:02"
@@ -62,7 +62,7 @@ class Journey:
         return picker
 
     def app(self, *options, executable=None, name="dice"):
-        return self.lab.start(name, executable or self.lab.bin / "dice", "--timeout", "90", *options)
+        return self.lab.start(name, executable or self.lab.bin / "dice", "--timeout", STANDSTILL * 90, *options)
 
     def add(self, pick, *options):
         """The whole way with one accessory; returns app and picker, with the accessory added."""
@@ -174,7 +174,7 @@ def offers_the_dice_only(lab):
     # The person waits until everything on the air has been heard, the phone that calls itself “Pink Dice” and soon goes, too.
     journey = Journey(lab)
     picker = journey.picker("Nobody")
-    app = journey.app("--discovery-timeout", "60")
+    app = journey.app("--discovery-timeout", STANDSTILL * 60)
     lab.wait_until(lambda: journey.discovering, 30, "discovery")
     lab.air.start()
     for name in ("Dice 4F", "Dice A2"):

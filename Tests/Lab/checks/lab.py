@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -16,6 +17,12 @@ import dbus
 import dbus.mainloop.glib
 from gi.repository import GLib
 
+sys.path.append(str(Path(__file__).resolve().parent.parent.parent / "Support"))
+from patience import PatientBus
+
+# How much longer anything may take than is said where it is waited for, because the machine may stand still meanwhile. It multiplies limits
+# that only end what hangs, and nothing is timed by it.
+STANDSTILL = 3
 BLUETOOTHD = "/usr/libexec/bluetooth/bluetoothd"
 STORE = Path("/var/lib/bluetooth")
 DAEMON_NAME = "org.accessorysetup1"
@@ -28,6 +35,15 @@ class CheckFailed(Exception):
 def expect(condition, text):
     if not condition:
         raise CheckFailed(text)
+
+
+class SystemBus(PatientBus):
+    """A connection of one's own to the system bus."""
+
+    times = STANDSTILL
+
+    def __new__(cls):
+        return super().__new__(cls, cls.TYPE_SYSTEM)
 
 
 class Output:
@@ -122,12 +138,12 @@ class AirControl:
 
     def _ask(self, do, seconds=10, **request):
         # Blocks, so nothing else of the check runs meanwhile: the air answers at once, except while a display is empty.
-        self._socket.settimeout(seconds)
+        self._socket.settimeout(STANDSTILL * seconds)
         self._socket.sendall(json.dumps({"do": do, **request}).encode() + b"\n")
         try:
             reply = json.loads(self._replies.readline())
         except TimeoutError:
-            raise CheckFailed(f"the air did not answer “{do}” in {seconds} s") from None
+            raise CheckFailed(f"the air did not answer “{do}” in {STANDSTILL * seconds:g} s") from None
         expect("error" not in reply, f"the air: {reply.get('error')}")
         return reply
 
@@ -188,7 +204,7 @@ class Lab:
         """Brings up air and bluetoothd, in the check's own process."""
         dbus.mainloop.glib.DBusGMainLoop(set_as_default=True)
         self.air = AirControl(self)
-        self.bus = dbus.SystemBus(private=True)
+        self.bus = SystemBus()
         # To be woken by every change is what makes wait_until notice it.
         for sender in ("org.freedesktop.DBus", "org.bluez", DAEMON_NAME):
             self.bus.add_signal_receiver(lambda *_: None, bus_name=sender)
@@ -208,7 +224,9 @@ class Lab:
 
     def wait_until(self, happens, seconds=10, what="it", every=0.5):
         """Waits until `happens()` is true and returns what it returned. It is asked again after every signal of BlueZ
-        and the daemon and after every line of output, and, for what tells nobody, such as a file, `every` so often."""
+        and the daemon and after every line of output, and, for what tells nobody, such as a file, `every` so often.
+        It must happen: to see that something does not, wait for what comes after it."""
+        seconds *= STANDSTILL
         deadline = time.monotonic() + seconds
         context = GLib.MainContext.default()
         while not (result := happens()):

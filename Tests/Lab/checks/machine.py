@@ -17,7 +17,7 @@ import dbus
 import dbus.mainloop.glib
 
 import framework
-from lab import DAEMON_NAME, AirControl, Lab, Output, expect
+from lab import DAEMON_NAME, STANDSTILL, AirControl, Lab, Output, SystemBus, expect
 
 CUT = "power cut"
 BOOT_AGAIN = 75
@@ -125,7 +125,7 @@ class Machine(Lab):
     def open(self):
         """In the check's own process."""
         dbus.mainloop.glib.DBusGMainLoop(set_as_default=True)
-        self.bus = dbus.SystemBus(private=True)
+        self.bus = SystemBus()
         for sender in ("org.freedesktop.DBus", "org.bluez", DAEMON_NAME):
             self.bus.add_signal_receiver(lambda *_: None, bus_name=sender)
         self.air = AirControl(self)
@@ -138,7 +138,7 @@ class Machine(Lab):
     def run(self, *command, seconds=60, fails=False):
         """Runs a tool to its end and returns what it said; it must succeed unless `fails` (None: whatever it does)."""
         done = subprocess.run([str(each) for each in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=seconds)
+                              stderr=subprocess.STDOUT, text=True, timeout=STANDSTILL * seconds)
         print("$", *command, "→", done.returncode, done.stdout.rstrip(), sep=" ", flush=True)
         said = done.stdout.strip()
         if fails is not None:
@@ -231,7 +231,7 @@ class Machine(Lab):
         """The app asks for a die and the person picks one; returns the app and the picker."""
         picker = self.picker(pick)
         picker.wait_for("waiting for a picker", 30)
-        return App(self, "dice", self.dice, "add", "--timeout", "90"), picker
+        return App(self, "dice", self.dice, "add", "--timeout", STANDSTILL * 90), picker
 
     def set_up(self, address=PINK_DICE, pick="Dice 4F"):
         """With this accessory set up for the app."""
@@ -297,7 +297,7 @@ def run_all(checks, logs, stock):
 def _start_air(path):
     """Has the accessories appear. The air listens soon after it was made; there is nothing to wait for."""
     connection = socket.socket(socket.AF_UNIX)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + STANDSTILL * 30
     while connection.connect_ex(str(path)) != 0:
         if time.monotonic() > deadline:
             raise RuntimeError("the air does not start, see its log")
@@ -327,8 +327,8 @@ def _run(each, machine):
         _be_the_check(each, machine, writing)
     os.close(writing)
     with open(reading, "rb", buffering=0) as pipe:
-        ready, _, _ = select.select([pipe], [], [], each.seconds)
-        why = pipe.read(4096).decode() if ready else f"killed after {each.seconds:.0f} s"
+        ready, _, _ = select.select([pipe], [], [], STANDSTILL * each.seconds)
+        why = pipe.read(4096).decode() if ready else f"killed after {STANDSTILL * each.seconds:.0f} s"
     if why != CUT:
         os.killpg(child, signal.SIGKILL)
         # Programs of users are in units of their own.

@@ -13,7 +13,7 @@ import dbus
 from bluez import BlueZ
 from framework import check
 from journeys import BLUE_DICE, MODES, PINK_DICE, Journey
-from lab import DAEMON_NAME, expect
+from lab import DAEMON_NAME, STANDSTILL, SystemBus, expect
 
 PINK_SERVICE = "E56A082E-C49B-47CA-A2AB-389127B8ABE3"
 ROOT = "/org/accessorysetup1"
@@ -26,7 +26,7 @@ class App:
         self.lab = journey.lab
         journey.declare("com.example.python", "Python", Path(sys.executable))
         journey.restart_daemon()
-        self.bus = dbus.SystemBus(private=True)
+        self.bus = SystemBus()
         self.events = []
         self.bus.add_signal_receiver(
             lambda kind, details: self.events.append((str(kind), details)), "Event", f"{DAEMON_NAME}.Session", DAEMON_NAME)
@@ -37,7 +37,7 @@ class App:
         return dbus.Interface(self.bus.get_object(DAEMON_NAME, path, introspect=False), f"{DAEMON_NAME}.{name}")
 
     def show(self, *items, **settings):
-        settings.setdefault("discoveryTimeout", 60.0)
+        settings.setdefault("discoveryTimeout", STANDSTILL * 60.0)
         self.session.ShowPicker(dbus.Array([sv(each) for each in items], "a{sv}"), sv(settings), signature="aa{sv}a{sv}")
 
     def event(self, kind, seconds=60, count=1):

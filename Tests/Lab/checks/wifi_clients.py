@@ -3,7 +3,7 @@ check's own process and each on a connection of its own."""
 
 import dbus
 
-from lab import DAEMON_NAME, CheckFailed, expect
+from lab import DAEMON_NAME, STANDSTILL, CheckFailed, SystemBus, expect
 
 ROOT = "/org/accessorysetup1"
 # A join may take 22 s.
@@ -27,7 +27,7 @@ def network(**descriptor):
 class Client:
     def __init__(self, lab):
         self.lab = lab
-        self.bus = dbus.SystemBus(private=True)
+        self.bus = SystemBus()
         self.bus.set_exit_on_disconnect(False)
 
     def interface(self, path, name):
@@ -52,7 +52,7 @@ class App(Client):
         self.session.Activate()
 
     def show(self, *items, **settings):
-        settings.setdefault("discoveryTimeout", 90.0)
+        settings.setdefault("discoveryTimeout", STANDSTILL * 90.0)
         self.session.ShowPicker(dbus.Array([sv(each) for each in items], "a{sv}"), sv(settings), signature="aa{sv}a{sv}")
 
     def wait_event(self, kind, seconds=30, count=1):

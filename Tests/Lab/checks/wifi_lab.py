@@ -13,7 +13,7 @@ import dbus.mainloop.glib
 
 import framework
 from access_points import AccessPoints
-from lab import DAEMON_NAME, Lab, expect
+from lab import DAEMON_NAME, Lab, SystemBus, expect
 from wifi_services import HOME, HOME_PASSPHRASE, KEPT, SERVICES, forget_heard, make_interface
 
 SCENARIO = framework.DIRECTORY.parent / "Scenarios/wifi.json"
@@ -67,7 +67,7 @@ class WiFiLab(Lab):
     def set_up(self):
         """In the check's own process."""
         dbus.mainloop.glib.DBusGMainLoop(set_as_default=True)
-        self.bus = dbus.SystemBus(private=True)
+        self.bus = SystemBus()
         for sender in ("org.freedesktop.DBus", DAEMON_NAME, *(each.bus_name for each in SERVICES.values())):
             self.bus.add_signal_receiver(lambda *_: None, bus_name=sender)
         self.kernel = self.start("iw-event", "stdbuf", "-oL", "iw", "event", "-t")
@@ -184,23 +184,15 @@ def run_all(checks, logs, _stock):
     for each in checks:
         began = time.monotonic()
         why = _run(each, logs / each.name, air)
-        seconds = time.monotonic() - began
-        notes = logs / each.name / "notes"
-        more = "".join(f"; {line}" for line in notes.read_text().splitlines()) if notes.exists() else ""
-        if why is None:
-            passed += 1
-        else:
-            failed += 1
-        print(f"{'ok  ' if why is None else 'FAIL'} {each.name}{'' if why is None else ': ' + why} ({seconds:.1f} s{more})", flush=True)
-    print(f"{passed} passed, {failed} failed", flush=True)
-    return 0 if passed > 0 and failed == 0 else 1
+        results.add(each, why, time.monotonic() - began, logs / each.name)
+    return results.close()
 
 
 def _make_world(logs):
     # Services are started by the checks, and by nobody else.
     for name in ("fi.w1.wpa_supplicant1", "org.freedesktop.NetworkManager", "net.connman.iwd", "org.freedesktop.nm_dispatcher", "org.bluez"):
         (ACTIVATED / f"{name}.service").unlink(missing_ok=True)
-    bus = dbus.SystemBus(private=True)
+    bus = SystemBus()
     bus.get_object("org.freedesktop.DBus", "/org/freedesktop/DBus", introspect=False).ReloadConfig(dbus_interface="org.freedesktop.DBus")
     bus.close()
     for each in KEPT:

@@ -132,7 +132,7 @@ def forget_heard():
     """The kernel keeps what a scan has heard for half a minute, and iwd takes it for present."""
     subprocess.run(["ip", "link", "set", "wlan0", "up"], check=True)
     # On a busy machine iw was seen to wait for ever for the end of a scan that the kernel had told of.
-    for left in reversed(range(3)):
+    for left in reversed(range(6)):
         try:
             subprocess.run(["iw", "dev", "wlan0", "scan", "flush"], stdout=subprocess.DEVNULL, check=True, timeout=20)
             break
