@@ -55,8 +55,7 @@ demo: build
 test: build
 	@Tests/Support/deps-test
 	$(SWIFT) test
-	BIN=$(BIN) /usr/bin/python3 -m unittest discover -s Tests/API -t Tests/API
-	BIN=$(BIN) /usr/bin/python3 -m unittest discover -s Tests/Simulator -t Tests/Simulator
+	BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/API Tests/Simulator
 	PICK="Pink Dice" BIN=$(BIN) Tests/Demo/run
 
 # With the package in DEB, if that is given, else with one that is built now.
