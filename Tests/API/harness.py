@@ -19,13 +19,18 @@ from collections import namedtuple
 from pathlib import Path
 
 import dbus
-import dbus.bus
 import dbus.lowlevel
 import dbus.mainloop.glib
 import dbus.service
 from gi.repository import GLib
 
 TESTS = Path(__file__).resolve().parent.parent
+sys.path.append(str(TESTS / "Support"))
+from patience import PatientBus
+
+# How much longer anything may take than is said where it is waited for, because the machine may stand still meanwhile. It multiplies limits
+# that only end what hangs, and nothing is timed by it.
+STANDSTILL = 4
 BIN = Path(os.environ.get("BIN") or TESTS.parent / ".build/debug").resolve()
 
 NAME = "org.accessorysetup1"
@@ -66,7 +71,8 @@ def setUpModule():
 
 def wait(happens, seconds=10, what="it", also_every=None):
     """Runs the main loop until `happens()` is true, and returns what it returned. Asked after everything that arrives, and, for
-    what announces itself to nobody, every so many seconds."""
+    what announces itself to nobody, every so many seconds. It must happen: what does not would take STANDSTILL times as long."""
+    seconds *= STANDSTILL
     deadline = time.monotonic() + seconds
     context = GLib.MainContext.default()
     while not (result := happens()):
@@ -79,6 +85,15 @@ def wait(happens, seconds=10, what="it", also_every=None):
         context.iteration(True)
         alarm.destroy()
     return result
+
+
+def happens_within(seconds, happens, also_every=None):
+    """Whether it happens so soon, where either is right: STANDSTILL has no part in it."""
+    try:
+        wait(happens, seconds / STANDSTILL, also_every=also_every)
+        return True
+    except AssertionError:
+        return False
 
 
 # Programs
@@ -137,11 +152,11 @@ class Program:
         if self.running:
             self._process.send_signal(number)
         try:
-            status = self._process.wait(seconds)
+            status = self._process.wait(STANDSTILL * seconds)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-            raise AssertionError(f"{self._process.args[0]} did not end in {seconds} s") from None
+            raise AssertionError(f"{self._process.args[0]} did not end in {STANDSTILL * seconds} s") from None
         finally:
             if self._watch is not None:
                 GLib.source_remove(self._watch)
@@ -292,6 +307,10 @@ class Identity:
 Signal = namedtuple("Signal", "path interface member arguments")
 
 
+class BusOfTheTest(PatientBus):
+    times = STANDSTILL
+
+
 class Client:
     """A connection to the bus, as this process (root: an admin) or in another identity, and all signals that reach it."""
 
@@ -306,7 +325,7 @@ class Client:
             path = world.directory / f"relay-{Client._made}"
             self._relay = identity.start_relay(socket or world.bus.socket, path)
             address = f"unix:path={path}"
-        self._connection = dbus.bus.BusConnection(address)
+        self._connection = BusOfTheTest(address)
         self._connection.set_exit_on_disconnect(False)
         self._connection.add_message_filter(self._filter)
         world.clients.append(self)
@@ -696,8 +715,7 @@ class APITest(unittest.TestCase):
     def start(self, scenario, apps=None):
         """A new world instead of the one there is."""
         if self.world is not None:
-            self.world.close()
-            self.world = None
+            self._close_world()
         self.world = World(scenario, apps or self.apps, self.manifest)
         self.simulator = self.world.simulator
 
@@ -707,7 +725,16 @@ class APITest(unittest.TestCase):
         try:
             self.assertTrue(self.world.daemon.running, "the daemon has ended:\n" + "\n".join(self.world.daemon.lines[-20:]))
         finally:
-            self.world.close()
+            self._close_world()
+
+    def _close_world(self):
+        """When the test has failed in it, says how the logs end."""
+        world, self.world = self.world, None
+        if not self._outcome.success:
+            for program in (world.daemon, world.simulator):
+                for line in program.lines[-25:]:
+                    print(f"{Path(program.command[0]).name}: {line}", file=sys.stderr)
+        world.close()
 
     def app(self, app="dice", uid=SOMEBODY):
         return App(self.world, app, uid).begin()

@@ -12,7 +12,7 @@ class Busctl(APITest):
         self.assertGreater(len(lines), 6)
         script = 'set -euo pipefail\nbusctl() { command busctl --address="$ADDRESS" "$@"; }\n' + "\n".join(lines)
         done = subprocess.run(
-            ["bash", "-c", script], env=dict(os.environ, ADDRESS=self.world.bus.address), capture_output=True, text=True, timeout=60)
+            ["bash", "-c", script], env=dict(os.environ, ADDRESS=self.world.bus.address), capture_output=True, text=True, timeout=STANDSTILL * 60)
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         for said in ("/org/accessorysetup1/grant/1", ".Revoke", ".Enabled", 's "Pink Dice"', 's "C0:FF:EE:00:00:01"', "com.example.dice"):
             self.assertIn(said, done.stdout)

@@ -59,7 +59,7 @@ class Examples(APITest):
             return picker
 
         def dice(*words, status=0):
-            app = Program(program, *words, "--bus", self.world.bus.address, "--timeout", "30")
+            app = Program(program, *words, "--bus", self.world.bus.address, "--timeout", STANDSTILL * 30)
             self.addCleanup(app.stop, signal.SIGKILL)
             self.assertEqual(app.wait_end(), status, app.lines)
             return app.lines

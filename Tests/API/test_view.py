@@ -199,7 +199,7 @@ class Descriptors(ViewTest):
         return socket.socket(fileno=descriptor.take()), characteristic
 
     def receive(self, end):
-        ready, _, _ = select.select([end], [], [], 10)
+        ready, _, _ = select.select([end], [], [], STANDSTILL * 10)
         self.assertTrue(ready, "nothing came")
         return end.recv(512)
 

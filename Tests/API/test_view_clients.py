@@ -16,7 +16,7 @@ async def main():
     devices = await BleakScanner.discover(timeout=1.0)
     print("found", *sorted(each.address for each in devices), flush=True)
     lost = asyncio.Event()
-    async with BleakClient(devices[0], disconnected_callback=lambda _: lost.set()) as client:
+    async with BleakClient(devices[0], disconnected_callback=lambda _: lost.set(), timeout=60) as client:
         characteristic = client.services.get_service(sys.argv[1]).characteristics[0]
         await client.write_gatt_char(characteristic, b"\\x2a", response=True)
         print("read", (await client.read_gatt_char(characteristic)).hex(), flush=True)
@@ -31,7 +31,7 @@ async def main():
         print("connected", client.is_connected, flush=True)
     print("connected", client.is_connected, flush=True)
 
-asyncio.run(asyncio.wait_for(main(), 30))
+asyncio.run(asyncio.wait_for(main(), 120))
 """
 
 
@@ -51,7 +51,7 @@ class Clients(ViewTest):
 
     def run_as_app(self, *command, typed=None, **environment):
         done = subprocess.run(
-            [str(each) for each in command], user=SOMEBODY, group=SOMEBODY, extra_groups=[], cwd="/", text=True, timeout=60,
+            [str(each) for each in command], user=SOMEBODY, group=SOMEBODY, extra_groups=[], cwd="/", text=True, timeout=STANDSTILL * 60,
             input=typed or "", capture_output=True, env={**os.environ, **self.environment, **environment})
         return done.returncode, done.stdout, done.stderr
 
@@ -135,7 +135,7 @@ class SampleApp(APITest):
         self.world.declare("dice", Executable=BIN / "dice")
         self.world.restart_daemon()
         picker = Program(BIN / "accessoryctl", "picker", "--bus", self.world.bus.address, "--pick", "Pink Dice")
-        app = Program(BIN / "dice", "--bus", f"unix:path={self.world.view}", "--timeout", "30", "--wait-for-picker", "--remove")
+        app = Program(BIN / "dice", "--bus", f"unix:path={self.world.view}", "--timeout", STANDSTILL * 30, "--wait-for-picker", "--remove")
         self.assertEqual(app.wait_end(), 0, app.lines)
         self.assertEqual(len([each for each in app.lines if "rolled" in each]), 3, app.lines)
         self.assertEqual(picker.wait_end(), 0, picker.lines)

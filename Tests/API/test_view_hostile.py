@@ -36,9 +36,9 @@ class Raw:
         return data
 
     def receive(self, count, seconds=10):
-        ready, _, _ = select.select([self.socket], [], [], seconds)
+        ready, _, _ = select.select([self.socket], [], [], STANDSTILL * seconds)
         if not ready:
-            raise AssertionError(f"nothing came within {seconds} s")
+            raise AssertionError(f"nothing came within {STANDSTILL * seconds} s")
         try:
             return self.socket.recv(count)
         except ConnectionResetError:

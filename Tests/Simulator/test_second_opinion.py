@@ -11,7 +11,7 @@ import unittest
 import dbus
 import dbus.mainloop.glib
 
-from turning import wait_for
+from turning import Bus, wait_for
 
 dbus.mainloop.glib.DBusGMainLoop(set_as_default=True)
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -44,7 +44,7 @@ class Peer:
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         test.addCleanup(self.end, bus)
         self.address = bus.stdout.readline().strip()
-        self.bus = dbus.bus.BusConnection(self.address)
+        self.bus = Bus(self.address)
         test.addCleanup(self.bus.close)
 
     @staticmethod

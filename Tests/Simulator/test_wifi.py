@@ -11,7 +11,7 @@ import dbus.bus
 import dbus.mainloop.glib
 import dbus.service
 
-from turning import wait_for
+from turning import Bus, wait_for
 
 dbus.mainloop.glib.DBusGMainLoop(set_as_default=True)
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -66,7 +66,7 @@ class WiFiTest(unittest.TestCase):
             path_keyword="path", interface_keyword="interface", member_keyword="member")
 
     def connect(self):
-        bus = dbus.bus.BusConnection(self.address)
+        bus = Bus(self.address)
         bus.set_exit_on_disconnect(False)
         self.addCleanup(bus.close)
         return bus
