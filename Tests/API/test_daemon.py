@@ -21,7 +21,7 @@ class Ending(APITest):
                 self.world.start_daemon()
 
     def test_by_a_signal_in_a_pairing(self):
-        self.start(scenario(accessory("pink", 1, pairing={"fault": "slow", "delay": 1})))
+        self.start(scenario(accessory("pink", 1, pairing={"fault": "slow", "delay": 60})))
         app, person = self.app(), self.picker()
         app.show_picker(item())
         person.pick("pink")
@@ -85,7 +85,7 @@ class Log(APITest):
     def test_addresses_appear_at_debug_only(self):
         self.start(scenario(
             accessory("pink", 1), accessory("private", 2, addressType="rpa"), accessory("bad", 3, pairing={"fault": "refuse"}),
-            accessory("slow", 4, pairing={"fault": "slow", "delay": 1, "faultCount": 1})))
+            accessory("slow", 4, pairing={"fault": "slow", "delay": 60, "faultCount": 1})))
         command = [each if each != "debug" else "info" for each in self.world.daemon.command]
         self.world.daemon.stop()
         self.world.daemon = Program(*command)

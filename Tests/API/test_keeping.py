@@ -99,7 +99,7 @@ class PowerCut(APITest):
 
     def kill_in_pairing(self, **accessory_keys):
         self.start(scenario(
-            accessory("pink", 1, pairing={"fault": "slow", "delay": 1, "faultCount": 1}, **accessory_keys), accessory("other", 2)))
+            accessory("pink", 1, pairing={"fault": "slow", "delay": 4, "faultCount": 1}, **accessory_keys), accessory("other", 2)))
         app, picker = self.app(), self.picker()
         app.show_picker(item())
         picker.pick("pink")

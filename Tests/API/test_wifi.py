@@ -536,9 +536,13 @@ class Explaining(WiFiTest):
         app.show_picker(network(ssidPrefix="Dice-"))
         picker.wait_offer("Dice-SAE")
         self.assertNotIn("Dice-Open", [each["advertisedName"] for each in picker.offers])
-        found = self.world.admin.call(
-            f"{ROOT}/admin", f"{NAME}.Admin", "Explain", "a{sv}", sv({"app": "com.example.dice", "seconds": 4.0}))
-        reasons = {str(each["name"]): " ".join(each["reasons"]) for each in found}
+        def explain():
+            found = self.world.admin.call(
+                f"{ROOT}/admin", f"{NAME}.Admin", "Explain", "a{sv}", sv({"app": "com.example.dice", "seconds": 4.0}))
+            reasons = {str(each["name"]): " ".join(each["reasons"]) for each in found}
+            return reasons.keys() >= {"Dice-1234", "Dice-Open", "Home", "Dice-SAE"} and reasons
+
+        reasons = wait(explain, 20, "all of them to be heard", also_every=0.05)
         self.assertIn("has it already", reasons["Dice-1234"])
         self.assertIn("open-ones", reasons["Dice-Open"])
         self.assertIn("another name", reasons["Home"])
