@@ -51,7 +51,7 @@ def scenario(path):
     air = json.loads((framework.DIRECTORY.parent / "Scenarios/dice.json").read_text())
     for accessory in air["accessories"]:
         if "pairing" in accessory:
-            slowly = {"fault": "slow", "delay": 3} if accessory["address"] == BLUE_DICE else {}
+            slowly = {"fault": "slow", "delay": 8} if accessory["address"] == BLUE_DICE else {}
             accessory["pairing"] = {"mode": "justWorks"} | slowly
     path.write_text(json.dumps(air, indent=2))
     return path
