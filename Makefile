@@ -56,7 +56,7 @@ test: build
 	@Tests/Support/deps-test
 	$(SWIFT) test
 	BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/API Tests/Simulator
-	PICK="Pink Dice" BIN=$(BIN) Tests/Demo/run
+	PICK="Pink Dice" PATIENCE=4 BIN=$(BIN) Tests/Demo/run
 
 # With the package in DEB, if that is given, else with one that is built now.
 lab: build
