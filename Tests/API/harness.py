@@ -730,7 +730,8 @@ class APITest(unittest.TestCase):
     def _close_world(self):
         """When the test has failed in it, says how the logs end."""
         world, self.world = self.world, None
-        if not self._outcome.success:
+        result = self._outcome.result
+        if any(self in (test, getattr(test, "test_case", None)) for test, _ in result.failures + result.errors):
             for program in (world.daemon, world.simulator):
                 for line in program.lines[-25:]:
                     print(f"{Path(program.command[0]).name}: {line}", file=sys.stderr)
