@@ -42,6 +42,9 @@ public final class PendingCall {
 
     private func collect() {
         guard let handle, let reply = dbus_pending_call_steal_reply(handle) else { return }
+        // The handle holds this object, as what it notifies: kept here as well, each would keep the other for ever.
+        self.handle = nil
+        defer { dbus_pending_call_unref(handle) }
         let message = Message(adopting: reply)
         finish(message.error.map { .failure($0) } ?? .success(message))
     }
