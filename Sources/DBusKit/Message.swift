@@ -7,12 +7,17 @@ public final class Message {
     public enum Kind: Sendable { case call, reply, error, signal, other }
 
     let raw: OpaquePointer
+    /// What we tell goes out whatever is in it: NUL in a text, which cannot travel, is replaced, so that one value from a stranger does
+    /// not cost all others. What we ask is refused instead.
+    private let isLenient: Bool
 
-    init(adopting raw: OpaquePointer) {
+    init(adopting raw: OpaquePointer, isLenient: Bool = false) {
         self.raw = raw
+        self.isLenient = isLenient
     }
 
     init(retaining raw: OpaquePointer) {
+        isLenient = false
         self.raw = dbus_message_ref(raw)
     }
 
@@ -46,7 +51,7 @@ public final class Message {
         guard BusNames.isInterface(interface) else { throw .invalidArguments("not an interface: \(interface)") }
         guard BusNames.isMember(member) else { throw .invalidArguments("not a signal: \(member)") }
         guard let raw = dbus_message_new_signal(path.rawValue, interface, member) else { throw .failed("out of memory") }
-        let message = Message(adopting: raw)
+        let message = Message(adopting: raw, isLenient: true)
         if let destination {
             guard BusNames.isBusName(destination) else { throw .invalidArguments("not a bus name: \(destination)") }
             dbus_message_set_destination(raw, destination)
@@ -57,7 +62,7 @@ public final class Message {
 
     /// The same message, to be sent on another connection: it gets a serial of its own there. Nil when memory is short.
     public func copy() -> Message? {
-        dbus_message_copy(raw).map(Message.init(adopting:))
+        dbus_message_copy(raw).map { Message(adopting: $0) }
     }
 
     /// An answer that somebody else gave, as the answer to `call`.
@@ -83,7 +88,7 @@ public final class Message {
     /// The answer to a call.
     public func reply(_ arguments: [DBusValue] = []) throws(BusError) -> Message {
         guard let raw = dbus_message_new_method_return(raw) else { throw .failed("out of memory") }
-        let message = Message(adopting: raw)
+        let message = Message(adopting: raw, isLenient: true)
         try message.append(arguments)
         return message
     }
@@ -91,12 +96,17 @@ public final class Message {
     /// The error answer to a call. A name or text that cannot travel is replaced rather than refused: an answer must go out.
     public func errorReply(_ error: BusError) -> Message? {
         let name = BusNames.isErrorName(error.name) ? error.name : "org.freedesktop.DBus.Error.Failed"
-        let text = error.message.utf8.contains(0) ? error.message.replacing("\0", with: "\u{FFFD}") : error.message
-        return dbus_message_new_error(raw, name, text).map(Message.init(adopting:))
+        let message =
+            error.message.utf8.count <= Self.longestError ? error.message : String(error.message.prefix(Self.longestError)) + "…"
+        let text = message.utf8.contains(0) ? message.replacing("\0", with: "\u{FFFD}") : message
+        return dbus_message_new_error(raw, name, text).map { Message(adopting: $0) }
     }
 
+    /// Characters of an error's text: what a peer sent is quoted in some.
+    private static let longestError = 4096
+
     private func append(_ arguments: [DBusValue]) throws(BusError) {
-        var writer = ValueWriter(appendingTo: raw)
+        var writer = ValueWriter(appendingTo: raw, isLenient: isLenient)
         for argument in arguments { try writer.write(argument) }
     }
 
@@ -193,7 +203,7 @@ public final class Message {
         bytes.withUnsafeBytes { buffer in
             guard let start = buffer.baseAddress else { return nil }
             return dbus_message_demarshal(start.assumingMemoryBound(to: CChar.self), Int32(buffer.count), nil)
-                .map(Message.init(adopting:))
+                .map { Message(adopting: $0) }
         }
     }
 }

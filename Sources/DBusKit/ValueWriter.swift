@@ -5,25 +5,28 @@ internal import CDBus
 struct ValueWriter {
     private var iterator = DBusMessageIter()
     private let raw: OpaquePointer
+    private let isLenient: Bool
 
-    init(appendingTo raw: OpaquePointer) {
+    /// - Parameter isLenient: whether NUL in a text is replaced (by U+FFFD) rather than refused.
+    init(appendingTo raw: OpaquePointer, isLenient: Bool) {
         self.raw = raw
+        self.isLenient = isLenient
         dbus_message_iter_init_append(raw, &iterator)
     }
 
     mutating func write(_ value: DBusValue) throws(BusError) {
         // Checked first: a container that was opened and then fails would leave the message half written.
-        try Self.check(value, depth: 0)
+        try Self.check(value, depth: 0, isLenient)
         Self.append(value, to: &iterator)
     }
 
     /// Throws for what cannot travel: text with NUL, elements that are not of the container's type, nesting beyond the
     /// specification's 32 levels.
-    private static func check(_ value: DBusValue, depth: Int) throws(BusError) {
+    private static func check(_ value: DBusValue, depth: Int, _ isLenient: Bool) throws(BusError) {
         guard depth < 32 else { throw .invalidArguments("nested too deeply") }
         switch value {
         case .string(let text):
-            guard !text.utf8.contains(0) else { throw .invalidArguments("text with NUL: \(text.debugDescription)") }
+            guard isLenient || !text.utf8.contains(0) else { throw .invalidArguments("text with NUL: \(text.debugDescription)") }
         case .signature(let text):
             guard Signature.split(text) != nil else { throw .invalidArguments("not a signature: \(text.debugDescription)") }
         case .array(let element, let values):
@@ -31,7 +34,7 @@ struct ValueWriter {
                 guard value.signature == element else {
                     throw .invalidArguments("an element of type \(value.signature) in an array of \(element)")
                 }
-                try check(value, depth: depth + 1)
+                try check(value, depth: depth + 1, isLenient)
             }
         case .dictionary(let key, let valueType, let entries):
             for entry in entries {
@@ -39,14 +42,14 @@ struct ValueWriter {
                     throw .invalidArguments(
                         "an entry {\(entry.key.signature)\(entry.value.signature)} in a{\(key)\(valueType)}")
                 }
-                try check(entry.key, depth: depth + 1)
-                try check(entry.value, depth: depth + 1)
+                try check(entry.key, depth: depth + 1, isLenient)
+                try check(entry.value, depth: depth + 1, isLenient)
             }
         case .structure(let fields):
             guard !fields.isEmpty else { throw .invalidArguments("an empty structure") }
-            for field in fields { try check(field, depth: depth + 1) }
+            for field in fields { try check(field, depth: depth + 1, isLenient) }
         case .variant(let inner):
-            try check(inner, depth: depth + 1)
+            try check(inner, depth: depth + 1, isLenient)
         default:
             break
         }
@@ -102,6 +105,7 @@ struct ValueWriter {
     }
 
     private static func text(_ code: Int32, _ text: String, _ iterator: inout DBusMessageIter) {
+        let text = text.utf8.contains(0) ? text.replacing("\0", with: "\u{FFFD}") : text
         text.withCString { pointer in
             var pointer: UnsafePointer<CChar>? = pointer
             _ = dbus_message_iter_append_basic(&iterator, code, &pointer)
