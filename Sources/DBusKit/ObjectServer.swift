@@ -198,9 +198,13 @@ public final class ObjectServer {
         let interface = message.interface
         if interface == Bus.introspectable || (interface == nil && member == "Introspect") {
             guard let xml = introspect(path, object, for: sender) else { throw .unknownObject(path) }
+            guard member == "Introspect" else { throw .unknownMethod("no such method: \(Bus.introspectable).\(member)") }
+            try Self.takesNothing(message, member)
             return send(try message.reply([.string(xml)]))
         }
-        if path == root, interface == Bus.objectManager || interface == nil, member == "GetManagedObjects" {
+        if path == root, interface == Bus.objectManager || (interface == nil && member == "GetManagedObjects") {
+            guard member == "GetManagedObjects" else { throw .unknownMethod("no such method: \(Bus.objectManager).\(member)") }
+            try Self.takesNothing(message, member)
             return send(try message.reply([managedObjects(for: sender)]))
         }
         guard let object else { throw .unknownObject(path) }
@@ -225,6 +229,10 @@ public final class ObjectServer {
         }
     }
 
+    private static func takesNothing(_ message: Message, _ member: String) throws(BusError) {
+        guard message.signature.isEmpty else { throw .invalidArguments("\(member) takes (), not (\(message.signature))") }
+    }
+
     private func serveProperties(
         _ message: Message, _ object: any ExportedObject, _ sender: String, _ member: String
     ) throws(BusError) {
@@ -235,7 +243,13 @@ public final class ObjectServer {
         }
         let arguments = try message.arguments()
         let name = arguments[0].stringValue ?? ""
-        guard let exported = object.interfaces.first(where: { $0.description.name == name }) else { throw .unknownInterface(name) }
+        guard let exported = object.interfaces.first(where: { $0.description.name == name }) else {
+            let standard = [Bus.introspectable, Bus.peer, Bus.properties] + (object.path == root ? [Bus.objectManager] : [])
+            guard standard.contains(name) else { throw .unknownInterface(name) }
+            guard member == "GetAll" else { throw .unknownProperty("\(name).\(arguments[1].stringValue ?? "")") }
+            // They have none.
+            return send(try message.reply([.vardict([:])]))
+        }
         if member == "GetAll" { return send(try message.reply([.vardict(exported.values(for: sender))])) }
         let key = arguments[1].stringValue ?? ""
         guard let property = exported.description.property(key), !exported.hidden(sender).contains(key) else {
