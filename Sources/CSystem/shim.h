@@ -11,6 +11,19 @@ static inline int csystem_memfd(const char *name) { return (int)syscall(SYS_memf
 // Forbids any later change. (F_ADD_SEALS 1033; SEAL 1, SHRINK 2, GROW 4, WRITE 8)
 static inline int csystem_seal(int descriptor) { return fcntl(descriptor, 1033, 15); }
 
+// Whether a descriptor is memory (memfd, tmpfs), which is read without waiting for anybody. (F_GET_SEALS 1034)
+static inline int csystem_is_memory(int descriptor) { return fcntl(descriptor, 1034) >= 0; }
+
+// The device of the file system that a file is on, without asking that: one that a process plays (FUSE) might never answer. 0 on success.
+// (statx with an empty mask and AT_EMPTY_PATH 0x1000 | AT_STATX_DONT_SYNC 0x4000; the device's numbers stand at bytes 136 and 140)
+static inline int csystem_device(int descriptor, unsigned *major, unsigned *minor) {
+    unsigned status[64] = {0};
+    if (syscall(SYS_statx, descriptor, "", 0x5000, 0u, status) != 0) return -1;
+    *major = status[34];
+    *minor = status[35];
+    return 0;
+}
+
 // A descriptor that stands for the process `pid` and for no later one with the same number; -1 on failure.
 static inline int csystem_pidfd_open(int pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
 

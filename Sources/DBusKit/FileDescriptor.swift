@@ -34,11 +34,13 @@ public final class FileDescriptor: Sendable, Equatable {
 
     /// Reads from the descriptor's offset 0, whatever the sender left as its position, up to `limit` bytes.
     ///
-    /// - Returns: nil when the descriptor is not a regular file or sealed memory (a pipe could keep the reader waiting), cannot be
-    ///   read, or holds more than `limit` bytes.
+    /// - Returns: nil when the descriptor is not sealed memory or a regular file on a local file system (a pipe, or a file system that
+    ///   another process plays, could keep the reader waiting for ever), cannot be read, or holds more than `limit` bytes.
     public func readFile(limit: Int) -> [UInt8]? {
         var status = stat()
-        guard fstat(rawValue, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_size <= limit else { return nil }
+        guard isReadWithoutWaiting, fstat(rawValue, &status) == 0,
+            status.st_mode & S_IFMT == S_IFREG, status.st_size <= limit
+        else { return nil }
         var bytes = [UInt8](repeating: 0, count: limit + 1)
         var filled = 0
         while filled < bytes.count {
@@ -52,6 +54,43 @@ public final class FileDescriptor: Sendable, Equatable {
         guard filled <= limit else { return nil }
         bytes.removeSubrange(filled...)
         return bytes
+    }
+
+    /// Whether reading waits for nobody but a disk: memory, or a file on a file system that this process sees mounted and knows. One
+    /// that is not mounted here (on btrfs each subvolume is such a one) is not trusted.
+    private var isReadWithoutWaiting: Bool {
+        if csystem_is_memory(rawValue) != 0 { return true }
+        var (major, minor): (UInt32, UInt32) = (0, 0)
+        guard csystem_device(rawValue, &major, &minor) == 0 else { return false }
+        return Self.mountedFileSystem("\(major):\(minor)").map(Self.localFileSystems.contains) ?? false
+    }
+
+    private static let localFileSystems: Set<String> = [
+        "bcachefs", "btrfs", "erofs", "ext2", "ext3", "ext4", "f2fs", "jffs2", "overlay", "ramfs", "squashfs", "tmpfs", "ubifs",
+        "vfat",
+        "xfs", "zfs",
+    ]
+
+    /// The type of a mounted file system by its device's numbers (proc_pid_mountinfo(5): the third field, and the first after the dash).
+    private static func mountedFileSystem(_ device: String) -> String? {
+        let descriptor = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        var text: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 64 << 10)
+        while true {
+            let count = read(descriptor, &buffer, buffer.count)
+            guard count > 0 else { break }
+            text += buffer[..<count]
+        }
+        for line in String(decoding: text, as: UTF8.self).split(separator: "\n") {
+            let fields = line.split(separator: " ")
+            guard fields.count > 3, fields[2] == device, let dash = fields.firstIndex(of: "-"), dash + 1 < fields.count else {
+                continue
+            }
+            return String(fields[dash + 1])
+        }
+        return nil
     }
 
     /// A sealed, anonymous file with these bytes; nil when the system refuses.
