@@ -15,7 +15,8 @@ public struct AppManifest: Hashable, Sendable {
     public var flatpaks: Set<String> = []
     public var snaps: Set<String> = []
     public var executables: Set<String> = []
-    /// Restricts `executables` to these users (names or numbers); empty means any user.
+    /// Restricts what a process can choose itself (see `AppMatching.Basis`) to these users (names or numbers). Empty means any user for
+    /// `executables`, and nobody for the rest.
     public var users: Set<String> = []
 
     public var supports: Set<Technology> = []
@@ -45,6 +46,13 @@ public struct Caller: Hashable, Sendable {
     public var flatpak: String?
     /// The name of the snap that it runs in.
     public var snap: String?
+    /// Only the process itself says so: of the security label (and the snap by it) where it may choose that, as an unconfined process may
+    /// under AppArmor.
+    public var choosesLabel = false
+    /// systemd says so: it runs in a system service of the snap's.
+    public var isSnapService = false
+    /// Its control group has the name of a snap's, and anybody may make one: it is no other app by what it executes.
+    public var isInSnapScope = false
     /// The daemon may not look at it: what it executes, and whether it runs in a Flatpak, is unknown.
     public var isOpaque = false
 

@@ -7,10 +7,15 @@ internal import Glibc
 public enum AppMatching {
     /// What a match rests on, strongest first.
     public enum Basis: String, Hashable, Sendable {
+        /// The kernel's word, where a process cannot choose it.
         case label = "security label"
-        case flatpak = "Flatpak"
+        /// systemd's: a system service of the snap's, or the label as above.
         case snap
+        /// systemd's.
         case unit
+        /// Weak, as a process may have made it so itself: only for the users that the manifest names.
+        case flatpak = "Flatpak"
+        case chosenLabel = "security label that it may have chosen"
         /// Weak: anybody who can run the program as that user speaks for the app.
         case executable
     }
@@ -35,42 +40,74 @@ public enum AppMatching {
                 caller.isOpaque
                 ? "; its executable could not be read: the daemon may not look into other users' processes, and goes by Executable= "
                     + "and Flatpak= only with the drop-in identify-by-executable.conf, see accessory-setup-manifest(5)" : ""
+            let isNamed = !unrestricted(caller, in: store).isEmpty
+            let weakness =
+                isNamed
+                ? "; a manifest names it without User=, and what a process can make itself counts for the users named there only"
+                : ""
             throw IdentityFailure(
                 description:
-                    "seen as \(seen): no manifest fits; a file \(directory)/ID.conf with \(line(for: caller)) would\(obstacle)")
+                    "seen as \(seen): no manifest fits\(weakness); a file \(directory)/ID.conf with \(line(for: caller)) would\(obstacle)"
+            )
         }
         return Match(app: app, basis: basis)
     }
 
     /// The line of a manifest that would fit.
     private static func line(for caller: Caller) -> String {
-        if let flatpak = caller.flatpak { return "Flatpak=\(flatpak)" }
-        if let snap = caller.snap { return "Snap=\(snap)" }
         if let unit = caller.unit { return "Unit=\(unit)" }
+        if let flatpak = caller.flatpak { return "Flatpak=\(flatpak) and User=\(caller.uid)" }
+        if let snap = caller.snap { return "Snap=\(snap)" + (caller.choosesLabel ? " and User=\(caller.uid)" : "") }
         if caller.isOpaque { return "Unit=NAME.service (for an app that runs as that service)" }
         return "Executable=\(caller.executable ?? "/path/to/the/app")"
     }
 
-    /// Strongest first: the kernel's word, the sandbox's, systemd's; an executable only says which program it is. Who runs inside a
-    /// sandbox is that and nothing else: an executable in there has any name it likes.
+    /// Strongest first: the kernel's word, systemd's, then what a process may have made itself, and what it executes. Who runs inside a
+    /// sandbox, or says so, is that and no other app by its executable: that has any name it likes in there.
     private static func fitting(_ caller: Caller, in store: ManifestStore) -> ([AppManifest], Basis) {
         func named(_ name: String?, _ names: KeyPath<AppManifest, Set<String>>) -> [AppManifest] {
             guard let name else { return [] }
             return store.apps.values.filter { $0[keyPath: names].contains(name) }
         }
-        let byLabel = named(caller.securityLabel, \.securityLabels)
-        if !byLabel.isEmpty { return (byLabel, .label) }
-        if caller.flatpak != nil { return (named(caller.flatpak, \.flatpaks), .flatpak) }
-        if caller.snap != nil { return (named(caller.snap, \.snaps), .snap) }
+        func namedForUser(_ name: String?, _ names: KeyPath<AppManifest, Set<String>>) -> [AppManifest] {
+            named(name, names).filter { isFor(caller, $0) && !$0.users.isEmpty }
+        }
+        if !caller.choosesLabel {
+            let byLabel = named(caller.securityLabel, \.securityLabels)
+            if !byLabel.isEmpty { return (byLabel, .label) }
+        }
+        if caller.snap != nil, caller.isSnapService || !caller.choosesLabel { return (named(caller.snap, \.snaps), .snap) }
         let byUnit = named(caller.unit, \.units)
-        if !byUnit.isEmpty || caller.isOpaque { return (byUnit, .unit) }
+        if !byUnit.isEmpty { return (byUnit, .unit) }
+        if caller.flatpak != nil { return (namedForUser(caller.flatpak, \.flatpaks), .flatpak) }
+        if caller.choosesLabel {
+            let byLabel = namedForUser(caller.securityLabel, \.securityLabels)
+            if !byLabel.isEmpty { return (byLabel, .chosenLabel) }
+            if caller.snap != nil { return (namedForUser(caller.snap, \.snaps), .chosenLabel) }
+        }
+        if caller.isOpaque || caller.isInSnapScope { return ([], .unit) }
         return (store.apps.values.filter { fits($0, caller) }, .executable)
+    }
+
+    /// Manifests that name what the caller says of itself, for no user.
+    private static func unrestricted(_ caller: Caller, in store: ManifestStore) -> [AppManifest] {
+        store.apps.values.filter { app in
+            app.users.isEmpty
+                && (caller.flatpak.map(app.flatpaks.contains) == true
+                    || caller.choosesLabel
+                        && (caller.snap.map(app.snaps.contains) == true
+                            || caller.securityLabel.map(app.securityLabels.contains) == true))
+        }
+    }
+
+    private static func isFor(_ caller: Caller, _ app: AppManifest) -> Bool {
+        app.users.isEmpty || app.users.contains { userID($0) == caller.uid }
     }
 
     private static func fits(_ app: AppManifest, _ caller: Caller) -> Bool {
         guard let executable = caller.executable else { return false }
         let names = app.executables.contains { $0 == executable || realPath($0) == executable }
-        return names && (app.users.isEmpty || app.users.contains { userID($0) == caller.uid })
+        return names && isFor(caller, app)
     }
 
     private static func realPath(_ path: String) -> String? {

@@ -14,15 +14,16 @@ public struct IdentityFailure: Error, Hashable, Sendable, CustomStringConvertibl
     }
 }
 
-/// A caller, pinned: its process cannot be taken for a later one with the same number.
+/// A caller, pinned: its process cannot be taken for a later one with the same number. That takes a descriptor while it is looked up, and
+/// none afterwards, when the time of its beginning tells it from later ones: a thousand callers do not cost a thousand descriptors.
 public final class PinnedCaller {
     public let caller: Caller
-    private let process: FileDescriptor
+    private let began: UInt64?
     private let image: ProcessFacts.Image?
 
-    init(_ caller: Caller, process: FileDescriptor, image: ProcessFacts.Image?) {
+    init(_ caller: Caller, began: UInt64?, image: ProcessFacts.Image?) {
         self.caller = caller
-        self.process = process
+        self.began = began
         self.image = image
     }
 
@@ -42,8 +43,12 @@ public final class PinnedCaller {
 public final class CallerResolver {
     private let connection: Connection
 
-    public init(on connection: Connection) {
+    /// Whether callers on a bus without `ProcessFD` are nobody.
+    private let needsDescriptor: Bool
+
+    public init(on connection: Connection, needsDescriptor: Bool = false) {
         self.connection = connection
+        self.needsDescriptor = needsDescriptor
     }
 
     /// Resolves the process behind a unique name. `completion` is called exactly once.
@@ -57,11 +62,23 @@ public final class CallerResolver {
             var caller = Caller(uid: uid, pid: pid)
             caller.groups = Set((credentials["UnixGroupIDs"]?.arrayValue ?? []).compactMap(\.integerValue).map { UInt32($0) })
             if let label = credentials["LinuxSecurityLabel"]?.bytesValue { caller.securityLabel = ProcessFacts.label(label) }
-            // Without a descriptor from the bus the number may have been reused between the connection and now: open one, read,
-            // and see that the name still belongs to the same, living process.
+            guard given != nil || !needsDescriptor else {
+                return completion(
+                    .failure(
+                        IdentityFailure(
+                            description:
+                                "this bus does not hand out process descriptors (ProcessFD), which BusIdentity=pidfd-only demands: "
+                                + "use the socket of the view")))
+            }
+            // Without a descriptor from the bus the number may have been reused between the connection and now: open one, read, see
+            // that it is a process of the user who connected, and that the name still belongs to it. What is left: another process of
+            // the same user (Docs/Security.md).
             let pinned: PinnedCaller
             do throws(IdentityFailure) {
                 pinned = try Self.pin(caller, given)
+                if given == nil, ProcessFacts.users(pid)?.contains(uid) != true {
+                    throw IdentityFailure(description: "process \(pid) is not of user \(uid), who connected")
+                }
             } catch {
                 return completion(.failure(error))
             }
@@ -109,16 +126,17 @@ public final class CallerResolver {
             throw IdentityFailure(description: "process \(caller.pid) is gone")
         }
         var caller = caller
+        let began = ProcessFacts.beginning(caller.pid)
         // Before its name is read: what it executes in between shows at the next check.
         let image = ProcessFacts.image(caller.pid)
         try ProcessFacts.read(caller.pid, into: &caller)
         guard ProcessFacts.isAlive(descriptor) else {
             throw IdentityFailure(description: "process \(caller.pid) ended while it was looked up")
         }
-        return PinnedCaller(caller, process: descriptor, image: image)
+        return PinnedCaller(caller, began: began, image: image)
     }
 }
 
 extension PinnedCaller {
-    var isAlive: Bool { ProcessFacts.isAlive(process) }
+    var isAlive: Bool { began != nil && ProcessFacts.beginning(caller.pid) == began }
 }

@@ -50,7 +50,10 @@ public enum ManifestReader {
                 application, "Unit",
                 "is missing, and so are SecurityLabel, Flatpak, Snap and Executable: nobody could speak for this app")
         }
-        if !manifest.users.isEmpty, manifest.executables.isEmpty { note(application, "User", "needs Executable") }
+        let restricted = [manifest.executables, manifest.flatpaks, manifest.snaps, manifest.securityLabels]
+        if !manifest.users.isEmpty, restricted.allSatisfy(\.isEmpty) {
+            note(application, "User", "needs Executable, Flatpak, Snap or SecurityLabel")
+        }
 
         for technology in try file.list(setup, "Supports") {
             if let technology = Technology(rawValue: technology) {

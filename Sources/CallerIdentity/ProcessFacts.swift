@@ -32,9 +32,13 @@ public enum ProcessFacts {
         caller.executable = executable(pid, procfs: procfs)
         if let text = try? String(contentsOfFile: process + "/cgroup", encoding: .utf8) {
             caller.unit = unit(cgroup: text)
-            caller.snap = snap(cgroup: text)
+            // A unit of the system's was made by root: systemd vouches for the snap's service as for any other.
+            caller.snap = snap(label: caller.unit)
+            caller.isSnapService = caller.snap != nil
+            caller.isInSnapScope = isInSnapScope(text)
         }
-        if let name = snap(label: caller.securityLabel) { caller.snap = name }
+        if let name = snap(label: caller.securityLabel), !caller.isSnapService { caller.snap = name }
+        caller.choosesLabel = caller.securityLabel != nil && labelsAreChosen(procfs)
         caller.flatpak = try flatpak(process, &caller)
         guard caller.groups.isEmpty, let status = try? String(contentsOfFile: process + "/status", encoding: .utf8) else { return }
         for line in status.split(separator: "\n") where line.hasPrefix("Groups:") || line.hasPrefix("Gid:") {
@@ -77,6 +81,14 @@ public enum ProcessFacts {
     static func isAlive(_ process: FileDescriptor) -> Bool {
         var entry = pollfd(fd: process.rawValue, events: Int16(POLLIN), revents: 0)
         return poll(&entry, 1, 0) == 0
+    }
+
+    /// The users that a process acts as: real, effective, saved and of the file system; nil when there is none.
+    static func users(_ pid: Int32, procfs: String = "/proc") -> Set<UInt32>? {
+        guard let status = try? String(contentsOfFile: "\(procfs)/\(pid)/status", encoding: .utf8),
+            let line = status.split(separator: "\n").first(where: { $0.hasPrefix("Uid:") })
+        else { return nil }
+        return Set(line.split(whereSeparator: \.isWhitespace).dropFirst().compactMap { UInt32($0) })
     }
 
     /// When a process began, in clock ticks since the machine did; nil when there is none.
@@ -131,16 +143,26 @@ public enum ProcessFacts {
         return String(parts[1])
     }
 
-    /// Where no label says so: snapd tracks its programs in scopes `snap.NAME.PROGRAM-UUID.scope` and units `snap.NAME.PROGRAM.service`.
-    /// Anybody can make such a scope below user.slice, so this only takes away: who is seen as a snap is nothing else.
-    static func snap(cgroup: String) -> String? {
-        path(cgroup).compactMap { snap(label: String($0)) }.first
+    /// snapd tracks its programs in scopes `snap.NAME.PROGRAM-UUID.scope` and units `snap.NAME.PROGRAM.service`. Anybody can make such a
+    /// scope below user.slice, so this gives nothing and only takes away: who is there is no app by what it executes.
+    static func isInSnapScope(_ cgroup: String) -> Bool { path(cgroup).contains { snap(label: String($0)) != nil } }
+
+    /// Whether a process may choose its label: under AppArmor any that nothing confines may change to any profile, unless the kernel
+    /// restricts that (apparmor.d(7), change_profile; the switch is there since Linux 6.7). SELinux and Smack ask their policy.
+    static func labelsAreChosen(_ procfs: String, modules: String = "/sys/module") -> Bool {
+        guard let enabled = try? String(contentsOfFile: modules + "/apparmor/parameters/enabled", encoding: .utf8),
+            enabled.hasPrefix("Y")
+        else { return false }
+        let restricted = try? String(
+            contentsOfFile: procfs + "/sys/kernel/apparmor_restrict_unprivileged_unconfined", encoding: .utf8)
+        return restricted?.hasPrefix("1") != true
     }
 
     // MARK: Flatpaks
 
-    /// The Flatpak that a process runs in: its root has `/.flatpak-info`, which nobody inside can change. No such file means no Flatpak;
-    /// anything else that goes wrong means that we do not know.
+    /// The Flatpak that a process says it runs in: its root has `/.flatpak-info`, as the portals look for it. Nobody inside can change
+    /// that; but whoever may make namespaces can make such a root, so it takes more to be that app (`AppMatching`). No such file means
+    /// no Flatpak; anything else that goes wrong means that we do not know.
     private static func flatpak(_ process: String, _ caller: inout Caller) throws(IdentityFailure) -> String? {
         let root = open(process + "/root", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard root >= 0 else {

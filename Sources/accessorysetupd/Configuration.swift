@@ -10,6 +10,9 @@ struct Configuration {
     /// `[View] Linger=`: seconds that an app's links outlive its last connection to the scoped view, 0…3600.
     var linger = 30
 
+    /// `[Identity] BusIdentity=`: `any`, or `pidfd-only`: who comes over a bus that hands out no process descriptors is nobody.
+    var needsProcessDescriptor = false
+
     /// `[WiFi] Interface=`: the interface to use (`wlan1`); none means the only one, else the first without the default route.
     var wifiInterface: String?
 
@@ -17,6 +20,7 @@ struct Configuration {
     private static let group = "Bluetooth"
     private static let view = "View"
     private static let wifi = "WiFi"
+    private static let identity = "Identity"
 
     init() {}
 
@@ -25,11 +29,17 @@ struct Configuration {
         let file = try KeyFile(path: path)
         let known: [String: Set<String>] = [
             Self.group: ["Adapter", "ImmediateRSSI"], Self.view: ["Linger"], Self.wifi: ["Interface"],
+            Self.identity: ["BusIdentity"],
         ]
         if let problem = file.unknown(besides: known).first { throw problem }
         if let value = try file.integer(Self.view, "Linger") {
             guard (0...3600).contains(value) else { throw file.problem(Self.view, "Linger", "\(value): must be 0 to 3600") }
             linger = value
+        }
+        switch try file.string(Self.identity, "BusIdentity") {
+        case nil, "any": break
+        case "pidfd-only": needsProcessDescriptor = true
+        case let other?: throw file.problem(Self.identity, "BusIdentity", "\(other): must be any or pidfd-only")
         }
         wifiInterface = try file.string(Self.wifi, "Interface")
         if let wifiInterface,

@@ -14,6 +14,7 @@ internal import DBusKit
 internal import Foundation
 internal import Glibc
 internal import GrantStore
+internal import KeyFiles
 public import Logging
 internal import ProgramSupport
 internal import WiFiRadio
@@ -24,8 +25,8 @@ struct Daemon: ParsableCommand {
         commandName: "accessorysetupd",
         abstract: "Lets apps set up exactly the Bluetooth and Wi-Fi accessories that they declare.",
         discussion: """
-            Exit status: 0 after SIGTERM or SIGINT, 1 when the bus, the store or the configuration cannot be used, \
-            64 for wrong arguments.
+            Exit status: 0 after SIGTERM or SIGINT, 1 when the bus or the store cannot be used now, 64 for wrong arguments, \
+            78 for what no further try mends: a mistake in the configuration, a store of a newer daemon.
             """,
         version: Version.current)
 
@@ -79,6 +80,9 @@ struct Daemon: ParsableCommand {
         } catch let code as ExitCode {
             // Said already.
             throw code
+        } catch let error as any Unmendable where error.needsSomebody {
+            log.critical("cannot run: \(error)")
+            throw ExitCode(EX_CONFIG)
         } catch {
             log.critical("cannot run: \(error)")
             throw ExitCode.failure
@@ -110,8 +114,9 @@ struct Daemon: ParsableCommand {
         let manifests = ManifestStore(
             directories: appDirectories.isEmpty ? ManifestStore.standardDirectories : appDirectories, loop: loop, log: log)
         let service = try AccessoryService(
-            engine: engine, manifests: manifests, resolver: CallerResolver(on: connection), connection: connection,
-            log: log)
+            engine: engine, manifests: manifests,
+            resolver: CallerResolver(on: connection, needsDescriptor: configuration.needsProcessDescriptor),
+            connection: connection, log: log)
 
         let view = try openView(ViewGate(engine, manifests, radio), service, linger: configuration.linger, loop, log)
         engine.onAccessChange = { [weak view] in view?.refresh() }
@@ -149,6 +154,7 @@ struct Daemon: ParsableCommand {
         var isGivenBack = false
         engine.leaveNetworks { isGivenBack = true }
         _ = loop.run(until: { isGivenBack || !wifiConnection.isConnected }, timeout: .seconds(5))
+        engine.writeUses()
         engine.flushAudit()
         // Sessions learn that they are over before the name goes.
         for session in engine.sessions.values.sorted(by: { $0.id < $1.id }) {
@@ -211,3 +217,16 @@ struct Daemon: ParsableCommand {
 }
 
 extension Logger.Level: @retroactive ExpressibleByArgument {}
+
+/// A failure of which some kinds are there again at the next start, until somebody does something.
+private protocol Unmendable: Error {
+    var needsSomebody: Bool { get }
+}
+
+extension KeyFileProblem: Unmendable {
+    fileprivate var needsSomebody: Bool { true }
+}
+
+extension GrantStoreError: Unmendable {
+    fileprivate var needsSomebody: Bool { if case .newer = self { true } else { false } }
+}

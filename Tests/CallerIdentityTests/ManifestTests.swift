@@ -210,10 +210,12 @@ private let good = """
 
     @Test(arguments: [
         ("0::/\n", "snap.dice.daemon", "dice"), ("0::/\n", "snap.dice", nil), ("0::/\n", "system_u:system_r:dice_t:s0", nil),
-        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/snap.dice.play-1234.scope\n", nil, "dice"),
+        // Anybody can make a control group of this name below their own slice.
+        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/snap.dice.play-1234.scope\n", nil, nil),
+        ("0::/user.slice/user-1000.slice/user@1000.service/snap.dice.daemon.service\n", nil, nil),
         ("0::/system.slice/snap.dice.daemon.service\n", nil, "dice"), ("0::/system.slice/dice.service\n", nil, nil),
     ])
-    func snapsAreKnownByLabelOrControlGroup(cgroup: String, label: String?, snap: String?) throws {
+    func snapsAreKnownByLabelOrSystemService(cgroup: String, label: String?, snap: String?) throws {
         #expect(try look(5, try procfs(5, cgroup: cgroup), label: label).snap == snap)
     }
 
@@ -237,14 +239,52 @@ private let good = """
         #expect(try app() == "by.exe")
         caller.unit = "dice.service"
         #expect(try app() == "by.unit")
+        // systemd's word is stronger than what anybody can make.
+        caller.flatpak = "org.example.Dice"
+        #expect(try app() == "by.unit")
         caller.snap = "dice"
         #expect(try app() == "by.snap")
-        caller.flatpak = "org.example.Dice"
-        #expect(try app() == "by.flatpak")
         caller.securityLabel = "dice_t"
         #expect(try app() == "by.label")
-        (caller.securityLabel, caller.flatpak) = (nil, "org.example.Other")
-        #expect { try app() } throws: { "\($0)".contains("Flatpak=org.example.Other") && "\($0)".contains("no manifest fits") }
+    }
+
+    /// What a process can make itself takes away what it executes, and gives something only to the users that the manifest names.
+    @Test func whatAProcessCanMakeItselfGivesItNothing() throws {
+        let manifest = { (line: String, id: String) in
+            "[Application]\nId=\(id)\nName=x\n\(line)\n[AccessorySetup]\nSupports=Bluetooth;\n"
+        }
+        for (id, line) in [
+            ("by.exe", "Executable=/opt/dice"), ("any.flatpak", "Flatpak=org.example.Any"), ("any.snap", "Snap=any"),
+            ("any.label", "SecurityLabel=any_label"), ("my.flatpak", "Flatpak=org.example.Mine\nUser=5"),
+            ("my.snap", "Snap=mine\nUser=5"),
+            ("my.label", "SecurityLabel=my_label\nUser=5"),
+        ] { try directory.write("apps/\(id).conf", manifest(line, id)) }
+        let store = ManifestStore(directories: [directory.path + "/apps"], loop: MainLoop(), log: log)
+        func app(_ change: (inout Caller) -> Void) -> String? {
+            var caller = caller(uid: 5, executable: "/opt/dice")
+            change(&caller)
+            return try? AppMatching.match(caller, in: store).app.id.rawValue
+        }
+        #expect(app { _ in } == "by.exe")
+        #expect(app { $0.flatpak = "org.example.Any" } == nil && app { $0.isInSnapScope = true } == nil)
+        #expect(app { ($0.snap, $0.securityLabel, $0.choosesLabel) = ("any", "snap.any.x", true) } == nil)
+        #expect(app { ($0.securityLabel, $0.choosesLabel) = ("any_label", true) } == "by.exe")
+        #expect(app { $0.securityLabel = "any_label" } == "any.label")
+        #expect(app { $0.flatpak = "org.example.Mine" } == "my.flatpak")
+        #expect(app { ($0.flatpak, $0.uid) = ("org.example.Mine", 6) } == nil)
+        #expect(app { ($0.snap, $0.securityLabel, $0.choosesLabel) = ("mine", "snap.mine.x", true) } == "my.snap")
+        #expect(app { ($0.securityLabel, $0.choosesLabel) = ("my_label", true) } == "my.label")
+        #expect(app { ($0.securityLabel, $0.choosesLabel, $0.uid) = ("my_label", true, 6) } == "by.exe")
+        var flatpak = caller(uid: 5, executable: "/opt/dice")
+        flatpak.flatpak = "org.example.Any"
+        #expect { try AppMatching.match(flatpak, in: store) } throws: { "\($0)".contains("without User=") }
+    }
+
+    @Test(arguments: [("Y\n", "0\n", true), ("Y\n", "1\n", false), ("Y\n", nil, true), ("N\n", nil, false), (nil, nil, false)])
+    func appArmorLabelsAreChosenUnlessTheKernelRestrictsIt(enabled: String?, restricted: String?, chosen: Bool) throws {
+        if let enabled { try directory.write("modules/apparmor/parameters/enabled", enabled) }
+        if let restricted { try directory.write("procfs/sys/kernel/apparmor_restrict_unprivileged_unconfined", restricted) }
+        #expect(ProcessFacts.labelsAreChosen(directory.path + "/procfs", modules: directory.path + "/modules") == chosen)
     }
 
     // MARK: Info.plist
