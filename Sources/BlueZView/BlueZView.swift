@@ -48,8 +48,9 @@ public protocol ViewService: AnyObject {
 public struct ViewLimits: Hashable, Sendable {
     public var clients = 256
     public var clientsPerUser = 64
-    /// Connections that have not said hello.
+    /// Connections that have not said hello: in all, and of one user.
     public var strangers = 64
+    public var strangersPerUser = 8
     /// Seconds to say it in.
     public var timeToHello = 5.0
     public var matchRules = 512
@@ -76,6 +77,7 @@ public final class BlueZView {
     private let server: BusServer
     private let loop: MainLoop
     private var clients: [String: ViewClient] = [:]
+    private var admitted = 0
     /// Links of apps without a connection, until their time is over.
     private var lingering: [AppID: LoopSource] = [:]
 
@@ -112,23 +114,26 @@ public final class BlueZView {
         let caller: PinnedCaller
         do throws(IdentityFailure) {
             guard let socket = peer.socket else { throw IdentityFailure(description: "no socket") }
-            guard clients.count < limits.clients else {
-                throw IdentityFailure(description: "\(limits.clients) clients are here already")
-            }
             caller = try CallerResolver.resolve(socket: socket)
             let uid = caller.caller.uid
             guard clients.values.count(where: { $0.pinned.caller.uid == uid }) < limits.clientsPerUser else {
                 throw IdentityFailure(description: "user \(uid) has \(limits.clientsPerUser) connections already")
             }
-            guard clients.values.count(where: { !$0.isRegistered }) < limits.strangers else {
-                throw IdentityFailure(description: "\(limits.strangers) connections have not said hello yet")
+            let strangers = clients.values.filter { !$0.isRegistered }
+            guard strangers.count(where: { $0.pinned.caller.uid == uid }) < limits.strangersPerUser else {
+                throw IdentityFailure(
+                    description: "user \(uid) has \(limits.strangersPerUser) connections that have not said hello")
+            }
+            if strangers.count >= limits.strangers || clients.count >= limits.clients, !makeRoom(for: uid) {
+                throw IdentityFailure(description: "\(limits.clients) clients are here already")
             }
         } catch {
             log.warning("client of the view refused", metadata: ["reason": "\(error)"])
             authority.refused(nil, why: "the view: \(error)")
             return peer.close()
         }
-        let client = ViewClient(peer, caller, self)
+        admitted += 1
+        let client = ViewClient(peer, caller, number: admitted, self)
         clients[peer.uniqueName] = client
         let name = peer.uniqueName
         peer.onCall = { [weak client] message in
@@ -141,6 +146,29 @@ public final class BlueZView {
         }
     }
 
+    /// Has somebody go for a user's connection, when all places are taken: first who has not said hello, then the latest connection of the
+    /// user who has most, if that is more than this one. Nobody can keep others out by coming often.
+    private func makeRoom(for uid: UInt32) -> Bool {
+        let counts = Dictionary(grouping: clients.values) { $0.pinned.caller.uid }.mapValues(\.count)
+        let strangers = clients.values.filter { !$0.isRegistered }
+        let most = counts.max { ($0.value, $1.key) < ($1.value, $0.key) }
+        let victim: ViewClient?
+        if let stranger = strangers.max(by: {
+            (counts[$0.pinned.caller.uid] ?? 0, $1.number) < (counts[$1.pinned.caller.uid] ?? 0, $0.number)
+        }) {
+            victim = stranger
+        } else if let most, most.value > counts[uid, default: 0] + 1 {
+            victim = clients.values.filter { $0.pinned.caller.uid == most.key }.max { $0.number < $1.number }
+        } else {
+            victim = nil
+        }
+        guard let victim else { return false }
+        victim.cut("its place was needed for another user")
+        clients[victim.name] = nil
+        leave(victim)
+        return true
+    }
+
     /// A client has said hello: its app's links need no longer wait for it.
     func registered(_ client: ViewClient) {
         service.adopt(client.peer, client.pinned)
@@ -149,6 +177,10 @@ public final class BlueZView {
 
     private func gone(_ name: String) {
         guard let client = clients.removeValue(forKey: name) else { return }
+        leave(client)
+    }
+
+    private func leave(_ client: ViewClient) {
         client.end()
         if client.isRegistered { service.dismiss(client.peer) }
         if let app = client.app { startLingering(app) }

@@ -40,6 +40,9 @@ final class RadioFeed {
     private(set) var objects: [ObjectPath: Set<String>] = [:]
     private(set) var links: [ObjectPath: Link] = [:]
 
+    /// How many clients wait for a link to come up.
+    private var connecting: [ObjectPath: Int] = [:]
+
     let connection: Connection
     private let log: Logger
     private var nameWatch: Subscription?
@@ -236,6 +239,23 @@ final class RadioFeed {
 
     func release(_ device: ObjectPath, by app: AppID) {
         set(device) { $0.holders.remove(app) }
+    }
+
+    /// A client of ours asks bluetoothd to connect, and is answered, or no longer waits.
+    func beginConnecting(_ device: ObjectPath) { connecting[device, default: 0] += 1 }
+
+    func endConnecting(_ device: ObjectPath) {
+        let left = (connecting[device] ?? 1) - 1
+        connecting[device] = left > 0 ? left : nil
+    }
+
+    /// Ends what is being connected, unless somebody else waits for it or holds it. (BlueZ, org.bluez.Device(5): `Disconnect` cancels a
+    /// `Connect` that is under way.)
+    func callOff(_ device: ObjectPath, reason: String) {
+        guard connecting[device] == nil, links[device]?.holders.isEmpty ?? true, owner != nil else { return }
+        log.info("connecting called off", metadata: ["reason": "\(reason)"])
+        log.debug("connecting called off", metadata: ["device": "\(device)"])
+        connection.call(Scope.service, device, Scope.deviceInterface, "Disconnect", timeout: Self.timeToDrop) { _ in }
     }
 
     /// How long bluetoothd may take to end a link: it waits two seconds by itself.

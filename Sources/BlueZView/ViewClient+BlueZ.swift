@@ -80,11 +80,14 @@ extension ViewClient {
 
     /// Passes a call on and its answer back.
     ///
-    /// - Parameter adapting: looks at the answer first; what it returns is the answer.
+    /// - Parameters:
+    ///   - other: what is said in the call's place.
+    ///   - adapting: looks at the answer first; what it returns is the answer.
     func pass(
-        _ message: Message, _ device: ObjectPath?, adapting: ((Message) throws(BusError) -> Answer)? = nil
+        _ message: Message, _ device: ObjectPath?, as other: Message? = nil,
+        adapting: ((Message) throws(BusError) -> Answer)? = nil
     ) {
-        guard let upstream, let copy = message.copy() else { return refuse(message, .notReady) }
+        guard let upstream, let copy = other ?? message.copy() else { return refuse(message, .notReady) }
         guard calls.count < view.limits.callsInFlight else {
             return refuse(message, .limitsExceeded("\(view.limits.callsInFlight) calls are not answered yet"))
         }
@@ -95,7 +98,8 @@ extension ViewClient {
         callsMade += 1
         let number = callsMade
         let serial = upstream.forward(copy) { [weak self] answer in
-            guard let self, self.calls.removeValue(forKey: number) != nil else { return }
+            guard let self, let call = self.calls.removeValue(forKey: number) else { return }
+            if call.connects, let device = call.device, answer?.kind != .reply { self.view.feed.endConnecting(device) }
             do throws(BusError) {
                 guard let answer else { throw .standard("NoReply", "org.bluez has gone") }
                 switch try answer.kind == .error ? .send(answer) : adapting?(answer) ?? .send(answer) {
@@ -108,7 +112,9 @@ extension ViewClient {
                 self.answer(message, error, from: self.service)
             }
         }
-        calls[number] = CallInFlight(message: message, device: device, serial: serial)
+        let call = CallInFlight(message: message, device: device, serial: serial)
+        calls[number] = call
+        if call.connects, let device { view.feed.beginConnecting(device) }
     }
 
     private func attributeAnswered(
@@ -151,6 +157,7 @@ extension ViewClient {
         }
         pass(message, device) { [weak self] answer in
             guard let self else { return .later }
+            self.view.feed.endConnecting(device)
             // Whether it is up is asked on the connection that is told of changes: nothing older can come after the answer.
             self.view.feed.refresh(device) { [weak self] in
                 guard let self else { return }
@@ -277,8 +284,25 @@ extension ViewClient {
 
     private func discovery(_ message: Message, _ member: String) {
         guard !scope.isEmpty, adapterProperties["Powered"]?.booleanValue == true else { return refuse(message, .notReady) }
+        if member == "SetDiscoveryFilter" { return setFilter(message) }
         guard member == "StartDiscovery", let app else { return passDiscovery(message, member) }
         view.freeForDiscovery(scope.devices, app) { [weak self] in self?.passDiscovery(message, member) }
+    }
+
+    private func setFilter(_ message: Message) {
+        do throws(BusError) {
+            guard message.signature == "a{sv}" else {
+                throw .invalidArguments("SetDiscoveryFilter takes (a{sv}), not (\(message.signature))")
+            }
+            guard let path = message.path else { return }
+            let filter = try DiscoveryFilter(try message.arguments().first)
+            let call = try Message.call(
+                to: Scope.service, path: path, interface: Scope.adapterInterface, member: "SetDiscoveryFilter",
+                [.vardict(filter.values)])
+            pass(message, nil, as: call)
+        } catch {
+            refuse(message, error)
+        }
     }
 
     private func passDiscovery(_ message: Message, _ member: String) {
@@ -468,6 +492,11 @@ extension ViewClient {
         for (number, call) in calls where which(call) {
             calls[number] = nil
             upstream?.forget(call.serial)
+            // bluetoothd would go on connecting, for nobody.
+            if let device = call.device, call.connects {
+                view.feed.endConnecting(device)
+                view.feed.callOff(device, reason: "who wanted to connect is gone, or may not any more")
+            }
             answer(call.message, error, from: service)
         }
     }

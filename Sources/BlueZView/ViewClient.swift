@@ -50,6 +50,7 @@ final class ViewClient {
         let device: ObjectPath?
         /// On the client's own connection to the bus.
         let serial: UInt32
+        var connects: Bool { message.member == "Connect" && message.interface ?? Scope.deviceInterface == Scope.deviceInterface }
     }
 
     struct Relay {
@@ -57,7 +58,11 @@ final class ViewClient {
         let relay: DescriptorRelay
     }
 
-    init(_ peer: Connection, _ pinned: PinnedCaller, _ view: BlueZView) {
+    /// Counted up: who came later has the higher one.
+    let number: Int
+
+    init(_ peer: Connection, _ pinned: PinnedCaller, number: Int, _ view: BlueZView) {
+        self.number = number
         self.peer = peer
         self.pinned = pinned
         self.view = view

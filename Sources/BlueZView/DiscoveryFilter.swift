@@ -1,0 +1,44 @@
+// What an app may say to SetDiscoveryFilter: a list. bluetoothd merges the filters of all its clients and acts on some of their keys for
+// the whole adapter, so what an app says is made anew here from what is known to be harmless.
+
+internal import DBusKit
+
+/// A client's discovery filter, as it is passed on. (BlueZ, org.bluez.Adapter(5), SetDiscoveryFilter)
+struct DiscoveryFilter {
+    let values: [String: DBusValue]
+
+    /// - Throws: `org.bluez.Error.NotPermitted` for what would change the adapter, `InvalidArguments` for what the key cannot be.
+    init(_ asked: DBusValue?) throws(BusError) {
+        var values: [String: DBusValue] = [:]
+        for (key, value) in asked?.vardictValue ?? [:] {
+            func invalid() -> BusError { .bluez("InvalidArguments", "\(key) is not a value of type \(value.signature)") }
+            switch key {
+            case "Transport":
+                guard let text = value.stringValue, ["auto", "le", "bredr"].contains(text) else { throw invalid() }
+                values[key] = .string(text)
+            case "RSSI":
+                guard let number = value.integerValue, let rssi = Int16(exactly: number), (-127...20).contains(rssi) else {
+                    throw invalid()
+                }
+                values[key] = .int16(rssi)
+            case "Pathloss":
+                guard let number = value.integerValue, let loss = UInt16(exactly: number), loss <= 137 else { throw invalid() }
+                values[key] = .uint16(loss)
+            case "DuplicateData":
+                guard let wanted = value.booleanValue else { throw invalid() }
+                values[key] = .boolean(wanted)
+            case "Discoverable":
+                guard let wanted = value.booleanValue else { throw invalid() }
+                guard !wanted else { throw .notPermitted("an app does not make the adapter discoverable") }
+            // Only narrow what is found, of which an app sees its own accessories anyway. Not passed on: UUIDs misses those with service
+            // data only, and crashes bluetoothd 5.87; a pattern would hide devices from other clients' searches.
+            case "UUIDs":
+                guard value.stringsValue != nil else { throw invalid() }
+            case "Pattern":
+                guard value.stringValue != nil else { throw invalid() }
+            default: throw .bluez("InvalidArguments", "\(key) is no key of a discovery filter")
+            }
+        }
+        self.values = values
+    }
+}
