@@ -1,14 +1,26 @@
-// The audit trail on disk: lines are only added, and the oldest go when there are too many. Refusals have a share of their own, so that
-// who is refused again and again cannot push out what was done.
+// The audit trail on disk: lines are only added, and the oldest go when there are too many. What changes access, what is only done, and
+// refusals have a share each, so that neither an app that asks for pickers all day nor who is refused can push out who was given what.
 
 public import AccessoryEngine
 public import AccessoryModel
 internal import GRDB
 
 extension GrantStore: AuditTrail {
-    /// Lines kept: of refusals, and of everything else.
+    /// Lines kept: of refusals, of what was done, and of what changed access.
     public static let refusalsKept = 2000
     public static let actionsKept = 10_000
+    public static let changesKept = 20_000
+    /// Events of a share, the rest is what was done.
+    private static let refusals: Set<AuditEntry.Event> = [.refused]
+    private static let changes: Set<AuditEntry.Event> = [.granted, .authorized, .updated, .revoked, .disabled, .enabled, .renamed]
+    /// Lines of one app among those of what was done.
+    public static let actionsKeptPerApp = 2000
+
+    private static func share(of event: AuditEntry.Event) -> (name: String, events: Set<AuditEntry.Event>, kept: Int) {
+        if refusals.contains(event) { return ("refusals", refusals, refusalsKept) }
+        if changes.contains(event) { return ("changes", changes, changesKept) }
+        return ("actions", Set(AuditEntry.Event.allCases).subtracting(refusals).subtracting(changes), actionsKept)
+    }
 
     public func append(_ entries: [AuditEntry]) throws {
         try queue.write { database in
@@ -19,15 +31,27 @@ extension GrantStore: AuditTrail {
                         entry.time, entry.event.rawValue, entry.app?.rawValue, entry.accessory?.rawValue, entry.who, entry.why,
                     ])
             }
-            let refused = AuditEntry.Event.refused.rawValue
-            for (condition, kept) in [("event = ?", Self.refusalsKept), ("event <> ?", Self.actionsKept)] {
-                try database.execute(
-                    sql: """
-                        DELETE FROM audit WHERE \(condition) AND id <=
-                            (SELECT id FROM audit WHERE \(condition) ORDER BY id DESC LIMIT 1 OFFSET \(kept))
-                        """, arguments: [refused, refused])
+            var pruned: Set<String> = []
+            for entry in entries {
+                let share = Self.share(of: entry.event)
+                guard pruned.insert(share.name).inserted else { continue }
+                try Self.prune(share.events, app: nil, keeping: share.kept, in: database)
+            }
+            for app in Set(entries.filter { Self.share(of: $0.event).name == "actions" }.compactMap(\.app)) {
+                try Self.prune(Self.share(of: .pickerShown).events, app: app, keeping: Self.actionsKeptPerApp, in: database)
             }
         }
+    }
+
+    /// Drops the oldest lines of these events past `kept`.
+    private static func prune(_ events: Set<AuditEntry.Event>, app: AppID?, keeping kept: Int, in database: Database) throws {
+        let names = events.map { "'\($0.rawValue)'" }.sorted().joined(separator: ", ")
+        let condition = "event IN (\(names)) AND (?1 IS NULL OR app = ?1)"
+        try database.execute(
+            sql: """
+                DELETE FROM audit WHERE \(condition) AND id <=
+                    (SELECT id FROM audit WHERE \(condition) ORDER BY id DESC LIMIT 1 OFFSET \(kept))
+                """, arguments: [app?.rawValue])
     }
 
     public func entries(_ query: AuditQuery) throws -> [AuditEntry] {

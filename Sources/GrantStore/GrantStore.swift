@@ -28,6 +28,7 @@ public enum GrantStoreError: Error, CustomStringConvertible {
 
 public final class GrantStore: LedgerStore {
     let queue: DatabaseQueue
+    private let path: String
     private let log: Logger
     /// Where a damaged file was put, if one was found at start.
     public let keptAside: String?
@@ -45,15 +46,17 @@ public final class GrantStore: LedgerStore {
             throw GrantStoreError.directory(path: directory, reason: error.localizedDescription)
         }
         let path = directory + "/grants.sqlite"
+        self.path = path
         do {
-            queue = try Self.open(path)
+            try Self.examine(path)
+            queue = try Self.open(path, log)
             keptAside = nil
         } catch let error as DatabaseError where [.SQLITE_NOTADB, .SQLITE_CORRUPT].contains(error.resultCode) {
             let aside = try Self.moveAside(path)
             log.critical(
                 "the store is damaged; it was kept aside and a new one begun: all accessories must be set up again",
                 metadata: ["kept": "\(aside)", "reason": "\(error.message ?? "damaged")"])
-            queue = try Self.open(path)
+            queue = try Self.open(path, log)
             keptAside = aside
         } catch let error as DatabaseError {
             throw GrantStoreError.unusable(path: path, reason: error.message ?? error.description)
@@ -61,7 +64,43 @@ public final class GrantStore: LedgerStore {
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
     }
 
-    private static func open(_ path: String) throws -> DatabaseQueue {
+    /// Looks whether the file is whole, and writes nothing into it: a damaged one is kept byte for byte. With a log beside it, which SQLite
+    /// would fold in, copies of both are looked at.
+    ///
+    /// - Throws: `DatabaseError` with `SQLITE_CORRUPT` or `SQLITE_NOTADB`.
+    private static func examine(_ path: String) throws {
+        let files = FileManager.default
+        guard let size = try? files.attributesOfItem(atPath: path)[.size] as? Int else { return }
+        // SQLite takes an empty file for a new one. We never leave one behind.
+        guard size > 0 else { throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: "the file is empty") }
+        let log = path + "-wal"
+        let logSize = (try? files.attributesOfItem(atPath: log)[.size] as? Int) ?? 0
+        var configuration = Configuration()
+        guard logSize > 0 else {
+            configuration.readonly = true
+            // Nobody else writes, and there is nothing to fold in: no lock and no other file is needed.
+            return try check(DatabaseQueue(path: "file:\(percentEncoded(path))?immutable=1", configuration: configuration))
+        }
+        let copy = path + ".examined"
+        let names = [copy, copy + "-wal", copy + "-shm"]
+        defer { for name in names { try? files.removeItem(atPath: name) } }
+        for name in names { try? files.removeItem(atPath: name) }
+        try files.copyItem(atPath: path, toPath: copy)
+        try files.copyItem(atPath: log, toPath: copy + "-wal")
+        try check(DatabaseQueue(path: copy, configuration: configuration))
+    }
+
+    private static func check(_ queue: DatabaseQueue) throws {
+        let verdict = try queue.read { try String.fetchOne($0, sql: "PRAGMA quick_check(1)") }
+        guard verdict == "ok" else { throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: verdict) }
+    }
+
+    private static func percentEncoded(_ path: String) -> String {
+        path.replacing("%", with: "%25").replacing("?", with: "%3f").replacing("#", with: "%23")
+    }
+
+    private static func open(_ path: String, _ log: Logger) throws -> DatabaseQueue {
+        let written = WriteAheadLog.frames(of: path)
         var configuration = Configuration()
         configuration.foreignKeysEnabled = true
         configuration.journalMode = .wal
@@ -70,9 +109,12 @@ public final class GrantStore: LedgerStore {
             try database.execute(sql: "PRAGMA synchronous = FULL")
         }
         let queue = try DatabaseQueue(path: path, configuration: configuration)
-        let verdict = try queue.read { try String.fetchOne($0, sql: "PRAGMA quick_check(1)") }
-        guard verdict == "ok" else { throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: verdict) }
         if try queue.read({ try Schema.migrator.hasBeenSuperseded($0) }) { throw GrantStoreError.newer(path: path) }
+        if let written, case let used = try queue.writeWithoutTransaction({ try WriteAheadLog.used(by: $0) }), used < written {
+            log.critical(
+                "the end of the store's log could not be read: the last changes may be lost",
+                metadata: ["file": "\(path)-wal", "pages": "\(written)", "readable": "\(used)"])
+        }
         try Schema.migrator.migrate(queue)
         return queue
     }
@@ -95,16 +137,56 @@ public final class GrantStore: LedgerStore {
 
     // MARK: LedgerStore
 
+    /// What is stored. A row that makes no sense is set aside (Docs/Storage.md), said in the log, and costs nobody else anything: the
+    /// bond behind it stays as it is.
     public func load() throws -> StoredState {
-        try queue.read { database in
-            StoredState(
-                accessories: try Row.fetchAll(database, sql: "SELECT * FROM accessory").map(Rows.accessory),
-                grants: try Row.fetchAll(database, sql: "SELECT * FROM accessGrant").map(Rows.grant),
-                intents: try Row.fetchAll(database, sql: "SELECT * FROM bondIntent").map(Rows.intent))
+        var damages: [Rows.Damage] = []
+        let state = try queue.read { database in
+            func rows<Value>(_ table: String, _ decode: (Row) throws -> Value) throws -> [Value] {
+                try Row.fetchAll(database, sql: "SELECT rowid AS rowNumber, * FROM \(table)").compactMap { row in
+                    do {
+                        return try decode(row)
+                    } catch {
+                        damages.append(Rows.Damage(table: table, row: row, why: "\(error)"))
+                        return nil
+                    }
+                }
+            }
+            var state = StoredState(
+                accessories: try rows("accessory", Rows.accessory), grants: [], intents: try rows("bondIntent", Rows.intent))
+            let known = Set(state.accessories.map(\.id))
+            state.grants = try rows("accessGrant") { row in
+                let grant = try Rows.grant(row)
+                guard known.contains(grant.accessory) else {
+                    throw Rows.Nonsense("accessory \(grant.accessory): is not in the store")
+                }
+                return grant
+            }
+            return state
+        }
+        try setAside(damages)
+        return state
+    }
+
+    private func setAside(_ damages: [Rows.Damage]) throws {
+        guard !damages.isEmpty else { return }
+        for damage in damages {
+            log.critical(
+                "a row of the store is damaged and was set aside",
+                metadata: ["file": "\(path)", "table": "\(damage.table)", "row": "\(damage.number)", "why": "\(damage.why)"])
+        }
+        try queue.write { database in
+            // Grants refer to accessories: they go first.
+            for damage in damages.sorted(by: { $0.table < $1.table }).sorted(by: { $0.isGrant && !$1.isGrant }) {
+                try database.execute(
+                    sql: "INSERT INTO setAside (time, what, why, content) VALUES (?, ?, ?, ?)",
+                    arguments: [Int(Date().timeIntervalSince1970), damage.table, damage.why, damage.content])
+                try database.execute(sql: "DELETE FROM \(damage.table) WHERE rowid = ?", arguments: [damage.number])
+            }
         }
     }
 
-    public func commit(_ steps: [Ledger.Step], finishing intents: [BondIntent]) throws {
+    public func commit(_ steps: [Ledger.Step], noting new: [BondIntent], finishing finished: [BondIntent]) throws {
         try queue.write { database in
             for step in steps {
                 switch step {
@@ -114,7 +196,18 @@ public final class GrantStore: LedgerStore {
                 case .revoke(let id): try database.execute(sql: "DELETE FROM accessGrant WHERE id = ?", arguments: [id])
                 }
             }
-            for intent in intents { try Rows.delete(intent, in: database) }
+            for intent in new { try Rows.put(intent, in: database) }
+            for intent in finished { try Rows.delete(intent, in: database) }
+        }
+        if steps.contains(where: \.changesAccess) { checkpoint() }
+    }
+
+    /// Folds the log into the file: what is granted does not hang on a log that may be damaged.
+    private func checkpoint() {
+        do {
+            try queue.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
+        } catch {
+            log.warning("the store's log could not be folded in", metadata: ["error": "\(error)"])
         }
     }
 
@@ -151,5 +244,15 @@ extension GrantStore: JoinJournal {
     public func read() throws -> JoinRecord? {
         try queue.read { try String.fetchOne($0, sql: "SELECT content FROM joinRecord") }
             .map { try JSONDecoder().decode(JoinRecord.self, from: Data($0.utf8)) }
+    }
+}
+
+extension Ledger.Step {
+    /// Whether somebody may do what they might not before, or the other way round.
+    fileprivate var changesAccess: Bool {
+        switch self {
+        case .grant, .revoke, .delete: true
+        case .put: false
+        }
     }
 }

@@ -6,65 +6,101 @@ internal import Foundation
 internal import GRDB
 
 enum Rows {
-    struct Damage: Error, CustomStringConvertible {
+    /// Why a row makes no sense.
+    struct Nonsense: Error, CustomStringConvertible {
         let description: String
+        init(_ description: String) { self.description = description }
+    }
+
+    /// A row that makes no sense, as it stands.
+    struct Damage {
+        let table: String
+        let number: Int64
+        let why: String
+        let content: String
+
+        /// - Parameter row: with its `rowid` as `rowNumber`.
+        init(table: String, row: Row, why: String) {
+            self.table = table
+            self.why = why
+            number = Int64.fromDatabaseValue(row["rowNumber"] as DatabaseValue) ?? 0
+            content = row.map { "\($0)=\($1)" }.joined(separator: "\n")
+        }
+
+        var isGrant: Bool { table == "accessGrant" }
+    }
+
+    /// A column's value; what a damaged file has there instead is no reason to stop.
+    private static func value<Value: DatabaseValueConvertible>(_ row: Row, _ column: String, _ type: Value.Type) throws -> Value {
+        guard let value = Value.fromDatabaseValue(row[column] as DatabaseValue) else {
+            throw Nonsense("\(column): not of type \(Value.self)")
+        }
+        return value
+    }
+
+    private static func optional<Value: DatabaseValueConvertible>(_ row: Row, _ column: String, _ type: Value.Type) throws -> Value?
+    {
+        (row[column] as DatabaseValue).isNull ? nil : try value(row, column, type)
     }
 
     // MARK: Reading
 
     static func accessory(_ row: Row) throws -> Accessory {
-        let text: String = row["id"]
-        guard let id = AccessoryID(text) else { throw Damage(description: "accessory \(text): not a UUID") }
-        let image: Data? = row["image"]
-        let ssid: Data? = row["ssid"]
-        let classic: String? = row["classicAddress"]
-        let descriptor: String = row["descriptor"]
+        let text = try value(row, "id", String.self)
+        guard let id = AccessoryID(text) else { throw Nonsense("id \(text): not a UUID") }
+        let ssid = try optional(row, "ssid", Data.self)
+        let classic = try optional(row, "classicAddress", String.self)
+        let descriptor = try value(row, "descriptor", String.self)
+        let traits = try value(row, "traits", String.self)
         return Accessory(
-            id: id, displayName: row["displayName"], address: try address(row, "accessory \(text)"), isBonded: row["isBonded"],
+            id: id, displayName: try value(row, "displayName", String.self), address: try address(row),
+            isBonded: try value(row, "isBonded", Bool.self),
             descriptor: try JSONDecoder().decode(StoredDescriptor.self, from: Data(descriptor.utf8)).model,
-            image: image.flatMap { ProductImage(Array($0)) },
+            image: try optional(row, "image", Data.self).flatMap { ProductImage(Array($0)) },
             ssid: try ssid.map { bytes in
-                guard let ssid = SSID(Array(bytes)) else { throw Damage(description: "accessory \(id): the SSID is not valid") }
+                guard let ssid = SSID(Array(bytes)) else { throw Nonsense("the SSID is not valid") }
                 return ssid
             },
             classicAddress: try classic.map { text in
                 guard let address = BluetoothAddress(text, kind: .public) else {
-                    throw Damage(description: "accessory \(id): classic address \(text) is not valid")
+                    throw Nonsense("classic address \(text) is not valid")
                 }
                 return address
-            }, awareDevice: (row["awareDevice"] as Int64?).map { UInt64(bitPattern: $0) }, created: row["created"])
+            }, awareDevice: try optional(row, "awareDevice", Int64.self).map { UInt64(bitPattern: $0) },
+            ownsBond: try value(row, "ownsBond", Bool.self), ownsClassicBond: try value(row, "ownsClassicBond", Bool.self),
+            traits: try JSONDecoder().decode(StoredTraits.self, from: Data(traits.utf8)).model,
+            created: try value(row, "created", Int64.self))
     }
 
     static func grant(_ row: Row) throws -> Grant {
-        let id: Int64 = row["id"]
-        let app: String = row["app"]
-        let accessory: String = row["accessory"]
-        let state: String = row["state"]
-        guard let app = AppID(app), let accessory = AccessoryID(accessory), let state = AuthorizationState(rawValue: state) else {
-            throw Damage(description: "grant \(id): app, accessory or state is not valid")
-        }
+        let app = try value(row, "app", String.self)
+        let accessory = try value(row, "accessory", String.self)
+        let state = try value(row, "state", String.self)
+        guard let app = AppID(app) else { throw Nonsense("app \(app): not an identifier") }
+        guard let accessory = AccessoryID(accessory) else { throw Nonsense("accessory \(accessory): not a UUID") }
+        guard let state = AuthorizationState(rawValue: state) else { throw Nonsense("state \(state): is none") }
         return Grant(
-            id: id, app: app, accessory: accessory, state: state, isEnabled: row["isEnabled"], created: row["created"],
-            lastUsed: row["lastUsed"])
+            id: try value(row, "id", Int64.self), app: app, accessory: accessory, state: state,
+            isEnabled: try value(row, "isEnabled", Bool.self), created: try value(row, "created", Int64.self),
+            lastUsed: try optional(row, "lastUsed", Int64.self))
     }
 
     static func intent(_ row: Row) throws -> BondIntent {
-        let purpose: String = row["purpose"]
-        let device: String? = row["device"]
-        guard let address = try address(row, "bondIntent"), let purpose = BondIntent.Purpose(rawValue: purpose) else {
-            throw Damage(description: "bondIntent: purpose \(purpose) is not valid")
-        }
-        let trace: String? = row["trace"]
+        let purpose = try value(row, "purpose", String.self)
+        let device = try optional(row, "device", String.self)
+        guard let address = try address(row) else { throw Nonsense("no address") }
+        guard let purpose = BondIntent.Purpose(rawValue: purpose) else { throw Nonsense("purpose \(purpose): is none") }
+        let trace = try optional(row, "trace", String.self)
         return BondIntent(
             address: address, device: device.map { RadioDeviceID($0) }, purpose: purpose,
             trace: try trace.map { try JSONDecoder().decode(BondIntent.Trace.self, from: Data($0.utf8)) })
     }
 
-    private static func address(_ row: Row, _ what: String) throws -> BluetoothAddress? {
-        guard let text: String = row["address"] else { return nil }
-        let kind: String = row["addressKind"] ?? ""
+    private static func address(_ row: Row) throws -> BluetoothAddress? {
+        guard let text = try optional(row, "address", String.self) else { return nil }
+        let kind = try optional(row, "addressKind", String.self) ?? ""
         guard let kind = BluetoothAddress.Kind(rawValue: kind), let address = BluetoothAddress(text, kind: kind) else {
-            throw Damage(description: "\(what): address \(text) is not valid")
+            throw Nonsense("address \(text) is not valid")
         }
         return address
     }
@@ -76,17 +112,19 @@ enum Rows {
         // An upsert: REPLACE would delete the row first, and grants refer to it.
         try database.execute(
             sql: """
-                INSERT INTO accessory VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                INSERT INTO accessory VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 ON CONFLICT (id) DO UPDATE SET displayName = excluded.displayName, address = excluded.address,
                     addressKind = excluded.addressKind, isBonded = excluded.isBonded, descriptor = excluded.descriptor,
                     image = excluded.image, ssid = excluded.ssid, created = excluded.created,
-                    classicAddress = excluded.classicAddress, awareDevice = excluded.awareDevice
+                    classicAddress = excluded.classicAddress, awareDevice = excluded.awareDevice,
+                    ownsBond = excluded.ownsBond, ownsClassicBond = excluded.ownsClassicBond, traits = excluded.traits
                 """,
             arguments: [
                 accessory.id.rawValue, accessory.displayName, accessory.address?.description, accessory.address?.kind.rawValue,
                 accessory.isBonded, descriptor, accessory.image.map { Data($0.bytes) }, accessory.ssid.map { Data($0.bytes) },
                 accessory.created, accessory.classicAddress?.description,
-                accessory.awareDevice.map { Int64(bitPattern: $0) },
+                accessory.awareDevice.map { Int64(bitPattern: $0) }, accessory.ownsBond, accessory.ownsClassicBond,
+                String(decoding: try JSONEncoder().encode(StoredTraits(accessory.traits)), as: UTF8.self),
             ])
     }
 
@@ -115,6 +153,22 @@ enum Rows {
         try database.execute(
             sql: "DELETE FROM bondIntent WHERE address = ? AND addressKind = ? AND purpose = ?",
             arguments: [intent.address.description, intent.address.kind.rawValue, intent.purpose.rawValue])
+    }
+}
+
+/// What an accessory was known by, as JSON.
+struct StoredTraits: Codable {
+    var services: [String]?
+    var companies: [UInt16]?
+
+    init(_ model: Accessory.Traits) {
+        services = model.services.isEmpty ? nil : model.services.map(\.description).sorted()
+        companies = model.companies.isEmpty ? nil : model.companies.map(\.value).sorted()
+    }
+
+    var model: Accessory.Traits {
+        Accessory.Traits(
+            services: (services ?? []).compactMap { BluetoothUUID($0) }, companies: (companies ?? []).map { CompanyIdentifier($0) })
     }
 }
 

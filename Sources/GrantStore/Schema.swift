@@ -67,6 +67,23 @@ enum Schema {
                     CREATE TABLE joinRecord (content TEXT NOT NULL) STRICT;
                     """)
         }
+        migrator.registerMigration("5 whose bond it is, and what it was known by") { database in
+            // Of older accessories nobody noted whose bond it was: they go on as they were.
+            try database.execute(
+                sql: """
+                    ALTER TABLE accessory ADD COLUMN ownsBond INTEGER NOT NULL DEFAULT 1;
+                    ALTER TABLE accessory ADD COLUMN ownsClassicBond INTEGER NOT NULL DEFAULT 1;
+                    ALTER TABLE accessory ADD COLUMN traits TEXT NOT NULL DEFAULT '{}';
+                    CREATE TABLE setAside (
+                        id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
+                        time INTEGER NOT NULL,
+                        what TEXT NOT NULL,
+                        why TEXT NOT NULL,
+                        content TEXT NOT NULL
+                    ) STRICT;
+                    CREATE INDEX auditByEvent ON audit (event, id);
+                    """)
+        }
         return migrator
     }
 }

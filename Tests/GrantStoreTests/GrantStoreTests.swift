@@ -5,7 +5,8 @@ import AccessoryEngine
 import AccessoryModel
 import Foundation
 import GRDB
-import GrantStore
+import Synchronization
+@testable import GrantStore
 import Logging
 import TestSupport
 import Testing
@@ -105,8 +106,15 @@ import Testing
         query.limit = 100_000
         #expect(try store.entries(query).count == GrantStore.refusalsKept + 1)
         #expect(try store.entries(query).first?.event == .granted)
-        try store.append((1...GrantStore.actionsKept + 50).map { entry($0, .used) })
-        #expect(try store.entries(query).count == GrantStore.refusalsKept + GrantStore.actionsKept)
+        // What one app does has a bound of its own, and pushes nothing out that changed access.
+        try store.append((1...GrantStore.actionsKept + 50).map { entry($0, .pickerShown) })
+        #expect(try store.entries(query).count == 1 + GrantStore.refusalsKept + GrantStore.actionsKeptPerApp)
+        try store.append(
+            (1...GrantStore.actionsKept + 50).map {
+                AuditEntry(time: Int64($0), event: .used, app: AppID("a.b\($0 % 20)"), who: "somebody", why: "\($0)")
+            })
+        #expect(try store.entries(query).count == 1 + GrantStore.refusalsKept + GrantStore.actionsKept)
+        #expect(try store.entries(query).first?.event == .granted)
         query.limit = 3
         #expect(try store.entries(query).map(\.time) == [10_048, 10_049, 10_050])
         query.since = 10_050
@@ -120,8 +128,7 @@ import Testing
         try directory.write("state/grants.sqlite", String(repeating: text, count: 400))
         let store = try open()
         #expect(try store.load().accessories.isEmpty)
-        // An empty file is an empty database for SQLite, not a damaged one.
-        guard !text.isEmpty else { return #expect(store.keptAside == nil) }
+        // An empty file is an empty database for SQLite; a store is never empty.
         let kept = try #require(store.keptAside)
         #expect(try String(contentsOfFile: kept, encoding: .utf8) == String(repeating: text, count: 400))
     }
@@ -136,13 +143,127 @@ import Testing
             }
         }
         let path = directory.path + "/state/grants.sqlite"
-        let handle = try #require(FileHandle(forUpdatingAtPath: path))
-        try handle.seek(toOffset: 8192)
-        try handle.write(contentsOf: Data(repeating: 0xA5, count: 16384))
-        try handle.close()
+        try overwrite(path, at: 8192, with: Data(repeating: 0xA5, count: 16384))
+        let damaged = try Data(contentsOf: URL(fileURLWithPath: path))
         let store = try open()
-        #expect(store.keptAside != nil)
+        let aside = try #require(store.keptAside)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: aside)) == damaged)
         #expect(try store.load().accessories.isEmpty)
+    }
+
+    private func overwrite(_ path: String, at offset: UInt64, with bytes: Data) throws {
+        let handle = try #require(FileHandle(forUpdatingAtPath: path))
+        try handle.seek(toOffset: offset)
+        try handle.write(contentsOf: bytes)
+        try handle.close()
+    }
+
+    /// Whatever page is hit: the file that is kept aside is the damaged one, byte for byte, also with a log beside it.
+    @Test(arguments: [false, true]) func aDamagedFileIsNotWrittenTo(hasLog: Bool) throws {
+        let source = directory.path + "/state/grants.sqlite"
+        do {
+            let store = try open()
+            for number in 0..<40 {
+                var accessory = try accessory()
+                accessory.address = BluetoothAddress(value: UInt64(number), kind: .public)
+                let app = try #require(AppID("a.b"))
+                try store.commit(
+                    [
+                        .put(accessory),
+                        .grant(Grant(id: Int64(number), app: app, accessory: accessory.id, state: .authorized, created: 0)),
+                    ], finishing: [])
+            }
+            try store.note(BondIntent(address: BluetoothAddress(value: 1, kind: .public), device: nil, purpose: .pairing))
+            try FileManager.default.createDirectory(atPath: directory.path + "/copy", withIntermediateDirectories: true)
+            for suffix in hasLog ? ["", "-wal"] : [""] {
+                try FileManager.default.copyItem(atPath: source + suffix, toPath: directory.path + "/copy/grants.sqlite" + suffix)
+            }
+        }
+        let path = directory.path + "/copy/grants.sqlite"
+        let whole = try Data(contentsOf: URL(fileURLWithPath: path))
+        var setAside = 0
+        for page in stride(from: 0, to: whole.count, by: 4096) {
+            let state = directory.path + "/state-\(page)"
+            try FileManager.default.copyItem(atPath: directory.path + "/copy", toPath: state)
+            try overwrite(state + "/grants.sqlite", at: UInt64(page), with: Data(repeating: 0xA5, count: 512))
+            let damaged = try Data(contentsOf: URL(fileURLWithPath: state + "/grants.sqlite"))
+            guard let aside = try GrantStore(directory: state, log: log).keptAside else { continue }
+            setAside += 1
+            #expect(try Data(contentsOf: URL(fileURLWithPath: aside)) == damaged, "page \(page / 4096)")
+            #expect(FileManager.default.fileExists(atPath: aside + "-wal") == hasLog)
+        }
+        #expect(setAside > 3)
+    }
+
+    @Test func aDamagedRowCostsNobodyElseAnything() throws {
+        let path = directory.path + "/state/grants.sqlite"
+        let good = try accessory()
+        var bad = try accessory()
+        bad.address = BluetoothAddress(value: 9, kind: .public)
+        do {
+            let store = try open()
+            for (number, accessory) in [good, bad].enumerated() {
+                try store.commit(
+                    [
+                        .put(accessory),
+                        .grant(
+                            Grant(
+                                id: Int64(number + 1), app: try #require(AppID("a.b")), accessory: accessory.id, state: .authorized,
+                                created: 0)),
+                    ], finishing: [])
+            }
+        }
+        let queue = try DatabaseQueue(path: path)
+        try queue.write {
+            try $0.execute(sql: "UPDATE accessory SET address = 'nonsense' WHERE id = ?", arguments: [bad.id.rawValue])
+            try $0.execute(sql: "INSERT INTO bondIntent VALUES ('11:22:33:44:55:66', 'public', NULL, 'pairinh', NULL)")
+        }
+        let state = try open().load()
+        #expect(state.accessories.map(\.id) == [good.id] && state.grants.map(\.id) == [1] && state.intents.isEmpty)
+        let kept = try queue.read { try String.fetchAll($0, sql: "SELECT what FROM setAside ORDER BY id") }
+        #expect(kept.sorted() == ["accessGrant", "accessory", "bondIntent"])
+        // The place is free again.
+        bad.displayName = "again"
+        try open().commit([.put(bad)], finishing: [])
+    }
+
+    @Test func aLogThatCannotBeReadIsSaid() throws {
+        let path = directory.path + "/state/grants.sqlite"
+        let state = directory.path + "/cut"
+        do {
+            let store = try open()
+            // Names are no change of access: they stay in the log for now.
+            for number in 0..<3 {
+                var accessory = try accessory()
+                accessory.address = BluetoothAddress(value: UInt64(number), kind: .public)
+                try store.commit([.put(accessory)], finishing: [])
+            }
+            try FileManager.default.createDirectory(atPath: state, withIntermediateDirectories: true)
+            for suffix in ["", "-wal"] {
+                try FileManager.default.copyItem(atPath: path + suffix, toPath: state + "/grants.sqlite" + suffix)
+            }
+        }
+        let frames = try #require(WriteAheadLog.frames(of: state + "/grants.sqlite"))
+        #expect(frames > 2)
+        try overwrite(state + "/grants.sqlite-wal", at: 32 + 24 + 100, with: Data([0xA5, 0xA5]))
+        let said = Said()
+        _ = try GrantStore(directory: state, log: Logger(label: "test") { _ in said })
+        #expect(said.lines.list.withLock { $0.contains { $0.contains("could not be read") } })
+    }
+
+    @Test func aGrantIsInTheFileItself() throws {
+        let path = directory.path + "/state/grants.sqlite"
+        let store = try open()
+        let accessory = try accessory()
+        let app = try #require(AppID("a.b"))
+        try store.commit(
+            [.put(accessory), .grant(Grant(id: 1, app: app, accessory: accessory.id, state: .authorized, created: 0))],
+            finishing: [])
+        // Without the log.
+        let copy = directory.path + "/alone.sqlite"
+        try FileManager.default.copyItem(atPath: path, toPath: copy)
+        let count = try DatabaseQueue(path: copy).read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM accessGrant") }
+        #expect(count == 1)
     }
 
     @Test func aNewerFileIsRefusedAndLeftAlone() throws {
@@ -160,4 +281,20 @@ import Testing
         try directory.write("file", "x")
         #expect { try GrantStore(directory: directory.path + "/file/state", log: log) } throws: { "\($0)".contains("/file/state") }
     }
+}
+
+/// Keeps what is logged.
+private final class Lines: Sendable {
+    let list = Mutex<[String]>([])
+}
+
+private struct Said: LogHandler {
+    let lines = Lines()
+    var metadata: Logger.Metadata = [:]
+    var logLevel = Logger.Level.info
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { nil }
+        set {}
+    }
+    func log(event: LogEvent) { lines.list.withLock { $0.append("\(event.message)") } }
 }
