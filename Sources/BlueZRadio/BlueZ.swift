@@ -28,7 +28,7 @@ enum BlueZ {
         case "org.bluez.Error.AuthenticationTimeout": RadioFailure(.timeout, "the accessory did not answer in time")
         case "org.bluez.Error.ConnectionAttemptFailed": RadioFailure(.connection, "no connection to the accessory")
         case "org.bluez.Error.NotReady": RadioFailure(.unavailable, "the adapter is off")
-        case "org.bluez.Error.InProgress": RadioFailure(.other, "another program is pairing this accessory")
+        case "org.bluez.Error.InProgress": RadioFailure(.busy, "another program is pairing this accessory")
         case "org.freedesktop.DBus.Error.NoReply", "org.freedesktop.DBus.Error.Timeout":
             RadioFailure(.timeout, "bluetoothd did not answer in time")
         case "org.freedesktop.DBus.Error.UnknownObject": RadioFailure(.connection, "the accessory is gone")

@@ -82,7 +82,7 @@ public final class BlueZRadio: Radio {
             return later { $0.pairingEnded(.failure(RadioFailure(.connection, "the accessory is gone"))) }
         }
         guard !isBusy else {
-            return later { $0.pairingEnded(.failure(RadioFailure(.other, "another pairing is running"))) }
+            return later { $0.pairingEnded(.failure(RadioFailure(.busy, "another pairing is running"))) }
         }
         let attempt = PairingAttempt(
             entry.path, on: connection, agent: agent, log: log,
@@ -96,8 +96,10 @@ public final class BlueZRadio: Radio {
                 entry.advertisement.isPaired = true
                 self.attempt = nil
                 self.pairClassic(entry, identity, support)
-            case .failure:
-                self.forget(entry.path) { [weak self] in self?.ended(result) }
+            case .failure(let failure):
+                // What another program is pairing is not ours to remove.
+                guard failure.reason != .busy else { return self.ended(result) }
+                self.forgetUnpaired(entry.path) { [weak self] in self?.ended(result) }
             }
         }
         self.attempt = attempt
@@ -146,7 +148,7 @@ public final class BlueZRadio: Radio {
         _ address: BluetoothAddress, classic: BluetoothAddress?,
         completion: @escaping (Result<BluetoothAddress, RadioFailure>) -> Void
     ) {
-        guard !isBusy else { return completion(.failure(RadioFailure(.other, "another pairing is running"))) }
+        guard !isBusy else { return completion(.failure(RadioFailure(.busy, "another pairing is running"))) }
         guard let device = devices.device(at: address), let adapter = adapters.keys.first(where: { device.path.isBelow($0) })
         else { return completion(.failure(RadioFailure(.connection, "the accessory is gone"))) }
         let target = classic ?? address
@@ -188,6 +190,18 @@ public final class BlueZRadio: Radio {
 
     /// Has BlueZ forget a device whose pairing failed, before anybody tries again: bluetoothd 5.66 empties its `UUIDs` for good, and a
     /// link that is still up keeps the accessory from advertising. The next advert makes the object anew.
+    ///
+    /// A bond that is there although ours failed is another program's, and stays.
+    private func forgetUnpaired(_ device: ObjectPath, completion: @escaping () -> Void) {
+        connection.call(
+            BlueZ.service, device, Bus.properties, "Get", [.string(BlueZ.device), .string("Paired")], timeout: .seconds(5)
+        ) { [weak self] result in
+            guard let self else { return completion() }
+            guard (try? result.get())?.first?.booleanValue != true else { return completion() }
+            self.forget(device, completion: completion)
+        }
+    }
+
     private func forget(_ device: ObjectPath, completion: @escaping () -> Void) {
         guard devices[device] != nil else { return completion() }
         guard state == .ready, let adapter = adapters.keys.first(where: { device.isBelow($0) }) else {
@@ -309,7 +323,7 @@ public final class BlueZRadio: Radio {
                         guard let path = entry.string.flatMap({ ObjectPath($0) }) else { return }
                         entry.next()
                         paths.insert(path.rawValue)
-                        self.put(path, &entry)
+                        self.put(path, &entry, isNew: false)
                     }
                 }
                 for device in self.devices.keep(only: paths) { self.observer?.lost(device.advertisement.device) }
@@ -322,14 +336,14 @@ public final class BlueZRadio: Radio {
     }
 
     /// Takes over an object's interfaces (`a{sa{sv}}` under the cursor).
-    private func put(_ path: ObjectPath, _ interfaces: inout ValueCursor) {
+    private func put(_ path: ObjectPath, _ interfaces: inout ValueCursor, isNew: Bool) {
         interfaces.forEachEntry { entry in
             if entry.isString("org.bluez.Adapter1") {
                 entry.next()
                 self.putAdapter(path, &entry)
             } else if entry.isString("org.bluez.Device1") {
                 entry.next()
-                _ = self.devices.put(path, &entry)
+                _ = self.devices.put(path, &entry, isNew: isNew)
             }
         }
     }
@@ -355,7 +369,7 @@ public final class BlueZRadio: Radio {
             guard let path = arguments.string.flatMap({ ObjectPath($0) }) else { return }
             arguments.next()
             let wasKnown = adapters[path] != nil
-            put(path, &arguments)
+            put(path, &arguments, isNew: true)
             // An adapter's remembered devices follow it: it counts once they are read.
             if !wasKnown, adapters[path] != nil { readAll() }
             if let device = devices[path] {
@@ -406,7 +420,7 @@ public final class BlueZRadio: Radio {
         observer?.radioChanged(new, reason: reason)
         guard new == .ready else { return }
         // Power went before a failed pairing could be forgotten: now it can.
-        for device in unforgotten where devices[device]?.advertisement.isPaired == false { forget(device) {} }
+        for device in unforgotten { forgetUnpaired(device) {} }
         unforgotten = []
     }
 

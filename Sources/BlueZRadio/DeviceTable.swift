@@ -169,10 +169,7 @@ final class DeviceTable {
     }
 
     var bonds: [RadioBond] {
-        devices.values.filter(\.advertisement.isPaired).map {
-            RadioBond(
-                address: $0.advertisement.address, device: $0.advertisement.device, name: $0.advertisement.localName ?? "")
-        }
+        devices.values.filter(\.advertisement.isPaired).map { RadioBond($0.advertisement) }
     }
 
     func device(at address: BluetoothAddress) -> Device? {
@@ -185,7 +182,9 @@ final class DeviceTable {
     }
 
     /// Takes over an object's properties (`a{sv}` under the cursor); makes the object when it is new.
-    func put(_ path: ObjectPath, _ properties: inout ValueCursor) -> Device? {
+    ///
+    /// - Parameter isNew: BlueZ has just made it.
+    func put(_ path: ObjectPath, _ properties: inout ValueCursor, isNew: Bool) -> Device? {
         var addressText: String?
         var kind = BluetoothAddress.Kind.public
         properties.forEachEntry { entry in
@@ -207,9 +206,9 @@ final class DeviceTable {
             if entry.isString("RSSI") { hasRSSI = true }
             _ = device.apply(&entry)
         }
-        // In range: what has a signal strength in this discovery, what is connected, and what BlueZ knows from adverts alone, which it
-        // drops after 30 s of silence (a radio that gives no strength is heard in no other way). Bonded ones may just be remembered.
-        if hasRSSI || device.advertisement.isConnected || !device.advertisement.isPaired { enqueue(device) }
+        // In range: what has a signal strength, which BlueZ takes away when discovery ends; what is connected; and what it makes an
+        // object of while it discovers (a radio that gives no strength is heard in no other way). The rest is only remembered.
+        if hasRSSI || device.advertisement.isConnected || isNew && !device.advertisement.isPaired { enqueue(device) }
         return device
     }
 

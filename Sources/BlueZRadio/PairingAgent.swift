@@ -14,7 +14,9 @@ final class PairingAgent: ExportedObject {
     /// Only bluetoothd may ask.
     var owner: String?
     /// The device that is being paired; all others are rejected.
-    var device: ObjectPath?
+    var device: ObjectPath? { didSet { wasAsked = false } }
+    /// Whether it has asked for anything: then there is a link.
+    private(set) var wasAsked = false
     var onPrompt: ((PairingPrompt) -> Void)?
     private var question: MethodCall?
 
@@ -58,6 +60,7 @@ final class PairingAgent: ExportedObject {
 
     private func check(_ call: MethodCall) throws(BusError) {
         guard let device, call.arguments.first?.objectPathValue == device else { throw BlueZ.rejected }
+        wasAsked = true
     }
 
     private func ask(_ call: MethodCall, _ prompt: PairingPrompt) throws(BusError) {

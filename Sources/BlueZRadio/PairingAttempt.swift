@@ -23,10 +23,15 @@ final class PairingAttempt {
     private var isCancelled = false
     private var attempts = 0
     private var timer: LoopSource?
+    private var linkTimer: LoopSource?
+    /// No link came up in time.
+    private var isSilent = false
     private var call: PendingCall?
 
     /// bluetoothd waits 60 s for the agent and some more for the accessory; beyond that it is stuck.
     private static let pairTimeout = Duration.seconds(100)
+    /// How long the link may take to come up: an accessory that has gone silent is not waited for. The person's time does not count.
+    private static let linkPatience = Duration.seconds(30)
     /// How long a cancelled `Pair()` may take to say so.
     private static let cancelPatience = Duration.seconds(5)
     /// Connections break in busy air: try again, but not for ever.
@@ -66,6 +71,7 @@ final class PairingAttempt {
     private func pair() {
         attempts += 1
         change(.pairing, "attempt \(attempts)")
+        if linkTimer == nil { linkTimer = connection.loop.after(Self.linkPatience) { [weak self] in self?.linkIsLate() } }
         call = connection.call(
             BlueZ.service, device, BlueZ.device, "Pair", timeout: Self.pairTimeout
         ) { [self] result in
@@ -77,12 +83,29 @@ final class PairingAttempt {
                 wasPairedBefore = true
                 readIdentity()
             case .failure(let error)
-            where BlueZ.isError(error, "ConnectionAttemptFailed") && attempts < Self.maximumAttempts && !isCancelled:
+            where BlueZ.isError(error, "ConnectionAttemptFailed") && attempts < Self.maximumAttempts && !isCancelled && !isSilent:
                 retry()
             case .failure(let error):
                 if error.isStandard("NoReply") { cancelOnRadio() }
-                end(.failure(isCancelled ? RadioFailure(.cancelled, "cancelled") : BlueZ.pairingFailure(error)))
+                end(
+                    .failure(
+                        isSilent ? Self.silence : isCancelled ? RadioFailure(.cancelled, "cancelled") : BlueZ.pairingFailure(error))
+                )
             }
+        }
+    }
+
+    private static let silence = RadioFailure(.connection, "the accessory does not answer: no link came up within 30 s")
+
+    private func linkIsLate() {
+        guard !isConnected(), !agent.wasAsked, !isCancelled else { return }
+        switch state {
+        case .pairing:
+            isSilent = true
+            cancelOnRadio()
+            timer = connection.loop.after(Self.cancelPatience) { [self] in end(.failure(Self.silence)) }
+        case .retrying: end(.failure(Self.silence))
+        case .registering, .reading, .ended: break
         }
     }
 
@@ -152,6 +175,7 @@ final class PairingAttempt {
         guard state != .ended else { return }
         change(.ended, "\(result)")
         timer?.cancel()
+        linkTimer?.cancel()
         call?.cancel()
         call = nil
         agent.dropQuestion()

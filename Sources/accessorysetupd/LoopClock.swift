@@ -11,11 +11,12 @@ final class LoopClock: EngineClock {
         self.loop = loop
     }
 
-    var now: Int64 { Int64(time(nil)) }
+    var wallTime: Double { Self.seconds(CLOCK_REALTIME) }
+    var uptime: Double { Self.seconds(CLOCK_MONOTONIC) }
 
-    var uptime: Double {
+    private static func seconds(_ clock: clockid_t) -> Double {
         var value = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &value)
+        clock_gettime(clock, &value)
         return Double(value.tv_sec) + Double(value.tv_nsec) / 1e9
     }
 

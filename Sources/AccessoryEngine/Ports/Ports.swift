@@ -6,8 +6,8 @@ public import AccessoryModel
 /// Where accessories and grants survive. Calls return once the change is on disk.
 public protocol LedgerStore: AnyObject {
     func load() throws -> StoredState
-    /// All steps together or none; finished intents are dropped in the same transaction.
-    func commit(_ steps: [Ledger.Step], finishing intents: [BondIntent]) throws
+    /// All steps together or none; new intents are noted, and finished ones dropped, in the same transaction.
+    func commit(_ steps: [Ledger.Step], noting new: [BondIntent], finishing finished: [BondIntent]) throws
     /// Notes that a bond is about to be made or removed, before the radio is asked: after a power cut, what is noted and not granted
     /// is removed from the radio.
     func note(_ intent: BondIntent) throws
@@ -16,6 +16,12 @@ public protocol LedgerStore: AnyObject {
     func nextGrantID() throws -> Int64
     /// A number that no Wi-Fi Aware device has had; never 0.
     func nextAwareDevice() throws -> UInt64
+}
+
+extension LedgerStore {
+    public func commit(_ steps: [Ledger.Step], finishing finished: [BondIntent]) throws {
+        try commit(steps, noting: [], finishing: finished)
+    }
 }
 
 /// Where the trail of what was done is kept.
@@ -74,12 +80,17 @@ public struct StoredState {
 
 /// Time, so that tests can hold it still.
 public protocol EngineClock: AnyObject {
-    /// Seconds since 1970.
-    var now: Int64 { get }
+    /// Seconds since 1970, with their fraction.
+    var wallTime: Double { get }
     /// Monotonic seconds.
     var uptime: Double { get }
     /// Calls `body` once on the engine's thread after `seconds`, unless the timer is cancelled.
     func after(_ seconds: Double, _ body: @escaping () -> Void) -> any EngineTimer
+}
+
+extension EngineClock {
+    /// Whole seconds since 1970, as they are stored.
+    public var now: Int64 { Int64(wallTime) }
 }
 
 public protocol EngineTimer: AnyObject {

@@ -61,13 +61,16 @@ public protocol Radio: AnyObject {
 public struct RadioBond: Hashable, Sendable {
     public let address: BluetoothAddress
     public let device: RadioDeviceID
+    /// What the radio knows of it: from adverts, and from the services it was found to have.
+    public let advertisement: Advertisement
     /// What it calls itself; empty when unknown.
-    public let name: String
+    public var name: String { advertisement.localName ?? "" }
 
-    public init(address: BluetoothAddress, device: RadioDeviceID, name: String) {
-        self.address = address
-        self.device = device
-        self.name = name
+    /// - Parameter advertisement: of the device itself; its address is the bond's.
+    public init(_ advertisement: Advertisement) {
+        address = advertisement.address
+        device = advertisement.device
+        self.advertisement = advertisement
     }
 }
 
@@ -95,6 +98,8 @@ public struct RadioFailure: Error, Hashable, Sendable, CustomStringConvertible {
         case connection
         case timeout
         case cancelled
+        /// Somebody else is at it, another program for one: nothing came of this attempt, and what there is, is theirs.
+        case busy
         case other
     }
 
