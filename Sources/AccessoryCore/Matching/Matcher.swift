@@ -26,6 +26,10 @@ public struct Matcher: Sendable {
     /// Verdicts on names, which cost microseconds and repeat with every advert.
     private var nameVerdicts: [NameQuestion: Bool] = [:]
 
+    /// Rules whose regular expression took too long on so many names: they are not asked any more.
+    private var exhausted: [Int: Int] = [:]
+    private static let exhaustionsAllowed = 16
+
     private struct NameQuestion: Hashable {
         let rule: Int
         let name: String
@@ -109,7 +113,10 @@ public struct Matcher: Sendable {
         guard let name = advert.localName else { return false }
         let question = NameQuestion(rule: index, name: name)
         if let verdict = nameVerdicts[question] { return verdict }
-        let verdict = nameRule.matches(name)
+        guard exhausted[index, default: 0] < Self.exhaustionsAllowed else { return false }
+        let answer = nameRule.verdict(on: name)
+        if answer == nil { exhausted[index, default: 0] += 1 }
+        let verdict = answer == true
         // Bounded: names come from strangers.
         if nameVerdicts.count >= 4096 { nameVerdicts.removeAll(keepingCapacity: true) }
         nameVerdicts[question] = verdict
