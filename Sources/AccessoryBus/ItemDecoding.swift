@@ -11,8 +11,8 @@ struct KeyedValues {
 
     /// - Parameter context: where the dictionary stands, for messages: `items[0].descriptor`.
     init(_ value: DBusValue, _ context: String) throws(BusError) {
-        guard let values = value.vardictValue else {
-            throw .invalid(context, value.signature, "is not a dictionary a{sv}")
+        guard value.signature == "a{sv}" || value.entries?.isEmpty == true, let values = value.vardictValue else {
+            throw .invalid(context, "type \(value.signature)", "is not a dictionary a{sv}")
         }
         guard values.count <= Limits.dictionaryEntries else {
             throw .invalid(context, "\(values.count) entries", "more than \(Limits.dictionaryEntries)")
@@ -28,20 +28,45 @@ struct KeyedValues {
     mutating func string(_ key: String) throws(BusError) -> String? {
         guard let value = take(key) else { return nil }
         guard let text = value.stringValue else { throw wrongType(key, value, "s") }
+        // By its length alone: what is too long is not looked at, and not quoted.
+        guard text.utf8.count <= Limits.textBytes else {
+            throw .invalid(name(key), "\(text.utf8.count) bytes", "longer than \(Limits.textBytes) bytes")
+        }
         return text
     }
 
     mutating func bytes(_ key: String) throws(BusError) -> [UInt8]? {
         guard let value = take(key) else { return nil }
         guard let bytes = value.bytesValue else { throw wrongType(key, value, "ay") }
+        guard bytes.count <= Limits.dataBytes else {
+            throw .invalid(name(key), "\(bytes.count) bytes", "longer than \(Limits.dataBytes) bytes")
+        }
         return bytes
+    }
+
+    /// A number without a sign. Many languages have one type of integer only: any that holds the number is taken.
+    mutating func number<Number: FixedWidthInteger & UnsignedInteger>(
+        _ key: String, _ type: Number.Type
+    ) throws(BusError) -> Number? {
+        guard let value = take(key) else { return nil }
+        if case .uint64(let number) = value, let exact = Number(exactly: number) { return exact }
+        guard let number = value.integerValue else {
+            if case .uint64(let number) = value { throw .invalid(name(key), number, "must be 0 to \(Number.max)") }
+            throw wrongType(key, value, "an integer")
+        }
+        guard let exact = Number(exactly: number) else { throw .invalid(name(key), number, "must be 0 to \(Number.max)") }
+        return exact
     }
 
     /// Bytes, or text as its UTF-8 bytes.
     mutating func bytesOrText(_ key: String) throws(BusError) -> [UInt8]? {
         guard let value = take(key) else { return nil }
-        if let text = value.stringValue { return Array(text.utf8) }
-        guard let bytes = value.bytesValue else { throw wrongType(key, value, "ay or s") }
+        guard let bytes = value.stringValue.map({ Array($0.utf8) }) ?? value.bytesValue else {
+            throw wrongType(key, value, "ay or s")
+        }
+        guard bytes.count <= Limits.textBytes else {
+            throw .invalid(name(key), "\(bytes.count) bytes", "longer than \(Limits.textBytes) bytes")
+        }
         return bytes
     }
 
@@ -144,10 +169,7 @@ public enum WireDecoding {
             migration.peripheral = peripheral
         }
         migration.hotspotSSID = try ssid(&keys, "hotspotSSID")
-        if let value = keys.take("wifiAwarePairedDeviceID") {
-            guard case .uint64(let number) = value else { throw keys.wrongType("wifiAwarePairedDeviceID", value, "t") }
-            migration.wifiAwarePairedDeviceID = number
-        }
+        migration.wifiAwarePairedDeviceID = try keys.number("wifiAwarePairedDeviceID", UInt64.self)
         return migration == Migration() ? nil : migration
     }
 
@@ -188,6 +210,7 @@ public enum WireDecoding {
             throw .invalid("items", "\(values.count) items", "more than \(Limits.itemsPerPicker)")
         }
         var items: [DiscoveredItem] = []
+        var imageBytes = 0
         for (index, value) in values.enumerated() {
             var keys = try KeyedValues(value, "items[\(index)]")
             guard let name = try keys.string("name") else { throw .invalid(keys.name("name"), "", "is missing") }
@@ -196,6 +219,11 @@ public enum WireDecoding {
             guard let text = try keys.string("identifier") else { throw .invalid(keys.name("identifier"), "", "is missing") }
             guard let identifier = AccessoryID(text) else { throw .invalid(keys.name("identifier"), text, "not a UUID") }
             try keys.finish()
+            imageBytes += image?.bytes.count ?? 0
+            guard imageBytes <= Limits.imageBytesPerPicker else {
+                throw .invalid(
+                    "items[\(index)].productImage", "\(imageBytes) bytes in all", "more than \(Limits.imageBytesPerPicker)")
+            }
             items.append(DiscoveredItem(name: name, image: image, identifier: identifier))
         }
         return items
@@ -225,12 +253,10 @@ public enum WireDecoding {
         return settings
     }
 
-    /// A display name: text without control characters, not blank, within the limit.
+    /// A display name, see `ShownName`.
     public static func checkName(_ name: String, _ key: String) throws(BusError) {
-        guard name.contains(where: { !$0.isWhitespace }) else { throw .invalid(key, name.debugDescription, "is empty") }
-        guard name.utf8.count <= Limits.nameBytes else { throw .invalid(key, name, "longer than \(Limits.nameBytes) bytes") }
-        guard name.unicodeScalars.allSatisfy({ $0.properties.generalCategory != .control }) else {
-            throw .invalid(key, name.debugDescription, "has control characters")
+        if let problem = ShownName.problem(with: name) {
+            throw .invalid(key, name.utf8.count > Limits.nameBytes ? "\(name.utf8.count) bytes" : name.debugDescription, problem)
         }
     }
 
@@ -239,7 +265,9 @@ public enum WireDecoding {
         let bytes: [UInt8]
         if let descriptor = value.fileDescriptorValue {
             guard let contents = descriptor.readFile(limit: Limits.imageBytes) else {
-                throw .invalid(key, "descriptor", "not a readable file of at most \(Limits.imageBytes) bytes")
+                throw .invalid(
+                    key, "descriptor",
+                    "not sealed memory or a file on a local disk, readable and of at most \(Limits.imageBytes) bytes")
             }
             bytes = contents
         } else if let contents = value.bytesValue {
@@ -258,10 +286,7 @@ public enum WireDecoding {
     public static func descriptor(_ value: DBusValue, _ context: String) throws(BusError) -> DiscoveryDescriptor {
         var keys = try KeyedValues(value, context)
         var descriptor = DiscoveryDescriptor()
-        if let value = keys.take("bluetoothCompanyIdentifier") {
-            guard case .uint16(let number) = value else { throw keys.wrongType("bluetoothCompanyIdentifier", value, "q") }
-            descriptor.companyIdentifier = CompanyIdentifier(number)
-        }
+        descriptor.companyIdentifier = try keys.number("bluetoothCompanyIdentifier", UInt16.self).map { CompanyIdentifier($0) }
         if let text = try keys.string("bluetoothServiceUUID") {
             guard let uuid = BluetoothUUID(text) else {
                 throw .invalid(keys.name("bluetoothServiceUUID"), text, "not a UUID of 16, 32 or 128 bits")
@@ -355,11 +380,8 @@ public enum WireDecoding {
             guard let accept = value.booleanValue else { throw keys.wrongType("accept", value, "b") }
             answers.append(accept ? .accept : .reject)
         }
-        if let value = keys.take("passkey") {
-            guard let number = value.integerValue else { throw keys.wrongType("passkey", value, "u") }
-            guard let passkey = UInt32(exactly: number), Limits.passkey.contains(passkey) else {
-                throw .invalid("answer.passkey", number, "must be 0 to 999999")
-            }
+        if let passkey = try keys.number("passkey", UInt32.self) {
+            guard Limits.passkey.contains(passkey) else { throw .invalid("answer.passkey", passkey, "must be 0 to 999999") }
             answers.append(.passkey(passkey))
         }
         if let pin = try keys.string("pin") {

@@ -5,7 +5,9 @@ public enum Limits {
     /// Sessions that one app may have at a time.
     public static let sessionsPerApp = 8
     /// Connections that may wait for their identity, or be known, at a time.
-    public static let clients = 1024
+    public static let clients = 4096
+    /// Of these, those of one user.
+    public static let clientsPerUser = 256
     /// Requests of one connection that wait for its identity.
     public static let waitingRequestsPerClient = 64
     /// Items of one picker.
@@ -22,6 +24,8 @@ public enum Limits {
     public static let nameBytes = 256
     /// Bytes of a name substring or regular expression.
     public static let nameSubstringBytes = 248
+    /// Bytes of any other text.
+    public static let textBytes = 4096
     /// Bytes of a data blob: the longest payload of an extended advert.
     public static let dataBytes = 1650
     /// Entries of one dictionary.
@@ -32,6 +36,8 @@ public enum Limits {
     public static let trackedDevices = 2048
     /// Service UUIDs, service data and manufacturer data entries kept for one device.
     public static let advertEntriesPerDevice = 32
+    /// Service UUIDs, and companies, that an accessory is remembered by.
+    public static let traitsPerAccessory = 96
     /// A PIN has 1–16 bytes (Core 5.4, Vol 3, Part C, 3.2.3.3).
     public static let pinBytes = 1...16
     /// A passkey has six decimal digits.
