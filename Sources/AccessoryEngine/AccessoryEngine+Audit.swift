@@ -11,25 +11,25 @@ extension AccessoryEngine {
     private static let refusalsPerMinute = 60
 
     public func audit(
-        _ event: AuditEntry.Event, app: AppID? = nil, accessory: AccessoryID? = nil, who: String = "accessorysetupd",
-        why: String = ""
+        _ event: AuditEntry.Event, app: AppID? = nil, accessory: AccessoryID? = nil, by requester: Requester,
+        why: String
     ) {
         var why = why
         if event == .refused {
             guard let added = admitRefusal() else { return }
             why += added
         }
-        let entry = AuditEntry(time: clock.now, event: event, app: app, accessory: accessory, who: who, why: why)
+        let entry = AuditEntry(time: clock.now, event: event, app: app, accessory: accessory, who: "\(requester)", why: why)
         log.notice(
             "audit",
             metadata: [
                 "event": "\(event.rawValue)", "app": "\(app.map { "\($0)" } ?? "-")",
                 "accessory": "\(accessory.map { "\($0)" } ?? "-")",
-                "who": "\(who)", "why": "\(why)",
+                "who": "\(requester)", "why": "\(why)",
             ])
         unwritten.append(entry)
         switch event {
-        case .granted, .revoked, .disabled, .enabled: flushAudit()
+        case .granted, .authorized, .updated, .revoked, .disabled, .enabled, .renamed: flushAudit()
         default:
             guard auditTimer == nil else { return }
             auditTimer = clock.after(Self.patience) { [weak self] in self?.flushAudit() }

@@ -52,9 +52,49 @@ extension AccessoryEngine {
         return candidates.count == 1 ? candidates[0].address : intent.address
     }
 
+    /// Writes down what is about to happen to a bond.
+    ///
+    /// - Throws: `Unknown`, when the store does not take it: then it must not happen.
+    func note(_ intent: BondIntent) throws(SetupError) {
+        do { try store.note(intent) } catch { throw SetupError(.unknown, "the store refused: \(error)") }
+        // It stands in the place of an older one, whose end must not be its own.
+        toForget.removeAll { $0.address == intent.address && $0.purpose == intent.purpose }
+        intents.append(intent)
+    }
+
     func forget(_ intent: BondIntent) {
         intents.removeAll { $0 == intent }
-        do { try store.forget(intent) } catch { log.error("an intent could not be dropped", metadata: ["error": "\(error)"]) }
+        do {
+            try store.forget(intent)
+        } catch {
+            // Left in the store it would one day remove a bond that somebody else has made since.
+            log.error("an intent could not be dropped, and will be as soon as the store takes it", metadata: ["error": "\(error)"])
+            toForget.append(intent)
+            forgetLater()
+        }
+    }
+
+    /// Tries again to forget what could not be forgotten, at growing distances.
+    private func forgetLater() {
+        guard !toForget.isEmpty, forgetTimer == nil else { return }
+        forgetTimer = clock.after(forgetDelay) { [weak self] in
+            guard let self else { return }
+            self.forgetTimer = nil
+            self.forgetDelay = min(self.forgetDelay * 2, 60)
+            self.forgetWhatIsLeft()
+        }
+    }
+
+    /// The store has taken something, or time has passed.
+    func forgetWhatIsLeft() {
+        while let intent = toForget.first {
+            guard (try? store.forget(intent)) != nil else { return forgetLater() }
+            toForget.removeFirst()
+            log.notice("an intent that could not be dropped before is")
+        }
+        forgetTimer?.cancel()
+        forgetTimer = nil
+        forgetDelay = 1
     }
 
     func pairingIntent(_ offer: Offer, at address: BluetoothAddress) -> BondIntent {
@@ -64,11 +104,22 @@ extension AccessoryEngine {
     }
 
     func removeOrphan(_ identity: PairedIdentity, _ run: PickerRun) {
-        if let intent = run.intent { forget(intent) }
+        let pairing = run.intent
         run.intent = nil
-        let intent = BondIntent(address: identity.address, device: identity.device, purpose: .removal)
-        do { try store.note(intent) } catch { log.error("an intent could not be noted", metadata: ["error": "\(error)"]) }
-        intents.append(intent)
-        finish(intent) {}
+        let removal = BondIntent(address: identity.address, device: identity.device, purpose: .removal)
+        do {
+            // First this, then the end of the other: at every moment one of them is in the store.
+            try note(removal)
+            if let pairing { forget(pairing) }
+            finish(removal) {}
+        } catch {
+            log.error("an intent could not be noted", metadata: ["error": "\(error.message)"])
+            intents.append(removal)
+            finish(removal) { [weak self] in
+                // Until the bond is gone, the intent of pairing stands for its removal.
+                guard let self, let pairing, !self.intents.contains(removal) else { return }
+                self.forget(pairing)
+            }
+        }
     }
 }

@@ -45,6 +45,13 @@ extension AccessoryEngine {
         if !obstacles.contains(nil), let first = obstacles.first, let first { throw SetupError(.pickerRestricted, first) }
         guard explanations.count < Limits.pickers else { throw SetupError(.invalidRequest, "too many look around already") }
         let explanation = Explanation(app: app, items: items)
+        if let run = picker {
+            // Who joins a search that runs hears at first what changes only: the rest is known already.
+            for candidate in run.candidates.values {
+                explanation.heard[candidate.advertisement.device] = (candidate.advertisement, candidate.rssi)
+            }
+            for candidate in run.networks.values { explanation.networks[candidate.network.ssid] = candidate.heard }
+        }
         explanations.append(explanation)
         if items.contains(where: { $0.descriptor.wantsBluetooth }) { explanation.discovery = radio.discover() }
         if items.contains(where: { $0.descriptor.wantsWiFi }) {
@@ -70,7 +77,7 @@ extension AccessoryEngine {
 
     private func explained(_ network: WiFiNetwork, _ explanation: Explanation) -> ExplainedDevice {
         let sighting = Sighting(network: network)
-        let fitting = explanation.items.firstIndex { !$0.descriptor.wantsBluetooth && $0.descriptor.fits(network.ssid) }
+        let fitting = Matcher(explanation.items.map(\.descriptor)).firstMatch(network.ssid)
         guard let fitting else {
             let reasons = explanation.items.enumerated().map { index, item in
                 let descriptor = item.descriptor

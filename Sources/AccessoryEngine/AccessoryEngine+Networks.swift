@@ -111,9 +111,9 @@ extension AccessoryEngine {
                 for (holder, completion) in waiters {
                     let isHeld = use.holders.contains(holder)
                     if isHeld {
-                        let who = self.describeClient(holder.client)
-                        self.audit(.joined, app: holder.app, accessory: id, who: who, why: "\(use.ssid) on \(interface)")
-                        self.noteUse(of: id, by: holder.app, who: who, as: "joined its network")
+                        let who = Requester.app(self.describeClient(holder.client))
+                        self.audit(.joined, app: holder.app, accessory: id, by: who, why: "\(use.ssid) on \(interface)")
+                        self.noteUse(of: id, by: holder.app, requester: who, as: "joined its network")
                     }
                     completion(
                         isHeld ? nil : SetupError(.connectionFailed, "left again, or no longer granted, before it was joined"))
@@ -162,7 +162,7 @@ extension AccessoryEngine {
 
     private func end(_ use: NetworkUse, _ reason: String) {
         log.notice("left an accessory's network", metadata: ["accessory": "\(use.accessory)", "reason": "\(reason)"])
-        audit(.left, accessory: use.accessory, why: reason)
+        audit(.left, accessory: use.accessory, by: .daemon, why: reason)
     }
 
     /// Leaves the joined network if nobody is entitled to it any more.

@@ -58,17 +58,18 @@ extension AccessoryEngine: RadioObserver {
         switch result {
         case .success(let identity):
             log.info("paired", metadata: ["picker": "\(run.id)"])
-            audit(.paired, app: run.session.app.id, accessory: run.picked?.identifier, why: "for picker \(run.id)")
+            audit(
+                .paired, app: run.session.app.id, accessory: run.picked?.identifier, by: run.pickedBy, why: "for picker \(run.id)")
             feed(.paired(identity))
         case .failure(let failure):
             log.warning("pairing failed", metadata: ["picker": "\(run.id)", "reason": "\(failure)"])
             let intent = run.intent
             run.intent = nil
-            feed(.pairingFailed(failure.message))
+            feed(.pairingFailed(SetupError(.connectionFailed, failure.message)))
             guard let intent else { return }
             switch failure.reason {
-            // The radio's own answer: there is no bond.
-            case .refused, .connection: forget(intent)
+            // The radio's own answer: there is no bond, or none of ours.
+            case .refused, .connection, .busy: forget(intent)
             // Nobody knows how far it got.
             case .unavailable, .timeout, .cancelled, .other: finish(intent) {}
             }

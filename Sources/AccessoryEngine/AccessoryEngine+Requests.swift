@@ -80,6 +80,10 @@ extension AccessoryEngine {
         for (index, item) in items.enumerated() where !run.isDisclosed(item.identifier) {
             throw .invalid("items[\(index)].identifier", item.identifier, "was not discovered in this picker")
         }
+        let bytes = run.imageBytes(with: items)
+        guard bytes <= Limits.imageBytesPerPicker else {
+            throw .invalid("items", "\(bytes) bytes of images in this picker", "more than \(Limits.imageBytesPerPicker)")
+        }
         run.show(items)
         refreshOffers()
     }
@@ -124,6 +128,12 @@ extension AccessoryEngine {
         let request = "UpdateAuthorization"
         let accessory = try accessory(id, of: session, request)
         try check(descriptor, session)
+        var updated = accessory
+        updated.descriptor = descriptor
+        updated.traits.formUnion(Accessory.Traits(accessory.descriptor))
+        if let denial = policy.denial(of: accessory, to: session.app.id) ?? policy.denial(of: updated, to: session.app.id) {
+            throw SetupError(.userRestricted, "\(request): rule \(denial.name) in \(denial.source) denies it")
+        }
         let client = try freePicker(session, request)
         try needRadios([descriptor], request)
         let settings = PickerSettings()
@@ -205,7 +215,9 @@ extension AccessoryEngine {
     private func target(
         of migration: Migration, _ item: DisplayItem, _ app: AppID, _ context: String, number: Int
     ) throws(SetupError) -> PickerRun.MigrationTarget {
-        let bond = try migration.peripheral.map { peripheral throws(SetupError) in try self.bond(with: peripheral, context) }
+        let bond = try migration.peripheral.map { peripheral throws(SetupError) in
+            try self.bond(with: peripheral, item.descriptor, app, context)
+        }
         if let ssid = migration.hotspotSSID, item.descriptor.wantsWiFi, !item.descriptor.fits(ssid) {
             throw .invalid("\(context).hotspotSSID", ssid, "does not fit the ssid or ssidPrefix of the item's descriptor")
         }
@@ -230,21 +242,41 @@ extension AccessoryEngine {
                 .userRestricted, "\(context).\(key): \(value): an admin has switched this accessory off for \(app)")
         }
         let network = migration.hotspotSSID.map { WiFiNetwork(ssid: $0, rssi: nil, security: nil, band: nil) }
+        if let network, let denial = policy.denial(of: Sighting(network: network), to: app) {
+            throw SetupError(
+                .userRestricted,
+                "\(context).hotspotSSID: \(network.ssid): rule \(denial.name) in \(denial.source) denies it to \(app)")
+        }
         let offer = Offer(
             id: "m\(number)", device: bond?.device ?? RadioDeviceID(""), address: bond?.address, item: 0,
             name: known?.displayName ?? item.name, advertisedName: bond?.name ?? network?.ssid.description ?? "", rssi: nil,
             shared: known?.id, needsPairing: false, isBonded: bond != nil, identifier: .random(), network: network)
-        return PickerRun.MigrationTarget(offer: offer, item: item)
+        return PickerRun.MigrationTarget(
+            offer: offer, item: item, sighting: Sighting(advertisement: bond?.advertisement, network: network))
     }
 
-    private func bond(with peripheral: Migration.Peripheral, _ context: String) throws(SetupError) -> RadioBond {
+    /// The bond that a migration means: with a device that is what the item's descriptor looks for, by what the radio knows of it
+    /// (what it does not know does not match), and that no rule denies.
+    ///
+    /// - Throws: `InvalidRequest`, the same in all cases: an app does not learn with what this machine is paired.
+    private func bond(
+        with peripheral: Migration.Peripheral, _ descriptor: DiscoveryDescriptor, _ app: AppID, _ context: String
+    ) throws(SetupError) -> RadioBond {
+        var wanted = descriptor
+        // Where it is now says nothing of what it is.
+        wanted.range = .default
         let bond: RadioBond? =
             switch peripheral {
             case .address(let value): radio.bonds.first { $0.address.value == value }
             case .identifier(let id):
                 ledger.accessories[id]?.address.flatMap { address in radio.bonds.first { $0.address == address } }
             }
-        guard let bond else {
+        guard let bond,
+            Matcher.exclusions(
+                of: bond.advertisement, from: wanted, smoothedRSSI: nil, networks: Set([wanted.network].compactMap(\.self))
+            ).isEmpty,
+            policy.denial(of: Sighting(advertisement: bond.advertisement), to: app) == nil
+        else {
             throw .invalid("\(context).peripheralIdentifier", peripheral, "Bluetooth knows no paired device like this")
         }
         return bond
@@ -260,7 +292,7 @@ extension AccessoryEngine {
     private func open(_ run: PickerRun, _ accepted: (PickerRun) -> Void) {
         picker = run
         audit(
-            .pickerShown, app: run.session.app.id, who: describeClient(run.session.client),
+            .pickerShown, app: run.session.app.id, by: asApp(run.session),
             why:
                 "\(run.request.kind), picker \(run.id), shown by \(run.client == .policy ? "nobody: the policy approves" : describeClient(run.client))"
         )
@@ -270,7 +302,8 @@ extension AccessoryEngine {
                 "picker": "\(run.id)", "app": "\(run.session.app.id)", "kind": "\(run.request.kind)", "items": "\(run.items.count)",
             ])
         accepted(run)
-        observer?.pickerOpened(run)
+        // Told once it is complete, with its offers and its deadline; one that has ended meanwhile was never there.
         feed(.begin)
+        if picker === run { observer?.pickerOpened(run) }
     }
 }

@@ -11,18 +11,24 @@ extension AccessoryEngine {
     /// The person picked an offer.
     public func pick(_ run: PickerRun, offer: String) throws(SetupError) {
         let offered = run.presentation.offers.first { $0.id == offer }
-        try ask(run, .picked(offer)) { notePick(run, offered, who: describeClient(run.client), why: "picked by the person") }
+        try ask(run, .picked(offer)) { notePick(run, offered, by: asPerson(run), why: "picked by the person") }
     }
 
-    private func notePick(_ run: PickerRun, _ offer: Offer?, who: String, why: String) {
+    /// Who asks when the person at a picker does.
+    private func asPerson(_ run: PickerRun) -> Requester { .person(describeClient(run.client)) }
+
+    private func notePick(_ run: PickerRun, _ offer: Offer?, by requester: Requester, why: String) {
         run.picked = offer
-        run.pickedBy = who
-        audit(.picked, app: run.session.app.id, accessory: offer?.shared ?? offer?.identifier, who: who, why: why)
+        run.pickedBy = requester
+        audit(.picked, app: run.session.app.id, accessory: offer?.shared ?? offer?.identifier, by: requester, why: why)
     }
 
     public func respond(_ run: PickerRun, answer: PromptAnswer) throws(SetupError) { try ask(run, .answered(answer)) }
     /// The person gave a name that `WireDecoding.checkName` accepts.
-    public func rename(_ run: PickerRun, to name: String) throws(SetupError) { try ask(run, .named(name)) }
+    public func rename(_ run: PickerRun, to name: String) throws(SetupError) {
+        if run.renamesNetwork, SSID(name) == nil { throw .invalid("name", name, "a network's name must have 1 to 32 bytes") }
+        try ask(run, .named(name))
+    }
     public func cancel(_ run: PickerRun) throws(SetupError) { try ask(run, .cancelled) }
 
     /// The product image of an offer that is shown.
@@ -85,13 +91,21 @@ extension AccessoryEngine {
     /// Every accessory that was offered, once in a run.
     private func noteOffers(_ run: PickerRun) {
         for offer in run.presentation.offers where run.noted.insert(offer.id).inserted {
-            audit(.offered, app: run.session.app.id, accessory: offer.shared ?? offer.identifier, why: offer.advertisedName)
+            audit(
+                .offered, app: run.session.app.id, accessory: offer.shared ?? offer.identifier, by: .daemon,
+                why: offer.advertisedName)
         }
     }
 
-    /// What the policy says where no person is: the nearest accessory that a rule approves is picked, a name is the app's, and nothing
-    /// else is answered.
+    /// What the policy says where no person is: the nearest accessory that a rule approves is picked, migrations that rules approve are
+    /// accepted, a name is the app's, and nothing else is answered.
     private func answerForNobody(_ run: PickerRun) {
+        if case .informing = run.machine.state {
+            let rules = run.migrations.map { policy.approval(ofMigrating: $0.sighting, to: run.session.app.id) }
+            guard let first = rules.first, let first, !rules.contains(nil) else { return pendingEvents.append(.cancelled) }
+            run.pickedBy = .rule(name: first.name, source: first.source)
+            return pendingEvents.append(.answered(.accept))
+        }
         guard run.presentation.prompt == nil else { return pendingEvents.append(.cancelled) }
         switch run.presentation.stage {
         case .offering:
@@ -103,7 +117,7 @@ extension AccessoryEngine {
             }
             guard let (offer, rule) = approved.max(by: { ($0.0.rssi ?? -128) < ($1.0.rssi ?? -128) }) else { return }
             notePick(
-                run, offer, who: "rule \(rule.name) in \(rule.source)",
+                run, offer, by: .rule(name: rule.name, source: rule.source),
                 why: "approved without a person, at \(offer.rssi ?? -128) dBm")
             pendingEvents.append(.picked(offer.id))
         case .renaming: pendingEvents.append(.named(run.picked?.name ?? run.session.app.name))
@@ -151,8 +165,8 @@ extension AccessoryEngine {
     }
 
     private func startDeadline(_ run: PickerRun) {
-        guard let seconds = run.request == .migration ? PickerRun.informationTime : run.settings.discoveryTimeout else { return }
-        run.deadline = Double(clock.now) + seconds
+        guard let seconds = run.settings.discoveryTimeout else { return }
+        run.deadline = clock.wallTime + seconds
         observer?.pickerDeadlineChanged(run)
         run.deadlineTimer = clock.after(seconds) { [weak self, weak run] in
             guard let self, let run, self.picker === run else { return }
@@ -161,17 +175,21 @@ extension AccessoryEngine {
     }
 
     private func pair(_ offer: Offer, _ run: PickerRun) {
-        do {
+        do throws(SetupError) {
+            if let address = offer.address, let old = intents.first(where: { $0.address.value == address.value }) {
+                // What is being undone would take the new bond along.
+                finish(old) {}
+                throw SetupError(.connectionFailed, "an earlier pairing with it is being removed: try again in a moment")
+            }
             // A bond that is there already is not ours to undo, whatever happens: nothing is noted.
             if !offer.isBonded, let address = offer.address {
                 let intent = pairingIntent(offer, at: address)
-                try store.note(intent)
+                try note(intent)
                 run.intent = intent
-                intents.append(intent)
             }
             radio.pair(offer.device, support: offer.support)
         } catch {
-            feed(.pairingFailed("the store refused: \(error)"))
+            feed(.pairingFailed(error))
         }
     }
 
@@ -182,13 +200,39 @@ extension AccessoryEngine {
         steps: [Ledger.Step], accessory: AccessoryID
     ) {
         let item = run.item(of: offer)
-        let awareDevice = offer.aware == nil ? nil : try store.nextAwareDevice()
-        if case .authorization(let id) = run.request, let old = ledger.accessories[id] {
-            return (ledger.upgrading(old, to: item.descriptor, offer: offer, identity: identity, awareDevice: awareDevice), id)
+        let app = run.session.app.id
+        let sighting = run.sighting(of: offer)
+        let traits = sighting.advertisement.map { Accessory.Traits($0) } ?? Accessory.Traits()
+        // Rules, grants and accessories may have changed while the person and the radio were at it.
+        if let denial = policy.denial(of: sighting, to: app) {
+            throw SetupError(.userRestricted, "rule \(denial.name) in \(denial.source) denies it")
         }
-        return ledger.adding(
-            offer, item: item, identity: identity, name: name, awareDevice: awareDevice, to: run.session.app.id,
+        let awareDevice = offer.aware == nil ? nil : try store.nextAwareDevice()
+        if case .authorization(let id) = run.request {
+            // What was taken away meanwhile is not given back.
+            guard let old = ledger.accessories[id], let grant = ledger.grant(of: id, to: app), grant.isEnabled else {
+                throw SetupError(.userRestricted, "the accessory was taken away from \(app) meanwhile")
+            }
+            let steps = ledger.upgrading(
+                old, to: item.descriptor, offer: offer, identity: identity, awareDevice: awareDevice, traits: traits, for: app)
+            if case .put(let new) = steps.first { try refuseDenied(new, app) }
+            return (steps, id)
+        }
+        if let shared = offer.shared, ledger.accessories[shared] == nil {
+            throw SetupError(.connectionFailed, "the accessory was removed meanwhile: try again")
+        }
+        let change = ledger.adding(
+            offer, item: item, identity: identity, name: name, awareDevice: awareDevice, traits: traits, to: app,
             grantID: try store.nextGrantID(), now: clock.now)
+        guard ledger.grant(of: change.accessory, to: app)?.isEnabled != false else {
+            throw SetupError(.userRestricted, "an admin has switched this accessory off for \(app)")
+        }
+        return change
+    }
+
+    private func refuseDenied(_ accessory: Accessory, _ app: AppID) throws(SetupError) {
+        guard let denial = policy.denial(of: accessory, to: app) else { return }
+        throw SetupError(.userRestricted, "rule \(denial.name) in \(denial.source) denies it")
     }
 
     private func write(_ offer: Offer, _ identity: PairedIdentity?, _ name: String?, _ run: PickerRun) {
@@ -200,29 +244,36 @@ extension AccessoryEngine {
             run.intent = nil
             let before = ledger
             ledger.apply(steps)
-            announce(steps, before: before, reason: "picked", who: run.pickedBy)
+            forgetWhatIsLeft()
+            announce(steps, before: before, reason: "picked", by: run.pickedBy)
+            if case .authorization = run.request {
+                audit(.updated, app: run.session.app.id, accessory: accessory, by: run.pickedBy, why: "another descriptor")
+            }
             if let name, let address = ledger.accessories[accessory]?.address { radio.setAlias(address, name) }
             feed(.stored(accessory))
         } catch {
             log.error("the grant could not be written", metadata: ["error": "\(error)"])
-            feed(.storeFailed("\(error)"))
+            feed(.storeFailed(error as? SetupError ?? SetupError(.unknown, "the grant could not be written: \(error)")))
         }
     }
 
     private func bridge(_ id: AccessoryID, _ run: PickerRun) {
-        guard let accessory = ledger.accessories[id], let address = accessory.address else {
-            return feed(.bridgingFailed("the accessory is gone"))
-        }
-        bridge(accessory, address, run.finishing ?? AuthorizationSettings()) { [weak self, weak run] failure in
+        guard let accessory = ledger.accessories[id], let address = accessory.address,
+            let grant = ledger.grant(of: id, to: run.session.app.id), let (settings, requester) = run.finishing
+        else { return feed(.accessoryGone) }
+        bridge(accessory, address, settings, for: grant, by: requester) { [weak self, weak run] failure in
             guard let self, let run, self.picker === run else { return }
             self.feed(failure.map { .bridgingFailed($0.message) } ?? .bridged)
         }
     }
 
     private func rename(_ id: AccessoryID, _ name: String, _ run: PickerRun) {
-        guard let accessory = ledger.accessories[id] else { return feed(.renameFailed("the accessory is gone")) }
+        guard let accessory = ledger.accessories[id], ledger.grant(of: id, to: run.session.app.id) != nil else {
+            return feed(.accessoryGone)
+        }
         do {
-            try rename(accessory, to: name, withNetwork: run.renamesNetwork, reason: "renamed by the person")
+            try rename(
+                accessory, to: name, withNetwork: run.renamesNetwork, reason: "renamed by the person", by: asPerson(run))
             feed(.renamed)
         } catch {
             feed(.renameFailed(error.message))
@@ -232,7 +283,7 @@ extension AccessoryEngine {
     private func remove(_ id: AccessoryID, _ run: PickerRun) {
         guard let grant = ledger.grant(of: id, to: run.session.app.id) else { return }
         do {
-            try revoke(grant, reason: "not authorized")
+            try revoke(grant, reason: "not authorized", by: asPerson(run))
         } catch {
             log.error("the grant could not be taken back", metadata: ["error": "\(error)"])
         }
@@ -242,8 +293,19 @@ extension AccessoryEngine {
         let session = run.session
         var event = SessionEvent(.migrationComplete, picker: run.id)
         do {
-            if let address = target.offer.address, !radio.bonds.contains(where: { $0.address == address }) {
-                throw SetupError(.connectionFailed, "Bluetooth has lost the pairing with \(target.item.name)")
+            if let address = target.offer.address {
+                guard radio.bonds.contains(where: { $0.address == address }) else {
+                    throw SetupError(.connectionFailed, "Bluetooth has lost the pairing with \(target.item.name)")
+                }
+                guard !intents.contains(where: { $0.address.value == address.value }) else {
+                    throw SetupError(.connectionFailed, "the pairing with \(target.item.name) is being removed")
+                }
+            }
+            if let denial = policy.denial(of: target.sighting, to: session.app.id) {
+                throw SetupError(.userRestricted, "rule \(denial.name) in \(denial.source) denies it")
+            }
+            if run.client == .policy, policy.approval(ofMigrating: target.sighting, to: session.app.id) == nil {
+                throw SetupError(.userRestricted, "no rule approves that \(target.item.name) is taken over without a person")
             }
             // The app has used it all along: there is nothing to confirm.
             var item = target.item
@@ -251,11 +313,18 @@ extension AccessoryEngine {
             let offer = target.offer
             let identity = offer.address.map { PairedIdentity(address: $0, device: offer.device, wasPairedBefore: true) }
             let change = ledger.adding(
-                offer, item: item, identity: identity, to: session.app.id, grantID: try store.nextGrantID(), now: clock.now)
+                offer, item: item, identity: identity,
+                traits: target.sighting.advertisement.map { Accessory.Traits($0) } ?? Accessory.Traits(), to: session.app.id,
+                grantID: try store.nextGrantID(), now: clock.now)
+            for case .put(let new) in change.steps { try refuseDenied(new, session.app.id) }
+            if let known = ledger.accessories[change.accessory] { try refuseDenied(known, session.app.id) }
+            guard ledger.grant(of: change.accessory, to: session.app.id)?.isEnabled != false else {
+                throw SetupError(.userRestricted, "an admin has switched \(target.item.name) off for \(session.app.id)")
+            }
             try store.commit(change.steps, finishing: [])
             let before = ledger
             ledger.apply(change.steps)
-            announce(change.steps, before: before, reason: "migrated", who: describeClient(run.client))
+            announce(change.steps, before: before, reason: "migrated", by: run.pickedBy == .daemon ? asPerson(run) : run.pickedBy)
             event.accessory = ledger.accessories[change.accessory]
         } catch {
             log.error("an accessory could not be migrated", metadata: ["error": "\(error)"])

@@ -44,6 +44,16 @@ public final class AccessoryEngine {
     var pickersMade = 0
     var intents: [BondIntent]
     var cleaning: Set<BondIntent> = []
+    /// Done with, and still in the store, which did not take it.
+    var toForget: [BondIntent] = []
+    var forgetTimer: (any EngineTimer)?
+    /// Seconds until that is tried again.
+    var forgetDelay = 1.0
+    /// Grants whose last use is not in the store yet.
+    var unwrittenUses: Set<Int64> = []
+    var useTimer: (any EngineTimer)?
+    /// When the trail last told of a grant's use, in monotonic seconds.
+    var toldUses: [Int64: Double] = [:]
     /// Accessories whose classic side is being paired.
     var bridging: Set<AccessoryID> = []
     /// The accessory's network that the machine is on.

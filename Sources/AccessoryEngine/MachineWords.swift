@@ -31,19 +31,19 @@ extension SetupMachine.Event {
         case .pickerGone: "picker gone"
         case .prompted(let prompt): "prompt \(prompt.kind)"
         case .paired: "paired"
-        case .pairingFailed(let why): "pairing failed: \(why)"
+        case .pairingFailed(let why): "pairing failed: \(why.message)"
         case .stored: "stored"
-        case .storeFailed(let why): "store failed: \(why)"
+        case .storeFailed(let why): "store failed: \(why.message)"
         case .named: "named"
         case .discoveryFinished: "discovery finished by the app"
         case .bridgingStarted: "bridging"
         case .authorizationFinished: "authorization finished by the app"
-        case .authorizationFailed: "authorization failed by the app"
         case .bridged: "bridged"
         case .bridgingFailed(let why): "bridging failed: \(why)"
         case .renamed: "renamed"
         case .renameFailed(let why): "rename failed: \(why)"
         case .migrated: "migrated"
+        case .accessoryGone: "the accessory was removed"
         }
     }
 }

@@ -29,6 +29,8 @@ public final class PickerRun {
     struct MigrationTarget {
         let offer: Offer
         let item: DisplayItem
+        /// What the radio knows of it.
+        let sighting: Sighting
     }
 
     /// Counted up, never used twice in a daemon's life.
@@ -55,10 +57,10 @@ public final class PickerRun {
     var intent: BondIntent?
     /// What was picked, and what was offered so far, for the audit trail.
     var picked: Offer?
-    var pickedBy = "accessorysetupd"
+    var pickedBy = Requester.daemon
     var noted: Set<String> = []
     /// What the app said when it finished the authorization, while the classic side is being paired.
-    var finishing: AuthorizationSettings?
+    var finishing: (settings: AuthorizationSettings, requester: Requester)?
 
     var matcher: Matcher
     private let dependsOnDistance: Bool
@@ -111,8 +113,6 @@ public final class PickerRun {
     /// A device that was not heard for this long is gone from the picker. (BlueZ drops its own temporary devices after 30 s too, but
     /// keeps the ones it knows.)
     public static let silence = 30.0
-    /// How long the person may refuse a migration that nothing else goes with.
-    public static let informationTime = 5.0
     /// What an accessory says may come in parts, a name in its scan response for one: the app is told once they had time to come.
     static let disclosureDelay = 0.4
     /// How much a new sample of the signal strength counts; the radio gives one every half second, itself a mean.
@@ -137,6 +137,14 @@ public final class PickerRun {
     }
 
     public var presentation: PickerPresentation { machine.presentation }
+
+    /// The accessory of the app's that this run is about: without it the run has nothing more to do.
+    var subject: AccessoryID? {
+        switch request {
+        case .rename(let id), .authorization(let id): id
+        case .discovery, .migration: machine.accessory
+        }
+    }
 
     /// Accessories that are taken over along with the one that is set up.
     public var ridingAlong: [Offer] { request == .discovery ? migrations.map(\.offer) : [] }
@@ -251,6 +259,13 @@ public final class PickerRun {
     var hasUndisclosed: Bool { !undisclosed.isEmpty }
 
     func isDisclosed(_ identifier: AccessoryID) -> Bool { disclosed.contains(identifier) }
+
+    /// Bytes of all images of this picker, were these shown.
+    func imageBytes(with new: [DiscoveredItem]) -> Int {
+        var images = chosen.mapValues { $0.image?.bytes.count ?? 0 }
+        for item in new { images[item.identifier] = item.image?.bytes.count ?? 0 }
+        return images.values.reduce(0, +) + items.reduce(0) { $0 + ($1.image?.bytes.count ?? 0) }
+    }
 
     func show(_ items: [DiscoveredItem]) {
         for item in items { chosen[item.identifier] = item }

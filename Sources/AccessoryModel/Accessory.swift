@@ -56,8 +56,10 @@ public struct Accessory: Hashable, Sendable {
     public var displayName: String
     /// The identity address, once known; nil for an accessory without Bluetooth.
     public var address: BluetoothAddress?
-    /// Whether we made the bond, and so undo it with the last grant.
+    /// Whether it is bonded; one that needs no bond is not.
     public var isBonded: Bool
+    /// Whether that bond is of our making: no other is ever removed by us.
+    public var ownsBond: Bool
     /// The descriptor that found it.
     public var descriptor: DiscoveryDescriptor
     public var image: ProductImage?
@@ -65,6 +67,10 @@ public struct Accessory: Hashable, Sendable {
     public var ssid: SSID?
     /// The address of the classic side, for one whose transports are bridged.
     public var classicAddress: BluetoothAddress?
+    /// Whether the bond of the classic side, where that has an address of its own, is of our making.
+    public var ownsClassicBond: Bool
+    /// What else it was known by, whatever its descriptor says now.
+    public var traits: Traits
     /// Our number for it as a Wi-Fi Aware device, never 0 (`wifiAwarePairedDeviceID`).
     public var awareDevice: UInt64?
     /// Seconds since 1970.
@@ -73,18 +79,53 @@ public struct Accessory: Hashable, Sendable {
     public init(
         id: AccessoryID, displayName: String, address: BluetoothAddress?, isBonded: Bool, descriptor: DiscoveryDescriptor,
         image: ProductImage? = nil, ssid: SSID? = nil, classicAddress: BluetoothAddress? = nil, awareDevice: UInt64? = nil,
-        created: Int64
+        ownsBond: Bool? = nil, ownsClassicBond: Bool = true, traits: Traits = Traits(), created: Int64
     ) {
         self.id = id
         self.displayName = displayName
         self.address = address
         self.isBonded = isBonded
+        self.ownsBond = ownsBond ?? isBonded
+        self.ownsClassicBond = ownsClassicBond
+        self.traits = traits
         self.descriptor = descriptor
         self.image = image
         self.ssid = ssid
         self.classicAddress = classicAddress
         self.awareDevice = awareDevice
         self.created = created
+    }
+}
+
+extension Accessory {
+    /// What an accessory has advertised, or was looked for by: rules go by these, and an app that gives it another descriptor cannot
+    /// take them away.
+    public struct Traits: Hashable, Sendable {
+        public private(set) var services: Set<BluetoothUUID> = []
+        public private(set) var companies: Set<CompanyIdentifier> = []
+
+        public init() {}
+
+        public init(services: some Sequence<BluetoothUUID>, companies: some Sequence<CompanyIdentifier>) {
+            add(services, companies)
+        }
+
+        public init(_ advertisement: Advertisement) {
+            add(advertisement.serviceUUIDs, advertisement.manufacturerData.keys)
+            add(advertisement.serviceData.keys, EmptyCollection())
+        }
+
+        public init(_ descriptor: DiscoveryDescriptor) {
+            add([descriptor.serviceUUID].compactMap(\.self), [descriptor.companyIdentifier].compactMap(\.self))
+        }
+
+        public mutating func formUnion(_ other: Traits) { add(other.services, other.companies) }
+
+        /// Bounded: what is advertised comes from strangers.
+        private mutating func add(_ services: some Sequence<BluetoothUUID>, _ companies: some Sequence<CompanyIdentifier>) {
+            for service in services where self.services.count < Limits.traitsPerAccessory { self.services.insert(service) }
+            for company in companies where self.companies.count < Limits.traitsPerAccessory { self.companies.insert(company) }
+        }
     }
 }
 

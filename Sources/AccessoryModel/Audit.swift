@@ -1,5 +1,28 @@
 // The trail: what was done with accessories, by whom and why, kept for the admin.
 
+/// Who asks for a change. Every change of access needs one, and the trail tells it; nothing is changed by nobody.
+public enum Requester: Hashable, Sendable, CustomStringConvertible {
+    /// An app, by the program that asked.
+    case app(String)
+    /// A person, by the picker program that asked for them.
+    case person(String)
+    /// An admin, by the program that asked.
+    case admin(String)
+    /// A rule of the policy, by its name and file.
+    case rule(name: String, source: String)
+    /// The daemon: nobody asked, something happened.
+    case daemon
+
+    /// As the trail has it.
+    public var description: String {
+        switch self {
+        case .app(let program), .person(let program), .admin(let program): program
+        case .rule(let name, let source): "rule \(name) in \(source)"
+        case .daemon: "accessorysetupd"
+        }
+    }
+}
+
 /// One line of the trail.
 public struct AuditEntry: Hashable, Sendable {
     public enum Event: String, Hashable, Sendable, CaseIterable {
@@ -8,6 +31,11 @@ public struct AuditEntry: Hashable, Sendable {
         case picked
         case paired
         case granted
+        /// The app has confirmed an accessory that waited for it.
+        case authorized
+        /// An app has given an accessory another descriptor, which a person agreed to.
+        case updated
+        case renamed
         /// The first use on a connection.
         case used
         /// The machine has joined an accessory's network for an app, and left it.

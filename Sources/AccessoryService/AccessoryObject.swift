@@ -79,14 +79,14 @@ final class AccessoryObject: ExportedObject {
             let name = call.arguments[0].stringValue ?? ""
             try WireDecoding.checkName(name, "name")
             try asking { () throws(SetupError) in
-                try service.engine.rename(accessory, to: name, reason: "renamed by an admin")
+                try service.engine.rename(accessory, to: name, reason: "renamed by an admin", by: service.asAdmin(call.sender))
             }
             call.reply()
         }
         interface.method("Remove") { [unowned service] call throws(BusError) in
             guard let accessory = service.engine.ledger.accessories[id] else { throw .unknownObject(call.path) }
             try asking { () throws(SetupError) in
-                try service.engine.remove(accessory, reason: "removed by an admin", who: service.clients.describe(call.sender)) {
+                try service.engine.remove(accessory, reason: "removed by an admin", by: service.asAdmin(call.sender)) {
                     call.reply()
                 }
             }

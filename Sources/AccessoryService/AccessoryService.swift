@@ -67,7 +67,7 @@ public final class AccessoryService {
         clients.serve = { [unowned self] in serve($0) }
         clients.onGone = { [unowned self] in gone($0) }
         clients.onRefused = { [unowned self] client, why in
-            engine.audit(.refused, who: clients.describe(client), why: why)
+            engine.audit(.refused, by: .app(clients.describe(client)), why: why)
         }
         connection.onCall = { [clients] in clients.take($0) }
         connection.detour = { [unowned self] in peers[$0] }
@@ -143,6 +143,9 @@ public final class AccessoryService {
     }
 
     // MARK: Who is who
+
+    /// Who asks when an admin's connection does.
+    func asAdmin(_ client: String) -> Requester { .admin(clients.describe(client)) }
 
     /// The apps that a connection has sessions of.
     func apps(of client: String) -> Set<AppID> {

@@ -1,6 +1,7 @@
 // Who speaks to us: every connection is identified once, before its first request is served; its later requests wait behind, in
 // order. A connection that goes takes its sessions and pickers with it.
 
+internal import AccessoryBus
 internal import AccessoryModel
 internal import CallerIdentity
 internal import DBusKit
@@ -12,6 +13,8 @@ final class Client {
     enum State {
         case resolving([Message])
         case known(PinnedCaller)
+        /// Nobody knows who it is, and why.
+        case unknown(IdentityFailure)
     }
 
     let name: String
@@ -104,10 +107,17 @@ final class ClientRegistry {
             waiting.append(message)
             client.state = .resolving(waiting)
             return true
+        case .unknown(let failure): return refuse(message, Self.refusal(of: message, failure))
         }
     }
 
+    /// Nobody is refused in the words of what they asked for: an app that could not be identified is told that its session is not to be had.
+    private static func refusal(of message: Message, _ failure: IdentityFailure) -> BusError {
+        message.member == "CreateSession" ? BusError(SetupError(.activationFailed, "\(failure)")) : .accessDenied("\(failure)")
+    }
+
     private func admit(_ name: String, _ message: Message) -> Bool {
+        // Who is known counts for their user (see `resolved`); who is not yet, for all.
         guard clients.count < Limits.clients else {
             return refuse(message, .limitsExceeded("\(Limits.clients) connections use this service already"))
         }
@@ -161,7 +171,13 @@ final class ClientRegistry {
                 return refuse(message, .accessDenied("\(error)"))
             }
         }
-        return serve?(message) ?? false
+        return deliver(message)
+    }
+
+    /// Serves a request of a client that is known: every one is answered.
+    private func deliver(_ message: Message) -> Bool {
+        if serve?(message) == true { return true }
+        return refuse(message, message.path.map { .unknownObject($0) } ?? .unknownMethod("no such method"))
     }
 
     private func resolved(_ client: Client, _ result: Result<PinnedCaller, IdentityFailure>) {
@@ -169,6 +185,16 @@ final class ClientRegistry {
         switch result {
         case .success(let pinned):
             let caller = pinned.caller
+            guard clients.values.count(where: { $0.caller?.uid == caller.uid }) < Limits.clientsPerUser else {
+                for message in waiting {
+                    _ = refuse(
+                        message,
+                        .limitsExceeded("user \(caller.uid) has \(Limits.clientsPerUser) connections to this service already"))
+                }
+                client.watch?.cancel()
+                clients[client.name] = nil
+                return
+            }
             client.state = .known(pinned)
             log.debug(
                 "client identified",
@@ -176,13 +202,13 @@ final class ClientRegistry {
                     "client": "\(client.name)", "uid": "\(caller.uid)", "pid": "\(caller.pid)",
                     "executable": "\(caller.executable ?? "?")", "unit": "\(caller.unit ?? "none")",
                 ])
-            for message in waiting { _ = serve?(message) }
+            for message in waiting { _ = deliver(message) }
         case .failure(let failure):
             log.warning("client refused", metadata: ["client": "\(client.name)", "reason": "\(failure)"])
             onRefused?(client.name, "\(failure)")
-            for message in waiting { _ = refuse(message, .accessDenied("\(failure)")) }
-            client.watch?.cancel()
-            clients[client.name] = nil
+            for message in waiting { _ = refuse(message, Self.refusal(of: message, failure)) }
+            // It is remembered as long as it is connected: a number that comes round later does not make somebody of it.
+            client.state = .unknown(failure)
         }
     }
 

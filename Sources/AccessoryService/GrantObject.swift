@@ -28,13 +28,13 @@ final class GrantObject: ExportedObject {
         interface.writable("Enabled") { [unowned service] value, caller throws(BusError) in
             guard let grant = grant() else { throw .unknownObject(path) }
             try asking { () throws(SetupError) in
-                try service.engine.setEnabled(grant, value.booleanValue ?? grant.isEnabled, who: service.clients.describe(caller))
+                try service.engine.setEnabled(grant, value.booleanValue ?? grant.isEnabled, by: service.asAdmin(caller))
             }
         }
         interface.method("Revoke") { [unowned service] call throws(BusError) in
             guard let grant = grant() else { throw .unknownObject(path) }
             try asking { () throws(SetupError) in
-                try service.engine.revoke(grant, reason: "revoked by an admin", who: service.clients.describe(call.sender)) {
+                try service.engine.revoke(grant, reason: "revoked by an admin", by: service.asAdmin(call.sender)) {
                     call.reply()
                 }
             }

@@ -23,7 +23,7 @@ final class ManagerObject: ExportedObject {
             do throws(IdentityFailure) {
                 app = try service.clients.app(of: call.sender, in: service.manifests)
             } catch {
-                service.engine.audit(.refused, who: service.clients.describe(call.sender), why: "session: \(error)")
+                service.engine.audit(.refused, by: .app(service.clients.describe(call.sender)), why: "session: \(error)")
                 throw BusError(SetupError(.activationFailed, "\(error)"))
             }
             let session = try asking { () throws(SetupError) in
@@ -35,7 +35,7 @@ final class ManagerObject: ExportedObject {
             try WireDecoding.empty(call.arguments[0], "capabilities")
             guard service.clients.mayShowPickers(call.sender) else {
                 service.engine.audit(
-                    .refused, who: service.clients.describe(call.sender),
+                    .refused, by: .app(service.clients.describe(call.sender)),
                     why: "picker program: not in group \(ClientRegistry.pickerGroup)")
                 throw .accessDenied("a picker program runs as root or as a member of the group \(ClientRegistry.pickerGroup)")
             }

@@ -137,7 +137,8 @@ final class SessionObject: ExportedObject {
                     try service.engine.showPicker(session, items: items, settings: settings) { call.reply(with: $0) }
                 } catch {
                     service.engine.audit(
-                        .refused, app: session.app.id, who: service.clients.describe(session.client.rawValue), why: error.message)
+                        .refused, app: session.app.id, by: .app(service.clients.describe(session.client.rawValue)),
+                        why: error.message)
                     throw error
                 }
             }

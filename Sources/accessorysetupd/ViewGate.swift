@@ -48,11 +48,11 @@ final class ViewGate: ViewAuthority {
     var adapter: ObjectPath? { radio.adapter }
 
     func used(_ accessory: AccessoryID, by app: AppID, _ caller: PinnedCaller, as what: String) {
-        engine.noteUse(of: accessory, by: app, who: caller.caller.program, as: what)
+        engine.noteUse(of: accessory, by: app, requester: .app(caller.caller.program), as: what)
     }
 
     func refused(_ caller: PinnedCaller?, why: String) {
-        engine.audit(.refused, who: caller?.caller.program ?? "unknown", why: why)
+        engine.audit(.refused, by: .app(caller?.caller.program ?? "unknown"), why: why)
     }
 }
 

@@ -22,12 +22,13 @@ private let old = PairedIdentity(address: address, device: RadioDeviceID("/dev/1
 private let alphabet: [SetupMachine.Event] = [
     .begin, .offersChanged([]), .offersChanged([pairing]), .offersChanged([pairing, plain]), .offersChanged([named, confirmed]),
     .picked("1"), .picked("2"), .picked("3"), .picked("4"), .named("Kitchen"), .discoveryFinished, .bridgingStarted,
-    .authorizationFinished(bridges: false), .authorizationFinished(bridges: true), .authorizationFailed, .bridged,
+    .authorizationFinished(bridges: false), .authorizationFinished(bridges: true), .accessoryGone, .bridged,
     .bridgingFailed("no classic"), .renamed, .renameFailed("disk"), .migrated,
     .picked("never"), .answered(.accept), .answered(.reject), .answered(.passkey(1)), .answered(.pin("0")), .cancelled, .deadline,
     .radioLost("gone"), .appGone, .pickerGone, .prompted(.confirmPasskey(1)), .prompted(.enterPasskey),
     .prompted(.displayPasskey(1, entered: 0)), .prompted(.enterPIN), .prompted(.displayPIN("0")), .prompted(.consent),
-    .paired(identity), .paired(old), .pairingFailed("no"), .stored(accessory), .storeFailed("disk"),
+    .paired(identity), .paired(old), .pairingFailed(SetupError(.connectionFailed, "no")), .stored(accessory),
+    .storeFailed(SetupError(.unknown, "disk")),
 ]
 
 /// The world as the effects have made it.
@@ -61,7 +62,9 @@ private struct World: Hashable {
         case .bridged, .bridgingFailed: bridges
         case .renamed, .renameFailed: renames
         case .migrated: migrates
-        case .authorizationFinished, .authorizationFailed: machine.awaitedAuthorization != nil
+        case .authorizationFinished: machine.awaitedAuthorization != nil
+        case .accessoryGone:
+            if case .authorization = machine.purpose { true } else { machine.accessory != nil && !renames }
         case .answered: pairs != nil || bridges || machine.presentation.prompt != nil
         case .paired, .pairingFailed, .prompted: pairs != nil
         case .stored, .storeFailed: stores
@@ -93,12 +96,13 @@ private func perform(
     case .pairingFailed: world.pairs = nil
     case .stored: world.stores = false
     case .storeFailed: (world.stores, world.storeFailed) = (false, true)
-    case .deadline: (world.deadlineRuns, world.consented) = (false, true)
+    case .deadline: world.deadlineRuns = false
     case .bridged, .bridgingFailed: world.bridges = false
     case .renamed: (world.renames, world.isNamed) = (false, true)
     case .renameFailed: world.renames = false
     case .answered(.accept): world.consented = world.pairs == nil && !world.bridges
     case .migrated: world.migrates = false
+    case .accessoryGone: world.removed = true
     default: break
     }
     for effect in effects {
@@ -281,7 +285,8 @@ private func offers(of machine: SetupMachine) -> [Offer] {
 
     @Test func aFailedPairingCanBeTriedAgain() throws {
         let (machine, effects) = try run([
-            .begin, .offersChanged([pairing]), .picked("1"), .pairingFailed("refused"), .picked("1"), .paired(identity),
+            .begin, .offersChanged([pairing]), .picked("1"), .pairingFailed(SetupError(.connectionFailed, "refused")), .picked("1"),
+            .paired(identity),
         ])
         #expect(effects[3] == [.emit(.pickerSetupFailed(SetupError(.connectionFailed, "refused")))])
         #expect(effects[4] == [.emit(.pickerSetupPairing), .pair(pairing)])
@@ -290,7 +295,8 @@ private func offers(of machine: SetupMachine) -> [Offer] {
 
     @Test func aFailedPairingWithNothingLeftSearchesForAsLongAgain() throws {
         let (machine, effects) = try run([
-            .begin, .offersChanged([pairing]), .picked("1"), .offersChanged([]), .pairingFailed("gone"),
+            .begin, .offersChanged([pairing]), .picked("1"), .offersChanged([]),
+            .pairingFailed(SetupError(.connectionFailed, "gone")),
         ])
         #expect(effects[4].first == .startDeadline)
         #expect(machine.presentation.stage == .failed)
@@ -329,9 +335,13 @@ private func offers(of machine: SetupMachine) -> [Offer] {
     }
 
     @Test func aGrantThatCannotBeWrittenLeavesNoBond() throws {
-        let (_, effects) = try run([.begin, .offersChanged([pairing]), .picked("1"), .paired(identity), .storeFailed("disk full")])
+        let (_, effects) = try run([
+            .begin, .offersChanged([pairing]), .picked("1"), .paired(identity), .storeFailed(SetupError(.unknown, "disk full")),
+        ])
         #expect(effects[4].first == .removeBond(identity))
-        let (_, kept) = try run([.begin, .offersChanged([pairing]), .picked("1"), .paired(old), .storeFailed("disk full")])
+        let (_, kept) = try run([
+            .begin, .offersChanged([pairing]), .picked("1"), .paired(old), .storeFailed(SetupError(.unknown, "disk full")),
+        ])
         #expect(!kept[4].contains(.removeBond(old)))
     }
 
@@ -360,11 +370,14 @@ private func offers(of machine: SetupMachine) -> [Offer] {
                 [.emit(.pickerDidDismiss(nil)), .end],
             ])
         for (event, code) in [
-            (SetupMachine.Event.authorizationFailed, SetupError.Code.connectionFailed), (.cancelled, .userCancelled),
+            (SetupMachine.Event.accessoryGone, SetupError.Code.connectionFailed), (.cancelled, .userCancelled),
         ] {
             var copy = machine
             let end = try copy.handle(event)
-            guard end.first == .remove(accessory), case .emit(.pickerDidDismiss(let error?)) = end[1] else {
+            // What is gone need not be taken away.
+            let removes = event == .cancelled
+            guard (end.first == .remove(accessory)) == removes, case .emit(.pickerDidDismiss(let error?)) = end[removes ? 1 : 0]
+            else {
                 Issue.record("\(event): \(end)")
                 continue
             }
@@ -389,8 +402,8 @@ private func offers(of machine: SetupMachine) -> [Offer] {
         #expect(asking.presentation.prompt == .consent && asking.presentation.offers == [pairing])
         var (copy, refused) = (asking, asking)
         var silent = asking
-        #expect(try copy.handle(.answered(.accept)) == [.stopDeadline, .migrate])
-        #expect(try silent.handle(.deadline) == [.migrate])
+        #expect(try copy.handle(.answered(.accept)) == [.migrate])
+        #expect(try silent.handle(.deadline) == [] && silent == asking)
         #expect(try copy.handle(.migrated) == [.emit(.pickerDidDismiss(nil)), .end])
         #expect(try refused.handle(.answered(.reject)).contains(.migrate) == false)
         let (_, mixed) = try run(

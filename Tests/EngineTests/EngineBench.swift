@@ -92,18 +92,38 @@ final class ManualStore: LedgerStore {
     struct Full: Error {}
     var stored = StoredState()
     var isFull = false
+    /// Called after each change.
+    var onChange: () -> Void = {}
     var grants: Int64 = 0
     func load() throws -> StoredState { stored }
-    func commit(_ steps: [Ledger.Step], finishing intents: [BondIntent]) throws {
+    func commit(_ steps: [Ledger.Step], noting new: [BondIntent], finishing finished: [BondIntent]) throws {
         if isFull { throw Full() }
         var ledger = Ledger(accessories: stored.accessories, grants: stored.grants)
         ledger.apply(steps)
         stored.accessories = Array(ledger.accessories.values)
         stored.grants = Array(ledger.grants.values)
-        stored.intents.removeAll { intents.contains($0) }
+        for intent in new { put(intent) }
+        stored.intents.removeAll { intent in finished.contains { Self.isOne($0, intent) } }
+        onChange()
     }
-    func note(_ intent: BondIntent) throws { stored.intents.append(intent) }
-    func forget(_ intent: BondIntent) throws { stored.intents.removeAll { $0 == intent } }
+    func note(_ intent: BondIntent) throws {
+        if isFull { throw Full() }
+        put(intent)
+        onChange()
+    }
+    func forget(_ intent: BondIntent) throws {
+        if isFull { throw Full() }
+        stored.intents.removeAll { Self.isOne($0, intent) }
+        onChange()
+    }
+    /// As in the tables: one of each purpose for an address.
+    private static func isOne(_ one: BondIntent, _ other: BondIntent) -> Bool {
+        one.address == other.address && one.purpose == other.purpose
+    }
+    private func put(_ intent: BondIntent) {
+        stored.intents.removeAll { Self.isOne($0, intent) }
+        stored.intents.append(intent)
+    }
     func nextAwareDevice() throws -> UInt64 { 7 }
     func nextGrantID() throws -> Int64 {
         grants += 1
@@ -118,7 +138,7 @@ final class ManualClock: EngineClock {
         init(_ due: Double, _ body: @escaping () -> Void) { (self.due, self.body) = (due, body) }
         func cancel() { body = nil }
     }
-    var now: Int64 { 1000 + Int64(uptime) }
+    var wallTime: Double { 1000 + uptime }
     var uptime = 0.0
     var timers: [Timer] = []
     func after(_ seconds: Double, _ body: @escaping () -> Void) -> any EngineTimer {
@@ -137,6 +157,16 @@ final class ManualClock: EngineClock {
         uptime = end
     }
     var active: Int { timers.count { $0.body != nil } }
+}
+
+extension RadioBond {
+    /// A bond with a device that has these services.
+    init(address: BluetoothAddress, device: RadioDeviceID, name: String, services: Set<BluetoothUUID> = []) {
+        var advertisement = Advertisement(device: device, address: address)
+        advertisement.localName = name
+        advertisement.serviceUUIDs = services
+        self.init(advertisement)
+    }
 }
 
 /// Writes down what it is told.
@@ -195,7 +225,7 @@ final class Bench {
     func app(_ id: String = "com.example.dice") -> AppManifest {
         var app = AppManifest(id: AppID(id)!, name: "Dice", source: "/apps/\(id).conf")
         app.supports = [.bluetooth, .wifi]
-        app.services = [service]
+        app.services = [service, BluetoothUUID("FFF0")!]
         return app
     }
 

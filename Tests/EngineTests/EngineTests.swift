@@ -182,7 +182,7 @@ struct TraceCase: Sendable {
         bench.paired(1)
         let grant = try #require(bench.engine.ledger.grants.values.first)
         bench.witness.events = []
-        try bench.engine.revoke(grant, reason: "test")
+        try bench.engine.revoke(grant, reason: "test", by: .admin("root"))
         #expect(bench.witness.events == ["\(session.id):accessoryRemoved", "\(other.id):accessoryRemoved"])
     }
 
@@ -333,7 +333,9 @@ struct TraceCase: Sendable {
         try bench.engine.registerPicker(ClientID(":picker"))
         let session = try bench.session()
         bench.radio.bonds = [7, 8].map {
-            RadioBond(address: BluetoothAddress(value: $0, kind: .random), device: RadioDeviceID("/dev/\($0)"), name: "Old")
+            RadioBond(
+                address: BluetoothAddress(value: $0, kind: .random), device: RadioDeviceID("/dev/\($0)"), name: "Old",
+                services: [bench.service])
         }
         func migration(_ value: UInt64) -> DisplayItem {
             var item = bench.item("Die \(value)")
@@ -358,7 +360,7 @@ struct TraceCase: Sendable {
         try bench.engine.registerPicker(ClientID(":picker"))
         let session = try bench.session()
         let old = BluetoothAddress(value: 7, kind: .random)
-        bench.radio.bonds = [RadioBond(address: old, device: RadioDeviceID("/dev/7"), name: "Old")]
+        bench.radio.bonds = [RadioBond(address: old, device: RadioDeviceID("/dev/7"), name: "Old", services: [bench.service])]
         var migration = bench.item("Old die")
         migration.migration = Migration()
         migration.migration?.peripheral = .address(7)

@@ -189,7 +189,7 @@ import Testing
         let id = try accessory(bench).id
         try bench.engine.renameAccessory(session, id, options: .ssid)
         let run = try #require(bench.engine.picker)
-        try bench.engine.rename(run, to: String(repeating: "x", count: 33))
+        #expect(throws: SetupError.self) { try bench.engine.rename(run, to: String(repeating: "x", count: 33)) }
         #expect(bench.engine.picker != nil)
         #expect(try accessory(bench).ssid == SSID("Dice-1"))
         try bench.engine.rename(run, to: "Dice-new")
@@ -207,7 +207,10 @@ import Testing
         migration.hotspotSSID = SSID("Dice-1")
         item.migration = migration
         _ = try show(bench, item)
-        bench.clock.advance(6)
+        // Silence is not consent.
+        bench.clock.advance(86_400)
+        #expect(bench.engine.ledger == Ledger() && bench.engine.picker != nil)
+        try bench.engine.respond(try #require(bench.engine.picker), answer: .accept)
         #expect(try accessory(bench).ssid == SSID("Dice-1"))
         #expect(bench.witness.events.contains { $0.hasSuffix("migrationComplete") })
     }
@@ -276,8 +279,8 @@ import Testing
         for isJoined in way == "revoked" ? [false] : [true] where isJoined { bench.networks.joined() }
         let grant = try #require(bench.engine.ledger.grant(of: id, to: session.app.id))
         switch way {
-        case "revoked": try bench.engine.revoke(grant, reason: "test")
-        case "disabled": try bench.engine.setEnabled(grant, false, who: "test")
+        case "revoked": try bench.engine.revoke(grant, reason: "test", by: .admin("root"))
+        case "disabled": try bench.engine.setEnabled(grant, false, by: .admin("root"))
         case "session": bench.engine.invalidate(session, reason: "test")
         case "client": bench.engine.clientGone(session.client)
         case "policy":

@@ -15,59 +15,114 @@ public struct Ledger: Hashable, Sendable {
     public private(set) var accessories: [AccessoryID: Accessory] = [:]
     public private(set) var grants: [Int64: Grant] = [:]
 
+    // Derived from the two above, so that a question costs the same with ten accessories and with ten thousand.
+    private var grantsByAccessory: [AccessoryID: Set<Int64>] = [:]
+    private var grantsByApp: [AppID: Set<Int64>] = [:]
+    private var byAddress: [UInt64: Set<AccessoryID>] = [:]
+    private var byNetwork: [SSID: Set<AccessoryID>] = [:]
+
     public init(accessories: [Accessory] = [], grants: [Grant] = []) {
-        for accessory in accessories { self.accessories[accessory.id] = accessory }
-        for grant in grants { self.grants[grant.id] = grant }
+        for accessory in accessories { put(accessory) }
+        for grant in grants { put(grant) }
     }
 
     public mutating func apply(_ steps: [Step]) {
         for step in steps {
             switch step {
-            case .put(let accessory): accessories[accessory.id] = accessory
-            case .delete(let id): accessories[id] = nil
-            case .grant(let grant): grants[grant.id] = grant
-            case .revoke(let id): grants[id] = nil
+            case .put(let accessory): put(accessory)
+            case .delete(let id): delete(id)
+            case .grant(let grant): put(grant)
+            case .revoke(let id): revoke(id)
             }
         }
+    }
+
+    private mutating func put(_ accessory: Accessory) {
+        delete(accessory.id)
+        accessories[accessory.id] = accessory
+        for address in accessory.addresses { byAddress[address, default: []].insert(accessory.id) }
+        if let ssid = accessory.ssid { byNetwork[ssid, default: []].insert(accessory.id) }
+    }
+
+    private mutating func delete(_ id: AccessoryID) {
+        guard let accessory = accessories.removeValue(forKey: id) else { return }
+        for address in accessory.addresses { byAddress.remove(id, under: address) }
+        if let ssid = accessory.ssid { byNetwork.remove(id, under: ssid) }
+    }
+
+    private mutating func put(_ grant: Grant) {
+        grants[grant.id] = grant
+        grantsByAccessory[grant.accessory, default: []].insert(grant.id)
+        grantsByApp[grant.app, default: []].insert(grant.id)
+    }
+
+    private mutating func revoke(_ id: Int64) {
+        guard let grant = grants.removeValue(forKey: id) else { return }
+        grantsByAccessory.remove(id, under: grant.accessory)
+        grantsByApp.remove(id, under: grant.app)
     }
 
     // MARK: Questions
 
     public func accessory(at address: BluetoothAddress) -> Accessory? {
-        accessories.values.first { $0.address == address }
+        accessories(valued: address).first { $0.address == address }
+    }
+
+    /// Another accessory one of whose sides has this address.
+    public func accessory(withSide address: BluetoothAddress, besides other: AccessoryID) -> Accessory? {
+        accessories(valued: address).first { $0.id != other }
+    }
+
+    /// Those with an address of this value, of whichever side.
+    private func accessories(valued address: BluetoothAddress) -> [Accessory] {
+        byAddress[address.value, default: []].sorted().compactMap { accessories[$0] }
+    }
+
+    private func accessories(with ssid: SSID) -> [Accessory] {
+        byNetwork[ssid, default: []].sorted().compactMap { accessories[$0] }
     }
 
     /// The accessory with Wi-Fi only whose network has this name. One that has Bluetooth too is known by that: whoever has its network's
     /// name does not get the rest of it.
     public func accessory(ofNetwork ssid: SSID) -> Accessory? {
-        accessories.values.first { $0.ssid == ssid && $0.address == nil }
+        accessories(with: ssid).first { $0.address == nil }
     }
 
     /// Whether a network is part of an accessory that an app has, in whatever form.
     public func hasNetwork(_ ssid: SSID, _ app: AppID) -> Bool {
-        accessories.values.contains { $0.ssid == ssid && grant(of: $0.id, to: app) != nil }
+        accessories(with: ssid).contains { grant(of: $0.id, to: app) != nil }
     }
 
     public func accessory(awareDevice: UInt64) -> Accessory? {
         accessories.values.first { $0.awareDevice == awareDevice }
     }
 
-    /// Whether an accessory stands on a bond with this address.
+    /// Whether an accessory stands on a bond with this address, whoever made it.
     public func holdsBond(at address: BluetoothAddress) -> Bool {
-        accessories.values.contains { $0.bonds.contains { $0.value == address.value } }
+        accessories(valued: address).contains {
+            $0.isBonded && $0.address?.value == address.value || $0.classicAddress?.value == address.value
+        }
+    }
+
+    /// Whether an accessory is somebody else's, too: what it is for all of them is not for one app to change.
+    private func isShared(_ accessory: AccessoryID, besides app: AppID) -> Bool {
+        grantsByAccessory[accessory, default: []].contains { grants[$0]?.app != app }
     }
 
     public func grant(of accessory: AccessoryID, to app: AppID) -> Grant? {
-        grants.values.first { $0.accessory == accessory && $0.app == app }
+        let (ofAccessory, ofApp) = (grantsByAccessory[accessory, default: []], grantsByApp[app, default: []])
+        let (fewer, more) = ofAccessory.count < ofApp.count ? (ofAccessory, ofApp) : (ofApp, ofAccessory)
+        return fewer.first { more.contains($0) }.flatMap { grants[$0] }
     }
 
     public func grants(of accessory: AccessoryID) -> [Grant] {
-        grants.values.filter { $0.accessory == accessory }.sorted { $0.id < $1.id }
+        grantsByAccessory[accessory, default: []].sorted().compactMap { grants[$0] }
     }
 
     /// What an app may see: accessories with a grant that an admin has not switched off.
     public func accessories(of app: AppID) -> [Accessory] {
-        grants.values.filter { $0.app == app && $0.isEnabled }.compactMap { accessories[$0.accessory] }.sorted { $0.id < $1.id }
+        grantsByApp[app, default: []].compactMap { grants[$0] }.filter(\.isEnabled).compactMap { accessories[$0.accessory] }
+            .sorted { $0.id < $1.id }
     }
 
     // MARK: Changes
@@ -78,10 +133,10 @@ public struct Ledger: Hashable, Sendable {
     ///   - identity: who it turned out to be; nil when it was not paired.
     ///   - name: what the person calls it; nil for the item's name.
     ///   - awareDevice: our number for it, where it was found by Wi-Fi Aware.
+    ///   - traits: what it advertised.
     public func adding(
         _ offer: Offer, item: DisplayItem, identity: PairedIdentity?, name: String? = nil, awareDevice: UInt64? = nil,
-        to app: AppID,
-        grantID: Int64, now: Int64
+        traits: Accessory.Traits = Accessory.Traits(), to app: AppID, grantID: Int64, now: Int64
     ) -> (steps: [Step], accessory: AccessoryID) {
         let address = identity?.address ?? offer.address
         // An accessory keeps its identity while its address changes: the stored one is found by the identity address too.
@@ -91,8 +146,10 @@ public struct Ledger: Hashable, Sendable {
                 id: offer.identifier, displayName: name ?? item.name, address: address, isBonded: false,
                 descriptor: item.descriptor, image: item.image, created: now)
         if let identity { accessory.take(identity) }
-        accessory.ssid = accessory.ssid ?? offer.network?.ssid
+        if !isShared(accessory.id, besides: app) { accessory.ssid = accessory.ssid ?? offer.network?.ssid }
         accessory.awareDevice = accessory.awareDevice ?? awareDevice
+        accessory.traits.formUnion(traits)
+        accessory.traits.formUnion(Accessory.Traits(item.descriptor))
         var steps: [Step] = accessories[accessory.id] == accessory ? [] : [.put(accessory)]
         if grant(of: accessory.id, to: app) == nil {
             let state: AuthorizationState = item.setupOptions.contains(.confirmAuthorization) ? .awaitingAuthorization : .authorized
@@ -104,13 +161,16 @@ public struct Ledger: Hashable, Sendable {
     /// What a new descriptor, and a pairing that it asked for, make of an accessory.
     public func upgrading(
         _ accessory: Accessory, to descriptor: DiscoveryDescriptor, offer: Offer, identity: PairedIdentity?,
-        awareDevice: UInt64? = nil
+        awareDevice: UInt64? = nil, traits: Accessory.Traits = Accessory.Traits(), for app: AppID
     ) -> [Step] {
         var changed = accessory
+        changed.traits.formUnion(Accessory.Traits(accessory.descriptor))
+        changed.traits.formUnion(Accessory.Traits(descriptor))
+        changed.traits.formUnion(traits)
         changed.descriptor = descriptor
         changed.address = changed.address ?? offer.address
         if let identity { changed.take(identity) }
-        changed.ssid = offer.network?.ssid ?? changed.ssid
+        if changed.ssid == nil || !isShared(accessory.id, besides: app) { changed.ssid = offer.network?.ssid ?? changed.ssid }
         changed.awareDevice = changed.awareDevice ?? awareDevice
         return changed == accessory ? [] : [.put(changed)]
     }
@@ -124,12 +184,16 @@ public struct Ledger: Hashable, Sendable {
     }
 
     /// The app has given its word for an accessory.
-    public func authorizing(_ grant: Grant, settings: AuthorizationSettings) -> [Step] {
+    ///
+    /// - Parameter ownsClassicBond: whether the classic side was bonded for this.
+    public func authorizing(_ grant: Grant, settings: AuthorizationSettings, ownsClassicBond: Bool = false) -> [Step] {
         var steps: [Step] = []
         if let accessory = accessories[grant.accessory] {
             var changed = accessory
-            changed.ssid = settings.ssid ?? accessory.ssid
-            changed.classicAddress = settings.bridgingAddress ?? accessory.classicAddress
+            if accessory.ssid == nil || !isShared(accessory.id, besides: grant.app) {
+                changed.ssid = settings.ssid ?? accessory.ssid
+            }
+            if let classic = settings.bridgingAddress { changed.take(classic: classic, isOurs: ownsClassicBond) }
             if changed != accessory { steps.append(.put(changed)) }
         }
         var authorized = grant
@@ -150,18 +214,34 @@ public struct Ledger: Hashable, Sendable {
     }
 }
 
+extension Dictionary {
+    fileprivate mutating func remove<Element>(_ element: Element, under key: Key) where Value == Set<Element> {
+        self[key]?.remove(element)
+        if self[key]?.isEmpty == true { self[key] = nil }
+    }
+}
+
 extension Accessory {
-    /// The bonds that we hold for it: one, or two where the classic side has an address of its own.
+    fileprivate var addresses: Set<UInt64> { Set([address, classicAddress].compactMap { $0?.value }) }
+
+    /// The bonds that we have made for it: at most two, as the classic side may have an address of its own.
     fileprivate var bonds: [BluetoothAddress] {
-        let own = isBonded ? [address].compactMap(\.self) : []
-        guard let classicAddress, classicAddress.value != address?.value else { return own }
+        let own = isBonded && ownsBond ? [address].compactMap(\.self) : []
+        guard let classicAddress, ownsClassicBond, classicAddress.value != address?.value else { return own }
         return own + [classicAddress]
     }
 
     /// The accessory was paired, and this is who it is.
     fileprivate mutating func take(_ identity: PairedIdentity) {
+        // A bond that was there is ours if we made it, and one that was made now is.
+        ownsBond = !identity.wasPairedBefore || isBonded && ownsBond && address?.value == identity.address.value
         isBonded = true
         address = identity.address
-        classicAddress = identity.classicAddress ?? classicAddress
+        if let classic = identity.classicAddress { take(classic: classic, isOurs: !identity.wasPairedBefore) }
+    }
+
+    fileprivate mutating func take(classic: BluetoothAddress, isOurs: Bool) {
+        ownsClassicBond = isOurs || ownsClassicBond && classicAddress?.value == classic.value
+        classicAddress = classic
     }
 }

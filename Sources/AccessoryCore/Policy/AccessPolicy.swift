@@ -39,7 +39,7 @@ public struct AccessPolicy: Hashable, Sendable {
     public struct Denial: Hashable, Sendable {
         public var name: String
         public var source: String
-        /// Nil: no app.
+        /// Nil: every app.
         public var apps: Set<AppID>?
         public var target: Target
 
@@ -87,6 +87,13 @@ public struct AccessPolicy: Hashable, Sendable {
 
     /// The rule by which an app gets an accessory in range without a person.
     ///
+    /// The rule by which an app takes a paired accessory over without a person. It is known by its bond, so how far away it is makes no
+    /// difference.
+    public func approval(ofMigrating sighting: Sighting, to app: AppID) -> Approval? {
+        guard problem == nil, denial(of: sighting, to: app) == nil else { return nil }
+        return approvals.first { $0.app == app && $0.target.matches(sighting) }
+    }
+
     /// - Parameter rssi: smoothed, dBm; nil when unknown, which is never near enough.
     public func approval(of sighting: Sighting, rssi: Int?, to app: AppID) -> Approval? {
         guard problem == nil, let rssi, denial(of: sighting, to: app) == nil else { return nil }
@@ -117,8 +124,17 @@ extension AccessPolicy.Target {
             return false
         }
         if descriptor.wantsWiFi, accessory.ssid.map(descriptor.fits) != true { return false }
-        if let service = descriptor.serviceUUID, service != accessory.descriptor.serviceUUID { return false }
-        if let company = descriptor.companyIdentifier, company != accessory.descriptor.companyIdentifier { return false }
+        // By all that it was ever known by: a new descriptor does not make it another accessory.
+        if let service = descriptor.serviceUUID, service != accessory.descriptor.serviceUUID,
+            !accessory.traits.services.contains(service)
+        {
+            return false
+        }
+        if let company = descriptor.companyIdentifier, company != accessory.descriptor.companyIdentifier,
+            !accessory.traits.companies.contains(company)
+        {
+            return false
+        }
         return true
     }
 }

@@ -29,12 +29,12 @@ extension SetupMachine {
             state = .confirming(Authorization(accessory: accessory, offer: offer))
             return [.emit(.accessoryAdded(accessory))]
         case .storeFailed(let reason):
-            return (identity.map(Self.undoing) ?? []) + finish(SetupError(.unknown, "the grant could not be written: \(reason)"))
+            return (identity.map(Self.undoing) ?? []) + finish(reason)
         // The person has decided and the accessory agreed: nothing of this takes it back.
-        case .cancelled, .deadline, .discoveryFinished, .radioLost, .appGone, .pickerGone: return []
+        case .cancelled, .deadline, .discoveryFinished, .radioLost, .appGone, .pickerGone, .accessoryGone: return []
         case .offersChanged, .prompted, .bridgingStarted: return []
         case .answered: throw .notPrompted
-        case .picked, .begin, .named, .paired, .pairingFailed, .authorizationFinished, .authorizationFailed, .bridged,
+        case .picked, .begin, .named, .paired, .pairingFailed, .authorizationFinished, .bridged,
             .bridgingFailed, .renamed, .renameFailed, .migrated:
             throw .notNow
         }
@@ -56,11 +56,9 @@ extension SetupMachine {
         case .authorizationFinished(bridges: true):
             state = .bridging(authorization)
             return [.emit(.pickerSetupBridging), .bridge(authorization.accessory)]
-        case .authorizationFailed:
-            return [.remove(authorization.accessory)]
-                + finish(SetupError(.connectionFailed, "the app ended the authorization of the accessory"))
         case .cancelled: return [.remove(authorization.accessory)] + finish(Self.personCancelled)
         case .pickerGone: return [.remove(authorization.accessory)] + finish(Self.pickerGone)
+        case .accessoryGone: return finish(SetupError(.connectionFailed, "the app ended the authorization of the accessory"))
         // The accessory goes on waiting: the app may finish when it is back.
         case .appGone: return finish(Self.appGone)
         case .deadline, .discoveryFinished, .radioLost, .offersChanged, .prompted, .bridgingStarted: return []
@@ -92,6 +90,7 @@ extension SetupMachine {
         case .cancelled: return [.cancelPairing, .remove(authorization.accessory)] + finish(Self.personCancelled)
         case .pickerGone: return [.cancelPairing, .remove(authorization.accessory)] + finish(Self.pickerGone)
         case .appGone: return [.cancelPairing] + finish(Self.appGone)
+        case .accessoryGone: return [.cancelPairing] + finish(Self.accessoryGone)
         case .prompted(let prompt):
             var asked = authorization
             asked.prompt = prompt
@@ -107,7 +106,7 @@ extension SetupMachine {
         // The radio answers for the attempt itself.
         case .deadline, .discoveryFinished, .radioLost, .offersChanged, .bridgingStarted: return []
         case .picked, .begin, .named, .paired, .pairingFailed, .stored, .storeFailed, .authorizationFinished,
-            .authorizationFailed, .renamed, .renameFailed, .migrated:
+            .renamed, .renameFailed, .migrated:
             throw .notNow
         }
     }
@@ -126,9 +125,12 @@ extension SetupMachine {
         case .cancelled: return unnamed(naming, Self.personCancelled)
         case .appGone: return unnamed(naming, Self.appGone)
         case .pickerGone: return unnamed(naming, Self.pickerGone)
+        case .accessoryGone:
+            guard case .stored = naming.subject else { throw .notNow }
+            return finish(Self.accessoryGone)
         case .deadline, .discoveryFinished, .radioLost, .offersChanged, .prompted, .bridgingStarted: return []
         case .answered: throw .notPrompted
-        case .picked, .begin, .paired, .pairingFailed, .stored, .storeFailed, .authorizationFinished, .authorizationFailed,
+        case .picked, .begin, .paired, .pairingFailed, .stored, .storeFailed, .authorizationFinished,
             .bridged, .bridgingFailed, .renamed, .renameFailed, .migrated:
             throw .notNow
         }
@@ -155,10 +157,11 @@ extension SetupMachine {
             state = .naming(again)
             return []
         case .cancelled, .deadline, .discoveryFinished, .radioLost, .appGone, .pickerGone: return []
+        case .accessoryGone: return finish(Self.accessoryGone)
         case .offersChanged, .prompted, .bridgingStarted: return []
         case .answered: throw .notPrompted
         case .picked, .begin, .named, .paired, .pairingFailed, .stored, .storeFailed, .authorizationFinished,
-            .authorizationFailed, .bridged, .bridgingFailed, .migrated:
+            .bridged, .bridgingFailed, .migrated:
             throw .notNow
         }
     }
@@ -167,20 +170,19 @@ extension SetupMachine {
 
     mutating func informing(_ offers: [Offer], _ event: Event) throws(Refusal) -> [Effect] {
         switch event {
-        case .deadline:
-            state = .migrating(.done)
-            return [.migrate]
         case .answered(.accept):
             state = .migrating(.done)
-            return [.stopDeadline, .migrate]
-        case .answered(.reject), .cancelled: return [.stopDeadline] + finish(Self.personCancelled)
+            return [.migrate]
+        case .answered(.reject), .cancelled: return finish(Self.personCancelled)
         case .answered: throw .wrongAnswer(prompt: .consent)
-        case .radioLost(let reason): return [.stopDeadline] + finish(SetupError(.pickerRestricted, reason))
-        case .appGone: return [.stopDeadline] + finish(Self.appGone)
-        case .pickerGone: return [.stopDeadline] + finish(Self.pickerGone)
+        case .radioLost(let reason): return finish(SetupError(.pickerRestricted, reason))
+        case .appGone: return finish(Self.appGone)
+        case .pickerGone: return finish(Self.pickerGone)
+        // Silence is not consent: the page stays until the person says something.
+        case .deadline, .accessoryGone: return []
         case .discoveryFinished, .offersChanged, .prompted, .bridgingStarted: return []
         case .picked, .begin, .named, .paired, .pairingFailed, .stored, .storeFailed, .authorizationFinished,
-            .authorizationFailed, .bridged, .bridgingFailed, .renamed, .renameFailed, .migrated:
+            .bridged, .bridgingFailed, .renamed, .renameFailed, .migrated:
             throw .notNow
         }
     }
@@ -188,11 +190,11 @@ extension SetupMachine {
     mutating func migrating(_ outcome: Outcome, _ event: Event) throws(Refusal) -> [Effect] {
         switch event {
         case .migrated: return finish(outcome)
-        case .cancelled, .deadline, .discoveryFinished, .radioLost, .appGone, .pickerGone: return []
+        case .cancelled, .deadline, .discoveryFinished, .radioLost, .appGone, .pickerGone, .accessoryGone: return []
         case .offersChanged, .prompted, .bridgingStarted: return []
         case .answered: throw .notPrompted
         case .picked, .begin, .named, .paired, .pairingFailed, .stored, .storeFailed, .authorizationFinished,
-            .authorizationFailed, .bridged, .bridgingFailed, .renamed, .renameFailed:
+            .bridged, .bridgingFailed, .renamed, .renameFailed:
             throw .notNow
         }
     }

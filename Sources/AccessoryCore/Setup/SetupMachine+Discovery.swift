@@ -34,9 +34,10 @@ extension SetupMachine {
         case .radioLost(let reason): return end(scanning: discovery, SetupError(.pickerRestricted, reason))
         case .appGone: return end(scanning: discovery, Self.appGone)
         case .pickerGone: return end(scanning: discovery, Self.pickerGone)
+        case .accessoryGone: return end(scanning: discovery, Self.accessoryGone)
         case .answered: throw .notPrompted
         case .begin, .named, .prompted, .bridgingStarted, .paired, .pairingFailed, .stored, .storeFailed, .authorizationFinished,
-            .authorizationFailed, .bridged, .bridgingFailed, .renamed, .renameFailed, .migrated:
+            .bridged, .bridgingFailed, .renamed, .renameFailed, .migrated:
             throw .notNow
         }
     }
@@ -66,8 +67,7 @@ extension SetupMachine {
             return [.emit(.pickerSetupBridging)]
         case .paired(let identity):
             return [.stopScan] + keep(pairing.offer, identity)
-        case .pairingFailed(let reason):
-            let failure = SetupError(.connectionFailed, reason)
+        case .pairingFailed(let failure):
             let searching = pairing.offers.isEmpty && isBounded
             state = .discovering(
                 Discovery(offers: pairing.offers, hasOffered: true, deadlineRuns: searching, failure: failure))
@@ -76,9 +76,10 @@ extension SetupMachine {
         case .radioLost(let reason): return unwind(SetupError(.connectionFailed, reason))
         case .appGone: return unwind(Self.appGone)
         case .pickerGone: return unwind(Self.pickerGone)
+        case .accessoryGone: return unwind(Self.accessoryGone)
         // A timer that fired just before it was stopped; an app that has seen enough.
         case .deadline, .discoveryFinished: return []
-        case .picked, .begin, .named, .stored, .storeFailed, .authorizationFinished, .authorizationFailed, .bridged,
+        case .picked, .begin, .named, .stored, .storeFailed, .authorizationFinished, .bridged,
             .bridgingFailed, .renamed, .renameFailed, .migrated:
             throw .notNow
         }
@@ -91,10 +92,10 @@ extension SetupMachine {
             return Self.undoing(identity) + finish(error)
         case .pairingFailed: return finish(error)
         // The run is ending already, with the first reason.
-        case .cancelled, .deadline, .discoveryFinished, .radioLost, .appGone, .pickerGone: return []
+        case .cancelled, .deadline, .discoveryFinished, .radioLost, .appGone, .pickerGone, .accessoryGone: return []
         case .offersChanged, .prompted, .bridgingStarted: return []
         case .answered: throw .notPrompted
-        case .picked, .begin, .named, .stored, .storeFailed, .authorizationFinished, .authorizationFailed, .bridged,
+        case .picked, .begin, .named, .stored, .storeFailed, .authorizationFinished, .bridged,
             .bridgingFailed, .renamed, .renameFailed, .migrated:
             throw .notNow
         }

@@ -12,7 +12,7 @@ public struct SetupMachine: Hashable, Sendable {
         case discovery(isBounded: Bool, migrates: Bool)
         /// Search for one accessory of the app's and give it what a new descriptor asks for.
         case authorization(isBounded: Bool)
-        /// Take known accessories over; the person is told, and may refuse for a while.
+        /// Take known accessories over, if the person accepts it.
         case migration([Offer])
         /// Another name for an accessory.
         case rename(AccessoryID, Offer)
@@ -44,17 +44,18 @@ public struct SetupMachine: Hashable, Sendable {
         /// Low energy is paired, classic follows.
         case bridgingStarted
         case paired(PairedIdentity)
-        case pairingFailed(String)
+        case pairingFailed(SetupError)
         case stored(AccessoryID)
-        case storeFailed(String)
+        case storeFailed(SetupError)
         /// The app finished the authorization that waited for it; `bridges` when classic is to be paired first.
         case authorizationFinished(bridges: Bool)
-        case authorizationFailed
         case bridged
         case bridgingFailed(String)
         case renamed
         case renameFailed(String)
         case migrated
+        /// The app's accessory that this run is about was taken away.
+        case accessoryGone
     }
 
     /// What is to be done.
@@ -119,7 +120,7 @@ public struct SetupMachine: Hashable, Sendable {
         case bridging(Authorization)
         /// A name is being written.
         case renaming(Naming)
-        /// The person is told that known accessories will be taken over. The deadline's end, or the person's word, lets it happen.
+        /// The person is asked whether known accessories may be taken over.
         case informing([Offer])
         case migrating(Outcome)
         case finished(Outcome)
@@ -198,6 +199,16 @@ public struct SetupMachine: Hashable, Sendable {
         if case .confirming(let authorization) = state { authorization.accessory } else { nil }
     }
 
+    /// The accessory in the store that this run goes on with.
+    public var accessory: AccessoryID? {
+        switch state {
+        case .confirming(let authorization), .bridging(let authorization): authorization.accessory
+        case .naming(let naming), .renaming(let naming):
+            if case .stored(let accessory) = naming.subject { accessory } else { nil }
+        case .created, .discovering, .pairing, .unwinding, .storing, .informing, .migrating, .finished: nil
+        }
+    }
+
     /// Whether discovery ends by itself.
     var isBounded: Bool {
         switch purpose {
@@ -235,7 +246,7 @@ public struct SetupMachine: Hashable, Sendable {
                 return [.startScan] + (isBounded ? [.startDeadline] : []) + [.emit(.pickerDidPresent)]
             case .migration(let offers):
                 state = .informing(offers)
-                return [.startDeadline, .emit(.pickerDidPresent)]
+                return [.emit(.pickerDidPresent)]
             case .rename(let accessory, let offer):
                 state = .naming(Naming(subject: .stored(accessory), offer: offer))
                 return [.emit(.pickerDidPresent), .emit(.pickerSetupRename)]
@@ -245,9 +256,10 @@ public struct SetupMachine: Hashable, Sendable {
         case .appGone: return finish(Self.appGone)
         case .pickerGone: return finish(Self.pickerGone)
         case .deadline, .discoveryFinished, .offersChanged, .prompted, .bridgingStarted, .paired, .pairingFailed, .stored,
-            .storeFailed, .picked, .answered, .named, .authorizationFinished, .authorizationFailed, .bridged, .bridgingFailed,
+            .storeFailed, .picked, .answered, .named, .authorizationFinished, .bridged, .bridgingFailed,
             .renamed, .renameFailed, .migrated:
             throw .notNow
+        case .accessoryGone: return finish(Self.accessoryGone)
         }
     }
 
@@ -260,6 +272,7 @@ public struct SetupMachine: Hashable, Sendable {
 
     static let pickerGone = SetupError(.userCancelled, "the picker is gone")
     static let personCancelled = SetupError(.userCancelled, "the person cancelled")
+    static let accessoryGone = SetupError(.connectionFailed, "the accessory was removed meanwhile")
     static let appGone = SetupError(.invalidated, "the app is gone")
 
     mutating func finish(_ error: SetupError) -> [Effect] {
