@@ -224,7 +224,13 @@ extension AccessoryEngine {
     private func bridgingIntent(
         _ classic: BluetoothAddress?, of accessory: Accessory, at address: BluetoothAddress
     ) throws(SetupError) -> BondIntent? {
-        guard let classic, classic.value != address.value else { return nil }
+        guard let classic, classic.value != address.value else {
+            // It gets another transport of the bond that is there, and where that has gone, a new one.
+            guard !radio.bonds.contains(where: { $0.address.value == address.value }) else { return nil }
+            let intent = BondIntent(address: address, device: radio.device(for: address), purpose: .pairing)
+            try note(intent)
+            return intent
+        }
         let isBonded = radio.bonds.contains { $0.address.value == classic.value }
         if isBonded, accessory.classicAddress?.value == classic.value { return nil }
         if let earlier = accessory.classicAddress, earlier.value != classic.value, earlier.value != address.value {

@@ -182,7 +182,8 @@ extension AccessoryEngine {
                 throw SetupError(.connectionFailed, "an earlier pairing with it is being removed: try again in a moment")
             }
             // A bond that is there already is not ours to undo, whatever happens: nothing is noted.
-            if !offer.isBonded, let address = offer.address {
+            // As it is now: it may have come or gone since this was offered.
+            if let address = offer.address, !radio.bonds.contains(where: { $0.address == address }) {
                 let intent = pairingIntent(offer, at: address)
                 try note(intent)
                 run.intent = intent
@@ -227,6 +228,9 @@ extension AccessoryEngine {
         guard ledger.grant(of: change.accessory, to: app)?.isEnabled != false else {
             throw SetupError(.userRestricted, "an admin has switched this accessory off for \(app)")
         }
+        var after = ledger
+        after.apply(change.steps)
+        if let accessory = after.accessories[change.accessory] { try refuseDenied(accessory, app) }
         return change
     }
 

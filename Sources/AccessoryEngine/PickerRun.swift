@@ -288,7 +288,8 @@ public final class PickerRun {
         }
         var offers = devices.compactMap { candidate -> (number: Int, offer: Offer)? in
             guard let offer = offer(for: candidate, ledger: ledger),
-                policy.denial(of: Sighting(advertisement: candidate.advertisement, network: offer.network), to: app) == nil
+                policy.denial(of: Sighting(advertisement: candidate.advertisement, network: offer.network), to: app) == nil,
+                !isDenied(offer, ledger, policy)
             else { return nil }
             return (candidate.offer, offer)
         }
@@ -296,7 +297,7 @@ public final class PickerRun {
         let halves = Set(offers.compactMap(\.offer.network?.ssid))
         for candidate in networks.values where isChosen(candidate.identifier) && !halves.contains(candidate.network.ssid) {
             guard let offer = offer(for: candidate, ledger: ledger),
-                policy.denial(of: Sighting(network: candidate.network), to: app) == nil
+                policy.denial(of: Sighting(network: candidate.network), to: app) == nil, !isDenied(offer, ledger, policy)
             else { continue }
             offers.append((candidate.offer, offer))
         }
@@ -310,6 +311,11 @@ public final class PickerRun {
             offers.removeSubrange(Limits.offersShown...)
         }
         return offers.sorted { $0.number < $1.number }.map(\.offer)
+    }
+
+    /// Whether a rule denies what is stored of an offered accessory: it may have been known by more than it says now.
+    private func isDenied(_ offer: Offer, _ ledger: Ledger, _ policy: AccessPolicy) -> Bool {
+        offer.shared.flatMap { ledger.accessories[$0] }.map { policy.denial(of: $0, to: session.app.id) != nil } ?? false
     }
 
     /// What there is of an offered accessory.

@@ -104,6 +104,12 @@ public struct Ledger: Hashable, Sendable {
         }
     }
 
+    /// Whether the bond behind a pairing is of our making: made now, or for another accessory, whose other side this is.
+    private func isOurs(_ identity: PairedIdentity) -> Bool {
+        !identity.wasPairedBefore
+            || accessories(valued: identity.address).contains { $0.bonds.contains { $0.value == identity.address.value } }
+    }
+
     /// Whether an accessory is somebody else's, too: what it is for all of them is not for one app to change.
     private func isShared(_ accessory: AccessoryID, besides app: AppID) -> Bool {
         grantsByAccessory[accessory, default: []].contains { grants[$0]?.app != app }
@@ -145,7 +151,7 @@ public struct Ledger: Hashable, Sendable {
             ?? Accessory(
                 id: offer.identifier, displayName: name ?? item.name, address: address, isBonded: false,
                 descriptor: item.descriptor, image: item.image, created: now)
-        if let identity { accessory.take(identity) }
+        if let identity { accessory.take(identity, isOurs: isOurs(identity)) }
         if !isShared(accessory.id, besides: app) { accessory.ssid = accessory.ssid ?? offer.network?.ssid }
         accessory.awareDevice = accessory.awareDevice ?? awareDevice
         accessory.traits.formUnion(traits)
@@ -169,7 +175,7 @@ public struct Ledger: Hashable, Sendable {
         changed.traits.formUnion(traits)
         changed.descriptor = descriptor
         changed.address = changed.address ?? offer.address
-        if let identity { changed.take(identity) }
+        if let identity { changed.take(identity, isOurs: isOurs(identity)) }
         if changed.ssid == nil || !isShared(accessory.id, besides: app) { changed.ssid = offer.network?.ssid ?? changed.ssid }
         changed.awareDevice = changed.awareDevice ?? awareDevice
         return changed == accessory ? [] : [.put(changed)]
@@ -232,15 +238,17 @@ extension Accessory {
     }
 
     /// The accessory was paired, and this is who it is.
-    fileprivate mutating func take(_ identity: PairedIdentity) {
-        // A bond that was there is ours if we made it, and one that was made now is.
-        ownsBond = !identity.wasPairedBefore || isBonded && ownsBond && address?.value == identity.address.value
+    fileprivate mutating func take(_ identity: PairedIdentity, isOurs: Bool) {
+        ownsBond = isOurs
         isBonded = true
         address = identity.address
-        if let classic = identity.classicAddress { take(classic: classic, isOurs: !identity.wasPairedBefore) }
+        if let classic = identity.classicAddress { take(classic: classic, isOurs: isOurs) }
     }
 
     fileprivate mutating func take(classic: BluetoothAddress, isOurs: Bool) {
+        if classic.value == address?.value, isOurs { (isBonded, ownsBond) = (true, true) }
+        // An accessory has one classic side: one with an address of its own stays when nobody names it again.
+        if classicAddress != nil, classicAddress?.value != address?.value, classic.value == address?.value { return }
         ownsClassicBond = isOurs || ownsClassicBond && classicAddress?.value == classic.value
         classicAddress = classic
     }
