@@ -30,7 +30,8 @@ struct KeyedValues {
         guard let text = value.stringValue else { throw wrongType(key, value, "s") }
         // By its length alone: what is too long is not looked at, and not quoted.
         guard text.utf8.count <= Limits.textBytes else {
-            throw .invalid(name(key), "\(text.utf8.count) bytes", "longer than \(Limits.textBytes) bytes")
+            let beginning = String(decoding: text.utf8.prefix(40), as: UTF8.self)
+            throw .invalid(name(key), "\(beginning)…", "\(text.utf8.count) bytes, more than \(Limits.textBytes)")
         }
         return text
     }
@@ -46,13 +47,13 @@ struct KeyedValues {
 
     /// A number without a sign. Many languages have one type of integer only: any that holds the number is taken.
     mutating func number<Number: FixedWidthInteger & UnsignedInteger>(
-        _ key: String, _ type: Number.Type
+        _ key: String, _ type: Number.Type, _ code: Character
     ) throws(BusError) -> Number? {
         guard let value = take(key) else { return nil }
         if case .uint64(let number) = value, let exact = Number(exactly: number) { return exact }
         guard let number = value.integerValue else {
             if case .uint64(let number) = value { throw .invalid(name(key), number, "must be 0 to \(Number.max)") }
-            throw wrongType(key, value, "an integer")
+            throw wrongType(key, value, "\(code), or another integer")
         }
         guard let exact = Number(exactly: number) else { throw .invalid(name(key), number, "must be 0 to \(Number.max)") }
         return exact
@@ -169,7 +170,7 @@ public enum WireDecoding {
             migration.peripheral = peripheral
         }
         migration.hotspotSSID = try ssid(&keys, "hotspotSSID")
-        migration.wifiAwarePairedDeviceID = try keys.number("wifiAwarePairedDeviceID", UInt64.self)
+        migration.wifiAwarePairedDeviceID = try keys.number("wifiAwarePairedDeviceID", UInt64.self, "t")
         return migration == Migration() ? nil : migration
     }
 
@@ -286,7 +287,7 @@ public enum WireDecoding {
     public static func descriptor(_ value: DBusValue, _ context: String) throws(BusError) -> DiscoveryDescriptor {
         var keys = try KeyedValues(value, context)
         var descriptor = DiscoveryDescriptor()
-        descriptor.companyIdentifier = try keys.number("bluetoothCompanyIdentifier", UInt16.self).map { CompanyIdentifier($0) }
+        descriptor.companyIdentifier = try keys.number("bluetoothCompanyIdentifier", UInt16.self, "q").map { CompanyIdentifier($0) }
         if let text = try keys.string("bluetoothServiceUUID") {
             guard let uuid = BluetoothUUID(text) else {
                 throw .invalid(keys.name("bluetoothServiceUUID"), text, "not a UUID of 16, 32 or 128 bits")
@@ -380,7 +381,7 @@ public enum WireDecoding {
             guard let accept = value.booleanValue else { throw keys.wrongType("accept", value, "b") }
             answers.append(accept ? .accept : .reject)
         }
-        if let passkey = try keys.number("passkey", UInt32.self) {
+        if let passkey = try keys.number("passkey", UInt32.self, "u") {
             guard Limits.passkey.contains(passkey) else { throw .invalid("answer.passkey", passkey, "must be 0 to 999999") }
             answers.append(.passkey(passkey))
         }

@@ -51,7 +51,12 @@ ITEMS = [
     ("the second item is undeclared", [item(), item("Lamp", "180A")], ["bluetoothServiceUUID", "180A"]),
     # Types.
     ("company as text", [described(bluetoothCompanyIdentifier="1234")], ["bluetoothCompanyIdentifier", "q"]),
-    ("company as u", [described(bluetoothCompanyIdentifier=dbus.UInt32(0x1234))], ["bluetoothCompanyIdentifier", "q"]),
+    ("company that is too large", [described(bluetoothCompanyIdentifier=dbus.UInt32(0x11234))], ["bluetoothCompanyIdentifier", "70196"]),
+    ("company below zero", [described(bluetoothCompanyIdentifier=dbus.Int32(-1))], ["bluetoothCompanyIdentifier", "-1"]),
+    ("invisible name", [item("\u200b\u2800")], ["name", "invisible"]),
+    ("name that turns text around", [item("Dice \u202egnp")], ["name", "direction"]),
+    ("descriptor of texts", [{"name": "Pink Dice", "descriptor": dbus.Dictionary({"bluetoothServiceUUID": PINK}, "ss")}],
+     ["descriptor", "a{ss}"]),
     ("service as bytes", [described(bluetoothServiceUUID=b"\x18\x0f")], ["bluetoothServiceUUID", "s"]),
     ("service that is none", [described(bluetoothServiceUUID="pink")], ["bluetoothServiceUUID", "pink"]),
     ("service of 24 bits", [described(bluetoothServiceUUID="18180F")], ["bluetoothServiceUUID", "18180F"]),

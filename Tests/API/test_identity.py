@@ -102,12 +102,16 @@ class Identities(APITest):
         root.mkdir()
         # The interpreter's own manifest would fit, were it not in a sandbox.
         self.world.declare("python", Executable=os.path.realpath("/usr/bin/python3"))
-        self.world.declare("flatpak", Executable=None, Flatpak="org.example.Dice")
+        self.world.declare("flatpak", Executable=None, Flatpak="org.example.Dice", User=str(os.getuid()))
+        # Whoever can make a root can make this file: without a user it is nobody's.
+        self.world.declare("anybody", Executable=None, Flatpak="org.example.Anybody")
         self.world.restart_daemon()
         self.assertIn("/session/", self.seen_from(root))
         (root / ".flatpak-info").write_text("[Application]\nname=org.example.Other\n")
         self.assertIn("Flatpak=org.example.Other", self.seen_from(root))
         (root / ".flatpak-info").write_text("[Application]\nname=org.example.Dice\n")
         self.assertIn("/session/", self.seen_from(root))
+        (root / ".flatpak-info").write_text("[Application]\nname=org.example.Anybody\n")
+        self.assertIn("without User=", self.seen_from(root))
         (root / ".flatpak-info").write_text("nothing that could be read")
-        self.assertIn("AccessDenied", self.seen_from(root))
+        self.assertIn("ActivationFailed", self.seen_from(root))

@@ -114,7 +114,9 @@ class Matching(APITest):
 
 class Strength(APITest):
     def test_an_accessory_of_unknown_strength_is_offered_and_is_not_near(self):
-        self.start(scenario(accessory("quiet", 1, rssi=None), accessory("near", 2, BLUE, rssi=-30)))
+        # Without a strength only what is repeated shows that it is still there: its data.
+        data = {"serviceUUIDs": [PINK], "name": "quiet", "manufacturerData": {"FFFF": "01"}}
+        self.start(scenario(accessory("quiet", 1, rssi=None, advert=data), accessory("near", 2, BLUE, rssi=-30)))
         person, app = self.picker(), self.app()
         app.show_picker(item(bluetoothRange="immediate"), item("Blue", BLUE))
         person.wait_offer("near")

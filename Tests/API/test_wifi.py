@@ -345,6 +345,8 @@ class Joining(WiFiTest):
                 # iwd does not list hidden networks: there the grant comes from Bluetooth, or from before.
                 item = {**network(ssid="Dice-Hidden"), "hotspotSSID": b"Dice-Hidden"}
                 app.show_picker(item)
+                picker.wait_prompt("consent")
+                picker.respond(accept=True)
                 path = str(app.wait_event("migrationComplete", 15)["accessory"])
                 self.join(app, path, passphrase="sixsided4", hidden=True)
                 self.simulator.wait_joined("Dice-Hidden")
@@ -634,8 +636,7 @@ class Renaming(WiFiTest):
         path = self.grant(app, picker, "Dice-1234")
         app.request("RenameAccessory", "oa{sv}", dbus.ObjectPath(path), sv({"renameOptions": ["ssid"]}))
         picker.wait_stage("renaming")
-        picker.ask("Rename", "s", "x" * 33)
-        wait(lambda: "32 bytes" in str(picker.state.get("Prompt", {}).get("message", "")), 5, "the reason")
+        self.assertFails(error("InvalidRequest"), picker.ask, "Rename", "s", "x" * 33, says=["name", "32 bytes"])
         self.assertEqual(bytes(app.get(path, ACCESSORY, "Ssid")), b"Dice-1234")
         picker.ask("Rename", "s", "Kitchen die")
         changed = app.wait_event("accessoryChanged")
@@ -714,11 +715,14 @@ class Aware(WiFiTest):
         self.assertEqual(app.get(path, ACCESSORY, "WiFiAwarePairedDeviceID"), number)
         # Another app takes it over by that number; nobody by another.
         other = self.app("lamp")
-        self.picker()
+        person = self.picker()
         self.assertFails(
             error("InvalidRequest"), other.show_picker, {**self.item(), "wifiAwarePairedDeviceID": dbus.UInt64(number + 1)},
             says=["wifiAwarePairedDeviceID"])
-        other.show_picker({**self.item(), "wifiAwarePairedDeviceID": dbus.UInt64(number)})
+        # Integers of any width.
+        other.show_picker({**self.item(), "wifiAwarePairedDeviceID": dbus.Int32(number)})
+        person.wait_prompt("consent")
+        person.respond(accept=True)
         self.assertEqual(str(other.wait_event("migrationComplete", 15)["accessory"]), path)
 
     def test_from_a_network_to_aware(self):

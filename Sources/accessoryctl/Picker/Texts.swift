@@ -72,7 +72,7 @@ enum Texts {
         case "display-pin": "Enter \(StandardOutput.printable(state.prompt["pin"]?.stringValue ?? "")) at the accessory"
         case "consent":
             state.kind == "migration"
-                ? "\(StandardOutput.printable(state.appName)) will use \(state.offers.count == 1 ? "it" : "all of these") in a few seconds. Agreed?"
+                ? "\(StandardOutput.printable(state.appName)) would like to use \(state.offers.count == 1 ? "it" : "all of these"). Agreed?"
                 : "Allow the accessory to connect?"
         default:
             state.isNaming

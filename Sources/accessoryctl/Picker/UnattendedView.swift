@@ -66,7 +66,7 @@ final class UnattendedView: PickerView {
         answered = kind
         switch kind {
         case "consent" where state.kind == "migration":
-            // It happens by itself; who was told to pick one of them agrees.
+            // Who was told to pick one of them agrees.
             if answers.accepts || state.offers.contains(where: { $0.name == answers.name }) {
                 client()?.respond(["accept": .boolean(true)])
             }

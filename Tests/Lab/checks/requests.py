@@ -199,7 +199,9 @@ def takes_over_what_bluetoothd_has(lab):
     expect(app.properties(migrated["accessory"])["Device"] == lab.bluez_devices()[PINK_DICE]["path"], "it is another device")
     journey.expect_set_up(PINK_DICE)
     app.session.RemoveAccessory(migrated["accessory"], signature="o", timeout=60)
-    journey.expect_set_up()
+    # The bond is another program's, and stays.
+    expect(not journey.listed(), "it is listed still")
+    journey.expect_bonds(PINK_DICE)
 
 
 @check("dice.json", seconds=180)
