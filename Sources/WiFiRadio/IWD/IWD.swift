@@ -189,7 +189,7 @@ final class IWD: WiFiService {
             guard let self else { return }
             self.agent.passphrase = nil
             self.link.call(Self.manager, "net.connman.iwd.AgentManager", "UnregisterAgent", [.objectPath(self.agent.path)]) { _ in }
-            if case .success = result { self.follow(path) }
+            if case .success = result { self.follow(path, network, name) }
             completion(result)
         }
         agent.passphrase = join.passphrase?.text
@@ -227,20 +227,23 @@ final class IWD: WiFiService {
         }
     }
 
-    /// iwd goes to whatever it knows when the joined network is gone; to that one it comes back by itself, for a while.
-    private func follow(_ path: ObjectPath) {
-        link.properties(path, Self.station) { [weak self] values in
-            guard let self, let network = values["ConnectedNetwork"]?.objectPathValue else { return }
-            self.joined = self.link.onProperties(of: path, Self.station) { [weak self] _, values in
-                guard let self else { return }
-                if let now = values["ConnectedNetwork"]?.objectPathValue {
-                    if now != network { return self.lost("iwd has gone to another network") }
-                    self.noteAway(false)
-                } else if values["ConnectedNetwork"] != nil {
-                    self.noteAway(true)
-                }
-            }
+    /// iwd goes to whatever it knows when the joined network is gone; to that one it comes back by itself, for a while. It is followed from
+    /// the moment it is joined, and known by its path: asked for, it may be another one already.
+    ///
+    /// - Parameter network: nil for one that was hidden; iwd's path of it ends in the name's bytes and `_` (src/network.c).
+    private func follow(_ path: ObjectPath, _ network: ObjectPath?, _ name: String) {
+        let element = Hex.text(Array(name.utf8)).lowercased() + "_"
+        let changed = { [weak self] (value: DBusValue?) in
+            guard let self, self.joined != nil else { return }
+            guard let now = value?.objectPathValue else { return self.noteAway(true) }
+            let isOurs = network.map { $0 == now } ?? (now.rawValue.split(separator: "/").last?.hasPrefix(element) == true)
+            if isOurs { self.noteAway(false) } else { self.lost("iwd has gone to another network") }
         }
+        joined = link.onProperties(of: path, Self.station) { _, values in
+            if let value = values["ConnectedNetwork"] { changed(value) }
+        }
+        // What happened before the subscription.
+        link.properties(path, Self.station) { changed($0["ConnectedNetwork"]) }
     }
 
     private static func known(_ name: String, in objects: Objects) -> [ObjectPath] {
