@@ -108,6 +108,9 @@ extension AccessoryEngine {
         if try finishNetwork(session, id, settings, accepted: accepted) { return }
         let (grant, accessory) = try awaiting(session, id, "FinishAuthorization")
         try DescriptorRules.check(settings, for: accessory.descriptor)
+        if let ssid = settings.ssid, let known = accessory.ssid, ssid != known, ledger.grants(of: id).count > 1 {
+            throw .invalid("ssid", ssid, "another app uses this accessory, with the network \(known)")
+        }
         // Another app's picker may wait for the same accessory: this word is not for that.
         let run = picker.flatMap { $0.machine.awaitedAuthorization == id && $0.session.app.id == grant.app ? $0 : nil }
         guard accessory.descriptor.supportedOptions.contains(.transportBridging), let address = accessory.address else {

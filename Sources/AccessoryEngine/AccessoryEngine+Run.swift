@@ -177,8 +177,8 @@ extension AccessoryEngine {
     private func pair(_ offer: Offer, _ run: PickerRun) {
         do throws(SetupError) {
             if let address = offer.address, let old = intents.first(where: { $0.address.value == address.value }) {
-                // What is being undone would take the new bond along.
-                finish(old) {}
+                // What is being undone would take the new bond along. (What is being bridged ends by itself.)
+                if bridging.isEmpty { finish(old) {} }
                 throw SetupError(.connectionFailed, "an earlier pairing with it is being removed: try again in a moment")
             }
             // A bond that is there already is not ours to undo, whatever happens: nothing is noted.
