@@ -142,23 +142,27 @@ private final class Life {
         case .answer: answer(two % 4 != 0)
         case .name: if let run = engine.picker { try? engine.rename(run, to: "name \(two % 3)") }
         case .finish: finish(app, two, three)
-        case .fail: withAccessory(of: app, two) { session, accessory in
-            try engine.failAuthorization(session, accessory.id) {}
-            takeAway(Claim(app: app, address: accessory.address?.value ?? 0))
-        }
-        case .remove: withAccessory(of: app, two) { session, accessory in
-            try engine.removeAccessory(session, accessory.id) {}
-            takeAway(Claim(app: app, address: accessory.address?.value ?? 0))
-        }
-        case .update: withAccessory(of: app, two) { session, accessory in
-            var descriptor = accessory.descriptor
-            descriptor.serviceUUID = Self.services[three % 2]
-            descriptor.supportedOptions = three % 3 == 0 ? [.pairingLE, .hid] : [.pairingLE, .transportBridging]
-            try engine.updateAuthorization(session, accessory.id, descriptor: descriptor)
-        }
-        case .rename: withAccessory(of: app, two) { session, accessory in
-            try engine.renameAccessory(session, accessory.id, options: [])
-        }
+        case .fail:
+            withAccessory(of: app, two) { session, accessory in
+                try engine.failAuthorization(session, accessory.id) {}
+                takeAway(Claim(app: app, address: accessory.address?.value ?? 0))
+            }
+        case .remove:
+            withAccessory(of: app, two) { session, accessory in
+                try engine.removeAccessory(session, accessory.id) {}
+                takeAway(Claim(app: app, address: accessory.address?.value ?? 0))
+            }
+        case .update:
+            withAccessory(of: app, two) { session, accessory in
+                var descriptor = accessory.descriptor
+                descriptor.serviceUUID = Self.services[three % 2]
+                descriptor.supportedOptions = three % 3 == 0 ? [.pairingLE, .hid] : [.pairingLE, .transportBridging]
+                try engine.updateAuthorization(session, accessory.id, descriptor: descriptor)
+            }
+        case .rename:
+            withAccessory(of: app, two) { session, accessory in
+                try engine.renameAccessory(session, accessory.id, options: [])
+            }
         case .leave:
             for session in engine.sessions.values.sorted(by: { $0.id < $1.id }) where session.app.id == app {
                 engine.clientGone(session.client)
@@ -170,11 +174,12 @@ private final class Life {
         case .bridged: radio.endBridging(two % 4 != 0)
         case .radioOff: radioBecomes(.off)
         case .radioOn: radioBecomes(.ready)
-        case .revoke: withGrant(two) { grant in
-            let claim = claim(grant)
-            try engine.revoke(grant, reason: "test", by: .admin("root"))
-            claim.map(takeAway)
-        }
+        case .revoke:
+            withGrant(two) { grant in
+                let claim = claim(grant)
+                try engine.revoke(grant, reason: "test", by: .admin("root"))
+                claim.map(takeAway)
+            }
         case .switchOff: withGrant(two) { try engine.setEnabled($0, false, by: .admin("root")) }
         case .switchOn: withGrant(two) { try engine.setEnabled($0, true, by: .admin("root")) }
         case .removeForAll:
@@ -219,7 +224,11 @@ private final class Life {
 
     /// What usually comes next, so that lives get somewhere.
     private func leadOn(_ one: Int, _ two: Int, _ three: Int) -> AppID? {
-        if radio.pairing != nil { radio.endPairing() } else if radio.bridging != nil { radio.endBridging(true) } else if let run = engine.picker {
+        if radio.pairing != nil {
+            radio.endPairing()
+        } else if radio.bridging != nil {
+            radio.endBridging(true)
+        } else if let run = engine.picker {
             switch run.presentation.stage {
             case .searching: for device in Self.devices { hear(device) }
             case .offering, .failed: pick(two)
@@ -378,7 +387,9 @@ private final class Life {
                 throw Broken("\(grant.app) is authorized for \(claim.address), and has not confirmed it")
             }
             guard before.grants[grant.id] == nil else { continue }
-            if let denial = policy.denial(of: accessory, to: grant.app) { throw Broken("granted although rule \(denial.name) denies it") }
+            if let denial = policy.denial(of: accessory, to: grant.app) {
+                throw Broken("granted although rule \(denial.name) denies it")
+            }
             let device = Self.devices.first { $0.number == claim.address }
             let services = [accessory.descriptor.serviceUUID] + accessory.traits.services.map { $0 }
             guard let device, services.contains(device.service) else {
@@ -415,7 +426,9 @@ private final class Life {
             throw Broken("\(difference) changes of \(more), and the trail has \(lines.map { "\($0.event) by \($0.who)" })")
         }
         let authorized = both.count { $0.state != .authorized && $1.state == .authorized }
-        guard count(.authorized) == authorized else { throw Broken("\(authorized) were authorized, and the trail has \(count(.authorized))") }
+        guard count(.authorized) == authorized else {
+            throw Broken("\(authorized) were authorized, and the trail has \(count(.authorized))")
+        }
         for line in lines where [.granted, .authorized, .revoked, .enabled, .disabled, .updated, .renamed].contains(line.event) {
             guard line.who != "\(Requester.daemon)" else { throw Broken("nobody asked for: \(line.event)") }
         }

@@ -76,7 +76,8 @@ final class PlayedRadio: Radio {
         kept.owners.keys.sorted().map { number in
             RadioBond(
                 devices.first { $0.number == number }?.advertisement
-                    ?? Advertisement(device: RadioDeviceID("/dev/\(number)"), address: BluetoothAddress(value: number, kind: .public)))
+                    ?? Advertisement(
+                        device: RadioDeviceID("/dev/\(number)"), address: BluetoothAddress(value: number, kind: .public)))
         }
     }
 

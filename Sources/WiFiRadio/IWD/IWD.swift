@@ -236,7 +236,8 @@ final class IWD: WiFiService {
         let changed = { [weak self] (value: DBusValue?) in
             guard let self, self.joined != nil else { return }
             guard let now = value?.objectPathValue else { return self.noteAway(true) }
-            let isOurs = network.map { $0 == now } ?? (now.rawValue.split(separator: "/").last?.lowercased().hasPrefix(element) == true)
+            let isOurs =
+                network.map { $0 == now } ?? (now.rawValue.split(separator: "/").last?.lowercased().hasPrefix(element) == true)
             if isOurs { self.noteAway(false) } else { self.lost("iwd has gone to another network") }
         }
         joined = link.onProperties(of: path, Self.station) { _, values in
