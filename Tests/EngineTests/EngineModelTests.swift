@@ -11,7 +11,7 @@ import Testing
 
 /// One step of a life. What it does with whom follows from the numbers and from where the world is, so any step can be left out.
 private struct Step: CustomStringConvertible {
-    enum Kind: Int, CaseIterable {
+    enum Kind: Int, CaseIterable, Hashable {
         case leadOn, show, migrate, pick, cancel, answer, name, finish, fail, remove, update, rename, leave
         case hear, paired, pairingFails, bridged, radioOff, radioOn
         case revoke, switchOff, switchOn, removeForAll, deny, allow
@@ -53,6 +53,8 @@ private final class Life {
     var consented: Set<Claim> = []
     /// Of these, those that wait for the app.
     var unconfirmed: Set<Claim> = []
+    /// The app that has confirmed last: what is bridged is bridged for it.
+    var confirming: AppID?
 
     init() throws {
         radio = PlayedRadio(Self.devices, kept, store.fuse)
@@ -119,10 +121,14 @@ private final class Life {
 
     // MARK: Steps
 
+    private static let answers: Set<Step.Kind> = [.leadOn, .pick, .cancel, .answer, .name, .paired, .pairingFails, .bridged]
+
     func take(_ step: Step) throws {
         let before = engine.ledger
         let lines = store.trail.count
-        let actor = perform(step)
+        // What a person answers, and what comes of it, is for the app that asked.
+        let asking = engine.picker?.session.app.id
+        let actor = perform(step) ?? (Self.answers.contains(step.kind) ? asking : nil)
         engine.flushAudit()
         let hasDied = store.fuse.isBurnt
         if hasDied { try restart(paired: step.numbers[2] % 2 == 0) }
@@ -141,7 +147,9 @@ private final class Life {
         case .cancel: if let run = engine.picker { try? engine.cancel(run) }
         case .answer: answer(two % 4 != 0)
         case .name: if let run = engine.picker { try? engine.rename(run, to: "name \(two % 3)") }
-        case .finish: finish(app, two, three)
+        case .finish:
+            let mine = accessories(of: app)
+            finish(app, mine.isEmpty ? nil : mine[two % mine.count].id, three)
         case .fail:
             withAccessory(of: app, two) { session, accessory in
                 try engine.failAuthorization(session, accessory.id) {}
@@ -171,7 +179,9 @@ private final class Life {
         case .hear: hear(Self.devices[two % 5])
         case .paired: radio.endPairing()
         case .pairingFails: radio.failPairing([.refused, .busy, .other, .timeout][two % 4])
-        case .bridged: radio.endBridging(two % 4 != 0)
+        case .bridged:
+            radio.endBridging(two % 4 != 0)
+            return confirming
         case .radioOff: radioBecomes(.off)
         case .radioOn: radioBecomes(.ready)
         case .revoke:
@@ -228,14 +238,13 @@ private final class Life {
             radio.endPairing()
         } else if radio.bridging != nil {
             radio.endBridging(true)
+            return confirming
         } else if let run = engine.picker {
             switch run.presentation.stage {
             case .searching: for device in Self.devices { hear(device) }
             case .offering, .failed: pick(two)
             case .confirming where run.request == .migration: answer(true)
-            case .confirming:
-                finish(run.session.app.id, two, three)
-                return run.session.app.id
+            case .confirming: return leadOnConfirming(run, one, three)
             case .renaming: try? engine.rename(run, to: "name")
             default: break
             }
@@ -247,6 +256,24 @@ private final class Life {
             return app
         }
         return nil
+    }
+
+    /// The app confirms; or it goes and may come back to do so; or another app that waits for the same accessory confirms.
+    private func leadOnConfirming(_ run: PickerRun, _ one: Int, _ three: Int) -> AppID? {
+        let app = run.session.app.id
+        let waiting = run.machine.accessory.map { engine.ledger.grants(of: $0) }?.filter { $0.state == .awaitingAuthorization }.map(
+            \.app)
+        let others = (waiting ?? []).filter { $0 != app }
+        if let other = others.first, one % 2 == 0 {
+            finish(other, run.machine.accessory, three)
+            return other
+        }
+        if one % 5 == 1 {
+            engine.clientGone(run.session.client)
+            return app
+        }
+        finish(app, run.machine.accessory, three)
+        return app
     }
 
     private func item(_ kind: Int, _ more: Int) -> DisplayItem {
@@ -312,14 +339,16 @@ private final class Life {
         try? engine.respond(run, answer: isYes ? .accept : .reject)
     }
 
-    private func finish(_ app: AppID, _ two: Int, _ three: Int) {
-        withAccessory(of: app, two) { session, accessory in
+    private func finish(_ app: AppID, _ id: AccessoryID?, _ three: Int) {
+        let mine = accessories(of: app)
+        withAccessory(of: app, mine.firstIndex { $0.id == id } ?? 0) { session, accessory in
             guard engine.ledger.grant(of: accessory.id, to: app)?.state == .awaitingAuthorization else { return }
             var settings = AuthorizationSettings()
             if accessory.descriptor.supportedOptions.contains(.transportBridging), three % 2 == 0 {
                 settings.bridgingAddress = BluetoothAddress(
                     value: (Self.classics + Self.devices.map(\.number))[three / 2 % 7], kind: .public)
             }
+            if radio.bridging == nil { confirming = app }
             // What it says counts from now on, whether it can be done at once or not.
             unconfirmed.remove(Claim(app: app, address: accessory.address?.value ?? 0))
             try engine.finishAuthorization(session, accessory.id, settings: settings)
@@ -386,6 +415,7 @@ private final class Life {
             if grant.state == .authorized, unconfirmed.contains(claim) {
                 throw Broken("\(grant.app) is authorized for \(claim.address), and has not confirmed it")
             }
+            try checkDenial(grant, accessory, claim)
             guard before.grants[grant.id] == nil else { continue }
             if let denial = policy.denial(of: accessory, to: grant.app) {
                 throw Broken("granted although rule \(denial.name) denies it")
@@ -411,6 +441,19 @@ private final class Life {
             }
         }
         if !hasDied { try checkTrail(before, ledger, lines) }
+    }
+
+    /// What a rule speaks of, by what the accessory is, it denies: whatever the app says of it now.
+    private func checkDenial(_ grant: Grant, _ accessory: Accessory, _ claim: Claim) throws {
+        let device = Self.devices.first { $0.number == claim.address }
+        let speaks = policy.denials.contains { rule in
+            rule.apps?.contains(grant.app) != false
+                && (rule.target.address == claim.address
+                    || rule.target.address == nil && rule.target.descriptor?.serviceUUID == device?.service)
+        }
+        if speaks, policy.denial(of: accessory, to: grant.app) == nil {
+            throw Broken("\(grant.app) reaches \(claim.address), which a rule denies")
+        }
     }
 
     /// Each change of access has a line, with who asked for it; and there is no line without a change.
