@@ -69,7 +69,7 @@ public struct Scenario: Hashable, Sendable {
         }
 
         public enum Fault: String, Hashable, Sendable, CaseIterable {
-            case refuse, vanish, drop, silent, slow, wrongKey
+            case refuse, vanish, drop, silent, slow, wrongKey, unreachable
         }
 
         public var mode = Mode.justWorks

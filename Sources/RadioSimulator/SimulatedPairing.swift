@@ -36,6 +36,8 @@ final class SimulatedPairing {
 
     func begin() {
         if device.isConnected { return exchange() }
+        // No link comes up, for as long as somebody waits.
+        if scenario.fault == .unreachable, device.accessory.takeFault() == .unreachable { return }
         device.connect { [weak self] error in
             guard let self, !self.isOver else { return }
             if error != nil {
@@ -58,7 +60,7 @@ final class SimulatedPairing {
                 pairing.device.accessory.isAway = true
                 pairing.dropLink()
             }
-        case .wrongKey, nil:
+        case .wrongKey, .unreachable, nil:
             after(Self.exchangeTime) { $0.ask(wrongKey: fault == .wrongKey) }
         }
     }

@@ -257,6 +257,20 @@ class Ended(APITest):
                 self.dice.wait_event("pickerDidDismiss")
                 self.assertEqual(self.simulator.bonds, ["good"])
 
+    def test_a_link_that_never_comes_up(self):
+        self.restart(scenario(accessory("gone", 1, pairing={"fault": "unreachable", "faultCount": 1})))
+        self.show()
+        self.person.pick("gone")
+        failed = self.dice.wait_event("pickerSetupFailed", 60)
+        self.assertEqual(failed["error"], error("ConnectionFailed"))
+        self.assertIn("30 s", failed["message"])
+        self.assertNotIn("pickerDidDismiss", self.dice.told())
+        # It is back.
+        self.person.wait_offer("gone")
+        self.person.pick("gone")
+        self.dice.wait_event("accessoryAdded")
+        self.assertEqual(self.simulator.bonds, ["gone"])
+
     def test_cancelling_after_a_failure(self):
         self.restart(scenario(accessory("bad", 1, pairing={"fault": "refuse"})))
         self.show()
