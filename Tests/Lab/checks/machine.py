@@ -207,14 +207,18 @@ class Machine(Lab):
         """With the package there and running, and a manifest for the app."""
         if not Path("/usr/bin/accessorysetupd").exists():
             self.install()
-        manifest = Path("/etc/accessory-setup/apps/com.example.dice.conf")
+        self.declare("com.example.dice", MANIFEST)
+        self.wait_for_bluetooth()
+
+    def declare(self, app, text):
+        """With this manifest there and read."""
+        manifest = Path(f"/etc/accessory-setup/apps/{app}.conf")
         if not manifest.exists():
             # In one piece: the directory is watched.
             draft = manifest.with_suffix(".draft")
-            draft.write_text(MANIFEST)
+            draft.write_text(text)
             draft.rename(manifest)
-            self.wait_until(lambda: "com.example.dice" in self.accessoryctl("apps"), 20, "the manifest to be read")
-        self.wait_for_bluetooth()
+            self.wait_until(lambda: app in self.accessoryctl("apps"), 20, "the manifest to be read")
 
     def wait_for_bluetooth(self):
         root = self.bus.get_object(DAEMON_NAME, "/org/accessorysetup1", introspect=False)

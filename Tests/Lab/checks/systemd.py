@@ -106,6 +106,23 @@ def an_app_is_known_by_its_unit(machine):
         expect(other()["session"] == REFUSED, f"{name}: {other()['session']}")
 
 
+@check(seconds=90)
+def a_snap_is_known_by_nothing_that_a_user_can_make(machine):
+    machine.installed()
+    machine.declare("com.example.snap", "[Application]\nId=com.example.snap\nName=Snap\nSnap=play\n[AccessorySetup]\nSupports=Bluetooth;\n")
+    own = "user.slice/user-1000.slice/user@1000.service/app.slice"
+    # As snapd names them, in a part of the tree that is the user's own; and a unit of the system's, which only root makes.
+    answers = {
+        "scope": machine.probe("scope", SYSTEM_BUS, "session", user="stranger", cgroup=f"{own}/snap.play.play-1.scope"),
+        "service": machine.probe("service", SYSTEM_BUS, "session", user="stranger", cgroup=f"{own}/snap.play.play.service"),
+        "system": machine.probe("system", SYSTEM_BUS, "session", user="stranger", cgroup="system.slice/snap.play.play.service"),
+    }
+    for name in ("scope", "service"):
+        expect(answers[name]()["session"] == REFUSED, f"{name}: {answers[name]()['session']}")
+    session = answers["system"]()["session"]
+    expect(session.startswith("/org/accessorysetup1/session/"), f"the system's own unit: {session}")
+
+
 @check(seconds=60)
 def a_picker_needs_its_group(machine):
     machine.installed()
