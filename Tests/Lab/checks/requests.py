@@ -13,9 +13,10 @@ import dbus
 from bluez import BlueZ
 from framework import check
 from journeys import BLUE_DICE, MODES, PINK_DICE, Journey
-from lab import DAEMON_NAME, STANDSTILL, SystemBus, expect
+from lab import DAEMON_NAME, STANDSTILL, CheckFailed, SystemBus, expect
 
 PINK_SERVICE = "E56A082E-C49B-47CA-A2AB-389127B8ABE3"
+BLUE_SERVICE = "0B8F5F5D-3B6C-4D29-8B0F-0E3C1B8A52D7"
 ROOT = "/org/accessorysetup1"
 
 
@@ -209,7 +210,12 @@ def takes_over_along_with_a_new_one(lab):
     journey, app = begin(lab)
     BlueZ(lab).expect_paired(BLUE_DICE)
     picker = journey.picker("Dice 4F")
-    app.show(item("Blue Dice", peripheralIdentifier=BLUE_DICE), item())
+    try:
+        app.show(item("Blue Dice", peripheralIdentifier=BLUE_DICE), item())
+        raise CheckFailed("what is paired and is not what the item looks for is taken over")
+    except dbus.DBusException as error:
+        expect(error.get_dbus_name() == f"{DAEMON_NAME}.Error.InvalidRequest", f"it is refused with {error}")
+    app.show(item("Blue Dice", peripheralIdentifier=BLUE_DICE, bluetoothServiceUUID=BLUE_SERVICE), item())
     app.event("pickerDidDismiss", 90)
     app.expect_types(
         "activated", "pickerDidPresent", "pickerSetupPairing", "accessoryAdded", "migrationComplete", "pickerDidDismiss")
