@@ -655,7 +655,7 @@ class World:
         application = {"Id": f"com.example.{app}", "Name": app.capitalize(), "Executable": Identity(app).executable}
         setup = {"Supports": "Bluetooth;", "BluetoothServices": f"{PINK};{BLUE};"}
         for key, value in keys.items():
-            (application if key in ("Id", "Name", "Executable", "User", "Unit", "Flatpak") else setup)[key] = value
+            (application if key in ("Id", "Name", "Executable", "User", "Unit", "Flatpak", "Snap", "SecurityLabel") else setup)[key] = value
         lines = ["[Application]", *(f"{key}={value}" for key, value in application.items() if value is not None)]
         lines += ["", "[AccessorySetup]", *(f"{key}={value}" for key, value in setup.items() if value is not None), ""]
         path = (directory or self.app_directories[0]) / f"com.example.{app}.conf"
