@@ -1,0 +1,117 @@
+"""Another user's process, and an app without a grant: they see nothing of others, learn nothing by guessing, and answer for nobody."""
+
+from attack import *
+
+
+class Strangers(Attack):
+    def setUp(self):
+        super().setUp()
+        self.stranger = Client(self.world, Identity("stranger", SOMEBODY_ELSE))
+        self.in_the_view = View(self.world, "stranger", SOMEBODY_ELSE)
+        self.same_user = Client(self.world, Identity("stranger", SOMEBODY))
+        self.attackers = (self.stranger, self.in_the_view, self.same_user, self.board)
+
+    def show(self):
+        self.dice.show_picker(item("Other"))
+        self.person.wait_stage("offering")
+
+    def test_nothing_of_others_is_seen(self):
+        self.show()
+        for attacker in self.attackers:
+            attacker.signals.clear()
+            attacker.listen_to_everything()
+        self.simulator.do("vanish", "other")
+        self.simulator.do("return", "other")
+        self.switch(False)
+        self.switch(True)
+        for attacker in self.attackers:
+            with self.subTest(attacker.name):
+                own = {self.board.session} if attacker is self.board else set()
+                self.assertEqual(set(attacker.objects()), own)
+                xml = attacker.introspect(ROOT)
+                for kind in ("accessory", "grant", "picker", "app", "admin"):
+                    self.assertNotIn(f'"{kind}"', xml)
+                attacker.settle()
+                ours = [each for each in attacker.signals if each.interface.startswith(NAME) or str(each.path).startswith(ROOT)]
+                self.assertEqual(ours, [])
+        self.assertTrue(self.dice.wait_event("accessoryRemoved"))
+
+    def test_a_guess_tells_nothing(self):
+        """What is there for somebody else is refused in the words for what is not there at all."""
+        self.show()
+        [app, *_] = self.world.admin.paths("app")
+        # Path, interface, a method without arguments, a property.
+        things = {
+            self.accessory: (ACCESSORY, "Remove", "DisplayName"), self.grant(): (GRANT, "Revoke", "App"),
+            self.dice.session: (SESSION, "Invalidate", "State"), self.person.path: (PICKER, "Cancel", "Stage"),
+            app: (f"{NAME}.App", "Delete", "Source"), f"{ROOT}/admin": (f"{NAME}.Admin", "GetAudit", "x")}
+        for path, (interface, member, name) in things.items():
+            nowhere = path[:-1] + ("0" if path[-1] != "0" else "1")
+            for attacker in self.attackers:
+                for call in (
+                    lambda at: attacker.call(at, interface, member), lambda at: attacker.get(at, interface, name),
+                    lambda at: attacker.get_all(at, interface), lambda at: attacker.introspect(at),
+                    lambda at: attacker.call(at, OBJECT_MANAGER, "GetManagedObjects"),
+                    lambda at: attacker.call(at, PROPERTIES, "Set", "ssv", interface, name, True),
+                ):
+                    with self.subTest(path=path, attacker=attacker.name):
+                        there = self.assertFails(UNKNOWN_OBJECT, call, path)
+                        absent = self.assertFails(UNKNOWN_OBJECT, call, nowhere)
+                        self.assertEqual(there.get_dbus_message().replace(path, "it"), absent.get_dbus_message().replace(nowhere, "it"))
+        self.assertEqual(self.dice.accessories, [self.accessory])
+        self.assertEqual(self.person.get(self.person.path, PICKER, "Stage"), "offering")
+
+    def test_a_guess_in_the_view_tells_nothing(self):
+        view = self.view("board")
+        for call in (lambda at: view.bluez(at, DEVICE1, "Connect"), lambda at: view.read_property(at, DEVICE1, "Address"),
+                     lambda at: view.bluez(at, "org.freedesktop.DBus.Introspectable", "Introspect"),
+                     lambda at: view.bluez(at, PROPERTIES, "GetAll", "s", DEVICE1)):
+            there = self.assertFails(UNKNOWN_OBJECT, call, self.pink)
+            absent = self.assertFails(UNKNOWN_OBJECT, call, path_of(0x77))
+            self.assertEqual(there.get_dbus_message().replace(self.pink, "it"), absent.get_dbus_message().replace(path_of(0x77), "it"))
+        self.assertEqual(self.linked(), [])
+
+    def test_nobody_else_answers_a_picker(self):
+        self.show()
+        offer = self.person.wait_offer("other")["id"]
+        for attacker in (*self.attackers, self.dice):
+            for member, signature, *arguments in (
+                    ("Pick", "s", offer), ("Cancel", ""), ("Respond", "a{sv}", sv({"accept": True})), ("Rename", "s", "Mine"),
+                    ("GetImage", "s", offer)):
+                self.assertFails(UNKNOWN_OBJECT, attacker.call, self.person.path, PICKER, member, signature, *arguments)
+        self.assertEqual(self.person.stages, ["searching", "offering"])
+        self.assertEqual(len(self.world.grants()), 1)
+
+    def test_who_is_not_in_the_group_shows_no_pickers(self):
+        for attacker in (*self.attackers, self.dice):
+            self.assertFails(ACCESS_DENIED, attacker.call, ROOT, MANAGER, "RegisterPicker", "a{sv}", sv({}), says=["accessory-picker"])
+        # Nor does one that gives up its place take somebody else's.
+        with contextlib.suppress(dbus.DBusException):
+            self.stranger.call(ROOT, MANAGER, "UnregisterPicker")
+        self.assertTrue(self.world.manager("PickerAvailable"))
+        self.show()
+
+    def test_an_app_does_not_use_what_is_another_apps(self):
+        """By its path, its session, its identifier, or as something to take over."""
+        path = dbus.ObjectPath(self.accessory)
+        for member, signature, *arguments in (
+                ("RemoveAccessory", "o", path), ("RenameAccessory", "oa{sv}", path, sv({})), ("FailAuthorization", "o", path),
+                ("FinishAuthorization", "oa{sv}", path, sv({})), ("UpdateAuthorization", "oa{sv}", path, sv({"bluetoothServiceUUID": PINK}))):
+            with self.subTest(member):
+                self.assertFails(UNKNOWN_OBJECT, self.board.request, member, signature, *arguments)
+        self.assertFails(UNKNOWN_OBJECT, self.board.call, self.accessory, ACCESSORY, "JoinNetwork", "a{sv}", sv({}))
+        self.assertFails(UNKNOWN_OBJECT, self.board.call, self.dice.session, SESSION, "Invalidate")
+        self.assertEqual(self.board.accessories, [])
+        self.assertEqual(self.dice.accessories, [self.accessory])
+        self.assertEqual(self.simulator.bonds, ["pink"])
+
+
+class PickerProgramsWithoutRights(Attack):
+    def test_a_picker_program_is_no_admin(self):
+        """A member of the group shows pickers, and sees and changes nothing else."""
+        member = PickerProgram(self.world, Identity("shower", SOMEBODY_ELSE))
+        self.assertFails(ACCESS_DENIED, member.register)
+        self.assertEqual(member.objects(), {})
+        for path, interface, method in ((self.grant(), GRANT, "Revoke"), (self.accessory, ACCESSORY, "Remove")):
+            self.assertFails(UNKNOWN_OBJECT, member.call, path, interface, method)
+        self.assertFails(UNKNOWN_OBJECT, member.call, f"{ROOT}/admin", f"{NAME}.Admin", "GetAudit", "a{sv}", sv({}))
