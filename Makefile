@@ -55,7 +55,7 @@ demo: build
 test: build
 	@Tests/Support/deps-test
 	$(SWIFT) test
-	BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/API Tests/Simulator
+	BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/API Tests/Simulator Tests/Attacks
 	PICK="Pink Dice" PATIENCE=4 BIN=$(BIN) Tests/Demo/run
 
 # With the package in DEB, if that is given, else with one that is built now.

@@ -139,7 +139,7 @@ class Images(Attack):
 
     def test_images_of_updates_are_bounded_in_all(self):
         """Each is small enough, each call too."""
-        self.start(scenario(accessory("pink-%d", count=20), accessory("last", 99)))
+        self.start(scenario(accessory("pink", count=20), accessory("last", 99)))
         dice, board = self.app("dice"), self.app("board", SOMEBODY_ELSE)
         person = self.picker()
         dice.show_picker(item(), options=["filterDiscoveryResults"])
@@ -240,7 +240,7 @@ class Expressions(APITest):
 
     def test_many_names_and_many_expressions(self):
         """256 items over 60 names, each of which would take ages with each."""
-        self.start(scenario(accessory("evil-%d", count=60, advert={"serviceUUIDs": [PINK], "name": "a" * 30 + "%d!"}), accessory("plain", 99)))
+        self.start(scenario(accessory("evil", count=60, advert={"serviceUUIDs": [PINK], "name": "a" * 30 + "%d!"}), accessory("plain", 99)))
         person, dice, board = self.picker(), self.app(), self.app("board", SOMEBODY_ELSE)
         dice.show_picker(*[
             item(each, bluetoothNameSubstring=each, bluetoothNameSubstringCompareOptions=["regularExpression"]) for each in self.many],
@@ -305,4 +305,4 @@ class Lengths(Attack):
                 self.assertIn(says.lower(), refused.get_dbus_message().lower())
                 self.assertServed()
         long_key = self.assertFails(INVALID, self.dice.show_picker, item() | {"x" * huge: 1})
-        self.assertLessEqual(len(long_key.get_dbus_message()), 4096)
+        self.assertLess(len(long_key.get_dbus_message()), 5000)

@@ -1,0 +1,97 @@
+"""What the daemon keeps of what is over: each kind of operation is done in batches, and what the memory has grown by from the second batch to
+the last is divided by the operations between. The first batch fills caches and the allocator's reserves."""
+
+from attack import *
+
+
+class Memory(Attack):
+    # Bytes for each operation: less than the smallest thing that could be kept of one. Pages that the allocator happens to take are spread over
+    # all operations.
+    BOUND = 200
+
+    def held(self):
+        """Bytes that are the daemon's own."""
+        self.world.manager("Version")
+        text = Path(f"/proc/{self.world.daemon._process.pid}/smaps_rollup").read_text()
+        return 1024 * int(re.search(r"^Private_Dirty: +(\d+) kB", text, re.M)[1])
+
+    def assertNothingKept(self, what, operation, batch, batches=4, each=1):
+        held = []
+        for _ in range(batches):
+            for _ in range(batch):
+                operation()
+            self.world.daemon.lines.clear()
+            held.append(self.held())
+        # The least growth of any batch: what is kept of each operation is in all of them.
+        growth = min(later - earlier for earlier, later in zip(held, held[1:])) / (batch * each)
+        print(f"memory for each of {what}: {growth:.0f} bytes, was {[each >> 10 for each in held]} KiB", file=sys.stderr)
+        self.assertLess(growth, self.BOUND, f"bytes for each of {what}: {held}")
+
+    def test_sessions(self):
+        client = App(self.world, "dice")
+
+        def session():
+            client.signals.clear()
+            client.begin()
+            client.request("Invalidate")
+
+        self.assertNothingKept("sessions", session, 400)
+
+    def test_pickers(self):
+        self.simulator.do("vanish", "other")
+        for client in (self.dice, self.person):
+            client.signals.clear()
+
+        def picker():
+            self.dice.signals.clear()
+            self.person.signals.clear()
+            self.dice.show_picker(item())
+            self.dice.request("FinishPickerDiscovery")
+            self.dice.wait_event("pickerDidDismiss")
+
+        self.assertNothingKept("pickers", picker, 300)
+
+    def test_refusals(self):
+        def refusal():
+            with contextlib.suppress(dbus.DBusException):
+                self.dice.show_picker(item(colour="pink" * 50))
+
+        self.assertNothingKept("refusals", refusal, 1000)
+
+    def connecting(self, program):
+        """One program that does what it is told, as often as it is told: the daemon has to do with nobody else meanwhile."""
+        started = self.attack(program, stdin=subprocess.PIPE, executable=Identity("dice").executable)
+        self.addCleanup(lambda: started._process.stdin.close())
+
+        def batch():
+            before = len(started.lines)
+            started._process.stdin.write(b"go\n")
+            started._process.stdin.flush()
+            wait(lambda: len(started.lines) > before, 60, lambda: f"a batch; {started.lines[-3:]}")
+
+        return batch
+
+    COUNT = 300
+
+    def test_clients_of_the_bus(self):
+        """Each has the daemon ask the bus who it is."""
+        batch = self.connecting(f"""
+            for line in sys.stdin:
+                for _ in range({self.COUNT}):
+                    bus = dbus.bus.BusConnection(BUS)
+                    assert version(bus).startswith("answered")
+                    bus.close()
+                say("done")
+            """)
+        self.assertNothingKept("clients of the bus", batch, 1, each=self.COUNT)
+
+    def test_clients_of_the_view(self):
+        batch = self.connecting(f"""
+            for line in sys.stdin:
+                for _ in range({self.COUNT}):
+                    bus = dbus.bus.BusConnection(VIEW)
+                    assert "answered" in call(bus, "/", "org.freedesktop.DBus.ObjectManager", "GetManagedObjects", "", to="org.bluez")
+                    bus.close()
+                say("done")
+            """)
+        self.assertNothingKept("clients of the view", batch, 1, each=self.COUNT)
