@@ -106,12 +106,56 @@ class Strangers(Attack):
         self.assertEqual(self.simulator.bonds, ["pink"])
 
 
-class PickerProgramsWithoutRights(Attack):
+class Member(Identity):
+    """A process in the group of those who may pick."""
+
+    GROUP = 64_321
+
+    def start_relay(self, target, socket_path):
+        listening = socket.socket(socket.AF_UNIX)
+        listening.bind(str(socket_path))
+        listening.listen()
+        with listening:
+            return subprocess.Popen(
+                [self.executable, "-I", "-S", "-c", (TESTS / "API/relay.py").read_text(), str(listening.fileno()), target],
+                stdin=subprocess.DEVNULL, pass_fds=[listening.fileno()], cwd="/", user=self.uid, group=self.uid, extra_groups=[self.GROUP])
+
+
+class Members(Attack):
+    def setUp(self):
+        super().setUp()
+        # The daemon sees a machine that has the group.
+        groups = self.world.directory / "group"
+        groups.write_text(f"{Path('/etc/group').read_text().rstrip()}\naccessory-picker:x:{Member.GROUP}:\n")
+        for client in (self.person, self.dice, self.board):
+            client.close()
+        command = self.world.daemon.command
+        self.world.daemon.stop()
+        self.world.daemon = Program("unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/group && exec "$@"', groups, *command)
+        wait(lambda: self.world.admin.has_owner(NAME), 20, "the daemon's name", also_every=0.02)
+        self.world.wait_bluetooth("ready")
+        self.dice, self.board = self.app("dice"), self.app("board", SOMEBODY_ELSE)
+
     def test_a_picker_program_is_no_admin(self):
-        """A member of the group shows pickers, and sees and changes nothing else."""
-        member = PickerProgram(self.world, Identity("shower", SOMEBODY_ELSE))
-        self.assertFails(ACCESS_DENIED, member.register)
-        self.assertEqual(member.objects(), {})
-        for path, interface, method in ((self.grant(), GRANT, "Revoke"), (self.accessory, ACCESSORY, "Remove")):
+        """A member of the group shows pickers and answers them, and sees and changes nothing else."""
+        member = PickerProgram(self.world, Member("shower", SOMEBODY_ELSE)).register()
+        self.dice.show_picker(item("Other"))
+        member.wait_offer("other")
+        self.assertEqual(set(member.objects()), {member.path})
+        for path, interface, method in ((self.grant(), GRANT, "Revoke"), (self.accessory, ACCESSORY, "Remove"),
+                                        (self.dice.session, SESSION, "Invalidate")):
             self.assertFails(UNKNOWN_OBJECT, member.call, path, interface, method)
         self.assertFails(UNKNOWN_OBJECT, member.call, f"{ROOT}/admin", f"{NAME}.Admin", "GetAudit", "a{sv}", sv({}))
+        self.assertFails(error("ActivationFailed"), member.call, ROOT, MANAGER, "CreateSession", "a{sv}", sv({}))
+        self.assertFails(INVALID, member.ask, "Pick", "s", "00000000-0000-0000-0000-000000000000")
+        member.pick("other")
+        self.dice.wait_event("accessoryAdded")
+
+    def test_a_second_picker_program_does_not_answer_for_the_first(self):
+        first = PickerProgram(self.world, Member("shower", SOMEBODY_ELSE)).register()
+        self.dice.show_picker(item("Other"))
+        offer = first.wait_offer("other")["id"]
+        second = PickerProgram(self.world, Member("shower", SOMEBODY)).register()
+        self.assertFails(UNKNOWN_OBJECT, second.call, first.path, PICKER, "Pick", "s", offer)
+        self.assertFails(UNKNOWN_OBJECT, second.call, first.path, PICKER, "Cancel")
+        self.assertEqual(first.state["Stage"], "offering")
