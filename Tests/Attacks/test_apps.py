@@ -166,7 +166,7 @@ class Bonds(APITest):
         """Nothing happens by itself: there is no moment at which silence becomes a yes."""
         self.dice.show_picker(item("Mine", service=LAMP) | {"peripheralIdentifier": "C0:FF:EE:00:02:02"})
         self.person.wait_prompt("consent")
-        self.assertEqual(self.person.state["Deadline"], 0)
+        self.assertEqual(self.person.get(self.person.path, PICKER, "Deadline"), 0)
         self.assertFails(INVALID, self.dice.request, "FinishPickerDiscovery")
         self.assertNotIn("migrationComplete", self.dice.told())
         self.person.cancel()
