@@ -8,14 +8,21 @@ from attack import *
 # A file system that a process plays, of the user's own: a file that is there, and is never read to the end.
 PLAYED_FILE_SYSTEM = """
 import struct, threading
-libc.unshare(0x10020000)
-mine, group = %d, %d
-for name, content in (("setgroups", "deny"), ("uid_map", f"0 {mine} 1"), ("gid_map", f"0 {group} 1")):
-    with open("/proc/self/" + name, "w") as file:
-        file.write(content)
+place, own, options = sys.argv[3].encode(), sys.argv[5], ""
+if own == "user":
+    mine, group = os.getuid(), os.getgid()
+    libc.unshare(0x10020000)
+    for name, content in (("setgroups", "deny"), ("uid_map", f"0 {mine} 1"), ("gid_map", f"0 {group} 1")):
+        with open("/proc/self/" + name, "w") as file:
+            file.write(content)
+else:
+    # As the setuid program fusermount does it for a user, where /etc/fuse.conf has user_allow_other.
+    options = ",allow_other"
+    if own == "mount":
+        libc.unshare(0x20000)
+        libc.mount(b"none", b"/", None, 0x44000, None)
 control = os.open("/dev/fuse", os.O_RDWR)
-place = sys.argv[3].encode()
-if libc.mount(b"played", place, b"fuse", 0, f"fd={control},rootmode=40000,user_id=0,group_id=0".encode()):
+if libc.mount(b"played", place, b"fuse", 0, f"fd={control},rootmode=40000,user_id=0,group_id=0{options}".encode()):
     raise OSError(ctypes.get_errno(), "no FUSE")
 
 def attributes(node):
@@ -70,16 +77,19 @@ class Images(Attack):
         finally:
             self.assertServed()
 
-    def played(self):
-        """A descriptor of a file that somebody plays."""
-        place, meeting = self.world.directory / "played", self.world.directory / "meeting"
+    def played(self, own):
+        """A descriptor of a file that somebody plays, in a namespace of their own."""
+        place, meeting = self.world.directory / f"played-{own}", self.world.directory / f"meeting-{own}"
         place.mkdir()
-        shutil.chown(place, SOMEBODY)
+        identity = AS_SOMEBODY if own == "user" else {"user": 0, "group": 0}
+        shutil.chown(place, identity["user"])
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind(str(meeting))
             meeting.chmod(0o777)
             listening.listen()
-            self.player = self.attack(PLAYED_FILE_SYSTEM % (SOMEBODY, SOMEBODY), str(place), str(meeting))
+            self.player = self.attack(PLAYED_FILE_SYSTEM, str(place), str(meeting), own, identity=identity)
+            if own == "nothing":
+                self.addCleanup(subprocess.run, ["umount", "--lazy", place], check=True)
             self.player.wait_for("^given")
             connection, _ = listening.accept()
             with connection:
@@ -87,13 +97,18 @@ class Images(Attack):
         return descriptor
 
     def test_a_file_that_a_process_plays(self):
-        """A FUSE file, in a mount namespace of the user's own."""
-        descriptor = self.played()
-        self.refused(descriptor)
-        self.assertEqual([each for each in self.player.lines if "not answered" in each], [])
-        # Where nobody plays it any more, closing it waits for nobody.
-        self.player.stop(signal.SIGKILL)
-        os.close(descriptor)
+        """A FUSE file: on a file system of a user namespace, which the kernel keeps from others; and of one that others may read, where the
+        daemon does not see it mounted, and where it does."""
+        for own in ("user", "mount", "nothing"):
+            with self.subTest(own):
+                descriptor = self.played(own)
+                try:
+                    self.refused(descriptor)
+                    self.assertEqual([each for each in self.player.lines if "not answered" in each], [])
+                finally:
+                    # Where nobody plays it any more, nobody waits for it.
+                    self.player.stop(signal.SIGKILL)
+                    os.close(descriptor)
 
     def test_a_file_system_that_is_not_on_the_list(self):
         for path in ("/proc/self/status", "/sys/kernel/notes", "/proc/kmsg"):
