@@ -127,7 +127,7 @@ let package = Package(
             name: "AccessoryCoreTests", dependencies: ["AccessoryCore", "AccessoryModel", "TestSupport"],
             swiftSettings: testSettings),
         .testTarget(
-            name: "EngineTests", dependencies: ["AccessoryCore", "AccessoryEngine", "AccessoryModel", log],
+            name: "EngineTests", dependencies: ["AccessoryCore", "AccessoryEngine", "AccessoryModel", "TestSupport", log],
             swiftSettings: testSettings),
         .testTarget(name: "TerminalGraphicsTests", dependencies: ["TerminalGraphics"], swiftSettings: testSettings),
         .testTarget(
