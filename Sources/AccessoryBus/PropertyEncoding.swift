@@ -36,20 +36,39 @@ public enum WireEncoding {
         ])
     }
 
-    /// The properties of an accessory that apps see; also the snapshot that events carry.
+    /// The names of an accessory's properties that apps see.
+    public static let accessoryProperties = [
+        "DisplayName", "State", "BluetoothIdentifier", "BluetoothTransportBridgingIdentifier", "Ssid", "WiFiAwarePairedDeviceID",
+        "Descriptor", "Device",
+    ]
+
+    /// One of `accessoryProperties`; nil for another name.
+    ///
+    /// - Parameter device: the object of org.bluez; nil when BlueZ does not know it now.
+    public static func property(
+        _ name: String, of accessory: Accessory, state: @autoclosure () -> AuthorizationState,
+        device: @autoclosure () -> ObjectPath?
+    ) -> DBusValue? {
+        switch name {
+        case "DisplayName": .string(accessory.displayName)
+        case "State": .string(state().rawValue)
+        case "BluetoothIdentifier": .string(accessory.address == nil ? "" : accessory.id.rawValue)
+        case "BluetoothTransportBridgingIdentifier": .bytes(accessory.classicAddress?.bytes ?? [])
+        case "Ssid": .bytes(accessory.ssid?.bytes ?? [])
+        case "WiFiAwarePairedDeviceID": .uint64(accessory.awareDevice ?? 0)
+        case "Descriptor": descriptor(accessory.descriptor)
+        case "Device": .objectPath(device() ?? "/")
+        default: nil
+        }
+    }
+
+    /// The properties of an accessory that apps see, all of them: the snapshot that events carry.
     ///
     /// - Parameter device: the object of org.bluez; nil when BlueZ does not know it now.
     public static func properties(of accessory: Accessory, state: AuthorizationState, device: ObjectPath?) -> [String: DBusValue] {
-        [
-            "DisplayName": .string(accessory.displayName),
-            "State": .string(state.rawValue),
-            "BluetoothIdentifier": .string(accessory.address == nil ? "" : accessory.id.rawValue),
-            "BluetoothTransportBridgingIdentifier": .bytes(accessory.classicAddress?.bytes ?? []),
-            "Ssid": .bytes(accessory.ssid?.bytes ?? []),
-            "WiFiAwarePairedDeviceID": .uint64(accessory.awareDevice ?? 0),
-            "Descriptor": descriptor(accessory.descriptor),
-            "Device": .objectPath(device ?? "/"),
-        ]
+        var values: [String: DBusValue] = [:]
+        for name in accessoryProperties { values[name] = property(name, of: accessory, state: state, device: device) }
+        return values
     }
 
     /// Offers as a picker sees them.

@@ -50,10 +50,12 @@ extension AccessoryEngine {
         }
     }
 
+    /// The trail's lines, in pages of `count`, 1 or more.
+    ///
     /// - Throws: what the store throws.
-    public func auditEntries(_ query: AuditQuery) throws -> [AuditEntry] {
+    public func auditPages(_ query: AuditQuery, of count: Int) throws -> AuditPages {
         flushAudit()
-        return try trail?.entries(query) ?? []
+        return try AuditPages(of: trail, query, of: count)
     }
 
     /// Nil when there were too many; else what is to be said of those that were left out.

@@ -287,11 +287,11 @@ extension AccessoryEngine {
         for step in steps {
             switch step {
             case .put(let accessory):
-                if before.accessories[accessory.id] == nil {
-                    observer?.accessoryAppeared(accessory)
-                } else {
-                    observer?.accessoryChanged(accessory)
+                if let old = before.accessories[accessory.id] {
+                    observer?.accessoryChanged(accessory, from: old)
                     for grant in ledger.grants(of: accessory.id) where grant.isEnabled { tellChanged(accessory, grant) }
+                } else {
+                    observer?.accessoryAppeared(accessory)
                 }
             case .grant(let grant):
                 if let old = before.grants[grant.id] {

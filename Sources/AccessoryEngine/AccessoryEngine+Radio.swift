@@ -78,7 +78,7 @@ extension AccessoryEngine: RadioObserver {
 
     public func deviceChanged(_ address: BluetoothAddress?) {
         for accessory in ledger.accessories.values where address == nil || accessory.address == address {
-            observer?.accessoryChanged(accessory)
+            observer?.deviceChanged(of: accessory)
         }
         onAccessChange?()
     }

@@ -6,96 +6,108 @@ internal import AccessoryEngine
 internal import AccessoryModel
 internal import DBusKit
 
-final class AccessoryObject: ExportedObject {
-    let path: ObjectPath
+final class AccessoryObject: ServiceObject {
     let id: AccessoryID
-    private unowned let service: AccessoryService
-    private(set) var interfaces: [ExportedInterface] = []
+    unowned let service: AccessoryService
+    /// The object of org.bluez that was told last: it comes and goes without the accessory changing.
+    private var toldDevice: ObjectPath?
 
-    /// What was told last, so that only changes are told.
-    private var told: [String: DBusValue] = [:]
-
-    /// The names of the properties that have changed since the last time.
-    func changes() -> [String] {
-        guard let accessory = service.engine.ledger.accessories[id] else { return [] }
-        let now: [String: DBusValue] = [
-            "DisplayName": .string(accessory.displayName), "Device": .objectPath(service.devicePath(of: accessory) ?? "/"),
-            "Address": .string(accessory.address?.description ?? ""), "Descriptor": WireEncoding.descriptor(accessory.descriptor),
-            "BluetoothTransportBridgingIdentifier": .bytes(accessory.classicAddress?.bytes ?? []),
-            "Ssid": .bytes(accessory.ssid?.bytes ?? []),
-            "WiFiAwarePairedDeviceID": .uint64(accessory.awareDevice ?? 0),
-        ]
-        let names = now.keys.filter { now[$0] != told[$0] }.sorted()
-        told = now
-        return names
-    }
-
-    private static let forAdmins: Set<String> = ["Address", "Apps", "Rename", "Remove"]
-
-    init(_ id: AccessoryID, _ service: AccessoryService) {
-        self.id = id
+    init(_ accessory: Accessory, _ service: AccessoryService) {
+        id = accessory.id
         self.service = service
-        path = AccessoryBus.accessoryPath(id)
-        var interface = ExportedInterface(service.description(AccessoryBus.accessory))
-        interface.hide { [unowned service] caller in service.clients.isAdmin(caller) ? [] : Self.forAdmins }
-        for name in [
-            "DisplayName", "State", "BluetoothIdentifier", "BluetoothTransportBridgingIdentifier", "Ssid",
-            "WiFiAwarePairedDeviceID", "Descriptor", "Device",
-        ] {
-            interface.property(name) { [unowned service] caller in
-                guard let accessory = service.engine.ledger.accessories[id] else { return nil }
-                return WireEncoding.properties(
-                    of: accessory, state: service.state(of: id, for: caller), device: service.devicePath(of: accessory))[name]
-            }
-        }
-        interface.property("Address") { [unowned service] _ in
-            .string(service.engine.ledger.accessories[id]?.address?.description ?? "")
-        }
-        interface.property("Apps") { [unowned service] _ in
-            .strings(service.engine.ledger.grants(of: id).map(\.app.rawValue).sorted())
-        }
-        interface.method("JoinNetwork") { [unowned service] call throws(BusError) in
-            let options = try WireDecoding.joinOptions(call.arguments[0])
-            guard let app = service.app(of: call.sender, with: id) else {
-                throw .accessDenied("only an app with a session and a grant joins an accessory's network")
-            }
-            try asking { () throws(SetupError) in
-                try service.engine.joinNetwork(
-                    of: id, for: ClientID(call.sender), app, passphrase: options.passphrase, isHidden: options.isHidden,
-                    network: options.ssid
-                ) { error in
-                    if let error { call.fail(BusError(error)) } else { call.reply() }
-                }
-            }
-        }
-        interface.method("LeaveNetwork") { [unowned service] call throws(BusError) in
-            guard service.app(of: call.sender, with: id) != nil else {
-                throw .accessDenied("only an app with a session and a grant leaves an accessory's network")
-            }
-            service.engine.leaveNetwork(of: id, for: ClientID(call.sender)) { call.reply() }
-        }
-        interface.method("Rename") { [unowned service] call throws(BusError) in
-            guard let accessory = service.engine.ledger.accessories[id] else { throw .unknownObject(call.path) }
-            let name = call.arguments[0].stringValue ?? ""
-            try WireDecoding.checkName(name, "name")
-            try asking { () throws(SetupError) in
-                try service.engine.rename(accessory, to: name, reason: "renamed by an admin", by: service.asAdmin(call.sender))
-            }
-            call.reply()
-        }
-        interface.method("Remove") { [unowned service] call throws(BusError) in
-            guard let accessory = service.engine.ledger.accessories[id] else { throw .unknownObject(call.path) }
-            try asking { () throws(SetupError) in
-                try service.engine.remove(accessory, reason: "removed by an admin", by: service.asAdmin(call.sender)) {
-                    call.reply()
-                }
-            }
-        }
-        var network = ExportedInterface(service.description(AccessoryBus.network))
-        network.property("Interface") { [unowned service] _ in .string(service.engine.networkInterface(of: id) ?? "") }
-        interfaces = [interface, network]
-        _ = changes()
+        toldDevice = service.devicePath(of: accessory)
     }
 
+    var path: ObjectPath { AccessoryBus.accessoryPath(id) }
+    var interfaces: [ExportedInterface] { service.members.accessory }
     func isVisible(to caller: String) -> Bool { service.sees(id, caller) }
+
+    static func members(_ description: InterfaceDescription, _ network: InterfaceDescription) -> [ExportedInterface] {
+        var table = MemberTable<AccessoryObject>(description)
+        for name in WireEncoding.accessoryProperties {
+            table.property(name, for: .whoeverSeesIt) { object, caller in
+                guard let accessory = object.accessory else { return nil }
+                return WireEncoding.property(
+                    name, of: accessory, state: object.service.state(of: object.id, for: caller),
+                    device: object.service.devicePath(of: accessory))
+            }
+        }
+        table.property("Address", for: .admins) { object, _ in .string(object.accessory?.address?.description ?? "") }
+        table.property("Apps", for: .admins) { object, _ in
+            .strings(object.service.engine.ledger.grants(of: object.id).map(\.app.rawValue).sorted())
+        }
+        table.method("JoinNetwork", for: .appsWithGrant, AccessoryObject.joinNetwork)
+        table.method("LeaveNetwork", for: .appsWithGrant, AccessoryObject.leaveNetwork)
+        table.method("Rename", for: .admins, AccessoryObject.rename)
+        table.method("Remove", for: .admins, AccessoryObject.remove)
+        var networks = MemberTable<AccessoryObject>(network)
+        networks.property("Interface", for: .whoeverSeesIt) { object, _ in
+            .string(object.service.engine.networkInterface(of: object.id) ?? "")
+        }
+        return [table.complete(), networks.complete()]
+    }
+
+    // MARK: What is told
+
+    /// The names of the properties in which an accessory differs from what it was.
+    func changes(from old: Accessory, to new: Accessory) -> [String] {
+        let names = WireEncoding.accessoryProperties.filter { name in
+            func value(_ accessory: Accessory) -> DBusValue? {
+                WireEncoding.property(name, of: accessory, state: .unauthorized, device: nil)
+            }
+            return value(old) != value(new)
+        }
+        return names + (old.address == new.address ? [] : ["Address"]) + (deviceChanged(new) ? ["Device"] : [])
+    }
+
+    /// Whether the accessory has another object of org.bluez than was told last.
+    func deviceChanged(_ accessory: Accessory) -> Bool {
+        let device = service.devicePath(of: accessory)
+        guard device != toldDevice else { return false }
+        toldDevice = device
+        return true
+    }
+
+    // MARK: What is asked
+
+    private var accessory: Accessory? { service.engine.ledger.accessories[id] }
+
+    private func known() throws(BusError) -> Accessory {
+        guard let accessory else { throw .unknownObject(path) }
+        return accessory
+    }
+
+    private func joinNetwork(_ call: MethodCall) throws(BusError) {
+        let options = try WireDecoding.joinOptions(call.arguments[0])
+        guard let app = service.app(of: call.sender, with: id) else { throw .unknownObject(path) }
+        try asking { () throws(SetupError) in
+            try service.engine.joinNetwork(
+                of: id, for: ClientID(call.sender), app, passphrase: options.passphrase, isHidden: options.isHidden,
+                network: options.ssid
+            ) { error in
+                if let error { call.fail(BusError(error)) } else { call.reply() }
+            }
+        }
+    }
+
+    private func leaveNetwork(_ call: MethodCall) throws(BusError) {
+        service.engine.leaveNetwork(of: id, for: ClientID(call.sender)) { call.reply() }
+    }
+
+    private func rename(_ call: MethodCall) throws(BusError) {
+        let accessory = try known()
+        let name = call.arguments[0].stringValue ?? ""
+        try WireDecoding.checkName(name, "name")
+        try asking { () throws(SetupError) in
+            try service.engine.rename(accessory, to: name, reason: "renamed by an admin", by: service.asAdmin(call.sender))
+        }
+        call.reply()
+    }
+
+    private func remove(_ call: MethodCall) throws(BusError) {
+        let accessory = try known()
+        try asking { () throws(SetupError) in
+            try service.engine.remove(accessory, reason: "removed by an admin", by: service.asAdmin(call.sender)) { call.reply() }
+        }
+    }
 }

@@ -16,12 +16,10 @@ public final class AccessoryService {
     let server: ObjectServer
     let connection: Connection
     let log: Logger
-    let descriptions: [String: InterfaceDescription]
+    let members: Members
 
     private var managerObject: ManagerObject?
     private var sessionObjects: [Int: SessionObject] = [:]
-    private var accessoryObjects: [AccessoryID: AccessoryObject] = [:]
-    private var grantObjects: [Int64: GrantObject] = [:]
     private var appObjects: [String: AppObject] = [:]
     private var pickerObject: PickerObject?
     /// Clients that are not on the bus, by their names.
@@ -41,15 +39,7 @@ public final class AccessoryService {
         self.log = log
         clients = ClientRegistry(on: connection, resolver: resolver, log: log)
         server = ObjectServer(on: connection, root: AccessoryBus.root)
-        var descriptions: [String: InterfaceDescription] = [:]
-        for name in [
-            AccessoryBus.manager, AccessoryBus.session, AccessoryBus.accessory, AccessoryBus.network, AccessoryBus.picker,
-            AccessoryBus.grant,
-            AccessoryBus.app, AccessoryBus.admin,
-        ] {
-            descriptions[name] = try AccessoryBus.description(of: name)
-        }
-        self.descriptions = descriptions
+        members = try Members()
     }
 
     /// Exports everything; the name is to be owned after this, never before.
@@ -64,6 +54,9 @@ public final class AccessoryService {
         manifestsChanged()
         manifests.onChange = { [unowned self] in manifestsChanged() }
         engine.observer = self
+        server.onRefused = { [unowned self] client, member, error in
+            engine.audit(.refused, by: .app(clients.describe(client)), why: "\(member): \(error.message)")
+        }
         clients.serve = { [unowned self] in serve($0) }
         clients.onGone = { [unowned self] in gone($0) }
         clients.onRefused = { [unowned self] client, why in
@@ -83,8 +76,7 @@ public final class AccessoryService {
         }
         for (id, entry) in entries {
             if let object = appObjects[id] {
-                guard object.entry != entry else { continue }
-                object.entry = entry
+                guard object.update(entry) else { continue }
                 server.propertiesChanged(object, AccessoryBus.app, ["Name", "Source", "Problems"], to: .only(clients.admins))
             } else {
                 let object = AppObject(entry, self)
@@ -139,6 +131,7 @@ public final class AccessoryService {
 
     private func gone(_ client: String) {
         graves = graves.filter { $0.value != client }
+        server.callerGone(client)
         engine.clientGone(ClientID(client))
     }
 
@@ -181,7 +174,7 @@ public final class AccessoryService {
     ///
     /// - Throws: `UnknownObject`, exactly as for a path that does not exist.
     func accessory(at path: ObjectPath, for client: String) throws(BusError) -> Accessory {
-        guard let object = server.object(at: path) as? AccessoryObject, sees(object.id, client),
+        guard let object = server.object(at: path) as? AccessoryObject, object.isVisible(to: client),
             let accessory = engine.ledger.accessories[object.id]
         else { throw .unknownObject(path) }
         return accessory
@@ -197,9 +190,12 @@ public final class AccessoryService {
         return mine ?? engine.ledger.grants(of: accessory).first?.state ?? .unauthorized
     }
 
-    func description(_ name: String) -> InterfaceDescription {
-        // All of them were read in `init`.
-        descriptions[name]!
+    private func object(of accessory: AccessoryID) -> AccessoryObject? {
+        server.object(at: AccessoryBus.accessoryPath(accessory)) as? AccessoryObject
+    }
+
+    private func object(of grant: Grant) -> GrantObject? {
+        server.object(at: AccessoryBus.grantPath(grant.id)) as? GrantObject
     }
 }
 
@@ -214,7 +210,7 @@ extension AccessoryService: EngineObserver {
     public func radioStateChanged(_ state: RadioState) { managerChanged("Bluetooth") }
     public func networkRadioStateChanged(_ state: RadioState) { managerChanged("WiFi") }
     public func networkUseChanged(of accessory: AccessoryID) {
-        guard let object = accessoryObjects[accessory] else { return }
+        guard let object = self.object(of: accessory) else { return }
         server.propertiesChanged(object, AccessoryBus.network, ["Interface"], to: audience(of: accessory))
     }
     public func pickerAvailabilityChanged() { managerChanged("PickerAvailable") }
@@ -229,7 +225,7 @@ extension AccessoryService: EngineObserver {
         sessionObjects[session.id] = object
         server.export(object, to: audience(of: session))
         for accessory in engine.ledger.accessories(of: session.app.id) where !clients.isAdmin(session.client.rawValue) {
-            if let object = accessoryObjects[accessory.id] { server.announce(object, to: .only([session.client.rawValue])) }
+            if let object = self.object(of: accessory.id) { server.announce(object, to: .only([session.client.rawValue])) }
         }
     }
 
@@ -309,30 +305,36 @@ extension AccessoryService: EngineObserver {
     }
 
     public func accessoryAppeared(_ accessory: Accessory) {
-        let object = AccessoryObject(accessory.id, self)
-        accessoryObjects[accessory.id] = object
-        server.export(object, to: .only(clients.admins))
+        server.export(AccessoryObject(accessory, self), to: .only(clients.admins))
     }
 
-    public func accessoryChanged(_ accessory: Accessory) {
-        guard let object = accessoryObjects[accessory.id] else { return }
-        server.propertiesChanged(
-            object, AccessoryBus.accessory, object.changes(), to: audience(of: accessory.id))
+    public func accessoryChanged(_ accessory: Accessory, from old: Accessory) {
+        guard let object = self.object(of: accessory.id) else { return }
+        tellChanges(of: object, object.changes(from: old, to: accessory))
+    }
+
+    public func deviceChanged(of accessory: Accessory) {
+        guard let object = self.object(of: accessory.id), object.deviceChanged(accessory) else { return }
+        tellChanges(of: object, ["Device"])
+    }
+
+    private func tellChanges(of object: AccessoryObject, _ names: [String]) {
+        guard !names.isEmpty else { return }
+        server.propertiesChanged(object, AccessoryBus.accessory, names, to: audience(of: object.id))
     }
 
     public func accessoryDisappeared(_ accessory: Accessory) {
-        guard let object = accessoryObjects.removeValue(forKey: accessory.id) else { return }
-        server.withdraw(object.path, to: .only(clients.admins))
+        server.withdraw(AccessoryBus.accessoryPath(accessory.id), to: .only(clients.admins))
     }
 
     public func stateChanged(of accessory: Accessory, for app: AppID) {
-        guard let object = accessoryObjects[accessory.id] else { return }
+        guard let object = self.object(of: accessory.id) else { return }
         let concerned = Set(engine.sessions.values.filter { $0.app.id == app }.map(\.client.rawValue) + clients.admins)
         server.propertiesChanged(object, AccessoryBus.accessory, ["State"], to: .only(concerned.sorted()))
     }
 
     public func visibilityChanged(of accessory: Accessory, to app: AppID, visible: Bool) {
-        guard let object = accessoryObjects[accessory.id] else { return }
+        guard let object = self.object(of: accessory.id) else { return }
         let concerned = Set(engine.sessions.values.filter { $0.app.id == app }.map(\.client.rawValue))
             .filter { !clients.isAdmin($0) }.sorted()
         if visible {
@@ -344,18 +346,15 @@ extension AccessoryService: EngineObserver {
     }
 
     public func grantAppeared(_ grant: Grant) {
-        let object = GrantObject(grant.id, self)
-        grantObjects[grant.id] = object
-        server.export(object, to: .only(clients.admins))
+        server.export(GrantObject(grant.id, self), to: .only(clients.admins))
     }
 
     public func grantChanged(_ grant: Grant) {
-        guard let object = grantObjects[grant.id] else { return }
+        guard let object = self.object(of: grant) else { return }
         server.propertiesChanged(object, AccessoryBus.grant, ["State", "Enabled", "LastUsed"], to: .only(clients.admins))
     }
 
     public func grantDisappeared(_ grant: Grant) {
-        guard let object = grantObjects.removeValue(forKey: grant.id) else { return }
-        server.withdraw(object.path, to: .only(clients.admins))
+        server.withdraw(AccessoryBus.grantPath(grant.id), to: .only(clients.admins))
     }
 }

@@ -6,29 +6,44 @@ internal import AccessoryModel
 internal import CallerIdentity
 internal import DBusKit
 
-final class AdminObject: ExportedObject {
+final class AdminObject: ServiceObject {
     let path = AccessoryBus.adminPath
-    private(set) var interfaces: [ExportedInterface] = []
-    private unowned let service: AccessoryService
+    unowned let service: AccessoryService
+    /// Lines of the trail that are read in one go.
+    private static let linesPerPart = 64
 
     init(_ service: AccessoryService) {
         self.service = service
-        var interface = ExportedInterface(service.description(AccessoryBus.admin))
-        interface.method("GetAudit") { [unowned service] call throws(BusError) in
-            let query = try Self.query(call.arguments[0])
-            let entries: [AuditEntry]
-            do {
-                entries = try service.engine.auditEntries(query)
-            } catch {
-                throw .failed("the audit trail cannot be read: \(error)")
-            }
-            call.reply(.array(of: "a{sv}", entries.map(Self.encode)))
-        }
-        interface.method("Explain") { [unowned self] call throws(BusError) in try explain(call) }
-        interfaces = [interface]
     }
 
+    var interfaces: [ExportedInterface] { service.members.admin }
     func isVisible(to caller: String) -> Bool { service.clients.isAdmin(caller) }
+
+    static func members(_ description: InterfaceDescription) -> ExportedInterface {
+        var table = MemberTable<AdminObject>(description)
+        table.method("GetAudit", for: .admins, AdminObject.getAudit)
+        table.method("Explain", for: .admins, AdminObject.explain)
+        return table.complete()
+    }
+
+    private func getAudit(_ call: MethodCall) throws(BusError) {
+        let query = try Self.query(call.arguments[0])
+        var pages = try Self.reading { try service.engine.auditPages(query, of: Self.linesPerPart) }
+        call.reply(inParts: "a{sv}") { () throws(BusError) in
+            try Self.reading { try pages.next() }?.map(Self.encode)
+        }
+    }
+
+    /// Reads the trail; what the store says of a failure is for the caller, who is an admin.
+    private static func reading<Value>(_ body: () throws -> Value) throws(BusError) -> Value {
+        do {
+            return try body()
+        } catch let error as BusError {
+            throw error
+        } catch {
+            throw .failed("the audit trail cannot be read: \(error)")
+        }
+    }
 
     private static func query(_ argument: DBusValue) throws(BusError) -> AuditQuery {
         var query = AuditQuery()

@@ -5,23 +5,32 @@ internal import AccessoryModel
 internal import CallerIdentity
 internal import DBusKit
 
-final class AppObject: ExportedObject {
-    let path: ObjectPath
-    private unowned let service: AccessoryService
-    private(set) var interfaces: [ExportedInterface] = []
-    var entry: ManifestStore.Entry
+final class AppObject: ServiceObject {
+    unowned let service: AccessoryService
+    private(set) var entry: ManifestStore.Entry
 
     init(_ entry: ManifestStore.Entry, _ service: AccessoryService) {
         self.entry = entry
         self.service = service
-        path = AccessoryBus.appPath(entry.id)
-        var interface = ExportedInterface(service.description(AccessoryBus.app))
-        interface.property("Id") { [unowned self] _ in .string(self.entry.id) }
-        interface.property("Name") { [unowned self] _ in .string(self.entry.name) }
-        interface.property("Source") { [unowned self] _ in .string(self.entry.source) }
-        interface.property("Problems") { [unowned self] _ in .strings(self.entry.problems) }
-        interfaces = [interface]
     }
 
+    var path: ObjectPath { AccessoryBus.appPath(entry.id) }
+    var interfaces: [ExportedInterface] { service.members.app }
     func isVisible(to caller: String) -> Bool { service.clients.isAdmin(caller) }
+
+    /// Takes over what the manifest says now; whether that is something else.
+    func update(_ entry: ManifestStore.Entry) -> Bool {
+        guard entry != self.entry else { return false }
+        self.entry = entry
+        return true
+    }
+
+    static func members(_ description: InterfaceDescription) -> ExportedInterface {
+        var table = MemberTable<AppObject>(description)
+        table.property("Id", for: .admins) { app, _ in .string(app.entry.id) }
+        table.property("Name", for: .admins) { app, _ in .string(app.entry.name) }
+        table.property("Source", for: .admins) { app, _ in .string(app.entry.source) }
+        table.property("Problems", for: .admins) { app, _ in .strings(app.entry.problems) }
+        return table.complete()
+    }
 }

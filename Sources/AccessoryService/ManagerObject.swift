@@ -5,49 +5,56 @@ internal import AccessoryEngine
 internal import AccessoryModel
 internal import CallerIdentity
 internal import DBusKit
-internal import Logging
 
-final class ManagerObject: ExportedObject {
+final class ManagerObject: ServiceObject {
     let path = AccessoryBus.root
-    private(set) var interfaces: [ExportedInterface] = []
+    unowned let service: AccessoryService
 
     init(_ service: AccessoryService) {
-        var manager = ExportedInterface(service.description(AccessoryBus.manager))
-        manager.property("Version") { _ in .string(Version.current) }
-        manager.property("Bluetooth") { [unowned service] _ in .string(service.engine.radioState.rawValue) }
-        manager.property("WiFi") { [unowned service] _ in .string(service.engine.networkRadioState.rawValue) }
-        manager.property("PickerAvailable") { [unowned service] _ in .boolean(!service.engine.pickerClients.isEmpty) }
-        manager.method("CreateSession") { [unowned service] call throws(BusError) in
-            try WireDecoding.empty(call.arguments[0], "options")
-            let app: AppManifest
-            do throws(IdentityFailure) {
-                app = try service.clients.app(of: call.sender, in: service.manifests)
-            } catch {
-                service.engine.audit(.refused, by: .app(service.clients.describe(call.sender)), why: "session: \(error)")
-                throw BusError(SetupError(.activationFailed, "\(error)"))
-            }
-            let session = try asking { () throws(SetupError) in
-                try service.engine.createSession(client: ClientID(call.sender), app: app)
-            }
-            call.reply(.objectPath(AccessoryBus.sessionPath(session.id)))
-        }
-        manager.method("RegisterPicker") { [unowned service] call throws(BusError) in
-            try WireDecoding.empty(call.arguments[0], "capabilities")
-            guard service.clients.mayShowPickers(call.sender) else {
-                service.engine.audit(
-                    .refused, by: .app(service.clients.describe(call.sender)),
-                    why: "picker program: not in group \(ClientRegistry.pickerGroup)")
-                throw .accessDenied("a picker program runs as root or as a member of the group \(ClientRegistry.pickerGroup)")
-            }
-            try asking { () throws(SetupError) in try service.engine.registerPicker(ClientID(call.sender)) }
-            call.reply()
-        }
-        manager.method("UnregisterPicker") { [unowned service] call throws(BusError) in
-            service.engine.unregisterPicker(ClientID(call.sender))
-            call.reply()
-        }
-        interfaces = [manager]
+        self.service = service
     }
 
+    var interfaces: [ExportedInterface] { service.members.manager }
     func isVisible(to caller: String) -> Bool { true }
+
+    static func members(_ description: InterfaceDescription) -> ExportedInterface {
+        var table = MemberTable<ManagerObject>(description)
+        table.property("Version", for: .whoeverSeesIt) { _, _ in .string(Version.current) }
+        table.property("Bluetooth", for: .whoeverSeesIt) { manager, _ in .string(manager.service.engine.radioState.rawValue) }
+        table.property("WiFi", for: .whoeverSeesIt) { manager, _ in .string(manager.service.engine.networkRadioState.rawValue) }
+        table.property("PickerAvailable", for: .whoeverSeesIt) { manager, _ in
+            .boolean(!manager.service.engine.pickerClients.isEmpty)
+        }
+        // Which app a connection speaks for is what this method finds out.
+        table.method("CreateSession", for: .whoeverSeesIt, ManagerObject.createSession)
+        table.method("RegisterPicker", for: .pickerPrograms, ManagerObject.registerPicker)
+        table.method("UnregisterPicker", for: .whoeverSeesIt, ManagerObject.unregisterPicker)
+        return table.complete()
+    }
+
+    private func createSession(_ call: MethodCall) throws(BusError) {
+        try WireDecoding.empty(call.arguments[0], "options")
+        let app: AppManifest
+        do throws(IdentityFailure) {
+            app = try service.clients.app(of: call.sender, in: service.manifests)
+        } catch {
+            service.engine.audit(.refused, by: .app(service.clients.describe(call.sender)), why: "session: \(error)")
+            throw BusError(SetupError(.activationFailed, "\(error)"))
+        }
+        let session = try asking { () throws(SetupError) in
+            try service.engine.createSession(client: ClientID(call.sender), app: app)
+        }
+        call.reply(.objectPath(AccessoryBus.sessionPath(session.id)))
+    }
+
+    private func registerPicker(_ call: MethodCall) throws(BusError) {
+        try WireDecoding.empty(call.arguments[0], "capabilities")
+        try asking { () throws(SetupError) in try service.engine.registerPicker(ClientID(call.sender)) }
+        call.reply()
+    }
+
+    private func unregisterPicker(_ call: MethodCall) throws(BusError) {
+        service.engine.unregisterPicker(ClientID(call.sender))
+        call.reply()
+    }
 }

@@ -6,11 +6,9 @@ internal import AccessoryEngine
 internal import AccessoryModel
 internal import DBusKit
 
-final class PickerObject: ExportedObject {
-    let path: ObjectPath
+final class PickerObject: ServiceObject {
     let run: PickerRun
-    private unowned let service: AccessoryService
-    private(set) var interfaces: [ExportedInterface] = []
+    unowned let service: AccessoryService
 
     /// Whether the picker program still has to show that it read the last offers.
     private var receipt: PendingCall?
@@ -20,67 +18,71 @@ final class PickerObject: ExportedObject {
     init(_ run: PickerRun, _ service: AccessoryService) {
         self.run = run
         self.service = service
-        path = AccessoryBus.pickerPath(run.id)
-        var interface = ExportedInterface(service.description(AccessoryBus.picker))
-        interface.property("App") { _ in .string(run.session.app.id.rawValue) }
-        interface.property("AppName") { _ in .string(run.session.app.name) }
-        interface.property("Kind") { _ in .string(run.request.kind) }
-        interface.property("Stage") { _ in .string(run.presentation.stage.rawValue) }
-        interface.property("Offers") { [unowned service] _ in
-            WireEncoding.offers(run.presentation.offers) { service.engine.hasImage(run, offer: $0) }
-        }
-        interface.property("Prompt") { _ in
-            WireEncoding.prompt(
-                run.presentation.prompt, failure: run.presentation.failure, finishInApp: run.presentation.finishInApp,
-                migrations: run.ridingAlong.map(\.name))
-        }
-        interface.property("Deadline") { _ in .uint64(run.deadline.map { UInt64($0 * 1_000_000) } ?? 0) }
-        interface.method("Pick") { [unowned self] call throws(BusError) in
-            try own(call)
-            let offer = call.arguments[0].stringValue ?? ""
-            try asking { () throws(SetupError) in try service.engine.pick(run, offer: offer) }
-            call.reply()
-        }
-        interface.method("Respond") { [unowned self] call throws(BusError) in
-            try own(call)
-            let answer = try WireDecoding.answer(call.arguments[0])
-            try asking { () throws(SetupError) in try service.engine.respond(run, answer: answer) }
-            call.reply()
-        }
-        interface.method("Cancel") { [unowned self] call throws(BusError) in
-            try own(call)
-            try asking { () throws(SetupError) in try service.engine.cancel(run) }
-            call.reply()
-        }
-        interface.method("Rename") { [unowned self] call throws(BusError) in
-            try own(call)
-            let name = call.arguments[0].stringValue ?? ""
-            try WireDecoding.checkName(name, "name")
-            try asking { () throws(SetupError) in try service.engine.rename(run, to: name) }
-            call.reply()
-        }
-        interface.method("GetImage") { [unowned self] call throws(BusError) in
-            try own(call)
-            let offer = call.arguments[0].stringValue ?? ""
-            guard let image = try asking({ () throws(SetupError) in try service.engine.image(run, offer: offer) }) else {
-                throw .failed("the offer \(offer) has no image")
-            }
-            guard let file = FileDescriptor.sealed(image.bytes, name: "product-image") else {
-                throw .failed("no memory for the image")
-            }
-            call.reply(.fileDescriptor(file))
-        }
-        interfaces = [interface]
     }
 
-    func isVisible(to caller: String) -> Bool {
-        caller == run.client.rawValue || service.clients.isAdmin(caller)
+    var path: ObjectPath { AccessoryBus.pickerPath(run.id) }
+    var interfaces: [ExportedInterface] { service.members.picker }
+    func isVisible(to caller: String) -> Bool { caller == run.client.rawValue || service.clients.isAdmin(caller) }
+
+    static func members(_ description: InterfaceDescription) -> ExportedInterface {
+        var table = MemberTable<PickerObject>(description)
+        table.property("App", for: .whoeverSeesIt) { picker, _ in .string(picker.run.session.app.id.rawValue) }
+        table.property("AppName", for: .whoeverSeesIt) { picker, _ in .string(picker.run.session.app.name) }
+        table.property("Kind", for: .whoeverSeesIt) { picker, _ in .string(picker.run.request.kind) }
+        table.property("Stage", for: .whoeverSeesIt) { picker, _ in .string(picker.run.presentation.stage.rawValue) }
+        table.property("Offers", for: .whoeverSeesIt) { picker, _ in
+            WireEncoding.offers(picker.run.presentation.offers) { picker.service.engine.hasImage(picker.run, offer: $0) }
+        }
+        table.property("Prompt", for: .whoeverSeesIt) { picker, _ in
+            let shown = picker.run.presentation
+            return WireEncoding.prompt(
+                shown.prompt, failure: shown.failure, finishInApp: shown.finishInApp, migrations: picker.run.ridingAlong.map(\.name)
+            )
+        }
+        table.property("Deadline", for: .whoeverSeesIt) { picker, _ in
+            .uint64(picker.run.deadline.map { UInt64($0 * 1_000_000) } ?? 0)
+        }
+        table.method("Pick", for: .shower, PickerObject.pick)
+        table.method("Respond", for: .shower, PickerObject.respond)
+        table.method("Cancel", for: .shower, PickerObject.cancel)
+        table.method("Rename", for: .shower, PickerObject.rename)
+        table.method("GetImage", for: .shower, PickerObject.getImage)
+        return table.complete()
     }
 
-    private func own(_ call: MethodCall) throws(BusError) {
-        guard call.sender == run.client.rawValue else {
-            throw .accessDenied("only the picker program that shows this picker may answer for the person")
+    private func pick(_ call: MethodCall) throws(BusError) {
+        let offer = call.arguments[0].stringValue ?? ""
+        try asking { () throws(SetupError) in try service.engine.pick(run, offer: offer) }
+        call.reply()
+    }
+
+    private func respond(_ call: MethodCall) throws(BusError) {
+        let answer = try WireDecoding.answer(call.arguments[0])
+        try asking { () throws(SetupError) in try service.engine.respond(run, answer: answer) }
+        call.reply()
+    }
+
+    private func cancel(_ call: MethodCall) throws(BusError) {
+        try asking { () throws(SetupError) in try service.engine.cancel(run) }
+        call.reply()
+    }
+
+    private func rename(_ call: MethodCall) throws(BusError) {
+        let name = call.arguments[0].stringValue ?? ""
+        try WireDecoding.checkName(name, "name")
+        try asking { () throws(SetupError) in try service.engine.rename(run, to: name) }
+        call.reply()
+    }
+
+    private func getImage(_ call: MethodCall) throws(BusError) {
+        let offer = call.arguments[0].stringValue ?? ""
+        guard let image = try asking({ () throws(SetupError) in try service.engine.image(run, offer: offer) }) else {
+            throw .failed("the offer \(offer) has no image")
         }
+        guard let file = FileDescriptor.sealed(image.bytes, name: "product-image") else {
+            throw .failed("no memory for the image")
+        }
+        call.reply(.fileDescriptor(file))
     }
 
     /// Sends the offers, and the next ones only when these were read: a picker that does not read would otherwise fill the bus.

@@ -6,98 +6,94 @@ internal import AccessoryEngine
 internal import AccessoryModel
 internal import DBusKit
 
-final class SessionObject: ExportedObject {
-    let path: ObjectPath
+final class SessionObject: ServiceObject {
     private let session: Session
-    private unowned let service: AccessoryService
-    private(set) var interfaces: [ExportedInterface] = []
+    unowned let service: AccessoryService
 
     init(_ session: Session, _ service: AccessoryService) {
         self.session = session
         self.service = service
-        path = AccessoryBus.sessionPath(session.id)
-        var interface = ExportedInterface(service.description(AccessoryBus.session))
-        interface.property("App") { _ in .string(session.app.id.rawValue) }
-        interface.property("State") { _ in .string(session.state.rawValue) }
-        interface.property("Accessories") { [unowned service] _ in
-            guard session.state == .active else { return .objectPaths([]) }
-            return .objectPaths(
-                service.engine.ledger.accessories(of: session.app.id).map { AccessoryBus.accessoryPath($0.id) }.sorted())
-        }
-        interface.method("Activate") { [unowned self] call throws(BusError) in
-            try own(call)
-            try asking { () throws(SetupError) in try service.engine.activate(session) { call.reply() } }
-        }
-        interface.method("Invalidate") { [unowned self] call throws(BusError) in
-            try own(call)
-            service.engine.invalidate(session, reason: "invalidated by the app") { call.reply() }
-        }
-        interface.method("ShowPicker") { [unowned self] call throws(BusError) in
-            try own(call)
-            try showPicker(call)
-        }
-        interface.method("RemoveAccessory") { [unowned self] call throws(BusError) in
-            try own(call)
-            let accessory = try accessory(call)
-            try asking { () throws(SetupError) in
-                try service.engine.removeAccessory(session, accessory) { call.reply() }
-            }
-        }
-        interface.method("UpdatePicker") { [unowned self] call throws(BusError) in
-            try own(call)
-            let items = try WireDecoding.discoveredItems(call.arguments[0])
-            try asking { () throws(SetupError) in try service.engine.updatePicker(session, items: items) }
-            call.reply()
-        }
-        interface.method("FinishPickerDiscovery") { [unowned self] call throws(BusError) in
-            try own(call)
-            try asking { () throws(SetupError) in try service.engine.finishPickerDiscovery(session) { call.reply() } }
-        }
-        interface.method("RenameAccessory") { [unowned self] call throws(BusError) in
-            try own(call)
-            let accessory = try accessory(call)
-            let options = try WireDecoding.renameOptions(call.arguments[1])
-            try asking { () throws(SetupError) in
-                try service.engine.renameAccessory(session, accessory, options: options) { call.reply(with: $0) }
-            }
-        }
-        interface.method("FinishAuthorization") { [unowned self] call throws(BusError) in
-            try own(call)
-            let accessory = try accessory(call)
-            let settings = try WireDecoding.authorizationSettings(call.arguments[1])
-            try asking { () throws(SetupError) in
-                try service.engine.finishAuthorization(session, accessory, settings: settings) { call.reply() }
-            }
-        }
-        interface.method("FailAuthorization") { [unowned self] call throws(BusError) in
-            try own(call)
-            let accessory = try accessory(call)
-            try asking { () throws(SetupError) in
-                try service.engine.failAuthorization(session, accessory) { call.reply() }
-            }
-        }
-        interface.method("UpdateAuthorization") { [unowned self] call throws(BusError) in
-            try own(call)
-            let accessory = try accessory(call)
-            let descriptor = try WireDecoding.descriptor(call.arguments[1], "descriptor")
-            try asking { () throws(SetupError) in
-                try DescriptorRules.check(descriptor)
-                try DescriptorRules.check(descriptor, declaredBy: session.app)
-            }
-            try asking { () throws(SetupError) in
-                try service.engine.updateAuthorization(session, accessory, descriptor: descriptor) { call.reply(with: $0) }
-            }
-        }
-        interfaces = [interface]
     }
 
-    func isVisible(to caller: String) -> Bool {
-        caller == session.client.rawValue || service.clients.isAdmin(caller)
+    var path: ObjectPath { AccessoryBus.sessionPath(session.id) }
+    var interfaces: [ExportedInterface] { service.members.session }
+    func isVisible(to caller: String) -> Bool { isOwned(by: caller) || service.clients.isAdmin(caller) }
+    func isOwned(by caller: String) -> Bool { session.client.rawValue == caller }
+
+    static func members(_ description: InterfaceDescription) -> ExportedInterface {
+        var table = MemberTable<SessionObject>(description)
+        table.property("App", for: .whoeverSeesIt) { object, _ in .string(object.session.app.id.rawValue) }
+        table.property("State", for: .whoeverSeesIt) { object, _ in .string(object.session.state.rawValue) }
+        table.property("Accessories", for: .whoeverSeesIt) { object, _ in .objectPaths(object.accessories) }
+        table.method("Activate", for: .owner, SessionObject.activate)
+        table.method("Invalidate", for: .owner, SessionObject.invalidate)
+        table.method("ShowPicker", for: .owner, SessionObject.showPicker)
+        table.method("UpdatePicker", for: .owner, SessionObject.updatePicker)
+        table.method("FinishPickerDiscovery", for: .owner, SessionObject.finishPickerDiscovery)
+        table.method("RemoveAccessory", for: .owner, SessionObject.removeAccessory)
+        table.method("RenameAccessory", for: .owner, SessionObject.renameAccessory)
+        table.method("FinishAuthorization", for: .owner, SessionObject.finishAuthorization)
+        table.method("FailAuthorization", for: .owner, SessionObject.failAuthorization)
+        table.method("UpdateAuthorization", for: .owner, SessionObject.updateAuthorization)
+        return table.complete()
     }
 
-    private func own(_ call: MethodCall) throws(BusError) {
-        guard call.sender == session.client.rawValue else {
-            throw .accessDenied("this session belongs to another connection")
+    private var accessories: [ObjectPath] {
+        guard session.state == .active else { return [] }
+        return service.engine.ledger.accessories(of: session.app.id).map { AccessoryBus.accessoryPath($0.id) }.sorted()
+    }
+
+    private func activate(_ call: MethodCall) throws(BusError) {
+        try asking { () throws(SetupError) in try service.engine.activate(session) { call.reply() } }
+    }
+
+    private func invalidate(_ call: MethodCall) throws(BusError) {
+        service.engine.invalidate(session, reason: "invalidated by the app") { call.reply() }
+    }
+
+    private func removeAccessory(_ call: MethodCall) throws(BusError) {
+        let accessory = try accessory(call)
+        try asking { () throws(SetupError) in try service.engine.removeAccessory(session, accessory) { call.reply() } }
+    }
+
+    private func updatePicker(_ call: MethodCall) throws(BusError) {
+        let items = try WireDecoding.discoveredItems(call.arguments[0])
+        try asking { () throws(SetupError) in try service.engine.updatePicker(session, items: items) }
+        call.reply()
+    }
+
+    private func finishPickerDiscovery(_ call: MethodCall) throws(BusError) {
+        try asking { () throws(SetupError) in try service.engine.finishPickerDiscovery(session) { call.reply() } }
+    }
+
+    private func renameAccessory(_ call: MethodCall) throws(BusError) {
+        let accessory = try accessory(call)
+        let options = try WireDecoding.renameOptions(call.arguments[1])
+        try asking { () throws(SetupError) in
+            try service.engine.renameAccessory(session, accessory, options: options) { call.reply(with: $0) }
+        }
+    }
+
+    private func finishAuthorization(_ call: MethodCall) throws(BusError) {
+        let accessory = try accessory(call)
+        let settings = try WireDecoding.authorizationSettings(call.arguments[1])
+        try asking { () throws(SetupError) in
+            try service.engine.finishAuthorization(session, accessory, settings: settings) { call.reply() }
+        }
+    }
+
+    private func failAuthorization(_ call: MethodCall) throws(BusError) {
+        let accessory = try accessory(call)
+        try asking { () throws(SetupError) in try service.engine.failAuthorization(session, accessory) { call.reply() } }
+    }
+
+    private func updateAuthorization(_ call: MethodCall) throws(BusError) {
+        let accessory = try accessory(call)
+        let descriptor = try WireDecoding.descriptor(call.arguments[1], "descriptor")
+        try asking { () throws(SetupError) in
+            try DescriptorRules.check(descriptor)
+            try DescriptorRules.check(descriptor, declaredBy: session.app)
+            try service.engine.updateAuthorization(session, accessory, descriptor: descriptor) { call.reply(with: $0) }
         }
     }
 

@@ -54,14 +54,25 @@ extension GrantStore: AuditTrail {
                 """, arguments: [app?.rawValue])
     }
 
-    public func entries(_ query: AuditQuery) throws -> [AuditEntry] {
+    /// Which lines a query asks for; its arguments are the app and the time.
+    private static let asked = "(?1 IS NULL OR app = ?1) AND (?2 IS NULL OR time >= ?2)"
+
+    public func firstLine(of query: AuditQuery) throws -> Int64 {
+        try queue.read { database in
+            // None: there are no more than the limit.
+            try Int64.fetchOne(
+                database, sql: "SELECT id FROM audit WHERE \(Self.asked) ORDER BY id DESC LIMIT 1 OFFSET ?3",
+                arguments: [query.app?.rawValue, query.since, query.limit - 1]) ?? 0
+        }
+    }
+
+    public func page(of query: AuditQuery, from number: Int64, atMost count: Int) throws -> AuditPage {
         try queue.read { database in
             let rows = try Row.fetchAll(
-                database,
-                sql: """
-                    SELECT * FROM audit WHERE (?1 IS NULL OR app = ?1) AND (?2 IS NULL OR time >= ?2) ORDER BY id DESC LIMIT ?3
-                    """, arguments: [query.app?.rawValue, query.since, query.limit])
-            return rows.reversed().compactMap(Self.entry)
+                database.cachedStatement(sql: "SELECT * FROM audit WHERE \(Self.asked) AND id >= ?3 ORDER BY id LIMIT ?4"),
+                arguments: [query.app?.rawValue, query.since, number, count])
+            let last: Int64? = rows.count < count ? nil : rows.last?["id"]
+            return AuditPage(entries: rows.compactMap(Self.entry), next: last.map { $0 + 1 })
         }
     }
 

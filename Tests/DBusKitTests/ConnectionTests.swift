@@ -38,7 +38,7 @@ private final class Thing: ExportedObject {
             guard let new = value.integerValue, new < 10 else { throw .invalidArguments("Level: too high") }
             level = UInt32(new)
         }
-        interface.hide { _ in ["Hidden", "Secret"] }
+        interface.restrict(["Hidden", "Secret"]) { _ in .hidden }
         interfaces = [interface]
     }
 

@@ -194,7 +194,8 @@ final class Witness: EngineObserver {
     func pickerClosed(_ picker: PickerRun) { openPickers -= 1 }
     func pickerAssigned(_ picker: PickerRun, to client: ClientID) {}
     func accessoryAppeared(_ accessory: Accessory) {}
-    func accessoryChanged(_ accessory: Accessory) {}
+    func accessoryChanged(_ accessory: Accessory, from old: Accessory) {}
+    func deviceChanged(of accessory: Accessory) {}
     func accessoryDisappeared(_ accessory: Accessory) {}
     func stateChanged(of accessory: Accessory, for app: AppID) {}
     func visibilityChanged(of accessory: Accessory, to app: AppID, visible: Bool) {}

@@ -26,7 +26,10 @@ extension Bench {
         return (session, accessory.id)
     }
 
-    fileprivate var lines: [AuditEntry] { (try? engine.auditEntries(AuditQuery())) ?? [] }
+    fileprivate var lines: [AuditEntry] {
+        var pages = try? engine.auditPages(AuditQuery(), of: 1000)
+        return (try? pages?.next()) ?? []
+    }
 }
 
 @Suite struct PromiseTests {

@@ -104,23 +104,23 @@ import Testing
         try store.append((1...GrantStore.refusalsKept + 50).map { entry($0, .refused) })
         var query = AuditQuery()
         query.limit = 100_000
-        #expect(try store.entries(query).count == GrantStore.refusalsKept + 1)
-        #expect(try store.entries(query).first?.event == .granted)
+        #expect(try store.lines(query).count == GrantStore.refusalsKept + 1)
+        #expect(try store.lines(query).first?.event == .granted)
         // What one app does has a bound of its own, and pushes nothing out that changed access.
         try store.append((1...GrantStore.actionsKept + 50).map { entry($0, .pickerShown) })
-        #expect(try store.entries(query).count == 1 + GrantStore.refusalsKept + GrantStore.actionsKeptPerApp)
+        #expect(try store.lines(query).count == 1 + GrantStore.refusalsKept + GrantStore.actionsKeptPerApp)
         try store.append(
             (1...GrantStore.actionsKept + 50).map {
                 AuditEntry(time: Int64($0), event: .used, app: AppID("a.b\($0 % 20)"), who: "somebody", why: "\($0)")
             })
-        #expect(try store.entries(query).count == 1 + GrantStore.refusalsKept + GrantStore.actionsKept)
-        #expect(try store.entries(query).first?.event == .granted)
+        #expect(try store.lines(query).count == 1 + GrantStore.refusalsKept + GrantStore.actionsKept)
+        #expect(try store.lines(query).first?.event == .granted)
         query.limit = 3
-        #expect(try store.entries(query).map(\.time) == [10_048, 10_049, 10_050])
+        #expect(try store.lines(query).map(\.time) == [10_048, 10_049, 10_050])
         query.since = 10_050
-        #expect(try store.entries(query).map(\.why) == ["10050"])
+        #expect(try store.lines(query).map(\.why) == ["10050"])
         query.app = AppID("c.d")
-        #expect(try store.entries(query).isEmpty)
+        #expect(try store.lines(query).isEmpty)
     }
 
     @Test(arguments: ["not a database at all", ""])
@@ -297,4 +297,14 @@ private struct Said: LogHandler {
         set {}
     }
     func log(event: LogEvent) { lines.list.withLock { $0.append("\(event.message)") } }
+}
+
+extension GrantStore {
+    /// All lines that a query asks for, read as the daemon reads them: in pages.
+    fileprivate func lines(_ query: AuditQuery) throws -> [AuditEntry] {
+        var pages = try AuditPages(of: self, query, of: 7)
+        var lines: [AuditEntry] = []
+        while let page = try pages.next() { lines += page }
+        return lines
+    }
 }

@@ -44,6 +44,9 @@ final class ManagerDevice: ExportedObject, RadioListener {
         device.property("StateReason") { [unowned self] _ in .structure([.uint32(state.rawValue), .uint32(reason.rawValue)]) }
         device.property("ActiveConnection") { [unowned self] _ in .objectPath(activation?.path ?? "/") }
         device.property("Managed") { _ in .boolean(true) }
+        device.writable("Managed") { value, _ throws(BusError) in
+            guard value.booleanValue == true else { throw .standard("NotSupported", "Managed: devices are managed here, always") }
+        }
         device.property("Autoconnect") { [unowned self] _ in .boolean(autoconnects) }
         device.property("DeviceType") { _ in .uint32(2) }
         device.property("AvailableConnections") { [unowned self] _ in

@@ -55,6 +55,32 @@ public indirect enum DBusValue: Equatable, Sendable {
         case .variant: "v"
         }
     }
+
+    /// Whether the value is of this type; cheaper than to make the value's own signature and compare.
+    func isOf(_ type: Signature) -> Bool {
+        var rest = type.rawValue.utf8[...]
+        return isNext(in: &rest) && rest.isEmpty
+    }
+
+    /// Whether `types` begins with the value's type, which is then taken away.
+    private func isNext(in types: inout Substring.UTF8View) -> Bool {
+        func skip(_ text: String) -> Bool {
+            guard types.starts(with: text.utf8) else { return false }
+            types = types.dropFirst(text.utf8.count)
+            return true
+        }
+        switch self {
+        case .array(let element, _): return skip("a") && skip(element.rawValue)
+        case .dictionary(let key, let value, _): return skip("a{") && skip(key.rawValue) && skip(value.rawValue) && skip("}")
+        case .structure(let fields):
+            guard skip("(") else { return false }
+            for field in fields {
+                guard field.isNext(in: &types) else { return false }
+            }
+            return skip(")")
+        default: return skip(signature.rawValue)
+        }
+    }
 }
 
 // MARK: - Building

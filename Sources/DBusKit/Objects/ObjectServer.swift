@@ -1,97 +1,6 @@
 // Exported objects: who may see them is asked for every caller, and what a caller may not see does not exist for it, in calls,
 // properties, introspection and ObjectManager alike. Arguments are checked against the interface's XML before a handler runs.
 
-/// One interface of an exported object: its description and what answers.
-public struct ExportedInterface {
-    public let description: InterfaceDescription
-    var methods: [String: (MethodCall) throws(BusError) -> Void] = [:]
-    var getters: [String: (_ caller: String) -> DBusValue?] = [:]
-    var setters: [String: (DBusValue, _ caller: String) throws(BusError) -> Void] = [:]
-    /// Members that a caller may not see.
-    var hidden: (_ caller: String) -> Set<String> = { _ in [] }
-
-    public init(_ description: InterfaceDescription) {
-        self.description = description
-    }
-
-    /// Answers a method. The handler replies through the call, at once or later; what it throws is the answer.
-    public mutating func method(_ name: String, _ handler: @escaping (MethodCall) throws(BusError) -> Void) {
-        precondition(description.method(name) != nil, "\(description.name) has no method \(name)")
-        methods[name] = handler
-    }
-
-    /// Reads a property; nil means that the object has no value for it now.
-    public mutating func property(_ name: String, _ getter: @escaping (_ caller: String) -> DBusValue?) {
-        precondition(description.property(name) != nil, "\(description.name) has no property \(name)")
-        getters[name] = getter
-    }
-
-    /// Writes a property.
-    public mutating func writable(_ name: String, _ setter: @escaping (DBusValue, _ caller: String) throws(BusError) -> Void) {
-        precondition(description.property(name)?.isWritable == true, "\(description.name).\(name) is not writable")
-        setters[name] = setter
-    }
-
-    /// Which members a caller may not see.
-    public mutating func hide(_ hidden: @escaping (_ caller: String) -> Set<String>) {
-        self.hidden = hidden
-    }
-
-    func values(for caller: String) -> [String: DBusValue] {
-        let hidden = hidden(caller)
-        return getters.compactMapValues { $0(caller) }.filter { !hidden.contains($0.key) }
-    }
-}
-
-/// A call that a handler answers, now or later.
-public final class MethodCall {
-    public let sender: String
-    public let path: ObjectPath
-    public let interface: String
-    public let member: String
-    public let arguments: [DBusValue]
-    private let message: Message
-    private let connection: Connection
-    private var isAnswered = false
-
-    init(
-        _ message: Message, sender: String, path: ObjectPath, interface: String, member: String, arguments: [DBusValue],
-        on connection: Connection
-    ) {
-        self.message = message
-        self.sender = sender
-        self.path = path
-        self.interface = interface
-        self.member = member
-        self.arguments = arguments
-        self.connection = connection
-    }
-
-    deinit {
-        // A caller must never wait for an answer that nobody will give.
-        if !isAnswered { fail(.failed("the request was dropped")) }
-    }
-
-    public func reply(_ values: DBusValue...) {
-        answer { () throws(BusError) in try message.reply(values) }
-    }
-
-    public func fail(_ error: BusError) {
-        answer { () throws(BusError) in message.errorReply(error) }
-    }
-
-    private func answer(_ make: () throws(BusError) -> Message?) {
-        guard !isAnswered else { return }
-        isAnswered = true
-        guard message.wantsReply else { return }
-        do {
-            if let answer = try make() { connection.send(answer) }
-        } catch {
-            if let answer = message.errorReply(error) { connection.send(answer) }
-        }
-    }
-}
-
 /// An object on the bus.
 public protocol ExportedObject: AnyObject {
     var path: ObjectPath { get }
@@ -111,16 +20,24 @@ public final class ObjectServer {
     private let connection: Connection
     private let root: ObjectPath
     private var objects: [ObjectPath: any ExportedObject] = [:]
+    private let longAnswers: LongAnswers
+    /// Told of calls that a rule of a table has refused: who called what, and what was answered.
+    public var onRefused: ((_ caller: String, _ member: String, _ error: BusError) -> Void)?
+    /// Objects of a list that are added to it in one go.
+    private static let objectsPerPart = 16
 
     public init(on connection: Connection, root: ObjectPath) {
         self.connection = connection
         self.root = root
+        longAnswers = LongAnswers(on: connection)
     }
 
     public func object(at path: ObjectPath) -> (any ExportedObject)? { objects[path] }
 
-    /// Exports an object and tells its audience. The root itself is not announced.
+    /// Exports an object and tells its audience. The root itself is not announced. A member of its interfaces that nothing answers is a
+    /// programming error.
     public func export(_ object: any ExportedObject, to audience: Audience = .only([])) {
+        for interface in object.interfaces { interface.checkCompleteness() }
         objects[object.path] = object
         guard object.path != root else { return }
         announce(object, to: audience)
@@ -157,11 +74,15 @@ public final class ObjectServer {
         guard let exported = object.interfaces.first(where: { $0.description.name == interface }) else { return }
         for destination in audience.destinations {
             let caller = destination ?? ""
-            let hidden = exported.hidden(caller)
+            let hidden = exported.hidden(of: object, for: caller)
             var values: [String: DBusValue] = [:]
             var invalidated: [String] = []
             for name in names where !hidden.contains(name) {
-                if let value = exported.getters[name]?(caller) { values[name] = value } else { invalidated.append(name) }
+                if let value = exported.value(name, of: object, for: caller) {
+                    values[name] = value
+                } else {
+                    invalidated.append(name)
+                }
             }
             guard !values.isEmpty || !invalidated.isEmpty else { continue }
             emit(
@@ -176,7 +97,12 @@ public final class ObjectServer {
             let message = try? Message.signal(
                 path: path, interface: interface, member: member, to: destination, arguments)
         else { return }
-        connection.send(message)
+        longAnswers.send(message, to: destination)
+    }
+
+    /// A connection has gone: what was being made for it is forgotten.
+    public func callerGone(_ caller: String) {
+        longAnswers.callerGone(caller)
     }
 
     // MARK: Calls
@@ -197,33 +123,39 @@ public final class ObjectServer {
         let object = objects[path].flatMap { $0.isVisible(to: sender) ? $0 : nil }
         let interface = message.interface
         if interface == Bus.introspectable || (interface == nil && member == "Introspect") {
-            guard let xml = introspect(path, object, for: sender) else { throw .unknownObject(path) }
+            guard object != nil || hasChildren(path, for: sender) else { throw .unknownObject(path) }
             guard member == "Introspect" else { throw .unknownMethod("no such method: \(Bus.introspectable).\(member)") }
             try Self.takesNothing(message, member)
-            return send(try message.reply([.string(xml)]))
+            return introspect(message, path, object, for: sender)
         }
         if path == root, interface == Bus.objectManager || (interface == nil && member == "GetManagedObjects") {
             guard member == "GetManagedObjects" else { throw .unknownMethod("no such method: \(Bus.objectManager).\(member)") }
             try Self.takesNothing(message, member)
-            return send(try message.reply([managedObjects(for: sender)]))
+            return list(message, for: sender)
         }
         guard let object else { throw .unknownObject(path) }
         if interface == Bus.properties { return try serveProperties(message, object, sender, member) }
         let candidates = object.interfaces.filter { interface == nil || $0.description.name == interface }
         guard !candidates.isEmpty else { throw .unknownInterface(interface ?? "") }
         guard
-            let exported = candidates.first(where: { $0.methods[member] != nil && !$0.hidden(sender).contains(member) }),
-            let handler = exported.methods[member], let description = exported.description.method(member)
+            let exported = candidates.first(where: { $0.answers(member) }), let description = exported.description.method(member)
         else { throw .unknownMethod("no such method: \(candidates[0].description.name).\(member)") }
+        switch exported.access(to: member, of: object, for: sender) {
+        case .granted: break
+        case .hidden: throw .unknownMethod("no such method: \(exported.description.name).\(member)")
+        case .refused(let error):
+            onRefused?(sender, member, error)
+            throw error
+        }
         guard message.signature == description.inputSignature else {
             throw .invalidArguments(
                 "\(member) takes (\(description.inputSignature)), not (\(message.signature))")
         }
         let call = MethodCall(
             message, sender: sender, path: path, interface: exported.description.name, member: member,
-            arguments: try message.arguments(), on: connection)
+            arguments: try message.arguments(), on: connection, longAnswers)
         do {
-            try handler(call)
+            try exported.call(member, of: object, call)
         } catch {
             call.fail(error)
         }
@@ -250,21 +182,24 @@ public final class ObjectServer {
             // They have none.
             return send(try message.reply([.vardict([:])]))
         }
-        if member == "GetAll" { return send(try message.reply([.vardict(exported.values(for: sender))])) }
+        if member == "GetAll" { return send(try message.reply([exported.values(of: object, for: sender)])) }
         let key = arguments[1].stringValue ?? ""
-        guard let property = exported.description.property(key), !exported.hidden(sender).contains(key) else {
-            throw .unknownProperty("\(name).\(key)")
+        guard let property = exported.description.property(key) else { throw .unknownProperty("\(name).\(key)") }
+        switch exported.access(to: key, of: object, for: sender) {
+        case .granted: break
+        case .hidden: throw .unknownProperty("\(name).\(key)")
+        case .refused(let error): throw error
         }
         if member == "Get" {
-            guard let value = exported.getters[key]?(sender) else { throw .unknownProperty("\(name).\(key)") }
+            guard let value = exported.value(key, of: object, for: sender) else { throw .unknownProperty("\(name).\(key)") }
             return send(try message.reply([.variant(value)]))
         }
-        guard let setter = exported.setters[key] else { throw .readOnly("\(name).\(key)") }
+        guard property.isWritable else { throw .readOnly("\(name).\(key)") }
         let value = arguments[2].unwrapped
         guard value.signature == property.type else {
             throw .invalidArguments("\(key) is of type \(property.type), not \(value.signature)")
         }
-        try setter(value, sender)
+        try exported.set(key, of: object, to: value, for: sender)
         send(try message.reply())
     }
 
@@ -272,27 +207,37 @@ public final class ObjectServer {
 
     // MARK: Descriptions
 
-    private func managedObjects(for caller: String) -> DBusValue {
-        let visible = objects.values.filter { $0.path != root && $0.isVisible(to: caller) }.sorted { $0.path < $1.path }
-        return .dictionary(
-            key: "o", value: "a{sa{sv}}",
-            visible.map { .init(.objectPath($0.path), interfacesValue(of: $0, for: caller)) })
+    /// `GetManagedObjects`, in parts.
+    private func list(_ call: Message, for caller: String) {
+        longAnswers.begin(call) { [unowned self] () throws(BusError) in
+            var paths = objects.keys.sorted()[...]
+            let answer = try ArrayAnswer(to: call, key: "o", value: "a{sa{sv}}")
+            return { [unowned self] () throws(BusError) in
+                for path in paths.prefix(Self.objectsPerPart) where path != root {
+                    // What has gone meanwhile is not listed.
+                    guard let object = objects[path], object.isVisible(to: caller) else { continue }
+                    try answer.append(.init(.objectPath(path), interfacesValue(of: object, for: caller)))
+                }
+                paths = paths.dropFirst(Self.objectsPerPart)
+                return paths.isEmpty ? try answer.finished() : nil
+            }
+        }
     }
 
     private func interfacesValue(of object: any ExportedObject, for caller: String) -> DBusValue {
         .dictionary(
             key: "s", value: "a{sv}",
-            object.interfaces.map { .init(.string($0.description.name), .vardict($0.values(for: caller))) })
+            object.interfaces.map { .init(.string($0.description.name), $0.values(of: object, for: caller)) })
     }
 
-    private func introspect(_ path: ObjectPath, _ object: (any ExportedObject)?, for caller: String) -> String? {
+    /// Whether there is something below a path that `caller` may see.
+    private func hasChildren(_ path: ObjectPath, for caller: String) -> Bool {
+        objects.contains { $0.key.isBelow(path) && $0.value.isVisible(to: caller) }
+    }
+
+    /// `Introspect`, in parts: an object may have thousands of children.
+    private func introspect(_ call: Message, _ path: ObjectPath, _ object: (any ExportedObject)?, for caller: String) {
         let prefix = path.rawValue == "/" ? "/" : path.rawValue + "/"
-        var children: Set<String> = []
-        for (other, candidate) in objects where other.rawValue.hasPrefix(prefix) && other != path {
-            guard candidate.isVisible(to: caller) else { continue }
-            children.insert(String(other.rawValue.dropFirst(prefix.count).prefix { $0 != "/" }))
-        }
-        guard object != nil || !children.isEmpty else { return nil }
         var xml = """
             <!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BUS Object Introspection 1.0//EN"
              "http://www.freedesktop.org/standards/dbus/1.0/introspect.dtd">
@@ -300,12 +245,24 @@ public final class ObjectServer {
 
             """
         if let object {
-            for interface in object.interfaces { xml += interface.description.xml(hiding: interface.hidden(caller)) }
+            for interface in object.interfaces {
+                xml += interface.description.xml(hiding: interface.hidden(of: object, for: caller))
+            }
             xml += StandardInterfaces.everywhere
             if path == root { xml += StandardInterfaces.objectManager }
         }
-        for child in children.sorted() where !child.isEmpty { xml += "  <node name=\"\(child)\"/>\n" }
-        return xml + "</node>\n"
+        longAnswers.begin(call) { [unowned self] () throws(BusError) in
+            var others = objects.keys.filter { $0.isBelow(path) }.sorted()[...]
+            var children: Set<String> = []
+            return { [unowned self] () throws(BusError) in
+                for other in others.prefix(Self.objectsPerPart) where objects[other]?.isVisible(to: caller) == true {
+                    let child = String(other.rawValue.dropFirst(prefix.count).prefix { $0 != "/" })
+                    if children.insert(child).inserted { xml += "  <node name=\"\(child)\"/>\n" }
+                }
+                others = others.dropFirst(Self.objectsPerPart)
+                return others.isEmpty ? try call.reply([.string(xml + "</node>\n")]) : nil
+            }
+        }
     }
 }
 

@@ -22,7 +22,7 @@ struct ValueWriter {
 
     /// Throws for what cannot travel: text with NUL, elements that are not of the container's type, nesting beyond the
     /// specification's 32 levels.
-    private static func check(_ value: DBusValue, depth: Int, _ isLenient: Bool) throws(BusError) {
+    fileprivate static func check(_ value: DBusValue, depth: Int, _ isLenient: Bool) throws(BusError) {
         guard depth < 32 else { throw .invalidArguments("nested too deeply") }
         switch value {
         case .string(let text):
@@ -31,14 +31,14 @@ struct ValueWriter {
             guard Signature.split(text) != nil else { throw .invalidArguments("not a signature: \(text.debugDescription)") }
         case .array(let element, let values):
             for value in values {
-                guard value.signature == element else {
+                guard value.isOf(element) else {
                     throw .invalidArguments("an element of type \(value.signature) in an array of \(element)")
                 }
                 try check(value, depth: depth + 1, isLenient)
             }
         case .dictionary(let key, let valueType, let entries):
             for entry in entries {
-                guard entry.key.signature == key, entry.value.signature == valueType else {
+                guard entry.key.isOf(key), entry.value.isOf(valueType) else {
                     throw .invalidArguments(
                         "an entry {\(entry.key.signature)\(entry.value.signature)} in a{\(key)\(valueType)}")
                 }
@@ -55,7 +55,7 @@ struct ValueWriter {
         }
     }
 
-    private static func append(_ value: DBusValue, to iterator: inout DBusMessageIter) {
+    fileprivate static func append(_ value: DBusValue, to iterator: inout DBusMessageIter) {
         switch value {
         case .byte(let value): basic(TypeCode.byte, value, &iterator)
         case .boolean(let value): basic(TypeCode.boolean, dbus_bool_t(value ? 1 : 0), &iterator)
@@ -112,12 +112,81 @@ struct ValueWriter {
         }
     }
 
-    private static func container(
+    fileprivate static func container(
         _ code: Int32, _ contents: String?, _ iterator: inout DBusMessageIter, _ body: (inout DBusMessageIter) -> Void
     ) {
         var inner = DBusMessageIter()
         _ = dbus_message_iter_open_container(&iterator, code, contents, &inner)
         body(&inner)
         _ = dbus_message_iter_close_container(&iterator, &inner)
+    }
+}
+
+/// An answer with one array, written element by element: it can be made in parts.
+final class ArrayAnswer {
+    private let message: Message
+    /// The type of the elements, or of the entries' keys and values.
+    private let element: Signature
+    private let entry: (key: Signature, value: Signature)?
+    /// libdbus' iterators, at an address of their own while the array is open.
+    private let outer = UnsafeMutablePointer<DBusMessageIter>.allocate(capacity: 1)
+    private let array = UnsafeMutablePointer<DBusMessageIter>.allocate(capacity: 1)
+    private var isOpen = true
+
+    /// An array of values of a type.
+    convenience init(to call: Message, of element: Signature) throws(BusError) {
+        try self.init(to: call, element, nil, element.rawValue)
+    }
+
+    /// A dictionary.
+    convenience init(to call: Message, key: Signature, value: Signature) throws(BusError) {
+        try self.init(to: call, key, (key, value), "{\(key)\(value)}")
+    }
+
+    private init(
+        to call: Message, _ element: Signature, _ entry: (key: Signature, value: Signature)?, _ contents: String
+    ) throws(BusError) {
+        message = try call.reply()
+        self.element = element
+        self.entry = entry
+        outer.initialize(to: DBusMessageIter())
+        array.initialize(to: DBusMessageIter())
+        dbus_message_iter_init_append(message.raw, outer)
+        _ = dbus_message_iter_open_container(outer, TypeCode.array, contents, array)
+    }
+
+    deinit {
+        if isOpen { dbus_message_iter_abandon_container(outer, array) }
+        outer.deallocate()
+        array.deallocate()
+    }
+
+    /// - Throws: `InvalidArgs` for a value of another type, or one that cannot travel.
+    func append(_ value: DBusValue) throws(BusError) {
+        guard entry == nil, value.isOf(element) else {
+            throw .invalidArguments("an element of type \(value.signature) in an array of \(element)")
+        }
+        try ValueWriter.check(value, depth: 1, true)
+        ValueWriter.append(value, to: &array.pointee)
+    }
+
+    /// - Throws: `InvalidArgs` for an entry of another type, or one that cannot travel.
+    func append(_ entry: DBusValue.Entry) throws(BusError) {
+        guard let type = self.entry, entry.key.isOf(type.key), entry.value.isOf(type.value) else {
+            throw .invalidArguments("an entry {\(entry.key.signature)\(entry.value.signature)} that does not belong here")
+        }
+        try ValueWriter.check(entry.key, depth: 1, true)
+        try ValueWriter.check(entry.value, depth: 1, true)
+        ValueWriter.container(TypeCode.dictEntry, nil, &array.pointee) { pair in
+            ValueWriter.append(entry.key, to: &pair)
+            ValueWriter.append(entry.value, to: &pair)
+        }
+    }
+
+    /// The answer; nothing can be appended after this.
+    func finished() throws(BusError) -> Message {
+        isOpen = false
+        guard dbus_message_iter_close_container(outer, array) != 0 else { throw .failed("out of memory") }
+        return message
     }
 }

@@ -1,0 +1,60 @@
+// Who may call what: the rules that the tables of members name. They are asked before a handler runs; a refusal goes into the audit trail.
+
+internal import AccessoryBus
+internal import AccessoryEngine
+internal import DBusKit
+
+/// An object of ours: many of a class share one table of members.
+protocol ServiceObject: ExportedObject {
+    var service: AccessoryService { get }
+}
+
+extension AccessRule where Object: ServiceObject {
+    /// Admins; for everybody else the member does not exist.
+    static var admins: AccessRule {
+        AccessRule("admins") { object, caller in object.service.clients.isAdmin(caller) ? .granted : .hidden }
+    }
+}
+
+extension AccessRule where Object == ManagerObject {
+    /// Root, admins and members of the group.
+    static var pickerPrograms: AccessRule {
+        AccessRule("picker programs") { manager, caller in
+            manager.service.clients.mayShowPickers(caller)
+                ? .granted
+                : .refused(
+                    .accessDenied("a picker program runs as root or as a member of the group \(ClientRegistry.pickerGroup)"))
+        }
+    }
+}
+
+extension AccessRule where Object == SessionObject {
+    /// The connection that opened the session; an admin looks, and does not act for the app.
+    static var owner: AccessRule {
+        AccessRule("owner") { session, caller in
+            session.isOwned(by: caller) ? .granted : .refused(.accessDenied("this session belongs to another connection"))
+        }
+    }
+}
+
+extension AccessRule where Object == AccessoryObject {
+    /// Connections with a session of an app that has the accessory.
+    static var appsWithGrant: AccessRule {
+        AccessRule("apps with a grant") { accessory, caller in
+            accessory.service.app(of: caller, with: accessory.id) != nil
+                ? .granted
+                : .refused(.accessDenied("only an app with a session and a grant joins or leaves an accessory's network"))
+        }
+    }
+}
+
+extension AccessRule where Object == PickerObject {
+    /// The picker program that shows the picker.
+    static var shower: AccessRule {
+        AccessRule("shower") { picker, caller in
+            picker.run.client.rawValue == caller
+                ? .granted
+                : .refused(.accessDenied("only the picker program that shows this picker may answer for the person"))
+        }
+    }
+}

@@ -1,0 +1,206 @@
+// What answers an interface: a handler for each member that the XML names. A single object fills an `ExportedInterface` with closures of
+// its own; a class of many objects has one `MemberTable` for all of them, so that ten thousand objects cost ten thousand objects and not
+// their closures too. Who may call a member stands in the table, and is asked before its handler runs.
+
+/// Whether a caller may use a member of an object that it sees.
+public enum Access {
+    case granted
+    /// The member does not exist for it.
+    case hidden
+    case refused(BusError)
+}
+
+/// One interface of an exported object: its description and what answers.
+public struct ExportedInterface {
+    public let description: InterfaceDescription
+    private var methods: [String: Method] = [:]
+    private var getters: [String: Getter] = [:]
+    private var setters: [String: Setter] = [:]
+    /// Who may use what; members of no rule are for everybody who sees the object.
+    private var rules: [Rule] = []
+    /// Every member is known to have its handler.
+    fileprivate var isComplete = false
+
+    /// What a table keeps takes the object first.
+    private struct Method { let handler: (any ExportedObject) -> (MethodCall) throws(BusError) -> Void }
+    private struct Getter { let handler: (any ExportedObject, String) -> DBusValue? }
+    private struct Setter { let handler: (any ExportedObject) -> (DBusValue, String) throws(BusError) -> Void }
+
+    private struct Rule {
+        let members: Set<String>
+        let access: (any ExportedObject, String) -> Access
+    }
+
+    public init(_ description: InterfaceDescription) {
+        self.description = description
+    }
+
+    // MARK: Filling
+
+    /// Answers a method. The handler replies through the call, at once or later; what it throws is the answer.
+    public mutating func method(_ name: String, _ handler: @escaping (MethodCall) throws(BusError) -> Void) {
+        add(method: name) { _ in handler }
+    }
+
+    /// Reads a property; nil means that the object has no value for it now.
+    public mutating func property(_ name: String, _ getter: @escaping (_ caller: String) -> DBusValue?) {
+        add(property: name) { _, caller in getter(caller) }
+    }
+
+    /// Writes a property.
+    public mutating func writable(_ name: String, _ setter: @escaping (DBusValue, _ caller: String) throws(BusError) -> Void) {
+        add(writable: name) { _ in setter }
+    }
+
+    /// Who may use these members; the others are for everybody who sees the object.
+    public mutating func restrict(_ members: Set<String>, _ access: @escaping (_ caller: String) -> Access) {
+        add(rule: members) { _, caller in access(caller) }
+    }
+
+    fileprivate mutating func add(
+        method name: String, _ handler: @escaping (any ExportedObject) -> (MethodCall) throws(BusError) -> Void
+    ) {
+        precondition(description.method(name) != nil, "\(description.name) has no method \(name)")
+        methods[name] = Method(handler: handler)
+    }
+
+    fileprivate mutating func add(property name: String, _ handler: @escaping (any ExportedObject, String) -> DBusValue?) {
+        precondition(description.property(name)?.isReadable == true, "\(description.name).\(name) is not readable")
+        getters[name] = Getter(handler: handler)
+    }
+
+    fileprivate mutating func add(
+        writable name: String, _ handler: @escaping (any ExportedObject) -> (DBusValue, String) throws(BusError) -> Void
+    ) {
+        precondition(description.property(name)?.isWritable == true, "\(description.name).\(name) is not writable")
+        setters[name] = Setter(handler: handler)
+    }
+
+    fileprivate mutating func add(rule members: Set<String>, _ access: @escaping (any ExportedObject, String) -> Access) {
+        rules.append(Rule(members: members, access: access))
+    }
+
+    /// A member of the XML that nothing answers is a programming error, found where the object is exported.
+    func checkCompleteness() {
+        guard !isComplete else { return }
+        let unanswered =
+            description.methods.map(\.name).filter { methods[$0] == nil }
+            + description.properties.filter { $0.isReadable && getters[$0.name] == nil || $0.isWritable && setters[$0.name] == nil }
+            .map(\.name)
+        precondition(unanswered.isEmpty, "\(description.name): nothing answers \(unanswered)")
+    }
+
+    // MARK: Answering
+
+    /// Whether `caller` may use a member; also for one that does not exist.
+    func access(to member: String, of object: any ExportedObject, for caller: String) -> Access {
+        for rule in rules where rule.members.contains(member) { return rule.access(object, caller) }
+        return .granted
+    }
+
+    /// Members that do not exist for `caller`.
+    func hidden(of object: any ExportedObject, for caller: String) -> Set<String> {
+        var hidden: Set<String> = []
+        for rule in rules {
+            if case .hidden = rule.access(object, caller) { hidden.formUnion(rule.members) }
+        }
+        return hidden
+    }
+
+    func answers(_ method: String) -> Bool { methods[method] != nil }
+
+    func call(_ method: String, of object: any ExportedObject, _ call: MethodCall) throws(BusError) {
+        try methods[method]?.handler(object)(call)
+    }
+
+    func value(_ property: String, of object: any ExportedObject, for caller: String) -> DBusValue? {
+        getters[property]?.handler(object, caller)
+    }
+
+    func set(_ property: String, of object: any ExportedObject, to value: DBusValue, for caller: String) throws(BusError) {
+        guard let setter = setters[property] else { throw .readOnly("\(description.name).\(property)") }
+        try setter.handler(object)(value, caller)
+    }
+
+    /// All properties that `caller` may see, by their names in alphabetical order.
+    func values(of object: any ExportedObject, for caller: String) -> DBusValue {
+        let hidden = hidden(of: object, for: caller)
+        var values: [String: DBusValue] = [:]
+        for (name, getter) in getters where !hidden.contains(name) {
+            values[name] = getter.handler(object, caller)
+        }
+        return .vardict(values)
+    }
+}
+
+/// Who may use a member of objects of a class.
+public struct AccessRule<Object: ExportedObject> {
+    let name: String
+    let access: ((Object, String) -> Access)?
+
+    /// - Parameter name: what tells this rule from others of the table.
+    public init(_ name: String, _ access: @escaping (_ object: Object, _ caller: String) -> Access) {
+        self.name = name
+        self.access = access
+    }
+
+    private init() {
+        name = ""
+        access = nil
+    }
+
+    /// Whoever sees the object.
+    public static var whoeverSeesIt: AccessRule { AccessRule() }
+}
+
+/// What answers an interface, for all objects of a class.
+public struct MemberTable<Object: ExportedObject> {
+    private var interface: ExportedInterface
+    private var members: [String: (rule: AccessRule<Object>, names: Set<String>)] = [:]
+
+    public init(_ description: InterfaceDescription) {
+        interface = ExportedInterface(description)
+    }
+
+    /// Answers a method. The handler replies through the call, at once or later; what it throws is the answer.
+    public mutating func method(
+        _ name: String, for rule: AccessRule<Object>, _ handler: @escaping (Object) -> (MethodCall) throws(BusError) -> Void
+    ) {
+        interface.add(method: name) { handler(Self.object($0)) }
+        restrict(name, rule)
+    }
+
+    /// Reads a property; nil means that the object has no value for it now.
+    public mutating func property(
+        _ name: String, for rule: AccessRule<Object>, _ getter: @escaping (Object, _ caller: String) -> DBusValue?
+    ) {
+        interface.add(property: name) { getter(Self.object($0), $1) }
+        restrict(name, rule)
+    }
+
+    /// Writes a property that has a reader already; the same callers may.
+    public mutating func writable(
+        _ name: String, _ setter: @escaping (Object) -> (DBusValue, _ caller: String) throws(BusError) -> Void
+    ) {
+        interface.add(writable: name) { setter(Self.object($0)) }
+    }
+
+    /// The interface, with a handler for each of its members; one that is missing is a programming error.
+    public func complete() -> ExportedInterface {
+        var interface = interface
+        for (rule, names) in members.values {
+            guard let access = rule.access else { continue }
+            interface.add(rule: names) { access(Self.object($0), $1) }
+        }
+        interface.checkCompleteness()
+        interface.isComplete = true
+        return interface
+    }
+
+    private mutating func restrict(_ name: String, _ rule: AccessRule<Object>) {
+        members[rule.name, default: (rule, [])].names.insert(name)
+    }
+
+    /// Objects of another class never have this table in their list of interfaces.
+    private static func object(_ object: any ExportedObject) -> Object { object as! Object }
+}

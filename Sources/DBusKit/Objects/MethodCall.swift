@@ -1,0 +1,69 @@
+// A call that a handler answers, now or later, at once or in parts. One that nobody answers answers itself: a caller never waits in vain.
+
+/// A call that a handler answers, now or later.
+public final class MethodCall {
+    public let sender: String
+    public let path: ObjectPath
+    public let interface: String
+    public let member: String
+    public let arguments: [DBusValue]
+    private let message: Message
+    private let connection: Connection
+    private let longAnswers: LongAnswers
+    private var isAnswered = false
+
+    init(
+        _ message: Message, sender: String, path: ObjectPath, interface: String, member: String, arguments: [DBusValue],
+        on connection: Connection, _ longAnswers: LongAnswers
+    ) {
+        self.message = message
+        self.sender = sender
+        self.path = path
+        self.interface = interface
+        self.member = member
+        self.arguments = arguments
+        self.connection = connection
+        self.longAnswers = longAnswers
+    }
+
+    deinit {
+        // A caller must never wait for an answer that nobody will give.
+        if !isAnswered { fail(.failed("the request was dropped")) }
+    }
+
+    public func reply(_ values: DBusValue...) {
+        answer { () throws(BusError) in try message.reply(values) }
+    }
+
+    /// Answers with one array that is made in parts, so that nobody else waits for a long one: `next` is asked for one part after another, in
+    /// turns of the loop, until it gives none.
+    ///
+    /// - Parameter element: the type of the array's elements.
+    public func reply(inParts element: Signature, _ next: @escaping () throws(BusError) -> [DBusValue]?) {
+        guard !isAnswered else { return }
+        isAnswered = true
+        longAnswers.begin(message) { [message] () throws(BusError) in
+            let answer = try ArrayAnswer(to: message, of: element)
+            return { () throws(BusError) in
+                guard let part = try next() else { return try answer.finished() }
+                for value in part { try answer.append(value) }
+                return nil
+            }
+        }
+    }
+
+    public func fail(_ error: BusError) {
+        answer { () throws(BusError) in message.errorReply(error) }
+    }
+
+    private func answer(_ make: () throws(BusError) -> Message?) {
+        guard !isAnswered else { return }
+        isAnswered = true
+        guard message.wantsReply else { return }
+        do {
+            if let answer = try make() { connection.send(answer) }
+        } catch {
+            if let answer = message.errorReply(error) { connection.send(answer) }
+        }
+    }
+}
