@@ -57,7 +57,19 @@ public enum AccessoryBus {
 
     /// A UUID's hyphens may not stand in a path; underscores take their place.
     public static func accessoryPath(_ id: AccessoryID) -> ObjectPath {
-        path("accessory", id.rawValue.replacing("-", with: "_"))
+        path("accessory", exchange("-", by: "_", in: id.rawValue))
+    }
+
+    /// The identifier that an accessory's path was made from; nil for another path.
+    public static func accessoryID(at path: ObjectPath) -> AccessoryID? {
+        let prefix = "\(root)/accessory/"
+        guard path.rawValue.hasPrefix(prefix) else { return nil }
+        return AccessoryID(exchange("_", by: "-", in: String(path.rawValue.dropFirst(prefix.count))))
+    }
+
+    private static func exchange(_ old: Unicode.Scalar, by new: Unicode.Scalar, in text: String) -> String {
+        let (old, new) = (UInt8(ascii: old), UInt8(ascii: new))
+        return String(decoding: text.utf8.map { $0 == old ? new : $0 }, as: UTF8.self)
     }
 
     private static func path(_ kind: String, _ element: String) -> ObjectPath {

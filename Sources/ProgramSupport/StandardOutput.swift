@@ -34,7 +34,9 @@ public enum StandardOutput {
 
     /// Text from strangers (an accessory's name) without control characters: a terminal would obey them.
     public static func printable(_ text: String) -> String {
-        String(
+        // Most text is ASCII, where this is cheap to see.
+        guard !text.utf8.allSatisfy({ (0x20..<0x7F).contains($0) }) else { return text }
+        return String(
             String.UnicodeScalarView(
                 text.unicodeScalars.map { scalar in
                     switch scalar.properties.generalCategory {

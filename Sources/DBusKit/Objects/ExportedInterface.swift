@@ -15,6 +15,8 @@ public struct ExportedInterface {
     public let description: InterfaceDescription
     private var methods: [String: Method] = [:]
     private var getters: [String: Getter] = [:]
+    /// Readable properties in alphabetical order.
+    private var names: [String] = []
     private var setters: [String: Setter] = [:]
     /// Who may use what; members of no rule are for everybody who sees the object.
     private var rules: [Rule] = []
@@ -66,7 +68,9 @@ public struct ExportedInterface {
 
     fileprivate mutating func add(property name: String, _ handler: @escaping (any ExportedObject, String) -> DBusValue?) {
         precondition(description.property(name)?.isReadable == true, "\(description.name).\(name) is not readable")
-        getters[name] = Getter(handler: handler)
+        if getters.updateValue(Getter(handler: handler), forKey: name) == nil {
+            names.insert(name, at: names.firstIndex { $0 > name } ?? names.endIndex)
+        }
     }
 
     fileprivate mutating func add(
@@ -125,11 +129,12 @@ public struct ExportedInterface {
     /// All properties that `caller` may see, by their names in alphabetical order.
     func values(of object: any ExportedObject, for caller: String) -> DBusValue {
         let hidden = hidden(of: object, for: caller)
-        var values: [String: DBusValue] = [:]
-        for (name, getter) in getters where !hidden.contains(name) {
-            values[name] = getter.handler(object, caller)
-        }
-        return .vardict(values)
+        return .dictionary(
+            key: "s", value: "v",
+            names.compactMap { name in
+                guard !hidden.contains(name), let value = value(name, of: object, for: caller) else { return nil }
+                return .init(.string(name), .variant(value))
+            })
     }
 }
 

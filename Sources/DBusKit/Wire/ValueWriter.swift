@@ -2,6 +2,12 @@
 
 internal import CDBus
 
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Musl)
+    internal import Musl
+#endif
+
 struct ValueWriter {
     private var iterator = DBusMessageIter()
     private let raw: OpaquePointer
@@ -26,7 +32,7 @@ struct ValueWriter {
         guard depth < 32 else { throw .invalidArguments("nested too deeply") }
         switch value {
         case .string(let text):
-            guard isLenient || !text.utf8.contains(0) else { throw .invalidArguments("text with NUL: \(text.debugDescription)") }
+            guard isLenient || !text.hasNUL else { throw .invalidArguments("text with NUL: \(text.debugDescription)") }
         case .signature(let text):
             guard Signature.split(text) != nil else { throw .invalidArguments("not a signature: \(text.debugDescription)") }
         case .array(let element, let values):
@@ -105,7 +111,7 @@ struct ValueWriter {
     }
 
     private static func text(_ code: Int32, _ text: String, _ iterator: inout DBusMessageIter) {
-        let text = text.utf8.contains(0) ? text.replacing("\0", with: "\u{FFFD}") : text
+        let text = text.hasNUL ? text.replacing("\0", with: "\u{FFFD}") : text
         text.withCString { pointer in
             var pointer: UnsafePointer<CChar>? = pointer
             _ = dbus_message_iter_append_basic(&iterator, code, &pointer)
@@ -188,5 +194,12 @@ final class ArrayAnswer {
         isOpen = false
         guard dbus_message_iter_close_container(outer, array) != 0 else { throw .failed("out of memory") }
         return message
+    }
+}
+
+extension String {
+    /// Whether there is a NUL in it, which no text on the bus may have.
+    fileprivate var hasNUL: Bool {
+        utf8.withContiguousStorageIfAvailable { !$0.isEmpty && memchr($0.baseAddress!, 0, $0.count) != nil } ?? utf8.contains(0)
     }
 }

@@ -10,9 +10,7 @@ struct Inventory {
         let path: ObjectPath
         let properties: [String: DBusValue]
         /// As in its path: one without Bluetooth has no Bluetooth identifier.
-        var id: String {
-            (path.rawValue.split(separator: "/").last.map(String.init) ?? "").replacing("_", with: "-")
-        }
+        var id: String { AccessoryBus.accessoryID(at: path)?.rawValue ?? "" }
         var ssid: SSID? { properties["Ssid"]?.bytesValue.flatMap { SSID($0) } }
         let interface: String
         var name: String { properties["DisplayName"]?.stringValue ?? "" }
@@ -51,10 +49,11 @@ struct Inventory {
         var problems: [String] { properties["Problems"]?.stringsValue ?? [] }
     }
 
-    var accessories: [Accessory] = []
-    var apps: [App] = []
-    var grants: [Grant] = []
-    var sessions: [(app: String, state: String)] = []
+    private(set) var accessories: [Accessory] = []
+    private(set) var apps: [App] = []
+    private(set) var grants: [Grant] = []
+    private(set) var sessions: [(app: String, state: String)] = []
+    private var names: [ObjectPath: String] = [:]
     let connection: Connection
 
     /// Connects; who is not root is an admin only by polkit, which asks when something of an admin's is called.
@@ -79,6 +78,7 @@ struct Inventory {
                 let network = interfaces[AccessoryBus.network]?.vardictValue
                 accessories.append(
                     Accessory(path: path, properties: properties, interface: network?["Interface"]?.stringValue ?? ""))
+                names[path] = accessories.last?.name
             } else if let properties = interfaces[AccessoryBus.grant]?.vardictValue {
                 grants.append(Grant(path: path, properties: properties))
             } else if let properties = interfaces[AccessoryBus.app]?.vardictValue {
@@ -110,5 +110,5 @@ struct Inventory {
         return accessory
     }
 
-    func name(of path: ObjectPath) -> String { accessories.first { $0.path == path }?.name ?? path.rawValue }
+    func name(of path: ObjectPath) -> String { names[path] ?? path.rawValue }
 }

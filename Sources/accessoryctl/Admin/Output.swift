@@ -26,8 +26,13 @@ enum Output {
     /// Local time for people; "never" for 0.
     static func time(_ seconds: Int) -> String {
         guard seconds > 0 else { return "never" }
+        return minutes.string(from: Date(timeIntervalSince1970: Double(seconds)))
+    }
+
+    /// Made once: making one takes longer than a hundred uses.
+    private static let minutes = {
         let format = DateFormatter()
         format.dateFormat = "yyyy-MM-dd HH:mm"
-        return format.string(from: Date(timeIntervalSince1970: Double(seconds)))
-    }
+        return format
+    }()
 }

@@ -91,7 +91,9 @@ struct Policy: ParsableCommand {
 struct Audit: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "What was done with accessories, by whom and why.",
-        discussion: "The daemon keeps the last 10,000 actions and 2,000 refusals; the journal has them too.")
+        discussion: """
+            The daemon keeps the last 20,000 changes of access, 10,000 other actions and 2,000 refusals; the journal has them too.
+            """)
     @OptionGroup var options: BusOptions
     @OptionGroup var output: JSONOption
     @Option(help: "Only what concerns this app.") var app: String?
