@@ -1,0 +1,285 @@
+// Who holds which link, as a value: what the radio service and the apps say comes in, what is to be done goes out. A link has one state
+// on the air and as many holders as apps have connected; it goes down with the last of them. Each event has its rule in each state.
+
+internal import AccessoryModel
+internal import DBusKit
+
+/// The links of all devices that clients of the view can reach, and the shares that apps have in them.
+struct LinkShares: Hashable, Sendable {
+    /// A link as the radio service tells it, or as one app sees it.
+    struct State: Hashable, Sendable {
+        /// `Connected` of org.bluez.Device1.
+        var isConnected = false
+        /// `ServicesResolved` of org.bluez.Device1.
+        var areServicesResolved = false
+    }
+
+    /// A connection to the view that speaks for an app.
+    struct Client: Hashable, Sendable {
+        /// Its unique name in the view, `:view.1`.
+        let name: String
+        let app: AppID
+    }
+
+    /// What happens to links.
+    enum Event: Hashable, Sendable {
+        /// The radio service says how a link is; nil is what it does not say.
+        case reported(ObjectPath, isConnected: Bool?, areServicesResolved: Bool?)
+        /// The device's object is gone.
+        case deviceRemoved(ObjectPath)
+        /// Nothing more will be heard of this device, because nobody needs it.
+        case unfollowed(ObjectPath)
+        /// Nothing more will be heard of any device: nobody needs them, or the radio service has gone.
+        case allUnfollowed
+        /// A client calls `Connect`. Answered by `held` or `forward`; what is forwarded ends by exactly one `connectAnswered` or
+        /// `connectAbandoned`.
+        case connectRequested(ObjectPath, Client)
+        /// The radio service has answered a client's `Connect`, whatever it said, or can answer no more.
+        case connectAnswered(ObjectPath, client: String)
+        /// Nobody waits for the answer to a client's `Connect` any more: it has gone, or may not connect now.
+        case connectAbandoned(ObjectPath, client: String)
+        /// The radio service has said that a client's `Connect` worked, and after that how the link is. Answered by `held`, `notGranted`
+        /// or `broken`.
+        case connectConfirmed(ObjectPath, Client, isGranted: Bool)
+        /// An app calls `Disconnect`. Answered by `forward`, `released` or `notConnected`.
+        case disconnectRequested(ObjectPath, AppID)
+        /// An app may no longer use a device: its grant was revoked or switched off, or its manifest is gone.
+        case grantEnded(ObjectPath, AppID)
+        /// A client is cut off from a device, whatever its app may.
+        case clientCutOff(ObjectPath, client: String)
+        /// A connection to the view is closed.
+        case clientGone(client: String)
+        /// An app has no connection to the view any more.
+        case appGone(AppID)
+        /// An app uses the radio service (again).
+        case appEngaged(AppID)
+        /// An app's time without a connection is over.
+        case lingerEnded(AppID)
+        /// An app is about to look for these devices of its own; `inputs` are input devices, which are in use without any app.
+        case discoveryRequested([ObjectPath], AppID, inputs: Set<ObjectPath>)
+    }
+
+    /// What a client is to be told that asked for something.
+    enum Answer: Hashable, Sendable {
+        /// The app holds the link: `Connect` has worked.
+        case held
+        /// The radio service is to be asked.
+        case forward
+        /// The app has given its share back, and others still have theirs: `Disconnect` has worked.
+        case released
+        /// The app has no share in this link.
+        case notConnected
+        /// The grant ended while the radio service connected.
+        case notGranted
+        /// The link was up, and is down again.
+        case broken
+    }
+
+    /// What is to be done, in this order.
+    enum Effect: Hashable, Sendable {
+        /// Compare what each client was shown of this link with what it is to see now.
+        case tell(ObjectPath)
+        /// End a link that is up and that nobody holds.
+        case drop(ObjectPath, because: DropReason)
+        /// End what is being connected, for nobody.
+        case callOff(ObjectPath)
+        /// Begin an app's time without a connection, anew if it has begun. Ends by `lingerEnded`, unless it is stopped before.
+        case startLinger(AppID)
+        case stopLinger(AppID)
+    }
+
+    /// Why a link is ended.
+    enum DropReason: Hashable, Sendable, CustomStringConvertible {
+        case appGone(AppID)
+        case grantEnded(AppID)
+        case grantEndedMeanwhile
+        case discovery(AppID)
+
+        var description: String {
+            switch self {
+            case .appGone(let app): "\(app) is gone"
+            case .grantEnded(let app): "\(app) may no longer use it"
+            case .grantEndedMeanwhile: "the grant was revoked meanwhile"
+            case .discovery(let app): "nobody uses it, and \(app) looks for its accessories"
+            }
+        }
+    }
+
+    /// What follows from an event.
+    struct Decision: Hashable, Sendable {
+        /// For the events that ask for one.
+        var answer: Answer?
+        var effects: [Effect] = []
+    }
+
+    private struct Link: Hashable, Sendable {
+        var state = State()
+        /// The apps that have a share, each with those of its connections that have asked for it and are still here: none for an app whose
+        /// connections have all gone since. There are holders only while the link is up.
+        var holders: [AppID: Set<String>] = [:]
+    }
+
+    private var links: [ObjectPath: Link] = [:]
+    /// How many `Connect` of each client the radio service has not answered.
+    private var attempts: [ObjectPath: [String: Int]] = [:]
+    /// Apps without a connection whose shares are kept for a while.
+    private var lingering: Set<AppID> = []
+
+    // MARK: Looking
+
+    /// A link as an app sees it: up while it is up and the app holds it.
+    func state(of device: ObjectPath, seenBy app: AppID?) -> State {
+        guard let app, let link = links[device], link.holders[app] != nil else { return State() }
+        return link.state
+    }
+
+    /// Whether an app has a share in a link. (Then the link is up.)
+    func holds(_ device: ObjectPath, _ app: AppID) -> Bool { links[device]?.holders[app] != nil }
+
+    /// All shares there are, by device and app.
+    var shares: [(device: ObjectPath, app: AppID)] {
+        links.sorted { $0.key < $1.key }.flatMap { device, link in link.holders.keys.sorted().map { (device, $0) } }
+    }
+
+    /// Devices that must be followed although no client asks for it: apps that have no connection now hold links to them.
+    var lingeringDevices: Set<ObjectPath> {
+        Set(links.filter { !lingering.isDisjoint(with: $0.value.holders.keys) }.keys)
+    }
+
+    // MARK: Events
+
+    mutating func handle(_ event: Event) -> Decision {
+        switch event {
+        case .reported(let device, let isConnected, let areServicesResolved):
+            Decision(
+                effects: change(device) { link in
+                    if let areServicesResolved { link.state.areServicesResolved = areServicesResolved }
+                    if let isConnected { link.state.isConnected = isConnected }
+                    // Whoever wants it again connects again.
+                    if !link.state.isConnected { link.holders = [:] }
+                })
+        case .deviceRemoved(let device): Decision(effects: change(device) { $0 = Link() })
+        case .unfollowed(let device): forget { $0 == device }
+        case .allUnfollowed: forget { _ in true }
+        case .connectRequested(let device, let client): requestConnect(device, client)
+        case .connectAnswered(let device, let client): endAttempt(device, client)
+        case .connectAbandoned(let device, let client): Decision(effects: abandonAttempt(device, client))
+        case .connectConfirmed(let device, let client, let isGranted): confirmConnect(device, client, isGranted)
+        case .disconnectRequested(let device, let app): requestDisconnect(device, app)
+        case .grantEnded(let device, let app): Decision(effects: release(device, app, because: .grantEnded(app)))
+        case .clientCutOff(let device, let client): Decision(effects: cutOff(client, from: device))
+        case .clientGone(let client):
+            Decision(effects: Set(links.keys).union(attempts.keys).sorted().flatMap { cutOff(client, from: $0) })
+        case .appGone(let app): startLinger(app)
+        case .appEngaged(let app): Decision(effects: lingering.remove(app) == nil ? [] : [.stopLinger(app)])
+        case .lingerEnded(let app): endLinger(app)
+        case .discoveryRequested(let devices, let app, let inputs): freeForDiscovery(devices, app, inputs)
+        }
+    }
+
+    /// Nobody is told: there is nobody for whom these devices exist, or each is told that the radio service has gone. A `Connect` that is
+    /// not answered goes on to count until its client gives it up.
+    private mutating func forget(_ isForgotten: (ObjectPath) -> Bool) -> Decision {
+        links = links.filter { !isForgotten($0.key) }
+        return Decision()
+    }
+
+    private mutating func requestConnect(_ device: ObjectPath, _ client: Client) -> Decision {
+        guard holds(device, client.app) else {
+            attempts[device, default: [:]][client.name, default: 0] += 1
+            return Decision(answer: .forward)
+        }
+        links[device]?.holders[client.app]?.insert(client.name)
+        return Decision(answer: .held)
+    }
+
+    private mutating func endAttempt(_ device: ObjectPath, _ client: String) -> Decision {
+        let left = (attempts[device]?[client] ?? 0) - 1
+        attempts[device]?[client] = left > 0 ? left : nil
+        if attempts[device]?.isEmpty == true { attempts[device] = nil }
+        return Decision()
+    }
+
+    /// The radio service would go on connecting, for nobody, unless somebody else waits for the link or holds it.
+    private mutating func abandonAttempt(_ device: ObjectPath, _ client: String) -> [Effect] {
+        guard attempts[device]?[client] != nil else { return [] }
+        _ = endAttempt(device, client)
+        guard attempts[device] == nil, links[device]?.holders.isEmpty ?? true else { return [] }
+        return [.callOff(device)]
+    }
+
+    private mutating func confirmConnect(_ device: ObjectPath, _ client: Client, _ isGranted: Bool) -> Decision {
+        let isConnected = links[device]?.state.isConnected == true
+        guard isGranted else { return Decision(answer: .notGranted, effects: dropIfUnused(device, .grantEndedMeanwhile)) }
+        guard isConnected else { return Decision(answer: .broken) }
+        return Decision(answer: .held, effects: change(device) { $0.holders[client.app, default: []].insert(client.name) })
+    }
+
+    /// The last app's `Disconnect` is the radio service's to do; so is that of an app that connects, or whose device another program
+    /// has connected.
+    private mutating func requestDisconnect(_ device: ObjectPath, _ app: AppID) -> Decision {
+        let holders = links[device]?.holders ?? [:]
+        guard holders.keys.contains(where: { $0 != app }) else { return Decision(answer: .forward) }
+        guard holders[app] != nil else { return Decision(answer: .notConnected) }
+        return Decision(answer: .released, effects: change(device) { $0.holders[app] = nil })
+    }
+
+    /// The share is the app's, and stays; but this client is no longer one that uses it.
+    private mutating func cutOff(_ client: String, from device: ObjectPath) -> [Effect] {
+        var effects: [Effect] = []
+        while attempts[device]?[client] != nil { effects += abandonAttempt(device, client) }
+        for app in links[device]?.holders.keys.sorted() ?? [] { links[device]?.holders[app]?.remove(client) }
+        return effects
+    }
+
+    /// An app's shares outlive its last connection for a while, so that a script of single calls works.
+    private mutating func startLinger(_ app: AppID) -> Decision {
+        guard links.values.contains(where: { $0.holders[app] != nil }) else { return Decision() }
+        lingering.insert(app)
+        return Decision(effects: [.startLinger(app)])
+    }
+
+    private mutating func endLinger(_ app: AppID) -> Decision {
+        guard lingering.remove(app) != nil else { return Decision() }
+        return Decision(effects: links.keys.sorted().flatMap { release($0, app, because: .appGone(app)) })
+    }
+
+    /// What is connected does not advertise, and a link that nobody uses would hide a device: a rest of the pairing, of a connection that
+    /// the app has lost, or of the time before the daemon was started again.
+    private mutating func freeForDiscovery(_ devices: [ObjectPath], _ app: AppID, _ inputs: Set<ObjectPath>) -> Decision {
+        var effects: [Effect] = []
+        for device in devices.sorted() {
+            guard let link = links[device], link.state.isConnected, !link.holders.keys.contains(where: { $0 != app }) else {
+                continue
+            }
+            if let connections = link.holders[app] {
+                if connections.isEmpty { effects += release(device, app, because: .discovery(app)) }
+            } else if !inputs.contains(device) {
+                effects += dropIfUnused(device, .discovery(app))
+            }
+        }
+        return Decision(effects: effects)
+    }
+
+    // MARK: What several events do
+
+    /// An app gives its share back; with the last one the link is dropped.
+    private mutating func release(_ device: ObjectPath, _ app: AppID, because reason: DropReason) -> [Effect] {
+        guard holds(device, app) else { return [] }
+        return change(device) { $0.holders[app] = nil } + dropIfUnused(device, reason)
+    }
+
+    private func dropIfUnused(_ device: ObjectPath, _ reason: DropReason) -> [Effect] {
+        guard let link = links[device], link.state.isConnected, link.holders.isEmpty else { return [] }
+        return [.drop(device, because: reason)]
+    }
+
+    private mutating func change(_ device: ObjectPath, _ body: (inout Link) -> Void) -> [Effect] {
+        let old = links[device] ?? Link()
+        var new = old
+        body(&new)
+        guard new != old else { return [] }
+        links[device] = new
+        return [.tell(device)]
+    }
+}

@@ -1,0 +1,325 @@
+// Shares in links: all reachable states and all events with the rules that hold at every step, and the stories that apps live through.
+
+import AccessoryModel
+import DBusKit
+import Testing
+
+@testable import BlueZView
+
+private typealias Event = LinkShares.Event
+private typealias Client = LinkShares.Client
+
+private let dice: ObjectPath = "/org/bluez/hci0/dev_C0_FF_EE_00_00_01"
+private let lamp: ObjectPath = "/org/bluez/hci0/dev_C0_FF_EE_00_00_02"
+private let red = AppID("com.example.red")!
+private let blue = AppID("com.example.blue")!
+private let red1 = Client(name: ":view.1", app: red)
+private let red2 = Client(name: ":view.2", app: red)
+private let blue1 = Client(name: ":view.3", app: blue)
+private let clients = [red1, red2, blue1]
+
+/// Every kind of event about a device, with every payload that makes a difference.
+private func alphabet(_ device: ObjectPath) -> [Event] {
+    var events: [Event] = [
+        .deviceRemoved(device), .unfollowed(device), .allUnfollowed,
+        .discoveryRequested([device], red, inputs: []), .discoveryRequested([device], blue, inputs: [device]),
+    ]
+    for isConnected in [nil, false, true] {
+        for areServicesResolved in [nil, false, true] {
+            events.append(.reported(device, isConnected: isConnected, areServicesResolved: areServicesResolved))
+        }
+    }
+    for client in clients {
+        events += [
+            .connectRequested(device, client), .connectAnswered(device, client: client.name),
+            .connectAbandoned(device, client: client.name), .connectConfirmed(device, client, isGranted: true),
+            .connectConfirmed(device, client, isGranted: false), .clientCutOff(device, client: client.name),
+            .clientGone(client: client.name),
+        ]
+    }
+    for app in [red, blue] {
+        events += [
+            .disconnectRequested(device, app), .grantEnded(device, app), .appGone(app), .appEngaged(app), .lingerEnded(app),
+        ]
+    }
+    return events
+}
+
+/// What an observer of the events knows, with no look into the value but by what it shows.
+private struct World: Hashable {
+    /// What the radio service has said, and what nobody has taken back.
+    var isUp = false
+    var isResolved = false
+    var attempts: [Client: Int] = [:]
+    /// Whose time runs.
+    var timers: Set<AppID> = []
+    /// Who has asked for the link, among those who share it.
+    var users: Set<Client> = []
+
+    /// Whether an event can happen now. (An attempt of a client's is bounded, so that the walk is.)
+    func allows(_ event: Event) -> Bool {
+        switch event {
+        case .connectRequested(_, let client): attempts[client, default: 0] < (client == red1 ? 2 : 1)
+        case .lingerEnded(let app): timers.contains(app)
+        default: true
+        }
+    }
+}
+
+private struct Node: Hashable {
+    var shares = LinkShares()
+    var world = World()
+
+    func holders(_ device: ObjectPath) -> Set<AppID> { Set(shares.shares.filter { $0.device == device }.map(\.app)) }
+}
+
+private func named(_ name: String) -> Client { clients.first { $0.name == name }! }
+
+/// The rule for each event in each state: who holds the link after it, what is answered and what is done, from what held before.
+private func expectation(
+    _ event: Event, _ holders: Set<AppID>, _ world: inout World
+) -> (holders: Set<AppID>, answer: LinkShares.Answer?, drops: LinkShares.DropReason?, callsOff: Bool) {
+    var after = holders
+    var answer: LinkShares.Answer?
+    var drops: LinkShares.DropReason?
+    var callsOff = false
+    func abandon(_ client: Client, _ world: inout World) {
+        callsOff = callsOff || world.attempts[client] != nil
+        world.attempts[client] = world.attempts[client].flatMap { $0 > 1 ? $0 - 1 : nil }
+        callsOff = callsOff && world.attempts.isEmpty && holders.isEmpty
+    }
+    func release(_ app: AppID, _ reason: LinkShares.DropReason) {
+        if after.remove(app) != nil, after.isEmpty { drops = reason }
+    }
+    switch event {
+    case .reported(_, let isConnected, let isResolved):
+        world.isUp = isConnected ?? world.isUp
+        world.isResolved = isResolved ?? world.isResolved
+        if !world.isUp { after = [] }
+    case .deviceRemoved, .unfollowed, .allUnfollowed:
+        (world.isUp, world.isResolved, after) = (false, false, [])
+    case .connectRequested(_, let client):
+        answer = holders.contains(client.app) ? .held : .forward
+        if answer == .held { world.users.insert(client) } else { world.attempts[client, default: 0] += 1 }
+    case .connectAnswered(_, let name): world.attempts[named(name)] = world.attempts[named(name)].flatMap { $0 > 1 ? $0 - 1 : nil }
+    case .connectAbandoned(_, let name): abandon(named(name), &world)
+    case .connectConfirmed(_, let client, let isGranted):
+        answer = isGranted ? world.isUp ? .held : .broken : .notGranted
+        if answer == .held {
+            after.insert(client.app)
+            world.users.insert(client)
+        }
+        // What nobody has asked for any more does not stay up.
+        if answer == .notGranted, world.isUp, holders.isEmpty { drops = .grantEndedMeanwhile }
+    case .disconnectRequested(_, let app):
+        if holders.subtracting([app]).isEmpty {
+            answer = .forward
+        } else {
+            answer = holders.contains(app) ? .released : .notConnected
+            after.remove(app)
+        }
+    case .grantEnded(_, let app): release(app, .grantEnded(app))
+    case .clientCutOff(_, let name), .clientGone(let name):
+        while world.attempts[named(name)] != nil { abandon(named(name), &world) }
+        world.users.remove(named(name))
+    case .appGone(let app): if holders.contains(app) { world.timers.insert(app) }
+    case .appEngaged(let app): world.timers.remove(app)
+    case .lingerEnded(let app):
+        world.timers.remove(app)
+        release(app, .appGone(app))
+    case .discoveryRequested(_, let app, let inputs):
+        let isUsed = world.users.contains { $0.app == app } || !holders.subtracting([app]).isEmpty
+        if world.isUp, !isUsed, holders.contains(app) || inputs.isEmpty {
+            after.remove(app)
+            drops = .discovery(app)
+        }
+    }
+    world.users = world.users.filter { after.contains($0.app) }
+    return (after, answer, drops, callsOff)
+}
+
+@Suite struct LinkSharesTests {
+    @Test func everyEventHasItsRuleInEveryState() {
+        var seen: Set<Node> = []
+        var queue = [Node()]
+        var steps = 0
+        while let node = queue.popLast() {
+            guard seen.insert(node).inserted else { continue }
+            for event in alphabet(dice) where node.world.allows(event) {
+                var next = node
+                let before = node.holders(dice)
+                let expected = expectation(event, before, &next.world)
+                let decision = next.shares.handle(event)
+                steps += 1
+                let place: Comment = "\(event) with \(node.world), held by \(before): \(decision)"
+                #expect(next.holders(dice) == expected.holders, place)
+                #expect(decision.answer == expected.answer, place)
+                check(decision.effects, of: event, from: node, to: next, expected.drops, expected.callsOff, place)
+                queue.append(next)
+            }
+        }
+        #expect(seen.count > 1000 && steps > 30_000, "the walk saw \(seen.count) states in \(steps) steps")
+    }
+
+    /// What holds of every step, whatever the event.
+    private func check(
+        _ effects: [LinkShares.Effect], of event: Event, from old: Node, to new: Node, _ drops: LinkShares.DropReason?,
+        _ callsOff: Bool, _ place: Comment
+    ) {
+        #expect(
+            effects.compactMap { if case .drop(dice, let reason) = $0 { reason } else { nil } } == (drops.map { [$0] } ?? []), place
+        )
+        #expect(effects.contains(.callOff(dice)) == callsOff, place)
+        #expect(Set(effects).count == effects.count, place)
+        // Nobody sees a link that is not up, and nobody one that is not his.
+        for app in [red, blue] {
+            let state = new.shares.state(of: dice, seenBy: app)
+            let holds = new.holders(dice).contains(app)
+            #expect(state.isConnected == holds && new.shares.holds(dice, app) == holds, place)
+            #expect(!holds || new.world.isUp && state.areServicesResolved == new.world.isResolved, place)
+            #expect(holds || !state.areServicesResolved, place)
+        }
+        #expect(new.shares.state(of: dice, seenBy: nil) == LinkShares.State())
+        // Whoever sees it differently is told, before the link is ended; except where all is forgotten.
+        let isForgotten = event == .unfollowed(dice) || event == .allUnfollowed
+        let changed = [red, blue].contains { old.shares.state(of: dice, seenBy: $0) != new.shares.state(of: dice, seenBy: $0) }
+        #expect(!changed || isForgotten || effects.first == .tell(dice), place)
+        #expect(!isForgotten || effects.isEmpty, place)
+        // One clock for each app, which is only for apps that hold something when it begins.
+        for app in [red, blue] {
+            #expect(!effects.contains(.startLinger(app)) || event == .appGone(app) && old.holders(dice).contains(app), place)
+            #expect(effects.contains(.stopLinger(app)) == (event == .appEngaged(app) && old.world.timers.contains(app)), place)
+        }
+        let lingers = !new.world.timers.isDisjoint(with: new.holders(dice))
+        #expect(new.shares.lingeringDevices == (lingers ? [dice] : []), place)
+    }
+
+    /// The walk again beside a link that others hold, wait for, and let linger: nothing that concerns one device reaches another.
+    @Test func oneDeviceIsNoOthersBusiness() {
+        var shares = LinkShares()
+        for event: Event in [
+            .connectRequested(lamp, blue1), .reported(lamp, isConnected: true, areServicesResolved: true),
+            .connectAnswered(lamp, client: blue1.name), .connectConfirmed(lamp, blue1, isGranted: true),
+            .reported(dice, isConnected: true, areServicesResolved: false), .connectConfirmed(dice, red1, isGranted: true),
+        ] { _ = shares.handle(event) }
+        for event in alphabet(dice) {
+            switch event {
+            // These are about all devices.
+            case .allUnfollowed, .clientGone, .appGone, .appEngaged, .lingerEnded: continue
+            default: break
+            }
+            var next = shares
+            let effects = next.handle(event).effects
+            #expect(next.state(of: lamp, seenBy: blue) == shares.state(of: lamp, seenBy: blue), "\(event)")
+            for effect in effects {
+                switch effect {
+                case .tell(let device), .drop(let device, _), .callOff(let device): #expect(device == dice, "\(event)")
+                case .startLinger, .stopLinger: Issue.record("\(event)")
+                }
+            }
+        }
+    }
+
+    /// Plays events and collects what follows.
+    private func play(_ events: [Event]) -> (shares: LinkShares, answers: [LinkShares.Answer?], effects: [[LinkShares.Effect]]) {
+        var shares = LinkShares()
+        let decisions = events.map { shares.handle($0) }
+        return (shares, decisions.map(\.answer), decisions.map(\.effects))
+    }
+
+    private func connecting(_ client: Client, _ device: ObjectPath = dice) -> [Event] {
+        [
+            .connectRequested(device, client), .reported(device, isConnected: true, areServicesResolved: nil),
+            .connectAnswered(device, client: client.name), .connectConfirmed(device, client, isGranted: true),
+        ]
+    }
+
+    @Test func theLastAppEndsTheLink() {
+        let (_, answers, effects) = play(
+            connecting(red1) + connecting(blue1) + [.grantEnded(dice, red), .disconnectRequested(dice, blue)])
+        #expect(answers.suffix(2) == [nil, .forward])
+        #expect(effects.suffix(2) == [[.tell(dice)], []])
+    }
+
+    @Test func aSecondConnectionOfAnAppNeedNotConnect() {
+        let (_, answers, _) = play(connecting(red1) + [.connectRequested(dice, red2), .connectRequested(dice, blue1)])
+        #expect(answers.suffix(2) == [.held, .forward])
+    }
+
+    @Test func aDisconnectOfOneLeavesTheOthers() {
+        let (shares, answers, effects) = play(
+            connecting(red1) + connecting(blue1) + [.disconnectRequested(dice, red), .disconnectRequested(dice, red)])
+        #expect(answers.suffix(2) == [.released, .notConnected])
+        #expect(effects.suffix(2) == [[.tell(dice)], []])
+        #expect(shares.shares.map(\.app) == [blue])
+    }
+
+    @Test func aRevokedGrantDropsTheLinkThatNobodyElseHolds() {
+        let (shares, _, effects) = play(connecting(red1) + [.grantEnded(dice, red), .grantEnded(dice, red)])
+        #expect(effects.suffix(2) == [[.tell(dice), .drop(dice, because: .grantEnded(red))], []])
+        // Up, until the radio service says otherwise; but nobody's.
+        #expect(shares.state(of: dice, seenBy: red) == LinkShares.State())
+    }
+
+    @Test func aConnectIsCalledOffByTheLastThatWaits() {
+        let (_, _, effects) = play([
+            .connectRequested(dice, red1), .connectRequested(dice, red1), .connectRequested(dice, blue1),
+            .connectAbandoned(dice, client: red1.name), .clientGone(client: blue1.name), .clientCutOff(dice, client: red1.name),
+        ])
+        #expect(effects.suffix(3) == [[], [], [.callOff(dice)]])
+    }
+
+    @Test func aConnectIsNotCalledOffUnderWhoHoldsTheLink() {
+        let (_, _, effects) = play(
+            [.connectRequested(dice, blue1)] + connecting(red1) + [.connectAbandoned(dice, client: blue1.name)])
+        #expect(effects.last == [])
+    }
+
+    @Test func aGrantThatEndsWhileItConnectsLeavesNothingUp() {
+        let (_, answers, effects) = play([
+            .connectRequested(dice, red1), .reported(dice, isConnected: true, areServicesResolved: nil),
+            .connectAnswered(dice, client: red1.name), .connectConfirmed(dice, red1, isGranted: false),
+        ])
+        #expect(answers.last == .notGranted)
+        #expect(effects.last == [.drop(dice, because: .grantEndedMeanwhile)])
+    }
+
+    @Test func aLinkThatBreaksIsLostForAll() {
+        let (shares, answers, effects) = play(
+            connecting(red1) + connecting(blue1) + [
+                .reported(dice, isConnected: false, areServicesResolved: false), .connectConfirmed(dice, red1, isGranted: true),
+            ])
+        #expect(effects.suffix(2) == [[.tell(dice)], []])
+        #expect(answers.last == .broken)
+        #expect(shares.shares.isEmpty)
+    }
+
+    @Test func sharesLingerAndEnd() {
+        let left: [Event] = connecting(red1) + [.clientGone(client: red1.name), .appGone(red)]
+        let (shares, _, effects) = play(left)
+        #expect(effects.last == [.startLinger(red)])
+        #expect(shares.lingeringDevices == [dice])
+        #expect(
+            play(left + [.lingerEnded(red)]).effects.last == [.tell(dice), .drop(dice, because: .appGone(red))])
+        let (back, answers, stopped) = play(left + [.appEngaged(red), .connectRequested(dice, red2), .lingerEnded(red)])
+        #expect(stopped.suffix(3) == [[.stopLinger(red)], [], []])
+        #expect(answers.suffix(2) == [.held, nil])
+        #expect(back.lingeringDevices.isEmpty && back.holds(dice, red))
+    }
+
+    @Test func aSearchEndsWhatNobodyUses() {
+        let up: Event = .reported(dice, isConnected: true, areServicesResolved: nil)
+        let search: Event = .discoveryRequested([lamp, dice], red, inputs: [])
+        // A rest of the pairing.
+        #expect(play([up, search]).effects.last == [.drop(dice, because: .discovery(red))])
+        // An input device is in use without any app.
+        #expect(play([up, .discoveryRequested([dice], red, inputs: [dice])]).effects.last == [])
+        // A connection that the app has lost.
+        #expect(
+            play(connecting(red1) + [.clientGone(client: red1.name), search]).effects.last
+                == [.tell(dice), .drop(dice, because: .discovery(red))])
+        // One that it uses, and another app's.
+        #expect(play(connecting(red1) + [search]).effects.last == [])
+        #expect(play(connecting(blue1) + [.clientGone(client: blue1.name), search]).effects.last == [])
+    }
+}
