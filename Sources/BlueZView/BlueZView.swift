@@ -70,6 +70,7 @@ public final class BlueZView {
     let authority: any ViewAuthority
     let service: any ViewService
     let feed: RadioFeed
+    let links: LinkCoordinator
     let limits: ViewLimits
     let log: Logger
     /// The bus that carries org.bluez.
@@ -78,8 +79,6 @@ public final class BlueZView {
     private let loop: MainLoop
     private var clients: [String: ViewClient] = [:]
     private var admitted = 0
-    /// Links of apps without a connection, until their time is over.
-    private var lingering: [AppID: LoopSource] = [:]
 
     /// - Parameters:
     ///   - connection: to the bus that carries org.bluez, for the view's own use.
@@ -96,14 +95,15 @@ public final class BlueZView {
         self.bus = bus
         loop = connection.loop
         feed = RadioFeed(on: connection, log: log)
+        links = LinkCoordinator(feed, loop: connection.loop, linger: .seconds(limits.linger), log: log)
         var made = 0
         server = try BusServer(address, loop: connection.loop) {
             made += 1
             return ":view.\(made)"
         }
         server.onConnection = { [weak self] in self?.admit($0) }
-        feed.observer = self
-        feed.start()
+        links.start(observer: self)
+        feed.start(observer: self)
     }
 
     var identifier: String { server.identifier }
@@ -183,20 +183,9 @@ public final class BlueZView {
     private func leave(_ client: ViewClient) {
         client.end()
         if client.isRegistered { service.dismiss(client.peer) }
-        if let app = client.app { startLingering(app) }
+        links.handle(.clientGone(client: client.name))
+        if let app = client.app, !clients.values.contains(where: { $0.app == app }) { links.handle(.appGone(app)) }
         followLinks()
-    }
-
-    private func startLingering(_ app: AppID) {
-        guard !clients.values.contains(where: { $0.app == app }), feed.links.values.contains(where: { $0.holders.contains(app) })
-        else { return }
-        lingering[app]?.cancel()
-        lingering[app] = loop.after(.seconds(limits.linger)) { [weak self] in
-            guard let self else { return }
-            self.lingering[app] = nil
-            for device in self.feed.links.keys.sorted() { self.release(device, by: app, reason: "\(app) is gone") }
-            self.followLinks()
-        }
     }
 
     // MARK: What concerns all
@@ -204,54 +193,17 @@ public final class BlueZView {
     /// Grants, manifests or the radio have changed: everybody's view follows at once.
     public func refresh() {
         for client in clients.values { client.refresh() }
-        for (device, link) in feed.links.sorted(by: { $0.key < $1.key }) {
-            for app in link.holders.sorted() where !authority.devices(of: app).contains(where: { $0.paths.contains(device) }) {
-                release(device, by: app, reason: "\(app) may no longer use it")
-            }
-        }
+        links.endShares { device, app in authority.devices(of: app).contains { $0.paths.contains(device) } }
         followLinks()
     }
 
     /// Follows what clients need, and nothing when none does.
     func followLinks() {
         let engaged = clients.values.filter(\.isEngaged)
-        for app in engaged.compactMap(\.app) { lingering.removeValue(forKey: app)?.cancel() }
-        let kept = lingering.isEmpty ? [] : feed.links.filter { !$0.value.holders.isEmpty }.map(\.key)
+        for app in engaged.compactMap(\.app) { links.handle(.appEngaged(app)) }
+        let kept = links.lingeringDevices
         feed.want(!engaged.isEmpty || !kept.isEmpty)
-        feed.follow(engaged.reduce(into: Set(kept)) { $0.formUnion($1.scope.devices.keys) })
-    }
-
-    func clients(of app: AppID) -> [ViewClient] {
-        clients.values.filter { $0.app == app }
-    }
-
-    /// An app looks for its accessories. What is connected does not advertise, and a link that nobody uses would hide one: a rest of the
-    /// pairing, of a connection that the app has lost, or of the time before the daemon was started again.
-    ///
-    /// - Parameter completion: called when those links are down: a short search must not be over before.
-    func freeForDiscovery(_ devices: [ObjectPath: AccessoryID], _ app: AppID, completion: @escaping () -> Void) {
-        let unused = devices.keys.sorted().filter { device in
-            guard let link = feed.links[device], link.isConnected, !feed.isShared(device, besides: app),
-                !clients(of: app).contains(where: { $0.connected.contains(device) })
-            else { return false }
-            return link.holders.contains(app) || devices[device].map { authority.isInput($0) } == false
-        }
-        guard !unused.isEmpty else { return completion() }
-        var left = unused.count
-        for device in unused {
-            feed.release(device, by: app)
-            feed.dropIfUnused(device, reason: "nobody uses it, and \(app) looks for its accessories") {
-                left -= 1
-                if left == 0 { completion() }
-            }
-        }
-    }
-
-    /// An app gives a link back; with the last one it is dropped.
-    func release(_ device: ObjectPath, by app: AppID, reason: String) {
-        guard feed.links[device]?.holders.contains(app) == true else { return }
-        feed.release(device, by: app)
-        feed.dropIfUnused(device, reason: reason)
+        feed.follow(engaged.reduce(into: kept) { $0.formUnion($1.scope.devices.keys) })
     }
 }
 
@@ -273,7 +225,17 @@ extension BlueZView: RadioFeedObserver {
         for client in clients.values { client.objectsRemoved(path, interfaces) }
     }
 
+    func linkHeard(_ event: LinkShares.Event) {
+        links.handle(event)
+    }
+}
+
+extension BlueZView: LinkObserver {
     func linkChanged(_ device: ObjectPath) {
         for client in clients.values { client.linkChanged(device) }
+    }
+
+    func lingerEnded() {
+        followLinks()
     }
 }

@@ -1,8 +1,7 @@
-// What the view itself follows of org.bluez, while a client needs it: who owns the name, the adapter, which objects there are, and the
-// links: whether each is up, and which apps hold it. Without clients it listens to nothing but the name.
+// What the view itself follows of org.bluez, while a client needs it: who owns the name, the adapters, which objects there are, and
+// what is said of the links. Without clients it listens to nothing but the name.
 
 internal import DBusKit
-internal import AccessoryModel
 internal import Logging
 
 /// What the feed tells the view.
@@ -13,7 +12,8 @@ protocol RadioFeedObserver: AnyObject {
     /// `InterfacesAdded` and `InterfacesRemoved`, as they came.
     func objectsAdded(_ path: ObjectPath, _ interfaces: [String: DBusValue])
     func objectsRemoved(_ path: ObjectPath, _ interfaces: [String])
-    func linkChanged(_ device: ObjectPath)
+    /// What is said of a link, as LinkShares takes it in.
+    func linkHeard(_ event: LinkShares.Event)
 }
 
 final class RadioFeed {
@@ -25,25 +25,13 @@ final class RadioFeed {
         case present(owner: String, alias: String)
     }
 
-    /// Somebody's connection to a device.
-    struct Link: Equatable {
-        var isConnected = false
-        var isResolved = false
-        /// Apps that connected, and did not disconnect since.
-        var holders: Set<AppID> = []
-    }
-
-    weak var observer: (any RadioFeedObserver)?
+    private weak var observer: (any RadioFeedObserver)?
     private(set) var service = Service.unknown
     private(set) var adapters: [ObjectPath: [String: DBusValue]] = [:]
     /// Every object of the service's with the interfaces that may be shown.
     private(set) var objects: [ObjectPath: Set<String>] = [:]
-    private(set) var links: [ObjectPath: Link] = [:]
 
-    /// How many clients wait for a link to come up.
-    private var connecting: [ObjectPath: Int] = [:]
-
-    let connection: Connection
+    private let connection: Connection
     private let log: Logger
     private var nameWatch: Subscription?
     private var subscriptions: [Subscription] = []
@@ -58,7 +46,8 @@ final class RadioFeed {
         self.log = log
     }
 
-    func start() {
+    func start(observer: any RadioFeedObserver) {
+        self.observer = observer
         nameWatch = connection.watchName(Scope.service) { [weak self] in self?.ownerChanged($0) }
     }
 
@@ -85,7 +74,6 @@ final class RadioFeed {
         guard new != owner || service == .unknown else { return }
         let wasPresent = alias != nil
         unload()
-        links = [:]
         if let new {
             generation += 1
             service = .present(owner: new, alias: ":bluez.\(generation)")
@@ -134,7 +122,7 @@ final class RadioFeed {
         for subscription in subscriptions + linkSubscriptions.values { subscription.cancel() }
         subscriptions = []
         linkSubscriptions = [:]
-        links = [:]
+        observer?.linkHeard(.allUnfollowed)
         adapters = [:]
         objects = [:]
         if isLoading { settled() }
@@ -144,7 +132,7 @@ final class RadioFeed {
         let names = Set(interfaces.keys).intersection(Scope.shown)
         if !names.isEmpty { objects[path, default: []].formUnion(names) }
         if let adapter = interfaces[Scope.adapterInterface]?.vardictValue { adapters[path] = adapter }
-        if linkSubscriptions[path] != nil, let device = interfaces[Scope.deviceInterface]?.vardictValue { take(device, path) }
+        if linkSubscriptions[path] != nil, let device = interfaces[Scope.deviceInterface]?.vardictValue { reportLink(device, path) }
     }
 
     private func added(_ message: Message) {
@@ -162,7 +150,7 @@ final class RadioFeed {
             let names = arguments[1].stringsValue
         else { return }
         if let left = objects[path]?.subtracting(names) { objects[path] = left.isEmpty ? nil : left }
-        if names.contains(Scope.deviceInterface) { set(path) { $0 = Link() } }
+        if names.contains(Scope.deviceInterface) { observer?.linkHeard(.deviceRemoved(path)) }
         observer?.objectsRemoved(path, names)
         if names.contains(Scope.adapterInterface), adapters.removeValue(forKey: path) != nil { observer?.adapterChanged(path) }
     }
@@ -183,7 +171,7 @@ final class RadioFeed {
         for (path, subscription) in linkSubscriptions where !devices.contains(path) {
             subscription.cancel()
             linkSubscriptions[path] = nil
-            links[path] = nil
+            observer?.linkHeard(.unfollowed(path))
         }
         guard let owner, isWanted else { return }
         for path in devices where linkSubscriptions[path] == nil {
@@ -191,84 +179,32 @@ final class RadioFeed {
                 sender: owner, path: path, interface: Bus.properties, member: "PropertiesChanged", argument0: Scope.deviceInterface
             ) { [weak self] message in
                 guard let changed = (try? message.arguments())?.dropFirst().first?.vardictValue else { return }
-                self?.take(changed, path)
+                self?.reportLink(changed, path)
             }
-            if objects[path] != nil { refresh(path) {} }
+            if objects[path] != nil { readLink(path) {} }
         }
     }
 
-    /// Asks whether a link is up. The answer comes after everything that was told before.
-    func refresh(_ device: ObjectPath, _ completion: @escaping () -> Void) {
+    /// Asks whether a link is up, and reports it. The answer comes after everything that was told before.
+    func readLink(_ device: ObjectPath, _ completion: @escaping () -> Void) {
         connection.call(Scope.service, device, Bus.properties, "GetAll", [.string(Scope.deviceInterface)]) { [weak self] result in
-            if let properties = (try? result.get())?.first?.vardictValue { self?.take(properties, device) }
+            if let properties = (try? result.get())?.first?.vardictValue { self?.reportLink(properties, device) }
             completion()
         }
     }
 
-    private func take(_ properties: [String: DBusValue], _ device: ObjectPath) {
-        set(device) { link in
-            if let value = properties["ServicesResolved"]?.booleanValue { link.isResolved = value }
-            guard let value = properties["Connected"]?.booleanValue else { return }
-            link.isConnected = value
-            // Whoever wants it again connects again.
-            if !value { link.holders = [] }
-        }
+    private func reportLink(_ properties: [String: DBusValue], _ device: ObjectPath) {
+        observer?.linkHeard(
+            .reported(
+                device, isConnected: properties["Connected"]?.booleanValue,
+                areServicesResolved: properties["ServicesResolved"]?.booleanValue))
     }
 
-    private func set(_ device: ObjectPath, _ change: (inout Link) -> Void) {
-        let old = links[device] ?? Link()
-        var new = old
-        change(&new)
-        guard new != old else { return }
-        links[device] = new
-        observer?.linkChanged(device)
-    }
-
-    func hold(_ device: ObjectPath, for app: AppID) {
-        set(device) { $0.holders.insert(app) }
-    }
-
-    /// Whether an app holds a link that is up.
-    func holds(_ device: ObjectPath, _ app: AppID) -> Bool {
-        links[device].map { $0.isConnected && $0.holders.contains(app) } ?? false
-    }
-
-    func isShared(_ device: ObjectPath, besides app: AppID) -> Bool {
-        links[device].map { !$0.holders.subtracting([app]).isEmpty } ?? false
-    }
-
-    func release(_ device: ObjectPath, by app: AppID) {
-        set(device) { $0.holders.remove(app) }
-    }
-
-    /// A client of ours asks bluetoothd to connect, and is answered, or no longer waits.
-    func beginConnecting(_ device: ObjectPath) { connecting[device, default: 0] += 1 }
-
-    func endConnecting(_ device: ObjectPath) {
-        let left = (connecting[device] ?? 1) - 1
-        connecting[device] = left > 0 ? left : nil
-    }
-
-    /// Ends what is being connected, unless somebody else waits for it or holds it. (BlueZ, org.bluez.Device(5): `Disconnect` cancels a
-    /// `Connect` that is under way.)
-    func callOff(_ device: ObjectPath, reason: String) {
-        guard connecting[device] == nil, links[device]?.holders.isEmpty ?? true, owner != nil else { return }
-        log.info("connecting called off", metadata: ["reason": "\(reason)"])
-        log.debug("connecting called off", metadata: ["device": "\(device)"])
-        connection.call(Scope.service, device, Scope.deviceInterface, "Disconnect", timeout: Self.timeToDrop) { _ in }
-    }
-
-    /// How long bluetoothd may take to end a link: it waits two seconds by itself.
-    private static let timeToDrop = Duration.seconds(5)
-
-    /// Ends a link that nobody holds.
+    /// Ends a link, or what is being connected.
     ///
-    /// - Parameter completion: called once it is down, or does not go down in time; at once when there is nothing to end.
-    func dropIfUnused(_ device: ObjectPath, reason: String, completion: @escaping () -> Void = {}) {
-        guard let link = links[device], link.isConnected, link.holders.isEmpty else { return completion() }
-        log.info("link dropped", metadata: ["reason": "\(reason)"])
-        log.debug("link dropped", metadata: ["device": "\(device)"])
-        connection.call(Scope.service, device, Scope.deviceInterface, "Disconnect", timeout: Self.timeToDrop) { _ in completion() }
+    /// - Parameter completion: called when it has ended, or has not in time.
+    func disconnect(_ device: ObjectPath, timeout: Duration, completion: @escaping () -> Void) {
+        connection.call(Scope.service, device, Scope.deviceInterface, "Disconnect", timeout: timeout) { _ in completion() }
     }
 }
 

@@ -46,7 +46,7 @@ extension ViewClient {
         case .deviceProperty(let device): deviceProperty(message, path, device)
         case .passed(let device): pass(message, device)
         case .attribute(let device), .acquisition(let device):
-            guard let app, view.feed.holds(device, app) else { return refuse(message, .notConnected) }
+            guard let app, view.links.holds(device, app) else { return refuse(message, .notConnected) }
             use(device, message.member ?? "")
             pass(message, device) { [weak self] reply throws(BusError) in
                 guard let self else { return .later }
@@ -83,13 +83,19 @@ extension ViewClient {
     /// - Parameters:
     ///   - other: what is said in the call's place.
     ///   - adapting: looks at the answer first; what it returns is the answer.
+    /// - Returns: false when it was refused at once.
+    @discardableResult
     func pass(
         _ message: Message, _ device: ObjectPath?, as other: Message? = nil,
         adapting: ((Message) throws(BusError) -> Answer)? = nil
-    ) {
-        guard let upstream, let copy = other ?? message.copy() else { return refuse(message, .notReady) }
+    ) -> Bool {
+        guard let upstream, let copy = other ?? message.copy() else {
+            refuse(message, .notReady)
+            return false
+        }
         guard calls.count < view.limits.callsInFlight else {
-            return refuse(message, .limitsExceeded("\(view.limits.callsInFlight) calls are not answered yet"))
+            refuse(message, .limitsExceeded("\(view.limits.callsInFlight) calls are not answered yet"))
+            return false
         }
         // By its name: an answer can only come from its owner, and libdbus knows answers by their serial.
         copy.setDestination(Scope.service)
@@ -99,7 +105,9 @@ extension ViewClient {
         let number = callsMade
         let serial = upstream.forward(copy) { [weak self] answer in
             guard let self, let call = self.calls.removeValue(forKey: number) else { return }
-            if call.connects, let device = call.device, answer?.kind != .reply { self.view.feed.endConnecting(device) }
+            if call.connects, let device = call.device, answer?.kind != .reply {
+                self.view.links.handle(.connectAnswered(device, client: self.name))
+            }
             do throws(BusError) {
                 guard let answer else { throw .standard("NoReply", "org.bluez has gone") }
                 switch try answer.kind == .error ? .send(answer) : adapting?(answer) ?? .send(answer) {
@@ -112,9 +120,8 @@ extension ViewClient {
                 self.answer(message, error, from: self.service)
             }
         }
-        let call = CallInFlight(message: message, device: device, serial: serial)
-        calls[number] = call
-        if call.connects, let device { view.feed.beginConnecting(device) }
+        calls[number] = CallInFlight(message: message, device: device, serial: serial)
+        return true
     }
 
     private func attributeAnswered(
@@ -151,64 +158,55 @@ extension ViewClient {
     private func connect(_ message: Message, _ device: ObjectPath) {
         guard let app else { return }
         use(device, "Connect")
-        guard !view.feed.holds(device, app) else {
-            connected.insert(device)
-            return reply(message, [], from: service)
-        }
-        pass(message, device) { [weak self] answer in
+        let me = LinkShares.Client(name: name, app: app)
+        guard view.links.handle(.connectRequested(device, me)) == .forward else { return reply(message, [], from: service) }
+        let isForwarded = pass(message, device) { [weak self] answer in
             guard let self else { return .later }
-            self.view.feed.endConnecting(device)
+            self.view.links.handle(.connectAnswered(device, client: self.name))
             // Whether it is up is asked on the connection that is told of changes: nothing older can come after the answer.
-            self.view.feed.refresh(device) { [weak self] in
+            self.view.feed.readLink(device) { [weak self] in
                 guard let self else { return }
-                guard self.scope.devices[device] != nil, self.app == app else {
-                    self.view.feed.dropIfUnused(device, reason: "the grant was revoked meanwhile")
-                    return self.refuse(message, .unknownObject(device))
+                let isGranted = self.scope.devices[device] != nil && self.app == app
+                switch self.view.links.handle(.connectConfirmed(device, me, isGranted: isGranted)) {
+                case .held:
+                    self.view.followLinks()
+                    guard let copy = answer.copy(answering: message), message.wantsReply else { return }
+                    self.send(copy, from: self.service)
+                case .broken: self.refuse(message, .bluez("Failed", "the link broke at once"))
+                default: self.refuse(message, .unknownObject(device))
                 }
-                guard self.view.feed.links[device]?.isConnected == true else {
-                    return self.refuse(message, .bluez("Failed", "the link broke at once"))
-                }
-                self.connected.insert(device)
-                self.view.feed.hold(device, for: app)
-                self.view.followLinks()
-                guard let copy = answer.copy(answering: message), message.wantsReply else { return }
-                self.send(copy, from: self.service)
             }
             return .later
         }
+        if !isForwarded { view.links.handle(.connectAnswered(device, client: name)) }
     }
 
     /// An app that disconnects gives its share of the link back; the last one ends it.
     private func disconnect(_ message: Message, _ device: ObjectPath) {
         guard let app else { return }
-        guard view.feed.isShared(device, besides: app) else { return pass(message, device) }
-        guard view.feed.holds(device, app) else { return refuse(message, .bluez("NotConnected", "Not Connected")) }
-        view.feed.release(device, by: app)
-        reply(message, [], from: service)
+        switch view.links.handle(.disconnectRequested(device, app)) {
+        case .released: reply(message, [], from: service)
+        case .notConnected: refuse(message, .bluez("NotConnected", "Not Connected"))
+        default: pass(message, device)
+        }
     }
 
     /// What the app sees of a link: it is up when it is, and the app holds it.
-    func link(_ device: ObjectPath) -> RadioFeed.Link {
-        guard let app, let link = view.feed.links[device], link.isConnected, link.holders.contains(app) else {
-            return RadioFeed.Link()
-        }
-        return RadioFeed.Link(isConnected: true, isResolved: link.isResolved)
-    }
+    func link(_ device: ObjectPath) -> LinkShares.State { view.links.state(of: device, seenBy: app) }
 
     /// Tells the client what has changed of a link, and takes away what only a link gives.
     func linkChanged(_ device: ObjectPath) {
         guard isEngaged, scope.devices[device] != nil else { return }
-        let old = shownLinks[device] ?? RadioFeed.Link()
+        let old = shownLinks[device] ?? LinkShares.State()
         let new = link(device)
         guard new != old else { return }
         shownLinks[device] = new
         if !new.isConnected {
-            connected.remove(device)
             letGo(device)
         }
         var changes: [String: DBusValue] = [:]
         if new.isConnected != old.isConnected { changes["Connected"] = .boolean(new.isConnected) }
-        if new.isResolved != old.isResolved { changes["ServicesResolved"] = .boolean(new.isResolved) }
+        if new.areServicesResolved != old.areServicesResolved { changes["ServicesResolved"] = .boolean(new.areServicesResolved) }
         propertiesChanged(device, Scope.deviceInterface, changes)
     }
 
@@ -229,13 +227,18 @@ extension ViewClient {
             return refuse(message, .invalidArguments("\(message.member ?? "") takes an interface, not (\(message.signature))"))
         }
         guard Scope.shown.contains(interface) else { return refuse(message, .unknownInterface(interface)) }
-        guard interface == Scope.deviceInterface else { return pass(message, device) }
+        guard interface == Scope.deviceInterface else {
+            pass(message, device)
+            return
+        }
         let link = link(device)
         if message.member == "Get" {
             switch arguments.dropFirst().first?.stringValue {
             case "Connected": return reply(message, [.variant(.boolean(link.isConnected))], from: service)
-            case "ServicesResolved": return reply(message, [.variant(.boolean(link.isResolved))], from: service)
-            default: return pass(message, device)
+            case "ServicesResolved": return reply(message, [.variant(.boolean(link.areServicesResolved))], from: service)
+            default:
+                pass(message, device)
+                return
             }
         }
         pass(message, device) { [weak self] answer throws(BusError) in
@@ -249,7 +252,7 @@ extension ViewClient {
         var shown = properties
         let link = link(device)
         if shown["Connected"] != nil { shown["Connected"] = .boolean(link.isConnected) }
-        if shown["ServicesResolved"] != nil { shown["ServicesResolved"] = .boolean(link.isResolved) }
+        if shown["ServicesResolved"] != nil { shown["ServicesResolved"] = .boolean(link.areServicesResolved) }
         return shown
     }
 
@@ -286,7 +289,11 @@ extension ViewClient {
         guard !scope.isEmpty, adapterProperties["Powered"]?.booleanValue == true else { return refuse(message, .notReady) }
         if member == "SetDiscoveryFilter" { return setFilter(message) }
         guard member == "StartDiscovery", let app else { return passDiscovery(message, member) }
-        view.freeForDiscovery(scope.devices, app) { [weak self] in self?.passDiscovery(message, member) }
+        let inputs = Set(scope.devices.filter { view.authority.isInput($0.value) }.keys)
+        // A short search must not be over before what hides the devices is down.
+        view.links.handle(.discoveryRequested(Array(scope.devices.keys), app, inputs: inputs)) { [weak self] in
+            self?.passDiscovery(message, member)
+        }
     }
 
     private func setFilter(_ message: Message) {
@@ -408,7 +415,7 @@ extension ViewClient {
             changes["ServicesResolved"] = nil
             return propertiesChanged(device, interface, changes)
         }
-        guard let app, view.feed.holds(device, app), let copy = message.copy() else { return }
+        guard let app, view.links.holds(device, app), let copy = message.copy() else { return }
         broadcast(copy, from: [Scope.service, service], as: service)
     }
 
@@ -475,6 +482,7 @@ extension ViewClient {
     /// Cuts a device off: calls, notifications, descriptors, the link, and then the objects.
     private func revoke(_ device: ObjectPath) {
         fail(calls: { $0.device == device }, .unknownObject(device))
+        view.links.handle(.clientCutOff(device, client: name))
         letGo(device)
         subscriptions.removeValue(forKey: device)?.cancel()
         // In the order in which a device that is removed goes.
@@ -494,8 +502,7 @@ extension ViewClient {
             upstream?.forget(call.serial)
             // bluetoothd would go on connecting, for nobody.
             if let device = call.device, call.connects {
-                view.feed.endConnecting(device)
-                view.feed.callOff(device, reason: "who wanted to connect is gone, or may not any more")
+                view.links.handle(.connectAbandoned(device, client: name))
             }
             answer(call.message, error, from: service)
         }

@@ -36,10 +36,8 @@ final class ViewClient {
     var notifying: Set<ObjectPath> = []
     var relays: [Relay] = []
     var isDiscovering = false
-    /// Devices that this very connection has connected.
-    var connected: Set<ObjectPath> = []
     /// What it was told of the links last, and of the adapter.
-    var shownLinks: [ObjectPath: RadioFeed.Link] = [:]
+    var shownLinks: [ObjectPath: LinkShares.State] = [:]
     var shownAdapter: [String: DBusValue] = [:]
     /// The name it knows org.bluez by.
     var knownService: String?

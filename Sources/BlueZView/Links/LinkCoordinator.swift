@@ -1,0 +1,102 @@
+// Carries out what LinkShares decides about links: asks the radio service to end them, lets the time of apps pass that have no connection
+// any more, and tells the view what looks different. The only owner of the shares.
+
+internal import AccessoryModel
+internal import DBusKit
+internal import Logging
+
+/// What the links tell the view.
+protocol LinkObserver: AnyObject {
+    /// A link looks different to some app.
+    func linkChanged(_ device: ObjectPath)
+    /// An app's links are no longer kept for it.
+    func lingerEnded()
+}
+
+/// The links to devices, and the apps' shares in them.
+final class LinkCoordinator {
+    private var shares = LinkShares()
+    private var lingerTimers: [AppID: LoopSource] = [:]
+    private let feed: RadioFeed
+    private let loop: MainLoop
+    private let linger: Duration
+    private let log: Logger
+    private weak var observer: (any LinkObserver)?
+
+    /// How long bluetoothd may take to end a link: it waits two seconds by itself.
+    private static let timeToDrop = Duration.seconds(5)
+
+    /// - Parameter linger: how long an app's shares outlive its last connection.
+    init(_ feed: RadioFeed, loop: MainLoop, linger: Duration, log: Logger) {
+        self.feed = feed
+        self.loop = loop
+        self.linger = linger
+        self.log = log
+    }
+
+    func start(observer: any LinkObserver) {
+        self.observer = observer
+    }
+
+    // MARK: Looking
+
+    /// A link as an app sees it: up while it is up and the app holds it.
+    func state(of device: ObjectPath, seenBy app: AppID?) -> LinkShares.State { shares.state(of: device, seenBy: app) }
+
+    func holds(_ device: ObjectPath, _ app: AppID) -> Bool { shares.holds(device, app) }
+
+    /// Devices that must be followed for apps that have no connection now.
+    var lingeringDevices: Set<ObjectPath> { shares.lingeringDevices }
+
+    // MARK: Events
+
+    /// Takes an event in and does what follows.
+    ///
+    /// - Parameter whenDropped: called when the links are down that this ends, or do not go down in time; at once when it ends none.
+    /// - Returns: the answer to an event that asks for something.
+    @discardableResult
+    func handle(_ event: LinkShares.Event, whenDropped: @escaping () -> Void = {}) -> LinkShares.Answer? {
+        let decision = shares.handle(event)
+        var left = decision.effects.count { if case .drop = $0 { true } else { false } }
+        let dropsAny = left > 0
+        for effect in decision.effects {
+            perform(effect) {
+                left -= 1
+                if left == 0 { whenDropped() }
+            }
+        }
+        if !dropsAny { whenDropped() }
+        return decision.answer
+    }
+
+    /// Takes the shares from apps that may not have them any more.
+    func endShares(unless isGranted: (ObjectPath, AppID) -> Bool) {
+        for (device, app) in shares.shares where !isGranted(device, app) { handle(.grantEnded(device, app)) }
+    }
+
+    private func perform(_ effect: LinkShares.Effect, whenDropped: @escaping () -> Void) {
+        switch effect {
+        case .tell(let device): observer?.linkChanged(device)
+        case .drop(let device, let reason):
+            log.info("link dropped", metadata: ["reason": "\(reason)"])
+            log.debug("link dropped", metadata: ["device": "\(device)"])
+            feed.disconnect(device, timeout: Self.timeToDrop, completion: whenDropped)
+        case .callOff(let device):
+            guard feed.owner != nil else { return }
+            log.info("connecting called off", metadata: ["reason": "who wanted to connect is gone, or may not any more"])
+            log.debug("connecting called off", metadata: ["device": "\(device)"])
+            // BlueZ, org.bluez.Device(5): `Disconnect` cancels a `Connect` that is under way.
+            feed.disconnect(device, timeout: Self.timeToDrop) {}
+        case .startLinger(let app):
+            lingerTimers[app]?.cancel()
+            lingerTimers[app] = loop.after(linger) { [weak self] in self?.endLinger(app) }
+        case .stopLinger(let app): lingerTimers.removeValue(forKey: app)?.cancel()
+        }
+    }
+
+    private func endLinger(_ app: AppID) {
+        lingerTimers[app] = nil
+        handle(.lingerEnded(app))
+        observer?.lingerEnded()
+    }
+}
