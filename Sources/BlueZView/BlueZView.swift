@@ -1,5 +1,5 @@
 // The scoped view: a socket that looks like the system bus to an app and carries org.bluez with the app's own accessories in it, our
-// own name, and nothing else. Here are the door (who comes in, how many) and what concerns all clients; ViewClient is one of them.
+// own name, and nothing else. Here clients come and go, and what is heard of the radio service and of links reaches all of them.
 
 public import AccessoryModel
 public import CallerIdentity
@@ -27,9 +27,10 @@ public protocol ViewAuthority: AnyObject {
 /// The app that a caller speaks for.
 public struct ViewIdentity: Hashable, Sendable {
     public let app: AppID
-    /// Only because of what it executes, so it must go on executing that.
+    /// It is that only because of what it executes, so it must go on executing that.
     public let goesByExecutable: Bool
 
+    /// - Parameter goesByExecutable: it is that only because of what it executes.
     public init(app: AppID, goesByExecutable: Bool) {
         self.app = app
         self.goesByExecutable = goesByExecutable
@@ -38,23 +39,31 @@ public struct ViewIdentity: Hashable, Sendable {
 
 /// Our own name, for clients that do not come over the bus.
 public protocol ViewService: AnyObject {
+    /// The well-known name.
     var name: String { get }
+    /// A client has come that may call.
     func adopt(_ peer: Connection, _ caller: PinnedCaller)
+    /// Answers an adopted client's call.
     func take(_ message: Message, from peer: Connection)
+    /// An adopted client has gone.
     func dismiss(_ peer: Connection)
 }
 
 /// What the view grants its clients at most; Docs/Limits.md has the numbers.
 public struct ViewLimits: Hashable, Sendable {
+    /// Connections, in all.
     public var clients = 256
+    /// Connections of one user.
     public var clientsPerUser = 64
-    /// Connections that have not said hello: in all, and of one user.
+    /// Connections that have not said hello, in all.
     public var strangers = 64
+    /// Connections of one user that have not said hello.
     public var strangersPerUser = 8
     /// Seconds to say it in.
     public var timeToHello = 5.0
+    /// Match rules of one client.
     public var matchRules = 512
-    /// Calls to org.bluez that are not answered yet.
+    /// Calls of one client to org.bluez that are not answered yet.
     public var callsInFlight = 128
     /// Descriptors handed out by one client's AcquireWrite and AcquireNotify.
     public var relays = 32
@@ -63,158 +72,119 @@ public struct ViewLimits: Hashable, Sendable {
     /// Seconds that an app's links outlive its last connection.
     public var linger = 30.0
 
+    /// The numbers of Docs/Limits.md.
     public init() {}
 }
 
+/// The view: its socket, and the clients on it. Used on the thread of its main loop only.
 public final class BlueZView {
-    let authority: any ViewAuthority
-    let service: any ViewService
-    let feed: RadioFeed
-    let links: LinkCoordinator
-    let limits: ViewLimits
-    let log: Logger
-    /// The bus that carries org.bluez.
-    let bus: Connection.Address
+    private let environment: ViewEnvironment
     private let server: BusServer
-    private let loop: MainLoop
+    private var admission: Admission
     private var clients: [String: ViewClient] = [:]
-    private var admitted = 0
 
+    private var links: LinkCoordinator { environment.links }
+
+    /// Opens the socket.
+    ///
     /// - Parameters:
+    ///   - address: where clients connect.
     ///   - connection: to the bus that carries org.bluez, for the view's own use.
     ///   - bus: the same bus: each client is one of its own there, so that the radio service counts for it.
+    ///   - authority: who decides what is shown.
+    ///   - service: our own name.
     /// - Throws: when the socket cannot be had.
     public init(
         _ address: BusServer.Address, on connection: Connection, bus: Connection.Address, authority: any ViewAuthority,
         service: any ViewService, limits: ViewLimits = ViewLimits(), log: Logger
     ) throws(BusError) {
-        self.authority = authority
-        self.service = service
-        self.limits = limits
-        self.log = log
-        self.bus = bus
-        loop = connection.loop
-        feed = RadioFeed(on: connection, log: log)
-        links = LinkCoordinator(feed, loop: connection.loop, linger: .seconds(limits.linger), log: log)
         var made = 0
         server = try BusServer(address, loop: connection.loop) {
             made += 1
             return ":view.\(made)"
         }
+        let feed = RadioFeed(on: connection)
+        environment = ViewEnvironment(
+            authority: authority, service: service, feed: feed,
+            links: LinkCoordinator(feed, loop: connection.loop, linger: .seconds(limits.linger), log: log), limits: limits,
+            bus: bus, identifier: server.identifier, log: log)
+        admission = Admission(limits)
         server.onConnection = { [weak self] in self?.admit($0) }
         links.start(observer: self)
         feed.start(observer: self)
     }
 
-    var identifier: String { server.identifier }
-
-    // MARK: The door
+    // MARK: Coming and going
 
     private func admit(_ peer: Connection) {
         let caller: PinnedCaller
         do throws(IdentityFailure) {
             guard let socket = peer.socket else { throw IdentityFailure(description: "no socket") }
             caller = try CallerResolver.resolve(socket: socket)
-            let uid = caller.caller.uid
-            guard clients.values.count(where: { $0.pinned.caller.uid == uid }) < limits.clientsPerUser else {
-                throw IdentityFailure(description: "user \(uid) has \(limits.clientsPerUser) connections already")
-            }
-            let strangers = clients.values.filter { !$0.isRegistered }
-            guard strangers.count(where: { $0.pinned.caller.uid == uid }) < limits.strangersPerUser else {
-                throw IdentityFailure(
-                    description: "user \(uid) has \(limits.strangersPerUser) connections that have not said hello")
-            }
-            if strangers.count >= limits.strangers || clients.count >= limits.clients, !makeRoom(for: uid) {
-                throw IdentityFailure(description: "\(limits.clients) clients are here already")
-            }
         } catch {
-            log.warning("client of the view refused", metadata: ["reason": "\(error)"])
-            authority.refused(nil, why: "the view: \(error)")
-            return peer.close()
+            return refuse(peer, why: "\(error)")
         }
-        admitted += 1
-        let client = ViewClient(peer, caller, number: admitted, self)
-        clients[peer.uniqueName] = client
         let name = peer.uniqueName
-        peer.onCall = { [weak client] message in
-            client?.take(message)
+        switch admission.admit(name, of: caller.caller.uid) {
+        case .refused(let why): return refuse(peer, why: why)
+        case .admitted(let victim?):
+            clients[victim]?.cutOff("its place was needed for another user")
+            remove(victim)
+        case .admitted(nil): break
+        }
+        let client = ViewClient(
+            peer, caller, environment, onHello: { [weak self] in self?.admission.greeted(name) },
+            followNeeds: { [weak self] in self?.followNeeds() })
+        clients[name] = client
+        peer.onCall = { [weak client] call in
+            client?.serve(call)
             return true
         }
-        peer.onDisconnect = { [weak self] in self?.gone(name) }
-        client.patience = loop.after(.seconds(limits.timeToHello)) { [weak client] in
-            client?.cut("it did not say hello in time")
-        }
+        peer.onDisconnect = { [weak self] in self?.remove(name) }
     }
 
-    /// Has somebody go for a user's connection, when all places are taken: first who has not said hello, then the latest connection of the
-    /// user who has most, if that is more than this one. Nobody can keep others out by coming often.
-    private func makeRoom(for uid: UInt32) -> Bool {
-        let counts = Dictionary(grouping: clients.values) { $0.pinned.caller.uid }.mapValues(\.count)
-        let strangers = clients.values.filter { !$0.isRegistered }
-        let most = counts.max { ($0.value, $1.key) < ($1.value, $0.key) }
-        let victim: ViewClient?
-        if let stranger = strangers.max(by: {
-            (counts[$0.pinned.caller.uid] ?? 0, $1.number) < (counts[$1.pinned.caller.uid] ?? 0, $0.number)
-        }) {
-            victim = stranger
-        } else if let most, most.value > counts[uid, default: 0] + 1 {
-            victim = clients.values.filter { $0.pinned.caller.uid == most.key }.max { $0.number < $1.number }
-        } else {
-            victim = nil
-        }
-        guard let victim else { return false }
-        victim.cut("its place was needed for another user")
-        clients[victim.name] = nil
-        leave(victim)
-        return true
+    private func refuse(_ peer: Connection, why: String) {
+        environment.log.warning("client of the view refused", metadata: ["reason": "\(why)"])
+        environment.authority.refused(nil, why: "the view: \(why)")
+        peer.close()
     }
 
-    /// A client has said hello: its app's links need no longer wait for it.
-    func registered(_ client: ViewClient) {
-        service.adopt(client.peer, client.pinned)
-        log.debug("client of the view", metadata: ["client": "\(client.name)", "caller": "\(client.pinned.caller.summary)"])
-    }
-
-    private func gone(_ name: String) {
+    private func remove(_ name: String) {
         guard let client = clients.removeValue(forKey: name) else { return }
-        leave(client)
-    }
-
-    private func leave(_ client: ViewClient) {
+        admission.left(name)
         client.end()
-        if client.isRegistered { service.dismiss(client.peer) }
-        links.handle(.clientGone(client: client.name))
+        links.handle(.clientGone(client: name))
         if let app = client.app, !clients.values.contains(where: { $0.app == app }) { links.handle(.appGone(app)) }
-        followLinks()
+        followNeeds()
     }
 
     // MARK: What concerns all
 
-    /// Grants, manifests or the radio have changed: everybody's view follows at once.
-    public func refresh() {
-        for client in clients.values { client.refresh() }
-        links.endShares { device, app in authority.devices(of: app).contains { $0.paths.contains(device) } }
-        followLinks()
+    /// Grants, manifests or the radio have changed: what is no longer granted is cut off before this returns.
+    public func updateScopes() {
+        for client in clients.values { client.updateScope() }
+        links.endShares { device, app in environment.authority.devices(of: app).contains { $0.paths.contains(device) } }
+        followNeeds()
     }
 
     /// Follows what clients need, and nothing when none does.
-    func followLinks() {
-        let engaged = clients.values.filter(\.isEngaged)
-        for app in engaged.compactMap(\.app) { links.handle(.appEngaged(app)) }
-        let kept = links.lingeringDevices
-        feed.want(!engaged.isEmpty || !kept.isEmpty)
-        feed.follow(engaged.reduce(into: kept) { $0.formUnion($1.scope.devices.keys) })
+    private func followNeeds() {
+        let engaged = clients.values.compactMap { client in client.followedDevices.map { (client.app, $0) } }
+        for app in engaged.compactMap(\.0) { links.handle(.appEngaged(app)) }
+        let lingering = links.lingeringDevices
+        environment.feed.want(!engaged.isEmpty || !lingering.isEmpty)
+        environment.feed.follow(engaged.reduce(into: lingering) { $0.formUnion($1.1) })
     }
 }
 
 extension BlueZView: RadioFeedObserver {
     func serviceChanged() {
         for client in clients.values { client.serviceChanged() }
-        followLinks()
+        followNeeds()
     }
 
     func adapterChanged(_ path: ObjectPath) {
-        for client in clients.values { client.refresh() }
+        for client in clients.values { client.updateScope() }
     }
 
     func objectsAdded(_ path: ObjectPath, _ interfaces: [String: DBusValue]) {
@@ -236,6 +206,6 @@ extension BlueZView: LinkObserver {
     }
 
     func lingerEnded() {
-        followLinks()
+        followNeeds()
     }
 }

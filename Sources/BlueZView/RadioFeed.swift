@@ -2,7 +2,6 @@
 // what is said of the links. Without clients it listens to nothing but the name.
 
 internal import DBusKit
-internal import Logging
 
 /// What the feed tells the view.
 protocol RadioFeedObserver: AnyObject {
@@ -32,7 +31,6 @@ final class RadioFeed {
     private(set) var objects: [ObjectPath: Set<String>] = [:]
 
     private let connection: Connection
-    private let log: Logger
     private var nameWatch: Subscription?
     private var subscriptions: [Subscription] = []
     private var linkSubscriptions: [ObjectPath: Subscription] = [:]
@@ -41,9 +39,8 @@ final class RadioFeed {
     private var isLoading = false
     private var waiting: [() -> Void] = []
 
-    init(on connection: Connection, log: Logger) {
+    init(on connection: Connection) {
         self.connection = connection
-        self.log = log
     }
 
     func start(observer: any RadioFeedObserver) {

@@ -119,7 +119,7 @@ struct Daemon: ParsableCommand {
             connection: connection, log: log)
 
         let view = try openView(ViewGate(engine, manifests, radio), service, linger: configuration.linger, loop, log)
-        engine.onAccessChange = { [weak view] in view?.refresh() }
+        engine.onAccessChange = { [weak view] in view?.updateScopes() }
 
         var failure: String?
         for lost in [connection, radioConnection, wifiConnection] {
@@ -139,7 +139,7 @@ struct Daemon: ParsableCommand {
         let exported = manifests.onChange
         manifests.onChange = { [weak view] in
             exported?()
-            view?.refresh()
+            view?.updateScopes()
         }
         engine.start()
         // An app that calls at once must not be told that there is no Bluetooth while we are still looking. Bounded: bluetoothd may hang.

@@ -1,0 +1,76 @@
+// Who is let in at the view's door, as a value: each user has a share of the places, and where all are taken somebody goes for a user who
+// has fewer. Nobody can keep others out by coming often.
+
+/// The places that there are for clients, and who has them.
+struct Admission: Hashable, Sendable {
+    /// What becomes of somebody who comes.
+    enum Verdict: Hashable, Sendable {
+        /// A place was free, or this other client has to go for it.
+        case admitted(insteadOf: String?)
+        case refused(why: String)
+    }
+
+    private struct Place: Hashable, Sendable {
+        let uid: UInt32
+        /// Counted up: who came later has the higher one.
+        let number: Int
+        /// It has not said hello.
+        var isStranger = true
+    }
+
+    private let limits: ViewLimits
+    private var places: [String: Place] = [:]
+    private var admitted = 0
+
+    init(_ limits: ViewLimits) {
+        self.limits = limits
+    }
+
+    /// Somebody comes. Who has to go for it has no place from now on.
+    ///
+    /// - Parameters:
+    ///   - name: the client's unique name in the view.
+    ///   - uid: the user whose process it is.
+    mutating func admit(_ name: String, of uid: UInt32) -> Verdict {
+        guard places.values.count(where: { $0.uid == uid }) < limits.clientsPerUser else {
+            return .refused(why: "user \(uid) has \(limits.clientsPerUser) connections already")
+        }
+        let strangers = places.values.filter(\.isStranger)
+        guard strangers.count(where: { $0.uid == uid }) < limits.strangersPerUser else {
+            return .refused(why: "user \(uid) has \(limits.strangersPerUser) connections that have not said hello")
+        }
+        var victim: String?
+        if strangers.count >= limits.strangers || places.count >= limits.clients {
+            victim = whoGoes(for: uid)
+            guard let victim else { return .refused(why: "\(limits.clients) clients are here already") }
+            places[victim] = nil
+        }
+        admitted += 1
+        places[name] = Place(uid: uid, number: admitted)
+        return .admitted(insteadOf: victim)
+    }
+
+    /// A client has said hello.
+    mutating func greeted(_ name: String) {
+        places[name]?.isStranger = false
+    }
+
+    /// A client has gone.
+    mutating func left(_ name: String) {
+        places[name] = nil
+    }
+
+    /// First who has not said hello, then the latest connection of the user who has most, if that is more than this one's would be.
+    private func whoGoes(for uid: UInt32) -> String? {
+        let counts = Dictionary(grouping: places.values, by: \.uid).mapValues(\.count)
+        let strangers = places.filter(\.value.isStranger)
+        if let stranger = strangers.max(by: {
+            (counts[$0.value.uid] ?? 0, $0.value.number) < (counts[$1.value.uid] ?? 0, $1.value.number)
+        }) {
+            return stranger.key
+        }
+        guard let most = counts.max(by: { ($0.value, $1.key) < ($1.value, $0.key) }), most.value > counts[uid, default: 0] + 1
+        else { return nil }
+        return places.filter { $0.value.uid == most.key }.max { $0.value.number < $1.value.number }?.key
+    }
+}

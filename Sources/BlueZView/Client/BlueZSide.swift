@@ -1,0 +1,361 @@
+// A client's org.bluez: each call is held against the scope, and answered from what is known, passed on over the client's own connection,
+// or refused. When a grant ends, what is no longer in scope is cut off before that returns.
+
+internal import AccessoryModel
+internal import DBusKit
+internal import Logging
+
+/// What a client says to org.bluez, and what it is answered.
+final class BlueZSide {
+    private let environment: ViewEnvironment
+    private let connection: ClientConnection
+    private let identity: ClientIdentity
+    private let shown: ShownObjects
+    private let upstream: Upstream
+    private let sessions: GATTSessions
+    /// Called when other devices are to be followed.
+    private let followNeeds: () -> Void
+    /// It has called org.bluez: from then on it is told what changes there.
+    private(set) var isEngaged = false
+    /// The radio service was there since.
+    private var hasMetService = false
+    /// Calls that wait until it is known whether the service is there.
+    private var callsWaiting = 0
+
+    private var feed: RadioFeed { environment.feed }
+    private var links: LinkCoordinator { environment.links }
+    private var limits: ViewLimits { environment.limits }
+    private var scope: Scope { shown.scope }
+    private var service: String { feed.alias ?? Scope.service }
+
+    init(
+        _ environment: ViewEnvironment, _ connection: ClientConnection, _ identity: ClientIdentity,
+        followNeeds: @escaping () -> Void
+    ) {
+        self.environment = environment
+        self.connection = connection
+        self.identity = identity
+        self.followNeeds = followNeeds
+        shown = ShownObjects(connection, identity, environment.feed, environment.links)
+        upstream = Upstream(
+            to: environment.bus, loop: connection.loop, limit: environment.limits.callsInFlight, log: environment.log)
+        sessions = GATTSessions(limit: environment.limits.relays, loop: connection.loop)
+    }
+
+    /// The devices that exist for the client.
+    var devices: Dictionary<ObjectPath, AccessoryID>.Keys { scope.devices.keys }
+
+    /// The client has gone: what it began ends.
+    func end() {
+        closeUpstream()
+        sessions.closeDescriptors()
+    }
+
+    // MARK: Calls
+
+    /// Takes a call, and answers it once it is known whether the service is there.
+    func serve(_ call: Message) {
+        if !isEngaged {
+            // What it may reach is known before anything is followed for it.
+            updateScope()
+            isEngaged = true
+            followNeeds()
+        }
+        guard callsWaiting < limits.callsInFlight else {
+            return connection.fail(call, .limitsExceeded("\(limits.callsInFlight) calls wait for org.bluez"), from: Bus.name)
+        }
+        callsWaiting += 1
+        feed.whenReady { [weak self] in
+            self?.callsWaiting -= 1
+            self?.dispatch(call)
+        }
+    }
+
+    private func dispatch(_ call: Message) {
+        guard feed.alias != nil else {
+            return connection.fail(
+                call, .standard("ServiceUnknown", "The name org.bluez was not provided by any .service files"), from: Bus.name)
+        }
+        if !hasMetService || identity.hasChangedProgram { updateScope() }
+        if let refusal = identity.refusal { return connection.fail(call, .accessDenied("\(refusal)"), from: service) }
+        guard let path = call.path, let member = call.member else { return }
+        switch scope.verdict(path: path, interface: call.interface, member: member) {
+        case .refused(let error): refuse(call, error)
+        case .managedObjects: answerManagedObjects(call)
+        case .introspection: reply(to: call, [.string(ObjectTree.introspection(of: path, scope))])
+        case .adapterProperty: answerAdapterProperty(call)
+        case .discovery: answerDiscovery(call, member)
+        case .connect(let device): connect(call, device)
+        case .disconnect(let device): disconnect(call, device)
+        case .deviceProperty(let device): answerDeviceProperty(call, device)
+        case .passed(let device): pass(call, about: device)
+        case .attribute(let device), .acquisition(let device): passToAttribute(call, path, member, device)
+        }
+    }
+
+    private func reply(to call: Message, _ arguments: [DBusValue]) {
+        connection.reply(to: call, arguments, from: service)
+    }
+
+    private func refuse(_ call: Message, _ error: BusError) {
+        environment.log.debug(
+            "call refused",
+            metadata: [
+                "client": "\(connection.name)", "call": "\(call.member ?? "")", "path": "\(call.path ?? "/")",
+                "error": "\(error.name)",
+            ])
+        connection.fail(call, error, from: service)
+    }
+
+    private func noteUse(of device: ObjectPath, as what: String) {
+        if let accessory = scope.devices[device] { identity.noteUse(of: accessory, as: what) }
+    }
+
+    // MARK: Passing on
+
+    /// Passes a call on and its answer back.
+    ///
+    /// - Parameters:
+    ///   - device: what it is about; nil for the adapter and for all objects.
+    ///   - other: what is said in the call's place.
+    ///   - adapting: makes the client's answer of the service's.
+    private func pass(
+        _ call: Message, about device: ObjectPath?, saying other: Message? = nil,
+        adapting: @escaping (Message) throws(BusError) -> Message = { $0 }
+    ) {
+        do throws(BusError) {
+            try upstream.forward(other ?? call, about: device) { [weak self] outcome in
+                guard let self else { return }
+                guard case .reply(let answer) = outcome else { return self.answerFailure(call, outcome) }
+                do throws(BusError) {
+                    self.sendOn(try adapting(answer), to: call)
+                } catch {
+                    self.connection.fail(call, error, from: self.service)
+                }
+            }
+        } catch {
+            refuse(call, error)
+        }
+    }
+
+    private func sendOn(_ answer: Message, to call: Message) {
+        guard call.wantsReply, let copy = answer.copy(answering: call) else { return }
+        connection.send(copy, from: service)
+    }
+
+    private func answerFailure(_ call: Message, _ outcome: Upstream.Outcome) {
+        switch outcome {
+        case .reply(let answer), .error(let answer): sendOn(answer, to: call)
+        case .noReply: connection.fail(call, .standard("NoReply", "org.bluez has gone"), from: service)
+        case .abandoned(let error): connection.fail(call, error, from: service)
+        }
+    }
+
+    private func passToAttribute(_ call: Message, _ path: ObjectPath, _ member: String, _ device: ObjectPath) {
+        guard shown.link(of: device).isConnected else { return refuse(call, .notConnected) }
+        noteUse(of: device, as: member)
+        pass(call, about: device) { [sessions] answer throws(BusError) in
+            try sessions.answered(answer, to: call, path, member)
+        }
+    }
+
+    // MARK: Links
+
+    /// An app that connects holds the link from then on, whoever else does.
+    private func connect(_ call: Message, _ device: ObjectPath) {
+        guard let app = identity.app else { return }
+        noteUse(of: device, as: "Connect")
+        let client = LinkShares.Client(name: connection.name, app: app)
+        guard links.handle(.connectRequested(device, client)) == .forward else { return reply(to: call, []) }
+        do throws(BusError) {
+            try upstream.forward(call, about: device) { [weak self] in self?.connectEnded(call, device, client, $0) }
+        } catch {
+            links.handle(.connectAnswered(device, client: client.name))
+            refuse(call, error)
+        }
+    }
+
+    private func connectEnded(
+        _ call: Message, _ device: ObjectPath, _ client: LinkShares.Client, _ outcome: Upstream.Outcome
+    ) {
+        if case .abandoned = outcome {
+            links.handle(.connectAbandoned(device, client: client.name))
+        } else {
+            links.handle(.connectAnswered(device, client: client.name))
+        }
+        guard case .reply(let answer) = outcome else { return answerFailure(call, outcome) }
+        // Whether it is up is asked on the connection that is told of changes: nothing older can come after the answer.
+        feed.readLink(device) { [weak self] in self?.connectConfirmed(call, device, client, answer) }
+    }
+
+    private func connectConfirmed(_ call: Message, _ device: ObjectPath, _ client: LinkShares.Client, _ answer: Message) {
+        let isGranted = scope.devices[device] != nil && identity.app == client.app
+        switch links.handle(.connectConfirmed(device, client, isGranted: isGranted)) {
+        case .held:
+            followNeeds()
+            sendOn(answer, to: call)
+        case .broken: refuse(call, .bluez("Failed", "the link broke at once"))
+        default: refuse(call, .unknownObject(device))
+        }
+    }
+
+    /// An app that disconnects gives its share of the link back; the last one ends it.
+    private func disconnect(_ call: Message, _ device: ObjectPath) {
+        guard let app = identity.app else { return }
+        switch links.handle(.disconnectRequested(device, app)) {
+        case .released: reply(to: call, [])
+        case .notConnected: refuse(call, .bluez("NotConnected", "Not Connected"))
+        default: pass(call, about: device)
+        }
+    }
+
+    /// A link looks different to some app: tells it if that is this one, and takes away what only a link gives.
+    func linkChanged(_ device: ObjectPath) {
+        guard isEngaged else { return }
+        shown.tellLink(device) { endSessions(of: device) }
+    }
+
+    private func endSessions(of device: ObjectPath) {
+        for characteristic in sessions.endAll(of: device) { upstream.stopNotifying(characteristic) }
+    }
+
+    // MARK: Properties
+
+    private func answerDeviceProperty(_ call: Message, _ device: ObjectPath) {
+        guard let arguments = try? call.arguments(), let interface = arguments.first?.stringValue else {
+            return refuse(call, .invalidArguments("\(call.member ?? "") takes an interface, not (\(call.signature))"))
+        }
+        guard Scope.shown.contains(interface) else { return refuse(call, .unknownInterface(interface)) }
+        guard interface == Scope.deviceInterface else { return pass(call, about: device) }
+        if call.member == "Get" {
+            let link = shown.link(of: device)
+            switch arguments.dropFirst().first?.stringValue {
+            case "Connected": return reply(to: call, [.variant(.boolean(link.isConnected))])
+            case "ServicesResolved": return reply(to: call, [.variant(.boolean(link.areServicesResolved))])
+            default: return pass(call, about: device)
+            }
+        }
+        pass(call, about: device) { [shown] answer throws(BusError) in
+            guard let properties = try answer.arguments().first?.vardictValue else { return answer }
+            return try call.reply([.vardict(shown.properties(properties, of: device))])
+        }
+    }
+
+    private func answerAdapterProperty(_ call: Message) {
+        guard let arguments = try? call.arguments(), let interface = arguments.first?.stringValue else {
+            return refuse(call, .invalidArguments("\(call.member ?? "") takes an interface, not (\(call.signature))"))
+        }
+        guard interface == Scope.adapterInterface else { return refuse(call, .unknownInterface(interface)) }
+        let properties = shown.adapterProperties
+        guard call.member == "Get" else { return reply(to: call, [.vardict(properties)]) }
+        let key = arguments.dropFirst().first?.stringValue ?? ""
+        guard let value = properties[key] else { return refuse(call, .invalidArguments("No such property '\(key)'")) }
+        reply(to: call, [.variant(value)])
+    }
+
+    private func answerManagedObjects(_ call: Message) {
+        let adapter = shown.showAdapter()
+        guard !scope.isEmpty else { return reply(to: call, [ObjectTree.value(adapter)]) }
+        pass(call, about: nil) { [shown] answer throws(BusError) in
+            let devices = shown.objects(try answer.arguments(limits: .generous).first?.entries ?? [])
+            return try call.reply([ObjectTree.value(shown.adapterObject.merging(devices) { _, device in device })])
+        }
+    }
+
+    // MARK: Discovery
+
+    private func answerDiscovery(_ call: Message, _ member: String) {
+        guard shown.isPowered else { return refuse(call, .notReady) }
+        if member == "SetDiscoveryFilter" { return setFilter(call) }
+        guard member == "StartDiscovery", let app = identity.app else { return passDiscovery(call, member) }
+        let inputs = Set(scope.devices.filter { environment.authority.isInput($0.value) }.keys)
+        // A short search must not be over before what hides the devices is down.
+        links.handle(.discoveryRequested(Array(scope.devices.keys), app, inputs: inputs)) { [weak self] in
+            self?.passDiscovery(call, member)
+        }
+    }
+
+    private func setFilter(_ call: Message) {
+        do throws(BusError) {
+            guard call.signature == "a{sv}" else {
+                throw .invalidArguments("SetDiscoveryFilter takes (a{sv}), not (\(call.signature))")
+            }
+            guard let path = call.path else { return }
+            let filter = try DiscoveryFilter(try call.arguments().first)
+            let other = try Message.call(
+                to: Scope.service, path: path, interface: Scope.adapterInterface, member: "SetDiscoveryFilter",
+                [.vardict(filter.values)])
+            pass(call, about: nil, saying: other)
+        } catch {
+            refuse(call, error)
+        }
+    }
+
+    private func passDiscovery(_ call: Message, _ member: String) {
+        pass(call, about: nil) { [shown] answer in
+            if member == "StartDiscovery" || member == "StopDiscovery" {
+                shown.setDiscovering(member == "StartDiscovery")
+                shown.tellAdapter()
+            }
+            return answer
+        }
+    }
+
+    // MARK: What changes
+
+    /// The radio service has added interfaces.
+    func objectsAdded(_ path: ObjectPath, _ interfaces: [String: DBusValue]) {
+        if isEngaged { shown.tellAdded(path, interfaces) }
+    }
+
+    /// The radio service has removed interfaces.
+    func objectsRemoved(_ path: ObjectPath, _ interfaces: [String]) {
+        if isEngaged { shown.tellRemoved(path, interfaces) }
+    }
+
+    /// The radio service has gone, or is another one: nothing that was begun there is left.
+    func serviceReplaced() {
+        upstream.abandonCalls(.standard("NoReply", "org.bluez has gone"))
+        closeUpstream()
+        shown.reset()
+    }
+
+    /// Asks what is granted now: what is no longer granted is cut off before this returns.
+    func updateScope() {
+        identity.reconsider(client: connection.name)
+        let change = shown.setScope(Scope(adapter: environment.authority.adapter, granted: identity.grantedDevices))
+        guard isEngaged else { return }
+        let isFirst = !hasMetService
+        hasMetService = feed.alias != nil
+        for device in change.lost { cutOff(device) }
+        if scope.isEmpty, !change.lost.isEmpty { closeUpstream() }
+        openUpstream()
+        if !change.gained.isEmpty, !isFirst {
+            upstream.managedObjects { [weak self] in self?.shown.tellObjects($0, of: change.gained) }
+        }
+        shown.endDiscoveryWithoutPower()
+        shown.tellAdapter()
+    }
+
+    /// Cuts a device off that is out of scope: calls, the link, notifications, descriptors, and then the objects.
+    private func cutOff(_ device: ObjectPath) {
+        upstream.abandonCalls(about: device, .unknownObject(device))
+        links.handle(.clientCutOff(device, client: connection.name))
+        endSessions(of: device)
+        upstream.unsubscribe(from: device)
+        shown.tellGone(device)
+    }
+
+    private func openUpstream() {
+        guard !scope.isEmpty, let owner = feed.owner, upstream.open(onDisconnect: { [weak self] in self?.closeUpstream() }) else {
+            return
+        }
+        upstream.subscribe(to: scope.devices.keys, of: owner) { [weak self] in self?.shown.tellChanged($0, of: $1) }
+    }
+
+    private func closeUpstream() {
+        upstream.close()
+        sessions.forgetNotifications()
+        shown.setDiscovering(false)
+    }
+}

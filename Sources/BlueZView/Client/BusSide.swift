@@ -1,0 +1,257 @@
+// A client's bus: what the bus itself answers (D-Bus specification, "Message Bus Messages"), for a bus with three names on it. Nothing can be
+// owned here, nobody else can be seen, and nothing is started.
+
+internal import CallerIdentity
+internal import DBusKit
+
+/// What a client says to the bus, and what the bus tells it.
+final class BusSide {
+    /// The unique name that our own service goes by here.
+    static let serviceAlias = ":accessorysetup.1"
+
+    private let connection: ClientConnection
+    private let identity: ClientIdentity
+    private let feed: RadioFeed
+    /// Our own name.
+    private let serviceName: String
+    /// What `GetId` answers.
+    private let identifier: String
+    /// The unique name that the client knows org.bluez by; nil for none.
+    private var knownService: String?
+
+    init(_ environment: ViewEnvironment, _ connection: ClientConnection, _ identity: ClientIdentity) {
+        self.connection = connection
+        self.identity = identity
+        feed = environment.feed
+        serviceName = environment.service.name
+        identifier = environment.identifier
+        knownService = environment.feed.alias
+    }
+
+    // MARK: Coming
+
+    /// Takes a client's first message.
+    ///
+    /// - Returns: whether it was `Hello`; otherwise it was refused.
+    func greet(_ call: Message) -> Bool {
+        guard call.member == "Hello", call.interface == nil || call.interface == Bus.name,
+            call.destination == nil || call.destination == Bus.name
+        else {
+            connection.fail(call, .accessDenied("the first message is Hello"), from: Bus.name)
+            return false
+        }
+        reply(to: call, [.string(connection.name)])
+        if let signal = try? Message.signal(
+            path: Bus.path, interface: Bus.name, member: "NameAcquired", [.string(connection.name)])
+        {
+            connection.send(signal, from: Bus.name)
+        }
+        return true
+    }
+
+    // MARK: Names
+
+    /// Names and their owners, as far as this client is concerned.
+    private func owner(of name: String) -> String? {
+        switch name {
+        case Bus.name: Bus.name
+        case Scope.service: feed.alias
+        case serviceName, Self.serviceAlias: Self.serviceAlias
+        case connection.name: connection.name
+        default: name == feed.alias ? name : nil
+        }
+    }
+
+    /// Where a call goes.
+    enum Receiver {
+        case bus
+        case bluez
+        case service
+        case nobody(String)
+    }
+
+    /// Who has the name that a call is for.
+    func receiver(of call: Message) -> Receiver {
+        switch call.destination {
+        case nil, Bus.name: .bus
+        case Scope.service, feed.alias: .bluez
+        case serviceName, Self.serviceAlias: .service
+        case let other?: .nobody(other)
+        }
+    }
+
+    /// Whether org.bluez has another owner than the client knows.
+    var hasNewsOfService: Bool { feed.alias != knownService }
+
+    /// Tells that org.bluez has another owner.
+    func tellServiceOwner() {
+        let old = knownService
+        knownService = feed.alias
+        guard
+            let signal = try? Message.signal(
+                path: Bus.path, interface: Bus.name, member: "NameOwnerChanged",
+                [.string(Scope.service), .string(old ?? ""), .string(knownService ?? "")])
+        else { return }
+        connection.broadcast(signal, from: [Bus.name], as: Bus.name)
+    }
+
+    // MARK: Calls
+
+    /// Answers a call to the bus.
+    func serve(_ call: Message) {
+        do {
+            try answer(call)
+        } catch {
+            connection.fail(call, error, from: Bus.name)
+        }
+    }
+
+    /// Answers whoever asks whether somebody is at the other end: whoever it is for, it is answered here.
+    func servePeer(_ call: Message) {
+        switch call.member {
+        case "Ping": reply(to: call, [])
+        case "GetMachineId": reply(to: call, [.string(Bus.machineID)])
+        case let other:
+            connection.fail(call, .unknownMethod("no such method: \(Bus.peer).\(other ?? "")"), from: Bus.name)
+        }
+    }
+
+    /// Refuses a call to a name that nobody has.
+    func refuseUnknown(_ call: Message, to name: String) {
+        connection.fail(call, Self.unknownService(name), from: Bus.name)
+    }
+
+    private func reply(to call: Message, _ arguments: [DBusValue]) {
+        connection.reply(to: call, arguments, from: Bus.name)
+    }
+
+    private func answer(_ call: Message) throws(BusError) {
+        let member = call.member ?? ""
+        switch call.interface {
+        case Bus.introspectable:
+            guard member == "Introspect" else { throw .unknownMethod("no such method: \(member)") }
+            return reply(to: call, [.string(call.path == Bus.path ? Self.description : Self.emptyNode(Bus.path))])
+        case Bus.properties:
+            return try answerProperty(call, member)
+        case nil, Bus.name: break
+        case let other?: throw .unknownInterface(other)
+        }
+        let arguments = try call.arguments()
+        func text() throws(BusError) -> String {
+            guard call.signature.hasPrefix("s"), let text = arguments.first?.stringValue else {
+                throw .invalidArguments("\(member) takes text first, not (\(call.signature))")
+            }
+            return text
+        }
+        switch member {
+        case "Hello": throw .failed("Hello was said already")
+        case "AddMatch":
+            let rule = try MatchRule(try text())
+            try connection.addRule(rule)
+            reply(to: call, [])
+        case "RemoveMatch":
+            let rule = try MatchRule(try text())
+            try connection.removeRule(rule)
+            reply(to: call, [])
+        case "ListNames":
+            let names =
+                [Bus.name, serviceName, Self.serviceAlias, connection.name] + (feed.alias.map { [Scope.service, $0] } ?? [])
+            reply(to: call, [.strings(names)])
+        case "ListActivatableNames": reply(to: call, [.strings([Bus.name])])
+        case "NameHasOwner":
+            let wanted = try text()
+            // Whether the service is there may not be known yet.
+            feed.whenReady { [weak self] in
+                guard let self else { return }
+                self.reply(to: call, [.boolean(self.owner(of: wanted) != nil)])
+            }
+        case "GetNameOwner":
+            let wanted = try text()
+            feed.whenReady { [weak self] in
+                guard let self else { return }
+                guard let owner = self.owner(of: wanted) else {
+                    return self.connection.fail(call, Self.noOwner(wanted), from: Bus.name)
+                }
+                self.reply(to: call, [.string(owner)])
+            }
+        case "ListQueuedOwners": reply(to: call, [.strings([try known(try text())])])
+        case "StartServiceByName":
+            let wanted = try text()
+            guard owner(of: wanted) != nil else {
+                throw Self.unknownService(wanted)
+            }
+            // Already running.
+            reply(to: call, [.uint32(2)])
+        case "RequestName": throw .accessDenied("no names can be owned on this bus")
+        // Not an owner of it.
+        case "ReleaseName": reply(to: call, [.uint32(try known(try text()) == connection.name ? 3 : 2)])
+        case "GetConnectionUnixUser":
+            try requireSelf(try text())
+            reply(to: call, [.uint32(identity.uid)])
+        case "GetConnectionUnixProcessID":
+            try requireSelf(try text())
+            reply(to: call, [.uint32(UInt32(identity.pid))])
+        case "GetConnectionCredentials":
+            try requireSelf(try text())
+            reply(to: call, [.vardict(["UnixUserID": .uint32(identity.uid), "ProcessID": .uint32(UInt32(identity.pid))])])
+        case "GetId": reply(to: call, [.string(identifier)])
+        case "UpdateActivationEnvironment", "ReloadConfig", "BecomeMonitor", "GetAllMatchRules":
+            throw .accessDenied("\(member) is not for clients of this bus")
+        default: throw .unknownMethod("no such method: \(Bus.name).\(member)")
+        }
+    }
+
+    private static func noOwner(_ name: String) -> BusError {
+        .standard("NameHasNoOwner", "Could not get owner of name '\(name)': no such name")
+    }
+
+    private static func unknownService(_ name: String) -> BusError {
+        .standard("ServiceUnknown", "The name \(name) was not provided by any .service files")
+    }
+
+    private func known(_ name: String) throws(BusError) -> String {
+        guard let owner = owner(of: name) else { throw Self.noOwner(name) }
+        return owner
+    }
+
+    /// A client may ask who it is itself; the services are nobody it need know.
+    private func requireSelf(_ name: String) throws(BusError) {
+        guard try known(name) == connection.name else { throw .accessDenied("\(name) is not told on this bus") }
+    }
+
+    private func answerProperty(_ call: Message, _ member: String) throws(BusError) {
+        let arguments = try call.arguments()
+        let values: [String: DBusValue] = ["Features": .strings([]), "Interfaces": .strings([])]
+        switch (member, call.signature) {
+        case ("GetAll", "s"): reply(to: call, [.vardict(values)])
+        case ("Get", "ss"):
+            guard let key = arguments[1].stringValue, let value = values[key] else {
+                throw .unknownProperty(arguments[1].stringValue ?? "")
+            }
+            reply(to: call, [.variant(value)])
+        default: throw .readOnly("the bus' properties")
+        }
+    }
+
+    private static func emptyNode(_ child: ObjectPath) -> String { "<node><node name=\"\(child.rawValue.dropFirst())\"/></node>" }
+
+    private static let description = """
+        <!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BUS Object Introspection 1.0//EN"
+         "http://www.freedesktop.org/standards/dbus/1.0/introspect.dtd">
+        <node>
+          <interface name="org.freedesktop.DBus">
+            <method name="Hello"><arg type="s" direction="out"/></method>
+            <method name="AddMatch"><arg type="s" direction="in"/></method>
+            <method name="RemoveMatch"><arg type="s" direction="in"/></method>
+            <method name="ListNames"><arg type="as" direction="out"/></method>
+            <method name="ListActivatableNames"><arg type="as" direction="out"/></method>
+            <method name="NameHasOwner"><arg type="s" direction="in"/><arg type="b" direction="out"/></method>
+            <method name="GetNameOwner"><arg type="s" direction="in"/><arg type="s" direction="out"/></method>
+            <method name="GetId"><arg type="s" direction="out"/></method>
+            <signal name="NameOwnerChanged"><arg type="s"/><arg type="s"/><arg type="s"/></signal>
+            <signal name="NameAcquired"><arg type="s"/></signal>
+          </interface>
+        </node>
+
+        """
+}

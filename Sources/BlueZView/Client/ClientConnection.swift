@@ -1,0 +1,95 @@
+// The connection to one client, as a bus has it: answers go to the client, signals to its match rules, and one that does not read what it
+// is sent is cut off. (D-Bus specification, "Message Bus Message Routing")
+
+internal import DBusKit
+internal import Logging
+
+/// What is sent to a client of the view.
+final class ClientConnection {
+    private let peer: Connection
+    private let limits: ViewLimits
+    private let log: Logger
+    private var rules: [MatchRule] = []
+
+    init(_ peer: Connection, _ limits: ViewLimits, _ log: Logger) {
+        self.peer = peer
+        self.limits = limits
+        self.log = log
+        peer.detouredSender = BusSide.serviceAlias
+        peer.onDetoured = { [weak self] in self?.checkReading() }
+    }
+
+    /// The client's unique name in the view.
+    var name: String { peer.uniqueName }
+    var loop: MainLoop { peer.loop }
+
+    /// Closes the connection; the rest follows when it is closed.
+    func cutOff(_ reason: String) {
+        log.warning("client of the view cut off", metadata: ["client": "\(name)", "reason": "\(reason)"])
+        peer.close()
+    }
+
+    // MARK: Match rules
+
+    /// - Throws: `LimitsExceeded`.
+    func addRule(_ rule: MatchRule) throws(BusError) {
+        guard rules.count < limits.matchRules else {
+            throw .limitsExceeded("a connection may have \(limits.matchRules) match rules")
+        }
+        rules.append(rule)
+    }
+
+    /// Removes one such rule.
+    ///
+    /// - Throws: `MatchRuleNotFound`.
+    func removeRule(_ rule: MatchRule) throws(BusError) {
+        guard let index = rules.firstIndex(of: rule) else { throw .standard("MatchRuleNotFound", "there is no such rule") }
+        rules.remove(at: index)
+    }
+
+    // MARK: Sending
+
+    /// Sends what is for this client alone.
+    func send(_ message: Message, from sender: String) {
+        message.setSender(sender)
+        message.setDestination(name)
+        deliver(message)
+    }
+
+    /// Sends a signal if the client has asked for it.
+    ///
+    /// - Parameters:
+    ///   - names: what a rule may call the sender.
+    ///   - sender: its unique name.
+    func broadcast(_ message: Message, from names: Set<String>, as sender: String) {
+        guard rules.contains(where: { $0.matches(message, from: names) }) else { return }
+        message.setSender(sender)
+        deliver(message)
+    }
+
+    /// Answers a call, if it wants an answer.
+    func reply(to call: Message, _ arguments: [DBusValue], from sender: String) {
+        guard call.wantsReply else { return }
+        do {
+            send(try call.reply(arguments), from: sender)
+        } catch {
+            fail(call, error, from: sender)
+        }
+    }
+
+    /// Answers a call with an error, if it wants an answer.
+    func fail(_ call: Message, _ error: BusError, from sender: String) {
+        guard call.wantsReply, let message = call.errorReply(error) else { return }
+        send(message, from: sender)
+    }
+
+    private func deliver(_ message: Message) {
+        peer.send(message)
+        checkReading()
+    }
+
+    /// Who does not read is not kept; the others are.
+    private func checkReading() {
+        if peer.outgoingBytes > limits.unreadBytes { cutOff("it does not read: \(peer.outgoingBytes) bytes wait for it") }
+    }
+}

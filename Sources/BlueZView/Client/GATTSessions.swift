@@ -1,0 +1,75 @@
+// What a client has begun on characteristics and what must end with the link or the grant: notifications, and the descriptors of
+// AcquireWrite and AcquireNotify. (BlueZ, org.bluez.GattCharacteristic(5))
+
+internal import DBusKit
+
+/// A client's notifications and descriptors.
+final class GATTSessions {
+    private struct Acquisition {
+        let characteristic: ObjectPath
+        let relay: DescriptorRelay
+    }
+
+    private let loop: MainLoop
+    /// The most descriptors there may be.
+    private let limit: Int
+    private var notifying: Set<ObjectPath> = []
+    private var acquisitions: [Acquisition] = []
+
+    init(limit: Int, loop: MainLoop) {
+        self.limit = limit
+        self.loop = loop
+    }
+
+    /// Notes what the radio service has agreed to.
+    ///
+    /// - Returns: the answer for the client; a descriptor in it is one that can be taken away.
+    /// - Throws: when the descriptor cannot be passed on.
+    func answered(
+        _ reply: Message, to call: Message, _ characteristic: ObjectPath, _ member: String
+    ) throws(BusError) -> Message {
+        switch member {
+        case "StartNotify": notifying.insert(characteristic)
+        case "StopNotify": notifying.remove(characteristic)
+        case "AcquireWrite", "AcquireNotify": return try relay(reply, to: call, characteristic)
+        default: break
+        }
+        return reply
+    }
+
+    /// Keeps the descriptor, and makes another for the app.
+    private func relay(_ reply: Message, to call: Message, _ characteristic: ObjectPath) throws(BusError) -> Message {
+        guard let arguments = try? reply.arguments(), arguments.count == 2, let descriptor = arguments[0].fileDescriptorValue,
+            let mtu = arguments[1].integerValue.flatMap({ UInt16(exactly: $0) })
+        else { throw .failed("org.bluez did not answer with a descriptor") }
+        guard acquisitions.count < limit else { throw .limitsExceeded("a connection may hold \(limit) descriptors") }
+        guard let (relay, appEnd) = DescriptorRelay.make(for: descriptor, loop: loop) else {
+            throw .bluez("NotSupported", "this kind of descriptor cannot be relayed")
+        }
+        relay.onEnd = { [weak self, weak relay] in self?.acquisitions.removeAll { $0.relay === relay } }
+        acquisitions.append(Acquisition(characteristic: characteristic, relay: relay))
+        return try call.reply([.fileDescriptor(appEnd), .uint16(mtu)])
+    }
+
+    /// Ends what there is of a device.
+    ///
+    /// - Returns: the characteristics whose notifications the radio service is to stop.
+    func endAll(of device: ObjectPath) -> [ObjectPath] {
+        for acquisition in acquisitions where acquisition.characteristic.isBelow(device) { acquisition.relay.close() }
+        acquisitions.removeAll { $0.characteristic.isBelow(device) }
+        let stopped = notifying.filter { $0.isBelow(device) }
+        notifying.subtract(stopped)
+        return stopped.sorted()
+    }
+
+    /// The radio service has forgotten the notifications, with the connection they were counted for.
+    func forgetNotifications() {
+        notifying = []
+    }
+
+    /// The client has gone.
+    func closeDescriptors() {
+        for acquisition in acquisitions { acquisition.relay.close() }
+        acquisitions = []
+    }
+}

@@ -1,0 +1,219 @@
+// What a client sees of org.bluez: the adapter and the granted devices, where the link and the discovery are its own; and what it is told
+// when that changes. It holds what was shown last, so that only changes are told.
+
+internal import DBusKit
+
+/// The objects of org.bluez as one client sees them.
+final class ShownObjects {
+    private let connection: ClientConnection
+    private let identity: ClientIdentity
+    private let feed: RadioFeed
+    private let links: LinkCoordinator
+    private var shownLinks: [ObjectPath: LinkShares.State] = [:]
+    private var shownAdapter: [String: DBusValue] = [:]
+    /// What there is for the client.
+    private(set) var scope = Scope()
+    private var isDiscovering = false
+
+    init(_ connection: ClientConnection, _ identity: ClientIdentity, _ feed: RadioFeed, _ links: LinkCoordinator) {
+        self.connection = connection
+        self.identity = identity
+        self.feed = feed
+        self.links = links
+    }
+
+    /// The name that org.bluez has for clients.
+    private var service: String { feed.alias ?? Scope.service }
+
+    // MARK: The scope
+
+    /// Sets what there is for the client.
+    ///
+    /// - Returns: the devices that there were and are no more, and those that there are now and were not.
+    func setScope(_ new: Scope) -> (lost: [ObjectPath], gained: Set<ObjectPath>) {
+        let old = scope
+        scope = new
+        return (
+            old.devices.keys.filter { new.devices[$0] == nil }.sorted(), Set(new.devices.keys.filter { old.devices[$0] == nil })
+        )
+    }
+
+    /// The radio service has gone, and with it what was shown.
+    func reset() {
+        shownLinks = [:]
+        shownAdapter = [:]
+    }
+
+    // MARK: The adapter
+
+    /// The adapter: without an accessory it has no power and no address; whether it searches is the client's own.
+    var adapterProperties: [String: DBusValue] {
+        guard let adapter = scope.adapter else { return [:] }
+        guard !scope.isEmpty, var properties = feed.adapters[adapter] else {
+            return [
+                "Address": .string("00:00:00:00:00:00"), "AddressType": .string("public"), "Name": .string("BlueZ"),
+                "Alias": .string("BlueZ"), "Class": .uint32(0), "Powered": .boolean(false), "Discoverable": .boolean(false),
+                "DiscoverableTimeout": .uint32(0), "Pairable": .boolean(false), "PairableTimeout": .uint32(0),
+                "Discovering": .boolean(false), "UUIDs": .strings([]), "Roles": .strings(["central"]),
+            ]
+        }
+        properties["Discovering"] = .boolean(isDiscovering)
+        return properties
+    }
+
+    var isPowered: Bool { !scope.isEmpty && adapterProperties["Powered"]?.booleanValue == true }
+
+    /// Notes whether the client searches; told with the adapter.
+    func setDiscovering(_ isDiscovering: Bool) {
+        self.isDiscovering = isDiscovering
+    }
+
+    /// A discovery ends with the power of the adapter, and with the last accessory.
+    func endDiscoveryWithoutPower() {
+        if scope.isEmpty || scope.adapter.flatMap({ feed.adapters[$0]?["Powered"]?.booleanValue }) == false {
+            isDiscovering = false
+        }
+    }
+
+    /// Tells what has changed of the adapter since it was shown; nothing, if it never was.
+    func tellAdapter() {
+        let old = shownAdapter
+        let new = adapterProperties
+        shownAdapter = new
+        guard let adapter = scope.adapter, !old.isEmpty else { return }
+        tellProperties(adapter, Scope.adapterInterface, new.filter { old[$0.key] != $0.value })
+    }
+
+    /// The adapter's object, which is shown by this.
+    func showAdapter() -> [ObjectPath: [String: DBusValue]] {
+        shownAdapter = adapterProperties
+        return adapterObject
+    }
+
+    /// The adapter's object.
+    var adapterObject: [ObjectPath: [String: DBusValue]] {
+        guard let adapter = scope.adapter else { return [:] }
+        return [
+            adapter: [
+                Scope.adapterInterface: .vardict(adapterProperties), Bus.properties: .vardict([:]),
+                Bus.introspectable: .vardict([:]),
+            ]
+        ]
+    }
+
+    // MARK: Devices
+
+    /// A link as the client's app sees it.
+    func link(of device: ObjectPath) -> LinkShares.State { links.state(of: device, seenBy: identity.app) }
+
+    /// A device's properties with this app's view of the link.
+    func properties(_ properties: [String: DBusValue], of device: ObjectPath) -> [String: DBusValue] {
+        var shown = properties
+        let link = link(of: device)
+        if shown["Connected"] != nil { shown["Connected"] = .boolean(link.isConnected) }
+        if shown["ServicesResolved"] != nil { shown["ServicesResolved"] = .boolean(link.areServicesResolved) }
+        return shown
+    }
+
+    /// The client's part of what `GetManagedObjects` answered.
+    func objects(_ entries: [DBusValue.Entry]) -> [ObjectPath: [String: DBusValue]] {
+        var objects: [ObjectPath: [String: DBusValue]] = [:]
+        for entry in entries {
+            guard let path = entry.key.objectPathValue else { continue }
+            let shown = interfaces(entry.value.dictionary, of: path)
+            if !shown.isEmpty { objects[path] = shown }
+        }
+        return objects
+    }
+
+    private func interfaces(_ interfaces: [String: DBusValue], of path: ObjectPath) -> [String: DBusValue] {
+        guard let device = scope.device(of: path) else { return [:] }
+        var shown = interfaces.filter { Scope.shown.contains($0.key) }
+        if let properties = shown[Scope.deviceInterface]?.vardictValue {
+            shown[Scope.deviceInterface] = .vardict(self.properties(properties, of: device))
+        }
+        return shown
+    }
+
+    // MARK: What is told
+
+    /// Tells of objects that the client may see from now on, among all there are.
+    func tellObjects(_ entries: [DBusValue.Entry], of devices: Set<ObjectPath>) {
+        for entry in entries {
+            guard let path = entry.key.objectPathValue, let device = scope.device(of: path), devices.contains(device) else {
+                continue
+            }
+            tellAdded(path, entry.value.dictionary)
+        }
+    }
+
+    /// Tells of interfaces that the radio service has added, as far as they are for the client.
+    func tellAdded(_ path: ObjectPath, _ added: [String: DBusValue]) {
+        let shown = interfaces(added, of: path)
+        guard !shown.isEmpty else { return }
+        emit("/", Bus.objectManager, "InterfacesAdded", [.objectPath(path), ObjectTree.value(shown)])
+    }
+
+    /// Tells of interfaces that the radio service has removed, as far as they were for the client.
+    func tellRemoved(_ path: ObjectPath, _ removed: [String]) {
+        guard scope.device(of: path) != nil else { return }
+        let shown = removed.filter { Scope.shown.contains($0) }
+        if !shown.isEmpty { emit("/", Bus.objectManager, "InterfacesRemoved", [.objectPath(path), .strings(shown)]) }
+    }
+
+    /// Tells that a device, which is out of scope by now, is there no more: in the order in which a device that is removed goes.
+    func tellGone(_ device: ObjectPath) {
+        if shownLinks.removeValue(forKey: device)?.isConnected == true {
+            tellProperties(
+                device, Scope.deviceInterface, ["Connected": .boolean(false), "ServicesResolved": .boolean(false)])
+        }
+        let gone = feed.objects.filter { $0.key == device || $0.key.isBelow(device) }
+        for (path, interfaces) in gone.sorted(by: { $1.key < $0.key }) {
+            emit("/", Bus.objectManager, "InterfacesRemoved", [.objectPath(path), .strings(interfaces.sorted())])
+        }
+    }
+
+    /// Tells what has changed of a link since it was shown.
+    ///
+    /// - Parameter beforeDown: what is to be done before the client hears that the link is down.
+    func tellLink(_ device: ObjectPath, beforeDown: () -> Void) {
+        guard scope.devices[device] != nil else { return }
+        let old = shownLinks[device] ?? LinkShares.State()
+        let new = link(of: device)
+        guard new != old else { return }
+        shownLinks[device] = new
+        if !new.isConnected { beforeDown() }
+        var changes: [String: DBusValue] = [:]
+        if new.isConnected != old.isConnected { changes["Connected"] = .boolean(new.isConnected) }
+        if new.areServicesResolved != old.areServicesResolved {
+            changes["ServicesResolved"] = .boolean(new.areServicesResolved)
+        }
+        tellProperties(device, Scope.deviceInterface, changes)
+    }
+
+    /// Passes on that properties of a device's have changed, or of what is below it. Values of attributes are for who holds the link.
+    func tellChanged(_ message: Message, of device: ObjectPath) {
+        guard let interface = message.firstText, Scope.shown.contains(interface) else { return }
+        if interface == Scope.deviceInterface {
+            guard let arguments = try? message.arguments(), arguments.count == 3, var changes = arguments[1].vardictValue else {
+                return
+            }
+            // These are told as the link is the app's.
+            changes["Connected"] = nil
+            changes["ServicesResolved"] = nil
+            return tellProperties(device, interface, changes)
+        }
+        guard link(of: device).isConnected, let copy = message.copy() else { return }
+        connection.broadcast(copy, from: [Scope.service, service], as: service)
+    }
+
+    private func tellProperties(_ path: ObjectPath, _ interface: String, _ changes: [String: DBusValue]) {
+        guard !changes.isEmpty else { return }
+        emit(path, Bus.properties, "PropertiesChanged", [.string(interface), .vardict(changes), .strings([])])
+    }
+
+    private func emit(_ path: ObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue]) {
+        guard let message = try? Message.signal(path: path, interface: interface, member: member, arguments) else { return }
+        connection.broadcast(message, from: [Scope.service, service], as: service)
+    }
+}

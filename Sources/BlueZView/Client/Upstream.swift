@@ -1,0 +1,137 @@
+// A client's own connection to the bus that carries org.bluez: bluetoothd counts discoveries and notifications for each of its clients, and
+// forgets them when one goes, so each client of the view is one. Calls pass and their answers return, and a call can be given up.
+
+internal import DBusKit
+internal import Logging
+
+/// The way from one client to org.bluez.
+final class Upstream {
+    /// What became of a call.
+    enum Outcome {
+        case reply(Message)
+        case error(Message)
+        /// The bus has gone.
+        case noReply
+        /// It was given up here, for this reason.
+        case abandoned(BusError)
+    }
+
+    private struct CallInFlight {
+        /// The device that the call is about.
+        let device: ObjectPath?
+        let serial: UInt32
+        let completion: (Outcome) -> Void
+    }
+
+    private let address: Connection.Address
+    private let loop: MainLoop
+    /// The most calls that may not be answered yet.
+    private let limit: Int
+    private let log: Logger
+    private var connection: Connection?
+    private var subscriptions: [ObjectPath: Subscription] = [:]
+    private var calls: [Int: CallInFlight] = [:]
+    private var callsMade = 0
+
+    init(to address: Connection.Address, loop: MainLoop, limit: Int, log: Logger) {
+        self.address = address
+        self.loop = loop
+        self.limit = limit
+        self.log = log
+    }
+
+    // MARK: The connection
+
+    /// Connects, if it is not connected.
+    ///
+    /// - Parameter onDisconnect: called when the bus goes.
+    /// - Returns: whether it is connected.
+    func open(onDisconnect: @escaping () -> Void) -> Bool {
+        guard connection == nil else { return true }
+        do throws(BusError) {
+            let connection = try Connection(address, loop: loop)
+            connection.onDisconnect = onDisconnect
+            self.connection = connection
+            return true
+        } catch {
+            log.error("no connection for a client of the view", metadata: ["reason": "\(error)"])
+            return false
+        }
+    }
+
+    /// Gives all calls up and leaves the bus: there the client is forgotten.
+    func close() {
+        abandon(.notReady) { _ in true }
+        for subscription in subscriptions.values { subscription.cancel() }
+        subscriptions = [:]
+        connection = nil
+    }
+
+    // MARK: Signals
+
+    /// Listens to `PropertiesChanged` of devices and of what is below them, beside those that are listened to.
+    func subscribe(to devices: some Sequence<ObjectPath>, of owner: String, _ body: @escaping (Message, ObjectPath) -> Void) {
+        guard let connection else { return }
+        for device in devices where subscriptions[device] == nil {
+            subscriptions[device] = connection.subscribe(
+                sender: owner, below: device, interface: Bus.properties, member: "PropertiesChanged"
+            ) { body($0, device) }
+        }
+    }
+
+    func unsubscribe(from device: ObjectPath) {
+        subscriptions.removeValue(forKey: device)?.cancel()
+    }
+
+    // MARK: Calls
+
+    /// Passes a client's call on.
+    ///
+    /// - Parameter completion: called exactly once, later.
+    /// - Throws: when it is not passed on.
+    func forward(_ call: Message, about device: ObjectPath?, completion: @escaping (Outcome) -> Void) throws(BusError) {
+        guard let connection, let copy = call.copy() else { throw .notReady }
+        guard calls.count < limit else { throw .limitsExceeded("\(limit) calls are not answered yet") }
+        // By its name: an answer can only come from its owner, and libdbus knows answers by their serial.
+        copy.setDestination(Scope.service)
+        // The app may not care for the answer; whether it worked matters here, and a call without one would count for ever.
+        copy.expectReply()
+        callsMade += 1
+        let number = callsMade
+        let serial = connection.forward(copy) { [weak self] answer in
+            guard let call = self?.calls.removeValue(forKey: number) else { return }
+            call.completion(answer.map { $0.kind == .error ? .error($0) : .reply($0) } ?? .noReply)
+        }
+        calls[number] = CallInFlight(device: device, serial: serial, completion: completion)
+    }
+
+    /// Gives up the calls about a device.
+    func abandonCalls(about device: ObjectPath, _ error: BusError) {
+        abandon(error) { $0.device == device }
+    }
+
+    /// Gives up all calls.
+    func abandonCalls(_ error: BusError) {
+        abandon(error) { _ in true }
+    }
+
+    private func abandon(_ error: BusError, _ isMeant: (CallInFlight) -> Bool) {
+        for (number, call) in calls where isMeant(call) {
+            calls[number] = nil
+            connection?.forget(call.serial)
+            call.completion(.abandoned(error))
+        }
+    }
+
+    /// Asks for all objects; not counted, because it is no call of the client's.
+    func managedObjects(_ body: @escaping ([DBusValue.Entry]) -> Void) {
+        connection?.call(Scope.service, "/", Bus.objectManager, "GetManagedObjects", limits: .generous) { result in
+            body((try? result.get())?.first?.entries ?? [])
+        }
+    }
+
+    /// Stops notifications that the client has begun.
+    func stopNotifying(_ characteristic: ObjectPath) {
+        connection?.call(Scope.service, characteristic, Scope.characteristicInterface, "StopNotify") { _ in }
+    }
+}

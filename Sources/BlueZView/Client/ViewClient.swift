@@ -1,0 +1,115 @@
+// One client of the view: puts its sides together, and has each call go to the one it is for. Before Hello there is only the bus.
+
+internal import AccessoryModel
+internal import CallerIdentity
+internal import DBusKit
+internal import Logging
+
+/// A connection to the view.
+final class ViewClient {
+    private let peer: Connection
+    private let pinned: PinnedCaller
+    private let environment: ViewEnvironment
+    private let connection: ClientConnection
+    private let identity: ClientIdentity
+    private let bus: BusSide
+    private let bluez: BlueZSide
+    /// Called when the client has said hello.
+    private let onHello: () -> Void
+    private var helloDeadline: LoopSource?
+    private var hasSaidHello = false
+
+    /// - Parameters:
+    ///   - onHello: called when it has said hello.
+    ///   - followNeeds: called when other devices are to be followed for it.
+    init(
+        _ peer: Connection, _ pinned: PinnedCaller, _ environment: ViewEnvironment, onHello: @escaping () -> Void,
+        followNeeds: @escaping () -> Void
+    ) {
+        self.peer = peer
+        self.pinned = pinned
+        self.environment = environment
+        self.onHello = onHello
+        connection = ClientConnection(peer, environment.limits, environment.log)
+        identity = ClientIdentity(pinned, environment.authority, environment.log)
+        bus = BusSide(environment, connection, identity)
+        bluez = BlueZSide(environment, connection, identity, followNeeds: followNeeds)
+        helloDeadline = peer.loop.after(.seconds(environment.limits.timeToHello)) { [weak connection] in
+            connection?.cutOff("it did not say hello in time")
+        }
+    }
+
+    /// The app that it speaks for; nil for one that is none.
+    var app: AppID? { identity.app }
+
+    /// The devices that are to be followed for it; nil when it does not use org.bluez.
+    var followedDevices: Set<ObjectPath>? { bluez.isEngaged ? Set(bluez.devices) : nil }
+
+    // MARK: Going
+
+    /// Ends the connection; the rest follows when it is closed.
+    func cutOff(_ reason: String) {
+        connection.cutOff(reason)
+    }
+
+    /// The connection is closed.
+    func end() {
+        helloDeadline?.cancel()
+        bluez.end()
+        if hasSaidHello { environment.service.dismiss(peer) }
+    }
+
+    // MARK: Calls
+
+    func serve(_ call: Message) {
+        guard hasSaidHello else { return greet(call) }
+        if call.interface == Bus.peer { return bus.servePeer(call) }
+        switch bus.receiver(of: call) {
+        case .bus: bus.serve(call)
+        case .bluez: bluez.serve(call)
+        case .service: environment.service.take(call, from: peer)
+        case .nobody(let name): bus.refuseUnknown(call, to: name)
+        }
+    }
+
+    private func greet(_ call: Message) {
+        guard bus.greet(call) else { return cutOff("it did not begin with Hello") }
+        hasSaidHello = true
+        helloDeadline?.cancel()
+        environment.service.adopt(peer, pinned)
+        environment.log.debug(
+            "client of the view", metadata: ["client": "\(connection.name)", "caller": "\(pinned.caller.summary)"])
+        onHello()
+    }
+
+    // MARK: What changes
+
+    /// What is granted, or which app this is, may have changed: what is no longer granted is cut off before this returns.
+    func updateScope() {
+        bluez.updateScope()
+    }
+
+    /// The radio service has come, gone, or been replaced.
+    func serviceChanged() {
+        if bus.hasNewsOfService {
+            bluez.serviceReplaced()
+            bus.tellServiceOwner()
+        }
+        bluez.updateScope()
+    }
+
+    /// The radio service has added interfaces.
+    func objectsAdded(_ path: ObjectPath, _ interfaces: [String: DBusValue]) {
+        bluez.objectsAdded(path, interfaces)
+    }
+
+    /// The radio service has removed interfaces.
+    func objectsRemoved(_ path: ObjectPath, _ interfaces: [String]) {
+        bluez.objectsRemoved(path, interfaces)
+    }
+
+    /// A link looks different to some app.
+    func linkChanged(_ device: ObjectPath) {
+        bluez.linkChanged(device)
+    }
+}

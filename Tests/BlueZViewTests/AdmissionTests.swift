@@ -1,0 +1,67 @@
+// Who is let in: shares of users, strangers first, and nobody who keeps others out.
+
+import Testing
+
+@testable import BlueZView
+
+@Suite struct AdmissionTests {
+    private func limits(clients: Int, perUser: Int, strangers: Int, strangersPerUser: Int) -> ViewLimits {
+        var limits = ViewLimits()
+        (limits.clients, limits.clientsPerUser) = (clients, perUser)
+        (limits.strangers, limits.strangersPerUser) = (strangers, strangersPerUser)
+        return limits
+    }
+
+    /// Lets clients in that say hello at once.
+    private func admit(_ names: [String], of uid: UInt32, to admission: inout Admission) {
+        for name in names {
+            #expect(admission.admit(name, of: uid) == .admitted(insteadOf: nil))
+            admission.greeted(name)
+        }
+    }
+
+    @Test func aUserHasAShare() {
+        var admission = Admission(limits(clients: 10, perUser: 2, strangers: 10, strangersPerUser: 10))
+        admit(["a", "b"], of: 1, to: &admission)
+        #expect(admission.admit("c", of: 1) == .refused(why: "user 1 has 2 connections already"))
+        #expect(admission.admit("d", of: 2) == .admitted(insteadOf: nil))
+        admission.left("a")
+        #expect(admission.admit("c", of: 1) == .admitted(insteadOf: nil))
+    }
+
+    @Test func aUserHasAShareOfStrangers() {
+        var admission = Admission(limits(clients: 10, perUser: 10, strangers: 10, strangersPerUser: 1))
+        #expect(admission.admit("a", of: 1) == .admitted(insteadOf: nil))
+        #expect(admission.admit("b", of: 1) == .refused(why: "user 1 has 1 connections that have not said hello"))
+        admission.greeted("a")
+        #expect(admission.admit("b", of: 1) == .admitted(insteadOf: nil))
+    }
+
+    @Test func strangersGoFirst() {
+        var admission = Admission(limits(clients: 4, perUser: 4, strangers: 4, strangersPerUser: 4))
+        admit(["a", "b", "c"], of: 1, to: &admission)
+        #expect(admission.admit("stranger", of: 2) == .admitted(insteadOf: nil))
+        #expect(admission.admit("d", of: 3) == .admitted(insteadOf: "stranger"))
+    }
+
+    @Test func amongStrangersTheLatestOfTheUserWithMost() {
+        var admission = Admission(limits(clients: 10, perUser: 10, strangers: 3, strangersPerUser: 3))
+        for (name, uid): (String, UInt32) in [("a", 1), ("b", 1), ("c", 2)] {
+            #expect(admission.admit(name, of: uid) == .admitted(insteadOf: nil))
+        }
+        #expect(admission.admit("d", of: 3) == .admitted(insteadOf: "b"))
+    }
+
+    @Test func theLatestOfTheUserWithMostGoesForWhoHasFewer() {
+        var admission = Admission(limits(clients: 4, perUser: 4, strangers: 4, strangersPerUser: 4))
+        admit(["a", "b", "c"], of: 1, to: &admission)
+        admit(["d"], of: 2, to: &admission)
+        #expect(admission.admit("e", of: 2) == .admitted(insteadOf: "c"))
+        admission.greeted("e")
+        // Two each: one more would be no fairer.
+        #expect(admission.admit("f", of: 2) == .refused(why: "4 clients are here already"))
+        #expect(admission.admit("f", of: 1) == .refused(why: "4 clients are here already"))
+        // Of users with as many, the one with the lower number.
+        #expect(admission.admit("g", of: 3) == .admitted(insteadOf: "b"))
+    }
+}
