@@ -152,7 +152,7 @@ public final class BlueZView {
     private func remove(_ name: String) {
         guard let client = clients.removeValue(forKey: name) else { return }
         admission.left(name)
-        client.end()
+        client.connectionClosed()
         links.handle(.clientGone(client: name))
         if let app = client.app, !clients.values.contains(where: { $0.app == app }) { links.handle(.appGone(app)) }
         followNeeds()
@@ -172,8 +172,8 @@ public final class BlueZView {
         let engaged = clients.values.compactMap { client in client.followedDevices.map { (client.app, $0) } }
         for app in engaged.compactMap(\.0) { links.handle(.appEngaged(app)) }
         let lingering = links.lingeringDevices
-        environment.feed.want(!engaged.isEmpty || !lingering.isEmpty)
-        environment.feed.follow(engaged.reduce(into: lingering) { $0.formUnion($1.1) })
+        environment.feed.followObjects(!engaged.isEmpty || !lingering.isEmpty)
+        environment.feed.followLinks(of: engaged.reduce(into: lingering) { $0.formUnion($1.1) })
     }
 }
 

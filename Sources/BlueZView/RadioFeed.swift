@@ -7,16 +7,20 @@ internal import DBusKit
 protocol RadioFeedObserver: AnyObject {
     /// The service is there with everything known of it (a new name for it each time), or gone.
     func serviceChanged()
+    /// An adapter has come, has gone, or has other properties.
     func adapterChanged(_ path: ObjectPath)
-    /// `InterfacesAdded` and `InterfacesRemoved`, as they came.
+    /// `InterfacesAdded`, as it came.
     func objectsAdded(_ path: ObjectPath, _ interfaces: [String: DBusValue])
+    /// `InterfacesRemoved`, as it came.
     func objectsRemoved(_ path: ObjectPath, _ interfaces: [String])
     /// What is said of a link, as LinkShares takes it in.
     func linkHeard(_ event: LinkShares.Event)
 }
 
+/// What is known of org.bluez, on a connection of the view's own.
 final class RadioFeed {
-    enum Service: Equatable {
+    /// Whether org.bluez is there.
+    private enum Service: Equatable {
         /// Not asked for, or not answered yet.
         case unknown
         case absent
@@ -25,7 +29,8 @@ final class RadioFeed {
     }
 
     private weak var observer: (any RadioFeedObserver)?
-    private(set) var service = Service.unknown
+    private var service = Service.unknown
+    /// Every adapter's properties.
     private(set) var adapters: [ObjectPath: [String: DBusValue]] = [:]
     /// Every object of the service's with the interfaces that may be shown.
     private(set) var objects: [ObjectPath: Set<String>] = [:]
@@ -35,14 +40,16 @@ final class RadioFeed {
     private var subscriptions: [Subscription] = []
     private var linkSubscriptions: [ObjectPath: Subscription] = [:]
     private var generation = 0
-    private var isWanted = false
+    private var isNeeded = false
     private var isLoading = false
+    /// What is to be done once everything is known.
     private var waiting: [() -> Void] = []
 
     init(on connection: Connection) {
         self.connection = connection
     }
 
+    /// Begins with the name's owner.
     func start(observer: any RadioFeedObserver) {
         self.observer = observer
         nameWatch = connection.watchName(Scope.service) { [weak self] in self?.ownerChanged($0) }
@@ -50,15 +57,16 @@ final class RadioFeed {
 
     /// The name that clients know the service by; nil while it is gone.
     var alias: String? { if case .present(_, let alias) = service { alias } else { nil } }
+    /// The unique name of the service on its own bus; nil while it is gone.
     var owner: String? { if case .present(let owner, _) = service { owner } else { nil } }
 
     // MARK: Following
 
-    /// Follows objects and links for as long as somebody needs them.
-    func want(_ wanted: Bool) {
-        guard wanted != isWanted else { return }
-        isWanted = wanted
-        if wanted { load() } else { unload() }
+    /// Follows adapters and objects for as long as somebody needs them.
+    func followObjects(_ areNeeded: Bool) {
+        guard areNeeded != isNeeded else { return }
+        isNeeded = areNeeded
+        if areNeeded { load() } else { unload() }
     }
 
     /// Calls `body` once what is asked for is known, at once if it is.
@@ -75,15 +83,16 @@ final class RadioFeed {
             generation += 1
             service = .present(owner: new, alias: ":bluez.\(generation)")
             if wasPresent { observer?.serviceChanged() }
-            if isWanted { return load() }
+            if isNeeded { return load() }
         } else {
             service = .absent
         }
-        settled()
+        finishLoading()
         observer?.serviceChanged()
     }
 
-    private func settled() {
+    /// Everything is known, or will not be.
+    private func finishLoading() {
         isLoading = false
         let bodies = waiting
         waiting = []
@@ -95,22 +104,22 @@ final class RadioFeed {
         isLoading = true
         subscriptions = [
             connection.subscribe(sender: owner, path: "/", interface: Bus.objectManager, member: "InterfacesAdded") { [weak self] in
-                self?.added($0)
+                self?.interfacesAdded($0)
             },
             connection.subscribe(sender: owner, path: "/", interface: Bus.objectManager, member: "InterfacesRemoved") {
-                [weak self] in self?.removed($0)
+                [weak self] in self?.interfacesRemoved($0)
             },
             connection.subscribe(
                 sender: owner, interface: Bus.properties, member: "PropertiesChanged", argument0: Scope.adapterInterface
-            ) { [weak self] in self?.adapterChanged($0) },
+            ) { [weak self] in self?.adapterPropertiesChanged($0) },
         ]
         connection.call(Scope.service, "/", Bus.objectManager, "GetManagedObjects", limits: .generous) { [weak self] result in
-            guard let self, self.owner == owner, self.isWanted else { return }
+            guard let self, self.owner == owner, self.isNeeded else { return }
             for entry in (try? result.get())?.first?.entries ?? [] {
                 guard let path = entry.key.objectPathValue else { continue }
                 self.note(path, entry.value.dictionary)
             }
-            self.settled()
+            self.finishLoading()
             self.observer?.serviceChanged()
         }
     }
@@ -122,7 +131,7 @@ final class RadioFeed {
         observer?.linkHeard(.allUnfollowed)
         adapters = [:]
         objects = [:]
-        if isLoading { settled() }
+        if isLoading { finishLoading() }
     }
 
     private func note(_ path: ObjectPath, _ interfaces: [String: DBusValue]) {
@@ -132,7 +141,7 @@ final class RadioFeed {
         if linkSubscriptions[path] != nil, let device = interfaces[Scope.deviceInterface]?.vardictValue { reportLink(device, path) }
     }
 
-    private func added(_ message: Message) {
+    private func interfacesAdded(_ message: Message) {
         guard !isLoading, let arguments = try? message.arguments(), arguments.count == 2, let path = arguments[0].objectPathValue
         else { return }
         let interfaces = arguments[1].dictionary
@@ -142,7 +151,7 @@ final class RadioFeed {
         observer?.objectsAdded(path, interfaces)
     }
 
-    private func removed(_ message: Message) {
+    private func interfacesRemoved(_ message: Message) {
         guard !isLoading, let arguments = try? message.arguments(), arguments.count == 2, let path = arguments[0].objectPathValue,
             let names = arguments[1].stringsValue
         else { return }
@@ -152,7 +161,7 @@ final class RadioFeed {
         if names.contains(Scope.adapterInterface), adapters.removeValue(forKey: path) != nil { observer?.adapterChanged(path) }
     }
 
-    private func adapterChanged(_ message: Message) {
+    private func adapterPropertiesChanged(_ message: Message) {
         guard let path = message.path, adapters[path] != nil, let arguments = try? message.arguments(), arguments.count == 3,
             let changed = arguments[1].vardictValue
         else { return }
@@ -164,13 +173,13 @@ final class RadioFeed {
     // MARK: Links
 
     /// Follows the links of these devices and of no others.
-    func follow(_ devices: Set<ObjectPath>) {
+    func followLinks(of devices: Set<ObjectPath>) {
         for (path, subscription) in linkSubscriptions where !devices.contains(path) {
             subscription.cancel()
             linkSubscriptions[path] = nil
             observer?.linkHeard(.unfollowed(path))
         }
-        guard let owner, isWanted else { return }
+        guard let owner, isNeeded else { return }
         for path in devices where linkSubscriptions[path] == nil {
             linkSubscriptions[path] = connection.subscribe(
                 sender: owner, path: path, interface: Bus.properties, member: "PropertiesChanged", argument0: Scope.deviceInterface

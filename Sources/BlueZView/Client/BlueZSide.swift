@@ -17,8 +17,8 @@ final class BlueZSide {
     private let followNeeds: () -> Void
     /// It has called org.bluez: from then on it is told what changes there.
     private(set) var isEngaged = false
-    /// The radio service was there since.
-    private var hasMetService = false
+    /// Whether the radio service was there when the scope was updated last.
+    private var wasServicePresent = false
     /// Calls that wait until it is known whether the service is there.
     private var callsWaiting = 0
 
@@ -46,7 +46,7 @@ final class BlueZSide {
     var devices: Dictionary<ObjectPath, AccessoryID>.Keys { scope.devices.keys }
 
     /// The client has gone: what it began ends.
-    func end() {
+    func connectionClosed() {
         closeUpstream()
         sessions.closeDescriptors()
     }
@@ -76,7 +76,7 @@ final class BlueZSide {
             return connection.fail(
                 call, .standard("ServiceUnknown", "The name org.bluez was not provided by any .service files"), from: Bus.name)
         }
-        if !hasMetService || identity.hasChangedProgram { updateScope() }
+        if !wasServicePresent || identity.hasChangedProgram { updateScope() }
         if let refusal = identity.refusal { return connection.fail(call, .accessDenied("\(refusal)"), from: service) }
         guard let path = call.path, let member = call.member else { return }
         switch scope.verdict(path: path, interface: call.interface, member: member) {
@@ -325,13 +325,13 @@ final class BlueZSide {
         identity.reconsider(client: connection.name)
         let change = shown.setScope(Scope(adapter: environment.authority.adapter, granted: identity.grantedDevices))
         guard isEngaged else { return }
-        let isFirst = !hasMetService
-        hasMetService = feed.alias != nil
-        for device in change.lost { cutOff(device) }
-        if scope.isEmpty, !change.lost.isEmpty { closeUpstream() }
+        let isFirst = !wasServicePresent
+        wasServicePresent = feed.alias != nil
+        for device in change.removed { cutOff(device) }
+        if scope.isEmpty, !change.removed.isEmpty { closeUpstream() }
         openUpstream()
-        if !change.gained.isEmpty, !isFirst {
-            upstream.managedObjects { [weak self] in self?.shown.tellObjects($0, of: change.gained) }
+        if !change.added.isEmpty, !isFirst {
+            upstream.managedObjects { [weak self] in self?.shown.tellObjects($0, of: change.added) }
         }
         shown.endDiscoveryWithoutPower()
         shown.tellAdapter()

@@ -43,12 +43,12 @@ final class GATTSessions {
             let mtu = arguments[1].integerValue.flatMap({ UInt16(exactly: $0) })
         else { throw .failed("org.bluez did not answer with a descriptor") }
         guard acquisitions.count < limit else { throw .limitsExceeded("a connection may hold \(limit) descriptors") }
-        guard let (relay, appEnd) = DescriptorRelay.make(for: descriptor, loop: loop) else {
+        guard let (relay, outer) = DescriptorRelay.make(for: descriptor, loop: loop) else {
             throw .bluez("NotSupported", "this kind of descriptor cannot be relayed")
         }
-        relay.onEnd = { [weak self, weak relay] in self?.acquisitions.removeAll { $0.relay === relay } }
+        relay.whenClosed { [weak self, weak relay] in self?.acquisitions.removeAll { $0.relay === relay } }
         acquisitions.append(Acquisition(characteristic: characteristic, relay: relay))
-        return try call.reply([.fileDescriptor(appEnd), .uint16(mtu)])
+        return try call.reply([.fileDescriptor(outer), .uint16(mtu)])
     }
 
     /// Ends what there is of a device.

@@ -30,7 +30,7 @@ final class ShownObjects {
     /// Sets what there is for the client.
     ///
     /// - Returns: the devices that there were and are no more, and those that there are now and were not.
-    func setScope(_ new: Scope) -> (lost: [ObjectPath], gained: Set<ObjectPath>) {
+    func setScope(_ new: Scope) -> (removed: [ObjectPath], added: Set<ObjectPath>) {
         let old = scope
         scope = new
         return (

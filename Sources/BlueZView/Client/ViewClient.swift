@@ -52,15 +52,16 @@ final class ViewClient {
         connection.cutOff(reason)
     }
 
-    /// The connection is closed.
-    func end() {
+    /// What it began ends.
+    func connectionClosed() {
         helloDeadline?.cancel()
-        bluez.end()
+        bluez.connectionClosed()
         if hasSaidHello { environment.service.dismiss(peer) }
     }
 
     // MARK: Calls
 
+    /// Has a call go to the one it is for.
     func serve(_ call: Message) {
         guard hasSaidHello else { return greet(call) }
         if call.interface == Bus.peer { return bus.servePeer(call) }

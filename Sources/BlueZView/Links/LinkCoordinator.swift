@@ -34,6 +34,7 @@ final class LinkCoordinator {
         self.log = log
     }
 
+    /// Begins to tell what changes.
     func start(observer: any LinkObserver) {
         self.observer = observer
     }
@@ -42,8 +43,6 @@ final class LinkCoordinator {
 
     /// A link as an app sees it: up while it is up and the app holds it.
     func state(of device: ObjectPath, seenBy app: AppID?) -> LinkShares.State { shares.state(of: device, seenBy: app) }
-
-    func holds(_ device: ObjectPath, _ app: AppID) -> Bool { shares.holds(device, app) }
 
     /// Devices that must be followed for apps that have no connection now.
     var lingeringDevices: Set<ObjectPath> { shares.lingeringDevices }
