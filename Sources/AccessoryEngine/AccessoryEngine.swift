@@ -1,6 +1,7 @@
-// The engine: the one owner of sessions, picker runs and the ledger. It asks the pure decisions (AccessoryCore) and performs what
-// they say through its ports. It lives on one thread and is not Sendable, so the compiler keeps it there (Docs/Decisions/0003). Here
-// are its state and the sessions; the extensions beside this file hold requests for a person, grants, running pickers, bonds, the radio.
+// The engine: what may be asked of it and what it is told, each handed to the one who owns the matter. The owners are: `Book` (what is
+// granted), `Access` (taking it away), `BondKeeper` (whose bond is whose), `Sessions`, `Pickers` (the run and its programs),
+// `AccessoryNetworks` (joining), `Explanations`, `AuditWriter`, `News` (telling the outside). It lives on one thread and is not Sendable,
+// so the compiler keeps it there (Docs/Decisions/0003).
 
 public import AccessoryCore
 public import AccessoryModel
@@ -14,99 +15,81 @@ public final class AccessoryEngine {
         public init() {}
     }
 
-    public weak var observer: (any EngineObserver)?
-    /// Called when grants, accessories or where the radio has them have changed: who may reach what is to be asked anew.
-    public var onAccessChange: (() -> Void)?
-    public internal(set) var ledger: Ledger
-    public private(set) var sessions: [Int: Session] = [:]
-    /// At most one: there is one person (rule 7).
-    public internal(set) var picker: PickerRun?
-    /// Registered picker programs, the first of them shows the next picker.
-    public internal(set) var pickerClients: [ClientID] = []
-
-    let radio: any Radio
-    let networks: any NetworkRadio
-    let store: any LedgerStore
-    let clock: any EngineClock
-    let configuration: Configuration
-    let log: Logger
-    /// Says who a client is, for the audit trail.
-    public var describeClient: (ClientID) -> String = { $0.rawValue }
-    /// What the admin allows; see `setPolicy`.
-    public internal(set) var policy = AccessPolicy()
-    let trail: (any AuditTrail)?
-    var unwritten: [AuditEntry] = []
-    var auditTimer: (any EngineTimer)?
-    var refusals = (minute: 0, count: 0)
-    /// Who wants to know what is in range, and why it is not offered.
-    var explanations: [Explanation] = []
-    private var sessionsMade = 0
-    var pickersMade = 0
-    var intents: [BondIntent]
-    var cleaning: Set<BondIntent> = []
-    /// Done with, and still in the store, which did not take it.
-    var toForget: [BondIntent] = []
-    var forgetTimer: (any EngineTimer)?
-    /// Seconds until that is tried again.
-    var forgetDelay = 1.0
-    /// Grants whose last use is not in the store yet.
-    var unwrittenUses: Set<Int64> = []
-    var useTimer: (any EngineTimer)?
-    /// When the trail last told of a grant's use, in monotonic seconds.
-    var toldUses: [Int64: Double] = [:]
-    /// Accessories whose classic side is being paired.
-    var bridging: Set<AccessoryID> = []
-    /// The accessory's network that the machine is on.
-    var networkUse: NetworkUse?
-    var pendingEvents: [SetupMachine.Event] = []
-    var isFeeding = false
+    private let radio: any Radio
+    private let networkRadio: any NetworkRadio
+    private let log: Logger
+    private let news = News()
+    private let audit: AuditWriter
+    private let allSessions: Sessions
+    private let book: Book
+    private let bonds: BondKeeper
+    private let access: Access
+    private let pickers: Pickers
+    private let networks: AccessoryNetworks
+    private let explanations: Explanations
 
     /// - Throws: what the store throws when it cannot be read.
     public init(
-        radio: any Radio, networks: any NetworkRadio, store: any LedgerStore, clock: any EngineClock,
+        radio: any Radio, networks networkRadio: any NetworkRadio, store: any LedgerStore, clock: any EngineClock,
         configuration: Configuration = Configuration(),
         trail: (any AuditTrail)? = nil, log: Logger
     ) throws {
         self.radio = radio
-        self.networks = networks
-        self.trail = trail
-        self.store = store
-        self.clock = clock
-        self.configuration = configuration
+        self.networkRadio = networkRadio
         self.log = log
         let stored = try store.load()
-        ledger = Ledger(accessories: stored.accessories, grants: stored.grants)
-        intents = stored.intents
-        for intent in intents {
-            log.notice("unfinished business from an earlier run", metadata: ["purpose": "\(intent.purpose.rawValue)"])
-            log.debug("unfinished business", metadata: ["address": "\(intent.address)"])
-        }
+        audit = AuditWriter(trail, clock, log)
+        allSessions = Sessions(news, log)
+        book = Book(
+            Ledger(accessories: stored.accessories, grants: stored.grants), store, allSessions, news, audit, clock, log)
+        bonds = BondKeeper(stored.intents, radio, store, book, clock, log)
+        access = Access(book, bonds, radio, audit, allSessions, log)
+        networks = AccessoryNetworks(networkRadio, book, allSessions, news, audit, log)
+        pickers = Pickers(
+            book, bonds, access, radio, networkRadio, allSessions, news, audit, clock, configuration, log)
+        explanations = Explanations(book, pickers, radio, networkRadio, clock, nearness: configuration.nearness)
     }
 
-    /// Begins: follows the radio, and finishes what an earlier run left unfinished.
+    /// Begins: follows the radios, and finishes what an earlier run left unfinished.
     public func start() {
         radio.observer = self
-        networks.observer = self
+        networkRadio.observer = self
         radio.start()
-        networks.start()
-        cleanUp()
+        networkRadio.start()
+        bonds.removeLeftovers(but: pickers.intent)
     }
 
+    // MARK: What there is
+
+    /// Told all news from now on, in their order, after those who listen already.
+    public func listen(_ listener: @escaping (EngineNews) -> Void) { news.listen(listener) }
+
+    /// Says who a client is, for the audit trail.
+    public var describeClient: (ClientID) -> String {
+        get { allSessions.describe }
+        set { allSessions.describe = newValue }
+    }
+
+    /// Which accessories there are, and which app has which.
+    public var ledger: Ledger { book.ledger }
+    /// What the admin allows.
+    public var policy: AccessPolicy { book.policy }
+    /// The sessions that are open, by their numbers.
+    public var sessions: [Int: Session] { allSessions.all }
+    /// At most one: there is one person (rule 7).
+    public var picker: PickerRun? { pickers.run }
+    /// Registered picker programs; the first of them shows the next picker.
+    public var pickerClients: [ClientID] { pickers.programs.all }
     public var radioState: RadioState { radio.state }
-    public var networkRadioState: RadioState { networks.state }
+    public var networkRadioState: RadioState { networkRadio.state }
 
     /// The radio's name for an accessory, if it knows it now.
     public func device(of accessory: Accessory) -> RadioDeviceID? {
         accessory.address.flatMap { radio.device(for: $0) }
     }
 
-    /// The admin's policy has changed: what it denies is neither offered nor reached any more.
-    public func setPolicy(_ new: AccessPolicy) {
-        policy = new
-        onAccessChange?()
-        reviewNetworkUse()
-        refreshOffers()
-    }
+    /// Has the radio look at its devices anew, before a request that speaks of devices which other programs may have paired.
+    public func refreshBonds(_ completion: @escaping () -> Void) { radio.refresh(completion) }
 
     // MARK: Sessions
 
@@ -114,59 +97,322 @@ public final class AccessoryEngine {
     ///
     /// - Throws: `InvalidRequest` past `Limits.sessionsPerApp`.
     public func createSession(client: ClientID, app: AppManifest) throws(SetupError) -> Session {
-        guard sessions.values.count(where: { $0.app.id == app.id }) < Limits.sessionsPerApp else {
-            throw .invalid("CreateSession", app.id, "has \(Limits.sessionsPerApp) sessions already")
-        }
-        sessionsMade += 1
-        let session = Session(id: sessionsMade, client: client, app: app)
-        sessions[session.id] = session
-        log.info("session created", metadata: ["session": "\(session.id)", "app": "\(app.id)"])
-        observer?.sessionOpened(session)
-        return session
+        try allSessions.open(client, app)
     }
 
     /// - Parameter accepted: called between the checks and the first event.
+    /// - Throws: `InvalidRequest` for one that is active, `Invalidated` for one that has ended.
     public func activate(_ session: Session, accepted: () -> Void = {}) throws(SetupError) {
-        guard session.state == .created else { throw wrongState(session, "Activate") }
-        session.state = .active
-        accepted()
-        log.info("session created → active", metadata: ["session": "\(session.id)", "app": "\(session.app.id)"])
-        observer?.sessionChanged(session)
-        observer?.event(SessionEvent(.activated), in: session)
+        try allSessions.activate(session, accepted: accepted)
     }
 
+    /// Ends a session, and its picker; nothing happens to one that has ended.
+    ///
+    /// - Parameter accepted: called before the first event.
     public func invalidate(_ session: Session, reason: String, accepted: () -> Void = {}) {
         guard session.state != .invalidated else { return accepted() }
         log.info(
             "session \(session.state.rawValue) → invalidated",
             metadata: ["session": "\(session.id)", "app": "\(session.app.id)", "reason": "\(reason)"])
         accepted()
-        if let picker, picker.session === session {
-            feed(.appGone)
-            // A pairing is called off first, and ends after the session: what the app is to hear of it, it hears now.
-            if self.picker === picker { emit(.pickerDidDismiss(SetupError(.invalidated, "the session was invalidated")), picker) }
-        }
-        session.state = .invalidated
-        observer?.sessionChanged(session)
-        observer?.event(SessionEvent(.invalidated), in: session)
-        sessions[session.id] = nil
-        observer?.sessionClosed(session)
+        pickers.sessionEnds(session)
+        allSessions.end(session)
         // It sees its accessories no longer, so it could not leave their networks either.
-        reviewNetworkUse()
-    }
-
-    func wrongState(_ session: Session, _ request: String) -> SetupError {
-        session.state == .invalidated
-            ? SetupError(.invalidated, "\(request): the session was invalidated")
-            : SetupError(.invalidRequest, "\(request): the session is \(session.state.rawValue)")
+        networks.reviewHolders()
     }
 
     /// A connection is gone: its sessions end, and its picker.
     public func clientGone(_ client: ClientID) {
-        for session in sessions.values.sorted(by: { $0.id < $1.id }) where session.client == client {
-            invalidate(session, reason: "the app's connection closed")
-        }
-        unregisterPicker(client)
-        reviewNetworkUse()
+        for session in allSessions.of(client) { invalidate(session, reason: "the app's connection closed") }
+        pickers.unregister(client)
+        networks.reviewHolders()
     }
+
+    // MARK: Pickers
+
+    /// A program that shows pickers.
+    ///
+    /// - Throws: `InvalidRequest` past `Limits.pickers`.
+    public func registerPicker(_ client: ClientID) throws(SetupError) { try pickers.register(client) }
+    public func unregisterPicker(_ client: ClientID) { pickers.unregister(client) }
+
+    /// Asks for a picker that finds accessories, takes known ones over, or both.
+    ///
+    /// - Parameter accepted: called with the run between the checks and the first event.
+    /// - Throws: `InvalidRequest` for items that are not valid, `PickerAlreadyActive`, `PickerRestricted` without a radio or a picker program,
+    ///   `UserRestricted` for what the admin denies.
+    public func showPicker(
+        _ session: Session, items: [DisplayItem], settings: PickerSettings, accepted: (PickerRun) -> Void = { _ in }
+    ) throws(SetupError) {
+        try pickers.show(session, items: items, settings: settings, accepted: accepted)
+    }
+
+    /// Shows accessories that the app has looked at (rule 9).
+    ///
+    /// - Throws: `InvalidRequest` without such a picker, or for what it has not discovered.
+    public func updatePicker(_ session: Session, items: [DiscoveredItem]) throws(SetupError) {
+        try pickers.update(session, items: items)
+    }
+
+    /// Ends a discovery that has offered nothing (rule 8).
+    ///
+    /// - Parameter accepted: called between the checks and the first event.
+    /// - Throws: `InvalidRequest` without a picker that discovers.
+    public func finishPickerDiscovery(_ session: Session, accepted: () -> Void = {}) throws(SetupError) {
+        try pickers.finishDiscovery(session, accepted: accepted)
+    }
+
+    /// Has the person rename an accessory of the app's.
+    ///
+    /// - Parameter accepted: called with the run between the checks and the first event.
+    /// - Throws: as `showPicker`, and `InvalidRequest` for what is not the app's.
+    public func renameAccessory(
+        _ session: Session, _ id: AccessoryID, options: RenameOptions, accepted: (PickerRun) -> Void = { _ in }
+    ) throws(SetupError) {
+        try pickers.renameAccessory(session, id, options: options, accepted: accepted)
+    }
+
+    /// Has the person give an accessory of the app's what a new descriptor asks for.
+    ///
+    /// - Parameter accepted: called with the run between the checks and the first event.
+    /// - Throws: as `showPicker`, and `InvalidRequest` for what is not the app's.
+    public func updateAuthorization(
+        _ session: Session, _ id: AccessoryID, descriptor: DiscoveryDescriptor, accepted: (PickerRun) -> Void = { _ in }
+    ) throws(SetupError) {
+        try pickers.updateAuthorization(session, id, descriptor: descriptor, accepted: accepted)
+    }
+
+    /// The person picked an offer.
+    ///
+    /// - Throws: `InvalidRequest` for what was not offered, or not now.
+    public func pick(_ run: PickerRun, offer: String) throws(SetupError) { try pickers.pick(run, offer: offer) }
+
+    /// The person answered a prompt.
+    ///
+    /// - Throws: `InvalidRequest` for an answer to what was not asked.
+    public func respond(_ run: PickerRun, answer: PromptAnswer) throws(SetupError) { try pickers.respond(run, answer: answer) }
+
+    /// The person gave a name that `WireDecoding.checkName` accepts.
+    ///
+    /// - Throws: `InvalidRequest` when no name was asked for, or a network cannot have it.
+    public func rename(_ run: PickerRun, to name: String) throws(SetupError) { try pickers.rename(run, to: name) }
+
+    /// The person closed the picker.
+    ///
+    /// - Throws: `InvalidRequest` for one that has ended.
+    public func cancel(_ run: PickerRun) throws(SetupError) { try pickers.cancel(run) }
+
+    /// The product image of an offer that is shown.
+    ///
+    /// - Throws: `InvalidRequest` for what is not offered.
+    public func image(_ run: PickerRun, offer id: String) throws(SetupError) -> ProductImage? {
+        guard let offer = run.presentation.offers.first(where: { $0.id == id }) else {
+            throw .invalid("offer", id, "was never offered")
+        }
+        return run.image(of: offer, ledger)
+    }
+
+    public func hasImage(_ run: PickerRun, offer: Offer) -> Bool { run.image(of: offer, ledger) != nil }
+
+    // MARK: Accessories and grants
+
+    /// Takes the caller's grant away (rule 13).
+    ///
+    /// - Parameter completion: called once the bond is gone too, where it goes.
+    /// - Throws: `InvalidRequest` for what is not the app's, `Unknown` when the store refuses.
+    public func removeAccessory(_ session: Session, _ id: AccessoryID, completion: @escaping () -> Void) throws(SetupError) {
+        guard session.state == .active else { throw session.wrongState("RemoveAccessory") }
+        guard let grant = ledger.grant(of: id, to: session.app.id) else {
+            throw .invalid("accessory", id, "is not an accessory of \(session.app.id)")
+        }
+        try access.revoke(grant, reason: "removed by the app", by: allSessions.requester(session), completion: completion)
+    }
+
+    /// Takes a grant away.
+    ///
+    /// - Parameter completion: called once the bond is gone too, where it goes.
+    /// - Throws: `Unknown` when the store refuses.
+    public func revoke(
+        _ grant: Grant, reason: String, by requester: Requester, completion: @escaping () -> Void = {}
+    ) throws(SetupError) {
+        try access.revoke(grant, reason: reason, by: requester, completion: completion)
+    }
+
+    /// Takes an accessory away from everybody.
+    ///
+    /// - Parameter completion: called once the bond is gone too, where it goes.
+    /// - Throws: `Unknown` when the store refuses.
+    public func remove(
+        _ accessory: Accessory, reason: String, by requester: Requester, completion: @escaping () -> Void = {}
+    ) throws(SetupError) {
+        try access.remove(accessory, reason: reason, by: requester, completion: completion)
+    }
+
+    /// An admin's switch on a grant.
+    ///
+    /// - Throws: `Unknown` when the store refuses.
+    public func setEnabled(_ grant: Grant, _ isEnabled: Bool, by requester: Requester) throws(SetupError) {
+        try access.setEnabled(grant, isEnabled, by: requester)
+    }
+
+    /// Another name for an accessory, for everybody (rule 14).
+    ///
+    /// - Throws: `Unknown` when the store refuses.
+    public func rename(
+        _ accessory: Accessory, to name: String, reason: String, by requester: Requester
+    ) throws(SetupError) {
+        try access.rename(accessory, to: name, withNetwork: false, reason: reason, by: requester)
+    }
+
+    /// The app finishes an authorization that waits for its confirmation (rule 12). What the classic side makes of it comes as an event.
+    ///
+    /// - Parameter accepted: called between the checks and the first event.
+    /// - Throws: `InvalidRequest` for what does not wait, or settings that do not fit, `Unknown` when the store refuses.
+    public func finishAuthorization(
+        _ session: Session, _ id: AccessoryID, settings: AuthorizationSettings, accepted: () -> Void = {}
+    ) throws(SetupError) {
+        try access.finishAuthorization(session, id, settings: settings, picker: pickers.awaitedConfirmation, accepted: accepted)
+    }
+
+    /// The app gives an accessory back that waits for its confirmation.
+    ///
+    /// - Parameter completion: called once the bond is gone too, where it goes.
+    /// - Throws: `InvalidRequest` for what does not wait, `Unknown` when the store refuses.
+    public func failAuthorization(_ session: Session, _ id: AccessoryID, completion: @escaping () -> Void) throws(SetupError) {
+        try access.failAuthorization(session, id, completion: completion)
+    }
+
+    /// An app has used an accessory; nothing happens for one that is not the app's.
+    public func noteUse(of accessory: AccessoryID, by app: AppID, requester: Requester, as what: String) {
+        book.noteUse(of: accessory, by: app, requester: requester, as: what)
+    }
+
+    /// Writes down when grants were last used: before the daemon ends.
+    public func writeUses() { book.writeUses() }
+
+    // MARK: Rules, reasons and the trail
+
+    /// The admin's policy has changed: what it denies is neither offered nor reached any more.
+    public func setPolicy(_ new: AccessPolicy) {
+        book.setPolicy(new)
+        pickers.refreshOffers()
+    }
+
+    /// Looks around for some seconds with an app's items: those of its picker when it shows one, else `dryItems`.
+    ///
+    /// - Throws: `InvalidRequest` without items, `PickerRestricted` without a radio that could find one of them.
+    public func explain(
+        _ app: AppID, dryItems: [DisplayItem], seconds: Double, completion: @escaping ([DisplayItem], [ExplainedDevice]) -> Void
+    ) throws(SetupError) {
+        try explanations.explain(app, dryItems: dryItems, seconds: seconds, completion: completion)
+    }
+
+    /// Notes a line in the audit trail.
+    public func audit(
+        _ event: AuditEntry.Event, app: AppID? = nil, accessory: AccessoryID? = nil, by requester: Requester, why: String
+    ) {
+        audit.note(event, app: app, accessory: accessory, by: requester, why: why)
+    }
+
+    /// Writes the lines that wait for the disk: before the daemon ends.
+    public func flushAudit() { audit.flush() }
+
+    /// The trail's lines, in pages of `count`, 1 or more.
+    ///
+    /// - Throws: what the store throws.
+    public func auditPages(_ query: AuditQuery, of count: Int) throws -> AuditPages { try audit.pages(query, of: count) }
+
+    // MARK: Networks
+
+    /// Joins the network of an accessory for an app; the interface is the app's until it leaves, goes, or loses its grant.
+    ///
+    /// - Parameters:
+    ///   - network: the network that the app means; nil for the accessory's.
+    ///   - completion: called once, with why not.
+    /// - Throws: `InvalidRequest` for what is not granted, `UserRestricted` where the admin denies it.
+    public func joinNetwork(
+        of id: AccessoryID, for client: ClientID, _ app: AppID, passphrase: NetworkJoin.Passphrase?, isHidden: Bool,
+        network: SSID?, completion: @escaping (SetupError?) -> Void
+    ) throws(SetupError) {
+        try networks.join(
+            id, for: client, app, passphrase: passphrase, isHidden: isHidden, network: network, completion: completion)
+    }
+
+    /// An app has done with an accessory's network. Nothing happens to one that it had not joined.
+    ///
+    /// - Parameter completion: called once the interface is given back, or where others use it still, at once.
+    public func leaveNetwork(of id: AccessoryID, for client: ClientID, completion: @escaping () -> Void) {
+        networks.leave(id, for: client, completion: completion)
+    }
+
+    /// The interface that is on an accessory's network now; nil when none is.
+    public func networkInterface(of id: AccessoryID) -> String? { networks.interface(of: id) }
+
+    /// Apps without a manifest have no grant that counts: they keep no network.
+    public func reviewNetworkUse(keeping isKnown: (AppID) -> Bool) { networks.reviewHolders(keeping: isKnown) }
+
+    /// Gives the interface back: before the daemon ends.
+    public func leaveNetworks(_ completion: @escaping () -> Void) { networks.end(completion) }
+}
+
+// MARK: - What Bluetooth tells
+
+extension AccessoryEngine: RadioObserver {
+    public func radioChanged(_ state: RadioState, reason: String) {
+        log.notice("Bluetooth is \(state.rawValue)", metadata: ["reason": "\(reason)"])
+        news.tell(.bluetooth(state))
+        news.tell(.access)
+        if state == .ready {
+            bonds.removeLeftovers(but: pickers.intent)
+        } else {
+            pickers.radioLost(.bluetooth, "Bluetooth: \(reason)")
+        }
+    }
+
+    public func discoveryFailed(_ failure: RadioFailure) {
+        log.error("discovery failed", metadata: ["reason": "\(failure)"])
+        pickers.radioLost(.bluetooth, "discovery failed: \(failure)")
+    }
+
+    public func heard(_ changes: [HeardDevice]) {
+        explanations.heard(changes)
+        pickers.heard(changes)
+    }
+
+    public func lost(_ device: RadioDeviceID) { pickers.deviceDropped(device) }
+    public func pairingPrompted(_ prompt: PairingPrompt) { pickers.prompted(prompt) }
+    public func bridgingStarted() { pickers.bridgingStarted() }
+    public func pairingEnded(_ result: Result<PairedIdentity, RadioFailure>) { pickers.pairingEnded(result) }
+
+    public func deviceChanged(_ address: BluetoothAddress?) {
+        if let address {
+            if let accessory = ledger.accessory(at: address) { news.tell(.deviceChanged(of: accessory)) }
+        } else {
+            for accessory in ledger.accessories.values { news.tell(.deviceChanged(of: accessory)) }
+        }
+        news.tell(.access)
+    }
+}
+
+// MARK: - What Wi-Fi tells
+
+extension AccessoryEngine: NetworkRadioObserver {
+    public func networkRadioChanged(_ state: RadioState, reason: String) {
+        log.notice("Wi-Fi is \(state.rawValue)", metadata: ["reason": "\(reason)"])
+        news.tell(.wifi(state))
+        if state != .ready { pickers.radioLost(.wifi, "Wi-Fi: \(reason)") }
+    }
+
+    public func scanFailed(_ failure: RadioFailure) {
+        log.error("scanning for networks failed", metadata: ["reason": "\(failure)"])
+        pickers.radioLost(.wifi, "scanning for networks failed: \(failure)")
+    }
+
+    public func heard(networks: [WiFiNetwork]) {
+        explanations.heard(networks)
+        pickers.heard(networks)
+    }
+
+    public func heard(services: [AwareService]) { pickers.heard(services) }
+    public func networkLost(reason: String) { networks.gone(reason) }
 }

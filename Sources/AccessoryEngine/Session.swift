@@ -13,11 +13,21 @@ public final class Session {
     public let id: Int
     public let client: ClientID
     public let app: AppManifest
-    public internal(set) var state: State = .created
+    public private(set) var state: State = .created
 
     init(id: Int, client: ClientID, app: AppManifest) {
         self.id = id
         self.client = client
         self.app = app
+    }
+
+    func activate() { state = .active }
+    func invalidate() { state = .invalidated }
+
+    /// Why a request cannot be served in the state that the session is in.
+    func wrongState(_ request: String) -> SetupError {
+        state == .invalidated
+            ? SetupError(.invalidated, "\(request): the session was invalidated")
+            : SetupError(.invalidRequest, "\(request): the session is \(state.rawValue)")
     }
 }

@@ -4,7 +4,8 @@
 public struct Offer: Hashable, Sendable {
     /// Opaque, valid within one picker.
     public let id: String
-    public let device: RadioDeviceID
+    /// The radio's object for it; nil for one that Bluetooth did not find.
+    public let device: RadioDeviceID?
     /// Its Bluetooth address; nil for one with Wi-Fi only.
     public let address: BluetoothAddress?
     /// The index of the item that it matched.
@@ -32,7 +33,7 @@ public struct Offer: Hashable, Sendable {
     public var aware: AwareService?
 
     public init(
-        id: String, device: RadioDeviceID, address: BluetoothAddress?, item: Int, name: String, advertisedName: String,
+        id: String, device: RadioDeviceID?, address: BluetoothAddress?, item: Int, name: String, advertisedName: String,
         rssi: Int?, shared: AccessoryID?, needsPairing: Bool, isBonded: Bool = false, identifier: AccessoryID,
         setup: SetupOptions = [], support: SupportOptions = [], network: WiFiNetwork? = nil, aware: AwareService? = nil
     ) {

@@ -2,9 +2,9 @@
 // signals to the connections concerned. The only place that knows both a caller and an object.
 
 internal import AccessoryBus
-public import AccessoryCore
+internal import AccessoryCore
 public import AccessoryEngine
-public import AccessoryModel
+internal import AccessoryModel
 public import CallerIdentity
 public import DBusKit
 public import Logging
@@ -53,7 +53,7 @@ public final class AccessoryService {
         for grant in engine.ledger.grants.values { grantAppeared(grant) }
         manifestsChanged()
         manifests.onChange = { [unowned self] in manifestsChanged() }
-        engine.observer = self
+        engine.listen { [unowned self] in tell($0) }
         server.onRefused = { [unowned self] client, member, error in
             engine.audit(.refused, by: .app(clients.describe(client)), why: "\(member): \(error.message)")
         }
@@ -206,21 +206,47 @@ func asking<Value>(_ body: () throws(SetupError) -> Value) throws(BusError) -> V
 
 // MARK: - What the engine tells
 
-extension AccessoryService: EngineObserver {
-    public func radioStateChanged(_ state: RadioState) { managerChanged("Bluetooth") }
-    public func networkRadioStateChanged(_ state: RadioState) { managerChanged("WiFi") }
-    public func networkUseChanged(of accessory: AccessoryID) {
+extension AccessoryService {
+    private func tell(_ news: EngineNews) {
+        switch news {
+        case .access: break
+        case .bluetooth: managerChanged("Bluetooth")
+        case .wifi: managerChanged("WiFi")
+        case .pickerAvailability: managerChanged("PickerAvailable")
+        case .sessionOpened(let session): sessionOpened(session)
+        case .sessionChanged(let session): sessionChanged(session)
+        case .sessionClosed(let session): sessionClosed(session)
+        case .event(let event, let session): self.event(event, in: session)
+        case .pickerOpened(let run): pickerOpened(run)
+        case .pickerChanged(let run, let old): pickerChanged(run, from: old)
+        case .pickerDeadlineChanged(let run): pickerDeadlineChanged(run)
+        case .pickerAssigned(_, let client): pickerAssigned(to: client)
+        case .pickerClosed(let run): pickerClosed(run)
+        case .networkUseChanged(let accessory): networkUseChanged(of: accessory)
+        case .accessoryAppeared(let accessory): accessoryAppeared(accessory)
+        case .accessoryChanged(let accessory, let old): accessoryChanged(accessory, from: old)
+        case .deviceChanged(let accessory): deviceChanged(of: accessory)
+        case .accessoryDisappeared(let accessory): accessoryDisappeared(accessory)
+        case .stateChanged(let accessory, let app): stateChanged(of: accessory, for: app)
+        case .visibilityChanged(let accessory, let app, let isVisible):
+            visibilityChanged(of: accessory, to: app, visible: isVisible)
+        case .grantAppeared(let grant): grantAppeared(grant)
+        case .grantChanged(let grant): grantChanged(grant)
+        case .grantDisappeared(let grant): grantDisappeared(grant)
+        }
+    }
+
+    private func networkUseChanged(of accessory: AccessoryID) {
         guard let object = self.object(of: accessory) else { return }
         server.propertiesChanged(object, AccessoryBus.network, ["Interface"], to: audience(of: accessory))
     }
-    public func pickerAvailabilityChanged() { managerChanged("PickerAvailable") }
 
     private func managerChanged(_ property: String) {
         guard let managerObject else { return }
         server.propertiesChanged(managerObject, AccessoryBus.manager, [property], to: .only(clients.known))
     }
 
-    public func sessionOpened(_ session: Session) {
+    private func sessionOpened(_ session: Session) {
         let object = SessionObject(session, self)
         sessionObjects[session.id] = object
         server.export(object, to: audience(of: session))
@@ -229,12 +255,12 @@ extension AccessoryService: EngineObserver {
         }
     }
 
-    public func sessionChanged(_ session: Session) {
+    private func sessionChanged(_ session: Session) {
         guard let object = sessionObjects[session.id] else { return }
         server.propertiesChanged(object, AccessoryBus.session, ["State", "Accessories"], to: audience(of: session))
     }
 
-    public func sessionClosed(_ session: Session) {
+    private func sessionClosed(_ session: Session) {
         guard let object = sessionObjects.removeValue(forKey: session.id) else { return }
         let client = session.client.rawValue
         server.withdraw(object.path, to: audience(of: session))
@@ -242,7 +268,7 @@ extension AccessoryService: EngineObserver {
         graves[object.path] = client
     }
 
-    public func event(_ event: SessionEvent, in session: Session) {
+    private func event(_ event: SessionEvent, in session: Session) {
         guard let object = sessionObjects[session.id] else { return }
         var details: [String: DBusValue] = [:]
         if let accessory = event.accessory {
@@ -263,18 +289,18 @@ extension AccessoryService: EngineObserver {
             [.string(event.type.name), .vardict(details)])
     }
 
-    public func pickerOpened(_ picker: PickerRun) {
+    private func pickerOpened(_ picker: PickerRun) {
         let object = PickerObject(picker, self)
         pickerObject = object
         server.export(object, to: audience(of: picker))
     }
 
-    public func pickerAssigned(_ picker: PickerRun, to client: ClientID) {
+    private func pickerAssigned(to client: ClientID) {
         guard let pickerObject, !clients.isAdmin(client.rawValue) else { return }
         server.announce(pickerObject, to: .only([client.rawValue]))
     }
 
-    public func pickerChanged(_ picker: PickerRun, from old: PickerPresentation) {
+    private func pickerChanged(_ picker: PickerRun, from old: PickerPresentation) {
         guard let pickerObject else { return }
         let new = picker.presentation
         var names: [String] = []
@@ -288,12 +314,12 @@ extension AccessoryService: EngineObserver {
         server.propertiesChanged(pickerObject, AccessoryBus.picker, names, to: audience(of: picker))
     }
 
-    public func pickerDeadlineChanged(_ picker: PickerRun) {
+    private func pickerDeadlineChanged(_ picker: PickerRun) {
         guard let pickerObject else { return }
         server.propertiesChanged(pickerObject, AccessoryBus.picker, ["Deadline"], to: audience(of: picker))
     }
 
-    public func pickerClosed(_ picker: PickerRun) {
+    private func pickerClosed(_ picker: PickerRun) {
         guard let object = pickerObject else { return }
         pickerObject = nil
         object.close()
@@ -304,16 +330,16 @@ extension AccessoryService: EngineObserver {
         server.propertiesChanged(object, AccessoryBus.picker, ["Offers"], to: audience(of: object.run))
     }
 
-    public func accessoryAppeared(_ accessory: Accessory) {
+    private func accessoryAppeared(_ accessory: Accessory) {
         server.export(AccessoryObject(accessory, self), to: .only(clients.admins))
     }
 
-    public func accessoryChanged(_ accessory: Accessory, from old: Accessory) {
+    private func accessoryChanged(_ accessory: Accessory, from old: Accessory) {
         guard let object = self.object(of: accessory.id) else { return }
         tellChanges(of: object, object.changes(from: old, to: accessory))
     }
 
-    public func deviceChanged(of accessory: Accessory) {
+    private func deviceChanged(of accessory: Accessory) {
         guard let object = self.object(of: accessory.id), object.deviceChanged(accessory) else { return }
         tellChanges(of: object, ["Device"])
     }
@@ -323,17 +349,17 @@ extension AccessoryService: EngineObserver {
         server.propertiesChanged(object, AccessoryBus.accessory, names, to: audience(of: object.id))
     }
 
-    public func accessoryDisappeared(_ accessory: Accessory) {
+    private func accessoryDisappeared(_ accessory: Accessory) {
         server.withdraw(AccessoryBus.accessoryPath(accessory.id), to: .only(clients.admins))
     }
 
-    public func stateChanged(of accessory: Accessory, for app: AppID) {
+    private func stateChanged(of accessory: Accessory, for app: AppID) {
         guard let object = self.object(of: accessory.id) else { return }
         let concerned = Set(engine.sessions.values.filter { $0.app.id == app }.map(\.client.rawValue) + clients.admins)
         server.propertiesChanged(object, AccessoryBus.accessory, ["State"], to: .only(concerned.sorted()))
     }
 
-    public func visibilityChanged(of accessory: Accessory, to app: AppID, visible: Bool) {
+    private func visibilityChanged(of accessory: Accessory, to app: AppID, visible: Bool) {
         guard let object = self.object(of: accessory.id) else { return }
         let concerned = Set(engine.sessions.values.filter { $0.app.id == app }.map(\.client.rawValue))
             .filter { !clients.isAdmin($0) }.sorted()
@@ -345,16 +371,16 @@ extension AccessoryService: EngineObserver {
         server.propertiesChanged(object, AccessoryBus.accessory, ["Apps"], to: .only(clients.admins))
     }
 
-    public func grantAppeared(_ grant: Grant) {
+    private func grantAppeared(_ grant: Grant) {
         server.export(GrantObject(grant.id, self), to: .only(clients.admins))
     }
 
-    public func grantChanged(_ grant: Grant) {
+    private func grantChanged(_ grant: Grant) {
         guard let object = self.object(of: grant) else { return }
         server.propertiesChanged(object, AccessoryBus.grant, ["State", "Enabled", "LastUsed"], to: .only(clients.admins))
     }
 
-    public func grantDisappeared(_ grant: Grant) {
+    private func grantDisappeared(_ grant: Grant) {
         server.withdraw(AccessoryBus.grantPath(grant.id), to: .only(clients.admins))
     }
 }

@@ -119,7 +119,7 @@ struct Daemon: ParsableCommand {
             connection: connection, log: log)
 
         let view = try openView(ViewGate(engine, manifests, radio), service, linger: configuration.linger, loop, log)
-        engine.onAccessChange = { [weak view] in view?.updateScopes() }
+        engine.listen { [weak view] in if case .access = $0 { view?.updateScopes() } }
 
         var failure: String?
         for lost in [connection, radioConnection, wifiConnection] {

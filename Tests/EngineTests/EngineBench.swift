@@ -170,38 +170,27 @@ extension RadioBond {
 }
 
 /// Writes down what it is told.
-final class Witness: EngineObserver {
-    var events: [String] = []
-    var errors: [SetupError.Code] = []
-    var discovered: [DiscoveredAccessory] = []
-    var offers: [[String]] = []
-    var openPickers = 0
-    func radioStateChanged(_ state: RadioState) {}
-    func networkRadioStateChanged(_ state: RadioState) {}
-    func networkUseChanged(of accessory: AccessoryID) {}
-    func pickerAvailabilityChanged() {}
-    func sessionOpened(_ session: Session) {}
-    func sessionChanged(_ session: Session) {}
-    func sessionClosed(_ session: Session) {}
-    func event(_ event: SessionEvent, in session: Session) {
-        events.append("\(session.id):\(event.type.name)")
-        if let error = event.error { errors.append(error.code) }
-        if let accessory = event.discovered { discovered.append(accessory) }
+final class Witness {
+    private(set) var events: [String] = []
+    private(set) var errors: [SetupError.Code] = []
+    private(set) var discovered: [DiscoveredAccessory] = []
+    private(set) var offers: [[String]] = []
+    private(set) var openPickers = 0
+
+    func hear(_ news: EngineNews) {
+        switch news {
+        case .event(let event, let session):
+            events.append("\(session.id):\(event.type.name)")
+            if let error = event.error { errors.append(error.code) }
+            if let accessory = event.discovered { discovered.append(accessory) }
+        case .pickerOpened: openPickers += 1
+        case .pickerChanged(let picker, _): offers.append(picker.presentation.offers.map(\.name))
+        case .pickerClosed: openPickers -= 1
+        default: break
+        }
     }
-    func pickerOpened(_ picker: PickerRun) { openPickers += 1 }
-    func pickerChanged(_ picker: PickerRun, from old: PickerPresentation) { offers.append(picker.presentation.offers.map(\.name)) }
-    func pickerDeadlineChanged(_ picker: PickerRun) {}
-    func pickerClosed(_ picker: PickerRun) { openPickers -= 1 }
-    func pickerAssigned(_ picker: PickerRun, to client: ClientID) {}
-    func accessoryAppeared(_ accessory: Accessory) {}
-    func accessoryChanged(_ accessory: Accessory, from old: Accessory) {}
-    func deviceChanged(of accessory: Accessory) {}
-    func accessoryDisappeared(_ accessory: Accessory) {}
-    func stateChanged(of accessory: Accessory, for app: AppID) {}
-    func visibilityChanged(of accessory: Accessory, to app: AppID, visible: Bool) {}
-    func grantAppeared(_ grant: Grant) {}
-    func grantChanged(_ grant: Grant) {}
-    func grantDisappeared(_ grant: Grant) {}
+
+    func forgetEvents() { events = [] }
 }
 
 final class Bench {
@@ -219,7 +208,7 @@ final class Bench {
         engine = try AccessoryEngine(
             radio: radio, networks: networks, store: store, clock: clock,
             log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
-        engine.observer = witness
+        engine.listen { [witness] in witness.hear($0) }
         engine.start()
     }
 

@@ -181,7 +181,7 @@ struct TraceCase: Sendable {
         let other = try bench.session(":second")
         bench.paired(1)
         let grant = try #require(bench.engine.ledger.grants.values.first)
-        bench.witness.events = []
+        bench.witness.forgetEvents()
         try bench.engine.revoke(grant, reason: "test", by: .admin("root"))
         #expect(bench.witness.events == ["\(session.id):accessoryRemoved", "\(other.id):accessoryRemoved"])
     }
@@ -268,7 +268,7 @@ struct TraceCase: Sendable {
         try bench.engine.renameAccessory(session, accessory.id, options: [])
         let run = try #require(bench.engine.picker)
         #expect(run.presentation.stage == .renaming && run.request.kind == "rename" && bench.radio.scans == 0)
-        bench.witness.events = []
+        bench.witness.forgetEvents()
         try bench.engine.rename(run, to: "Kitchen")
         #expect(bench.witness.events == ["1:accessoryChanged", "2:accessoryChanged", "1:pickerDidDismiss"])
         #expect(bench.store.stored.accessories.first?.displayName == "Kitchen")
@@ -349,7 +349,7 @@ struct TraceCase: Sendable {
         try bench.engine.showPicker(session, items: [migration(7), migration(8)], settings: PickerSettings())
         let run = try #require(bench.engine.picker)
         #expect(run.request.kind == "migration" && bench.engine.ledger == Ledger() && bench.radio.scans == 0)
-        bench.witness.events = []
+        bench.witness.forgetEvents()
         try bench.engine.respond(run, answer: .accept)
         #expect(bench.witness.events == ["1:migrationComplete", "1:migrationComplete", "1:pickerDidDismiss"])
         #expect(bench.engine.ledger.accessories.values.allSatisfy(\.isBonded) && bench.engine.ledger.grants.count == 2)
@@ -371,7 +371,7 @@ struct TraceCase: Sendable {
         #expect(bench.engine.ledger == Ledger())
         try bench.engine.showPicker(session, items: [migration, bench.item(pairs: false)], settings: PickerSettings())
         bench.hear(1)
-        bench.witness.events = []
+        bench.witness.forgetEvents()
         try bench.engine.pick(
             try #require(bench.engine.picker), offer: try #require(bench.engine.picker?.presentation.offers.first?.id))
         #expect(bench.witness.events == ["1:accessoryAdded", "1:migrationComplete", "1:pickerDidDismiss"])
@@ -393,7 +393,7 @@ struct TraceCase: Sendable {
         bench.hear(2)
         #expect(run.presentation.offers.isEmpty && run.request.kind == "authorization")
         bench.hear(1)
-        bench.witness.events = []
+        bench.witness.forgetEvents()
         try bench.engine.pick(run, offer: try #require(run.presentation.offers.first?.id))
         bench.paired(1)
         #expect(bench.witness.events == ["1:pickerSetupPairing", "1:accessoryChanged", "1:pickerDidDismiss"])

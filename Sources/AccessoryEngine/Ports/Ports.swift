@@ -152,38 +152,6 @@ public struct ClientID: Hashable, Sendable, CustomStringConvertible {
     public static let policy = ClientID("policy")
 }
 
-/// What the engine tells the outside. Order matters and is kept.
-public protocol EngineObserver: AnyObject {
-    func radioStateChanged(_ state: RadioState)
-    func networkRadioStateChanged(_ state: RadioState)
-    func pickerAvailabilityChanged()
-    func sessionOpened(_ session: Session)
-    func sessionChanged(_ session: Session)
-    func sessionClosed(_ session: Session)
-    func event(_ event: SessionEvent, in session: Session)
-    func pickerOpened(_ picker: PickerRun)
-    func pickerChanged(_ picker: PickerRun, from old: PickerPresentation)
-    func pickerDeadlineChanged(_ picker: PickerRun)
-    func pickerClosed(_ picker: PickerRun)
-    /// A client has become the one that shows the picker.
-    func pickerAssigned(_ picker: PickerRun, to client: ClientID)
-    /// The machine has joined an accessory's network, or left it.
-    func networkUseChanged(of accessory: AccessoryID)
-    func accessoryAppeared(_ accessory: Accessory)
-    func accessoryChanged(_ accessory: Accessory, from old: Accessory)
-    /// The radio may have another object for an accessory, or none any more.
-    func deviceChanged(of accessory: Accessory)
-    /// Gone from the ledger.
-    func accessoryDisappeared(_ accessory: Accessory)
-    /// The state of an app's grant, which is the accessory's state in the app's eyes.
-    func stateChanged(of accessory: Accessory, for app: AppID)
-    /// An app sees an accessory from now on, or no longer.
-    func visibilityChanged(of accessory: Accessory, to app: AppID, visible: Bool)
-    func grantAppeared(_ grant: Grant)
-    func grantChanged(_ grant: Grant)
-    func grantDisappeared(_ grant: Grant)
-}
-
 /// An event of a session, with what it speaks of as it is at this moment.
 public struct SessionEvent {
     public var type: SessionEventType

@@ -1,19 +1,30 @@
 // The audit trail: what was done, for which app and accessory, by whom and why; in the journal at once, in the store in batches, so that
 // a busy picker does not wait for the disk at every offer.
 
-public import AccessoryModel
+internal import AccessoryModel
 internal import Logging
 
-extension AccessoryEngine {
+final class AuditWriter {
+    private let trail: (any AuditTrail)?
+    private let clock: any EngineClock
+    private let log: Logger
+    private var unwritten: [AuditEntry] = []
+    private var timer: (any EngineTimer)?
+    private var refusals = (minute: 0, count: 0)
+
     /// Seconds that lines may wait for the disk; what changes a grant does not wait.
-    private static let patience = 1.0
+    private static let longestWait = 1.0
     /// Refusals noted a minute; the rest is counted.
     private static let refusalsPerMinute = 60
 
-    public func audit(
-        _ event: AuditEntry.Event, app: AppID? = nil, accessory: AccessoryID? = nil, by requester: Requester,
-        why: String
-    ) {
+    init(_ trail: (any AuditTrail)?, _ clock: any EngineClock, _ log: Logger) {
+        self.trail = trail
+        self.clock = clock
+        self.log = log
+    }
+
+    /// Notes a line.
+    func note(_ event: AuditEntry.Event, app: AppID? = nil, accessory: AccessoryID? = nil, by requester: Requester, why: String) {
         var why = why
         if event == .refused {
             guard let added = admitRefusal() else { return }
@@ -29,17 +40,17 @@ extension AccessoryEngine {
             ])
         unwritten.append(entry)
         switch event {
-        case .granted, .authorized, .updated, .revoked, .disabled, .enabled, .renamed: flushAudit()
+        case .granted, .authorized, .updated, .revoked, .disabled, .enabled, .renamed: flush()
         default:
-            guard auditTimer == nil else { return }
-            auditTimer = clock.after(Self.patience) { [weak self] in self?.flushAudit() }
+            guard timer == nil else { return }
+            timer = clock.after(Self.longestWait) { [weak self] in self?.flush() }
         }
     }
 
-    /// Writes what waits. Called at the end too.
-    public func flushAudit() {
-        auditTimer?.cancel()
-        auditTimer = nil
+    /// Writes what waits.
+    func flush() {
+        timer?.cancel()
+        timer = nil
         let entries = unwritten
         unwritten = []
         guard !entries.isEmpty else { return }
@@ -53,8 +64,8 @@ extension AccessoryEngine {
     /// The trail's lines, in pages of `count`, 1 or more.
     ///
     /// - Throws: what the store throws.
-    public func auditPages(_ query: AuditQuery, of count: Int) throws -> AuditPages {
-        flushAudit()
+    func pages(_ query: AuditQuery, of count: Int) throws -> AuditPages {
+        flush()
         return try AuditPages(of: trail, query, of: count)
     }
 

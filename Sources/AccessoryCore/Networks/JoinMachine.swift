@@ -1,0 +1,203 @@
+// Who keeps the machine on an accessory's network: decided here, done elsewhere. There is one interface: one network is joined at a time,
+// for as long as somebody who is entitled to it holds it, and who wants another one waits or is refused.
+
+public import AccessoryModel
+
+public struct JoinMachine: Hashable, Sendable {
+    /// A request that waits for its answer; whoever makes it chooses the number.
+    public typealias Ticket = Int
+
+    /// Which network is meant.
+    public struct Goal: Hashable, Sendable {
+        public let accessory: AccessoryID
+        public let ssid: SSID
+
+        public init(accessory: AccessoryID, ssid: SSID) {
+            self.accessory = accessory
+            self.ssid = ssid
+        }
+    }
+
+    /// Who wants to be on it.
+    public struct Holder: Hashable, Sendable {
+        /// The app's connection to us.
+        public let client: String
+        public let app: AppID
+
+        public init(client: String, app: AppID) {
+            self.client = client
+            self.app = app
+        }
+    }
+
+    public enum State: Hashable, Sendable {
+        case idle
+        case joining(Goal)
+        case joined(Goal, interface: String)
+        case leaving(Goal)
+    }
+
+    public enum Event: Hashable, Sendable {
+        /// Somebody who is entitled to a network wants to be on it.
+        case wanted(Ticket, Goal, by: Holder)
+        /// An app's connection has done with an accessory's network.
+        case released(Ticket, AccessoryID, client: String)
+        /// Who is entitled to the network may have changed: these are, nobody is when it is the accessory's network no longer.
+        case entitled(Set<Holder>, reason: String)
+        /// The radio has joined it.
+        case joined(interface: String)
+        case joinFailed(String)
+        /// The radio has given the interface back.
+        case left
+        /// The network has gone by itself.
+        case gone(reason: String)
+        /// The daemon ends, and waits for the interface to be given back.
+        case ending(Ticket)
+    }
+
+    public enum Effect: Hashable, Sendable {
+        /// Have the radio join what this request asks for.
+        case join(Ticket)
+        case leave
+        /// The request is done; with why not.
+        case answer(Ticket, failure: String?)
+        /// The interface is free: look at this request again.
+        case retry(Ticket)
+        /// Whether the accessory's network is joined has changed.
+        case changed(AccessoryID)
+        case noteJoined(Goal, Holder, interface: String)
+        case noteLeft(AccessoryID, reason: String)
+    }
+
+    public private(set) var state = State.idle
+    /// Nobody left means that it is left, or will be, once it is joined: what is half made could not be undone.
+    public private(set) var holders: [Holder] = []
+    private var joiners: [Joiner] = []
+    private var afterwards: [Effect] = []
+
+    private struct Joiner: Hashable, Sendable {
+        let ticket: Ticket
+        let holder: Holder
+    }
+
+    public init() {}
+
+    /// The network that is joined, or on its way in or out.
+    public var goal: Goal? {
+        switch state {
+        case .idle: nil
+        case .joining(let goal), .joined(let goal, _), .leaving(let goal): goal
+        }
+    }
+
+    /// What an event changes, and what is to be done about it, in this order.
+    public mutating func handle(_ event: Event) -> [Effect] {
+        switch event {
+        case .wanted(let ticket, let goal, let holder): want(ticket, goal, holder)
+        case .released(let ticket, let accessory, let client): release(ticket, accessory, client)
+        case .entitled(let entitled, let reason): keep(entitled, reason)
+        case .joined(let interface): joined(interface)
+        case .joinFailed(let why): failed(why)
+        case .left: left()
+        case .gone(let reason): gone(reason)
+        case .ending(let ticket): end(ticket)
+        }
+    }
+
+    private mutating func want(_ ticket: Ticket, _ goal: Goal, _ holder: Holder) -> [Effect] {
+        switch state {
+        case .idle:
+            state = .joining(goal)
+            holders = [holder]
+            joiners = [Joiner(ticket: ticket, holder: holder)]
+            return [.join(ticket)]
+        case .leaving:
+            afterwards.append(.retry(ticket))
+            return []
+        case .joined(goal, _):
+            hold(holder)
+            return [.answer(ticket, failure: nil)]
+        case .joining(goal):
+            hold(holder)
+            joiners.append(Joiner(ticket: ticket, holder: holder))
+            return []
+        case .joined where holders.allSatisfy({ $0.client == holder.client }):
+            afterwards.append(.retry(ticket))
+            return leave("the app joins another network")
+        case .joined, .joining:
+            return [.answer(ticket, failure: "the Wi-Fi interface is in use for another accessory")]
+        }
+    }
+
+    private mutating func hold(_ holder: Holder) {
+        if !holders.contains(holder) { holders.append(holder) }
+    }
+
+    private mutating func release(_ ticket: Ticket, _ accessory: AccessoryID, _ client: String) -> [Effect] {
+        guard goal?.accessory == accessory, holders.contains(where: { $0.client == client }) else {
+            return [.answer(ticket, failure: nil)]
+        }
+        holders.removeAll { $0.client == client }
+        guard holders.isEmpty else { return [.answer(ticket, failure: nil)] }
+        afterwards.append(.answer(ticket, failure: nil))
+        return leave("left by the app")
+    }
+
+    private mutating func keep(_ entitled: Set<Holder>, _ reason: String) -> [Effect] {
+        let kept = holders.filter(entitled.contains)
+        guard kept != holders else { return [] }
+        holders = kept
+        return holders.isEmpty ? leave(reason) : []
+    }
+
+    private mutating func joined(_ interface: String) -> [Effect] {
+        guard case .joining(let goal) = state else { return [] }
+        state = .joined(goal, interface: interface)
+        var effects: [Effect] = [.changed(goal.accessory)]
+        for joiner in joiners {
+            if holders.contains(joiner.holder) {
+                effects += [.noteJoined(goal, joiner.holder, interface: interface), .answer(joiner.ticket, failure: nil)]
+            } else {
+                effects.append(.answer(joiner.ticket, failure: "left again, or no longer granted, before it was joined"))
+            }
+        }
+        joiners = []
+        return effects + (holders.isEmpty ? leave("nobody wants it any more") : [])
+    }
+
+    private mutating func failed(_ why: String) -> [Effect] {
+        guard case .joining = state else { return [] }
+        let answers = joiners.map { Effect.answer($0.ticket, failure: why) }
+        return answers + idle()
+    }
+
+    private mutating func left() -> [Effect] {
+        guard case .leaving = state else { return [] }
+        return idle()
+    }
+
+    private mutating func gone(_ reason: String) -> [Effect] {
+        guard case .joined(let goal, _) = state else { return [] }
+        return [.noteLeft(goal.accessory, reason: reason), .changed(goal.accessory)] + idle()
+    }
+
+    private mutating func end(_ ticket: Ticket) -> [Effect] {
+        guard goal != nil else { return [.answer(ticket, failure: nil)] }
+        holders = []
+        afterwards.append(.answer(ticket, failure: nil))
+        return leave("the daemon ends")
+    }
+
+    /// Leaves what is joined; what is being joined is left once it is.
+    private mutating func leave(_ reason: String) -> [Effect] {
+        guard case .joined(let goal, _) = state else { return [] }
+        state = .leaving(goal)
+        holders = []
+        return [.noteLeft(goal.accessory, reason: reason), .changed(goal.accessory), .leave]
+    }
+
+    private mutating func idle() -> [Effect] {
+        defer { self = JoinMachine() }
+        return afterwards
+    }
+}

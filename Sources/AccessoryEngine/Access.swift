@@ -1,0 +1,253 @@
+// What takes access away, gives it back or changes it, with the bonds that come and go along: revoking, removing, switching, renaming,
+// and the app's confirmation of what waits for it.
+
+internal import AccessoryCore
+internal import AccessoryModel
+internal import Logging
+
+final class Access {
+    private let book: Book
+    private let bonds: BondKeeper
+    private let radio: any Radio
+    private let audit: AuditWriter
+    private let sessions: Sessions
+    private let log: Logger
+    /// Accessories whose classic side is being paired.
+    private var bridging: Set<AccessoryID> = []
+    /// Called after each change, when everybody has been told: what a running picker is about may have been taken away.
+    var onChange: (() -> Void)?
+
+    init(
+        _ book: Book, _ bonds: BondKeeper, _ radio: any Radio, _ audit: AuditWriter, _ sessions: Sessions, _ log: Logger
+    ) {
+        self.book = book
+        self.bonds = bonds
+        self.radio = radio
+        self.audit = audit
+        self.sessions = sessions
+        self.log = log
+    }
+
+    /// Whether the classic side of an accessory is being paired.
+    var isBridging: Bool { !bridging.isEmpty }
+
+    // MARK: Changes
+
+    /// Takes a grant away.
+    ///
+    /// - Parameter completion: called once the bond is gone too, where it goes.
+    func revoke(
+        _ grant: Grant, reason: String, by requester: Requester, completion: @escaping () -> Void = {}
+    ) throws(SetupError) {
+        let change = book.ledger.revoking(grant)
+        try commit(change.steps, removing: change.bonds, reason: reason, by: requester, completion: completion)
+    }
+
+    /// Takes an accessory away from everybody.
+    func remove(_ accessory: Accessory, reason: String, by requester: Requester, completion: @escaping () -> Void)
+        throws(SetupError)
+    {
+        let change = book.ledger.removing(accessory)
+        try commit(change.steps, removing: change.bonds, reason: reason, by: requester, completion: completion)
+    }
+
+    /// An admin's switch on a grant.
+    func setEnabled(_ grant: Grant, _ isEnabled: Bool, by requester: Requester) throws(SetupError) {
+        guard grant.isEnabled != isEnabled else { return }
+        var changed = grant
+        changed.isEnabled = isEnabled
+        try commit([.grant(changed)], reason: isEnabled ? "switched on" : "switched off", by: requester)
+    }
+
+    /// Another name for an accessory, for everybody (rule 14).
+    ///
+    /// - Parameter withNetwork: its network is called by this name from now on, too; the app tells the accessory.
+    func rename(
+        _ accessory: Accessory, to name: String, withNetwork: Bool, reason: String, by requester: Requester
+    ) throws(SetupError) {
+        var network: SSID?
+        if withNetwork {
+            network = SSID(name)
+            guard let network else { throw .invalid("name", name, "a network's name must have 1 to 32 bytes") }
+            if let other = book.ledger.accessories.values.first(where: { $0.ssid == network && $0.id != accessory.id }) {
+                throw .invalid("name", name, "is the network of another accessory (\(other.displayName))")
+            }
+        }
+        let steps = book.ledger.renaming(accessory, to: name, network: network)
+        guard !steps.isEmpty else { return }
+        try commit(steps, reason: reason, by: requester)
+        audit.note(.renamed, accessory: accessory.id, by: requester, why: reason)
+        if let address = accessory.address { radio.setAlias(address, name) }
+    }
+
+    /// Writes a change down, has everybody told, then removes the bonds that nobody holds any more.
+    private func commit(
+        _ steps: [Ledger.Step], removing addresses: [BluetoothAddress] = [], finishing finished: [BondIntent] = [], reason: String,
+        by requester: Requester, accepted: () -> Void = {}, completion: @escaping () -> Void = {}
+    ) throws(SetupError) {
+        let removals = addresses.map(bonds.removalIntent)
+        do {
+            try book.change(steps, noting: removals, finishing: finished, reason: reason, by: requester) {
+                bonds.written(removals, finished: finished)
+                accepted()
+            }
+        } catch {
+            log.error("the store refused a change", metadata: ["error": "\(error)"])
+            throw SetupError(.unknown, "the store refused the change: \(error)")
+        }
+        onChange?()
+        bonds.removeBonds(of: removals[...], completion: completion)
+    }
+
+    // MARK: The app's confirmation
+
+    /// Goes on with a picker that waits for the confirmation: with whether the classic side is to be paired first.
+    typealias Continuation = (_ settings: AuthorizationSettings, _ requester: Requester, _ bridges: Bool) -> Void
+
+    /// The app finishes an authorization that waits for its confirmation (rule 12). What the classic side makes of it comes as an event.
+    ///
+    /// - Parameters:
+    ///   - picker: the picker that waits for this confirmation, if one does.
+    ///   - accepted: called between the checks and the first event.
+    func finishAuthorization(
+        _ session: Session, _ id: AccessoryID, settings: AuthorizationSettings, picker: (AccessoryID, AppID) -> Continuation?,
+        accepted: () -> Void
+    ) throws(SetupError) {
+        if try finishNetwork(session, id, settings, accepted: accepted) { return }
+        let (grant, accessory) = try awaiting(session, id, "FinishAuthorization")
+        try DescriptorRules.check(settings, for: accessory.descriptor)
+        if let ssid = settings.ssid, let known = accessory.ssid, ssid != known, book.ledger.grants(of: id).count > 1 {
+            throw .invalid("ssid", ssid, "another app uses this accessory, with the network \(known)")
+        }
+        let requester = sessions.requester(session)
+        let goOn = picker(id, grant.app)
+        guard accessory.descriptor.supportedOptions.contains(.transportBridging), let address = accessory.address else {
+            try authorize(grant, settings: settings, by: requester, accepted: accepted)
+            goOn?(settings, requester, false)
+            return
+        }
+        guard bridging.insert(id).inserted else { throw .invalid("accessory", id, "is being bridged already") }
+        accepted()
+        if let goOn { return goOn(settings, requester, true) }
+        bridge(accessory, address, settings, for: grant, by: requester) { [weak self] failure in
+            guard let self, let failure else { return }
+            var event = SessionEvent(.pickerSetupFailed, accessory: self.book.ledger.accessories[id], error: failure)
+            event.state = .awaitingAuthorization
+            self.sessions.tell(grant.app, event)
+        }
+    }
+
+    /// The app gives an accessory back that waits for its confirmation.
+    ///
+    /// - Parameter completion: called once the bond is gone too, where it goes.
+    func failAuthorization(_ session: Session, _ id: AccessoryID, completion: @escaping () -> Void) throws(SetupError) {
+        let (grant, _) = try awaiting(session, id, "FailAuthorization")
+        try revoke(grant, reason: "the app failed the authorization", by: sessions.requester(session), completion: completion)
+    }
+
+    /// The whole name of a network of which the descriptor has the beginning, for an accessory that needs no other confirmation.
+    ///
+    /// - Returns: whether that was all that was asked.
+    private func finishNetwork(
+        _ session: Session, _ id: AccessoryID, _ settings: AuthorizationSettings, accepted: () -> Void
+    ) throws(SetupError) -> Bool {
+        guard session.state == .active, settings.bridgingAddress == nil, let ssid = settings.ssid,
+            let grant = book.ledger.grant(of: id, to: session.app.id), grant.state == .authorized,
+            let accessory = book.ledger.accessories[id], accessory.descriptor.ssidPrefix != nil,
+            accessory.ssid == nil || accessory.ssid == ssid
+        else { return false }
+        try DescriptorRules.check(settings, for: accessory.descriptor)
+        let steps = book.ledger.authorizing(grant, settings: settings)
+        try commit(steps, reason: "the app named the network", by: sessions.requester(session), accepted: accepted)
+        return true
+    }
+
+    private func awaiting(_ session: Session, _ id: AccessoryID, _ request: String) throws(SetupError) -> (Grant, Accessory) {
+        guard session.state == .active else { throw session.wrongState(request) }
+        guard let grant = book.ledger.grant(of: id, to: session.app.id), let accessory = book.ledger.accessories[id] else {
+            throw .invalid("accessory", id, "is not an accessory of \(session.app.id)")
+        }
+        guard grant.state == .awaitingAuthorization else {
+            throw .invalid("accessory", id, "does not wait for an authorization: it is \(grant.state.rawValue)")
+        }
+        return (grant, accessory)
+    }
+
+    private func authorize(
+        _ grant: Grant, settings: AuthorizationSettings, ownsClassicBond: Bool = false, finishing intents: [BondIntent] = [],
+        by requester: Requester, accepted: () -> Void = {}
+    ) throws(SetupError) {
+        try commit(
+            book.ledger.authorizing(grant, settings: settings, ownsClassicBond: ownsClassicBond), finishing: intents,
+            reason: "authorized", by: requester, accepted: accepted)
+    }
+
+    // MARK: The classic side
+
+    /// Pairs the classic side, then gives the app the accessory. Nothing has changed when that fails.
+    ///
+    /// - Parameter completion: called once, with why not.
+    func bridge(
+        _ accessory: Accessory, _ address: BluetoothAddress, _ settings: AuthorizationSettings, for grant: Grant,
+        by requester: Requester, completion: @escaping (SetupError?) -> Void
+    ) {
+        let intent: BondIntent?
+        do throws(SetupError) {
+            intent = try bridgingIntent(settings.bridgingAddress, of: accessory, at: address)
+        } catch {
+            bridging.remove(accessory.id)
+            return completion(error)
+        }
+        radio.bridge(address, classic: settings.bridgingAddress) { [weak self] result in
+            guard let self else { return }
+            self.bridging.remove(accessory.id)
+            do throws(SetupError) {
+                guard case .success(let classic) = result else {
+                    guard case .failure(let failure) = result else { return }
+                    throw SetupError(.connectionFailed, failure.message)
+                }
+                // Revoked meanwhile: there is nobody to give it to, and another app's grant is another app's.
+                guard let grant = self.book.ledger.grants[grant.id], grant.state == .awaitingAuthorization else {
+                    throw SetupError(.connectionFailed, "the accessory was removed meanwhile")
+                }
+                var settings = settings
+                settings.bridgingAddress = classic
+                try self.authorize(
+                    grant, settings: settings, ownsClassicBond: intent != nil, finishing: intent.map { [$0] } ?? [], by: requester)
+                completion(nil)
+            } catch {
+                self.log.warning("bridging failed", metadata: ["reason": "\(error.message)"])
+                if let intent { self.bonds.removeBond(of: intent) {} }
+                completion(error)
+            }
+        }
+    }
+
+    /// The classic side of another address becomes a bond of its own, noted before it is made; nil where it has been made for this
+    /// accessory already.
+    ///
+    /// - Throws: `ConnectionFailed` for an address that is paired as something else: an app names any address, and may not have what
+    ///   another program, or another accessory, is bonded with. It is not told which.
+    private func bridgingIntent(
+        _ classic: BluetoothAddress?, of accessory: Accessory, at address: BluetoothAddress
+    ) throws(SetupError) -> BondIntent? {
+        guard let classic, classic.value != address.value else {
+            // It gets another transport of the bond that is there, and where that has gone, a new one.
+            guard !radio.bonds.contains(where: { $0.address.value == address.value }) else { return nil }
+            let intent = BondIntent(address: address, device: radio.device(for: address), purpose: .pairing)
+            try bonds.note(intent)
+            return intent
+        }
+        let isBonded = radio.bonds.contains { $0.address.value == classic.value }
+        if isBonded, accessory.classicAddress?.value == classic.value { return nil }
+        if let earlier = accessory.classicAddress, earlier.value != classic.value, earlier.value != address.value {
+            throw .invalid("bridgingAddress", classic, "the accessory has another classic side already")
+        }
+        guard !isBonded, book.ledger.accessory(withSide: classic, besides: accessory.id) == nil else {
+            throw SetupError(.connectionFailed, "the classic side could not be paired")
+        }
+        let intent = BondIntent(address: classic, device: nil, purpose: .pairing)
+        try bonds.note(intent)
+        return intent
+    }
+}

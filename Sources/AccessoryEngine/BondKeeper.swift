@@ -1,0 +1,185 @@
+// Whose bond is whose, while nobody else says it: what is about to happen to a bond is noted in the store first, and what an earlier
+// run, or a failure, left on the radio is removed as soon as the radio can (Docs/Decisions/0005).
+
+internal import AccessoryCore
+internal import AccessoryModel
+internal import Logging
+
+final class BondKeeper {
+    private let radio: any Radio
+    private let store: any LedgerStore
+    private let book: Book
+    private let clock: any EngineClock
+    private let log: Logger
+    private var intents: [BondIntent]
+    /// Whose bonds the radio is removing now.
+    private var removing: Set<BondIntent> = []
+    /// Done with, and still in the store, which did not take it.
+    private var toForget: [BondIntent] = []
+    private var forgetTimer: (any EngineTimer)?
+    /// Seconds until that is tried again.
+    private var forgetDelay = 1.0
+
+    /// - Parameter intents: what the store has of earlier runs.
+    init(
+        _ intents: [BondIntent], _ radio: any Radio, _ store: any LedgerStore, _ book: Book, _ clock: any EngineClock, _ log: Logger
+    ) {
+        self.intents = intents
+        self.radio = radio
+        self.store = store
+        self.book = book
+        self.clock = clock
+        self.log = log
+        for intent in intents {
+            log.notice("unfinished business from an earlier run", metadata: ["purpose": "\(intent.purpose.rawValue)"])
+            log.debug("unfinished business", metadata: ["address": "\(intent.address)"])
+        }
+    }
+
+    // MARK: Noting
+
+    /// What an address is about, if something is about to happen to its bond, or still is.
+    func intent(at address: BluetoothAddress) -> BondIntent? { intents.first { $0.address.value == address.value } }
+
+    /// What a new pairing is to note.
+    func pairingIntent(_ offer: Offer, at address: BluetoothAddress) -> BondIntent {
+        let trace = BondIntent.Trace(name: offer.advertisedName, olderBonds: Set(radio.bonds.map(\.address.description)))
+        return BondIntent(
+            address: address, device: offer.device, purpose: .pairing, trace: address.isResolvablePrivate ? trace : nil)
+    }
+
+    /// What the removal of a bond is to note.
+    func removalIntent(_ address: BluetoothAddress) -> BondIntent {
+        BondIntent(address: address, device: radio.device(for: address), purpose: .removal)
+    }
+
+    /// Writes down what is about to happen to a bond.
+    ///
+    /// - Throws: `Unknown`, when the store does not take it: then it must not happen.
+    func note(_ intent: BondIntent) throws(SetupError) {
+        do { try store.note(intent) } catch { throw SetupError(.unknown, "the store refused: \(error)") }
+        // It stands in the place of an older one, whose end must not be its own.
+        toForget.removeAll { $0.address == intent.address && $0.purpose == intent.purpose }
+        intents.append(intent)
+    }
+
+    /// A change has taken intents into the store, and others out of it.
+    func written(_ new: [BondIntent], finished: [BondIntent]) {
+        toForget.removeAll { old in new.contains { $0.address == old.address } && old.purpose == .removal }
+        intents.removeAll { finished.contains($0) }
+        intents += new
+        forgetWhatIsLeft()
+    }
+
+    /// An intent is done with.
+    func forget(_ intent: BondIntent) {
+        intents.removeAll { $0 == intent }
+        do {
+            try store.forget(intent)
+        } catch {
+            // Left in the store it would one day remove a bond that somebody else has made since.
+            log.error("an intent could not be dropped, and will be as soon as the store takes it", metadata: ["error": "\(error)"])
+            toForget.append(intent)
+            forgetLater()
+        }
+    }
+
+    /// Tries again to forget what could not be forgotten, at growing distances.
+    private func forgetLater() {
+        guard !toForget.isEmpty, forgetTimer == nil else { return }
+        forgetTimer = clock.after(forgetDelay) { [weak self] in
+            guard let self else { return }
+            self.forgetTimer = nil
+            self.forgetDelay = min(self.forgetDelay * 2, 60)
+            self.forgetWhatIsLeft()
+        }
+    }
+
+    /// The store has taken something, or time has passed.
+    private func forgetWhatIsLeft() {
+        while let intent = toForget.first {
+            guard (try? store.forget(intent)) != nil else { return forgetLater() }
+            toForget.removeFirst()
+            log.notice("an intent that could not be dropped before is")
+        }
+        forgetTimer?.cancel()
+        forgetTimer = nil
+        forgetDelay = 1
+    }
+
+    // MARK: Removing
+
+    /// Removes what earlier runs, or failures, left on the radio, but for the pairing that is under way.
+    func removeLeftovers(but current: BondIntent?) {
+        guard radio.state == .ready else { return }
+        for intent in intents where intent != current { removeBond(of: intent) {} }
+    }
+
+    /// Removes the bonds of intents, one after the other.
+    func removeBonds(of intents: ArraySlice<BondIntent>, completion: @escaping () -> Void) {
+        guard let first = intents.first else { return completion() }
+        removeBond(of: first) { [weak self] in self?.removeBonds(of: intents.dropFirst(), completion: completion) }
+    }
+
+    /// Removes the bond that an intent speaks of, and forgets the intent once it has gone. A bond that a grant stands on stays.
+    func removeBond(of intent: BondIntent, completion: @escaping () -> Void) {
+        // The crash may have come after the grant was written.
+        if book.ledger.holdsBond(at: intent.address) {
+            forget(intent)
+            return completion()
+        }
+        guard radio.state == .ready, removing.insert(intent).inserted else { return completion() }
+        radio.removeBond(target(of: intent), device: intent.device) { [weak self] result in
+            guard let self else { return completion() }
+            self.removing.remove(intent)
+            switch result {
+            case .success:
+                self.log.notice("no bond is left", metadata: ["after": "\(intent.purpose.rawValue)"])
+                self.log.debug("no bond is left", metadata: ["address": "\(intent.address)"])
+                self.forget(intent)
+            case .failure(let failure):
+                self.log.warning("bond not removed, will be tried again", metadata: ["reason": "\(failure)"])
+                self.log.debug("bond not removed", metadata: ["address": "\(intent.address)"])
+            }
+            completion()
+        }
+    }
+
+    /// A pairing has made a bond that nobody is to have.
+    ///
+    /// - Parameter pairing: what was noted before it.
+    func removeOrphan(_ identity: PairedIdentity, after pairing: BondIntent?) {
+        let removal = BondIntent(address: identity.address, device: identity.device, purpose: .removal)
+        do {
+            // First this, then the end of the other: at every moment one of them is in the store.
+            try note(removal)
+            if let pairing { forget(pairing) }
+            removeBond(of: removal) {}
+        } catch {
+            log.error("an intent could not be noted", metadata: ["error": "\(error.message)"])
+            intents.append(removal)
+            removeBond(of: removal) { [weak self] in
+                // Until the bond is gone, the intent of pairing stands for its removal.
+                guard let self, let pairing, !self.intents.contains(removal) else { return }
+                self.forget(pairing)
+            }
+        }
+    }
+
+    /// The address under which an intent's bond is known now. A private address became an identity that nobody could note in time: it
+    /// is the one new bond with the same name, or without a name, as the keys may have reached the disk before the name did. Where
+    /// there are several, none is touched: a bond that belongs to somebody else must survive.
+    private func target(of intent: BondIntent) -> BluetoothAddress {
+        guard let trace = intent.trace else { return intent.address }
+        let new = radio.bonds.filter {
+            !trace.olderBonds.contains($0.address.description) && book.ledger.accessory(at: $0.address) == nil
+        }
+        let named = new.filter { $0.name == trace.name }
+        let candidates = named.isEmpty ? new.filter { $0.name.isEmpty } : named
+        if candidates.count > 1 {
+            log.warning("a bond without a grant may be left", metadata: ["candidates": "\(candidates.count)"])
+            log.debug("a bond without a grant may be left", metadata: ["name": "\(trace.name)"])
+        }
+        return candidates.count == 1 ? candidates[0].address : intent.address
+    }
+}

@@ -1,0 +1,165 @@
+// The book of access: which accessories there are, which app has which of them, and what the admin's rules allow. It is the only place
+// that changes them: a change is written down, then applied, then told to everybody concerned, with its line in the audit trail.
+
+internal import AccessoryCore
+internal import AccessoryModel
+internal import Logging
+
+final class Book {
+    private(set) var ledger: Ledger
+    private(set) var policy = AccessPolicy()
+    private let store: any LedgerStore
+    private let sessions: Sessions
+    private let news: News
+    private let audit: AuditWriter
+    private let clock: any EngineClock
+    private let log: Logger
+    /// Grants whose last use is not in the store yet.
+    private var unwrittenUses: Set<Int64> = []
+    private var useTimer: (any EngineTimer)?
+    /// When the trail last told of a grant's use, in monotonic seconds.
+    private var toldUses: [Int64: Double] = [:]
+
+    /// Seconds that the last use of a grant may wait for the disk, and for its next line in the trail.
+    private static let betweenUses = 60.0
+
+    init(
+        _ ledger: Ledger, _ store: any LedgerStore, _ sessions: Sessions, _ news: News, _ audit: AuditWriter,
+        _ clock: any EngineClock,
+        _ log: Logger
+    ) {
+        self.ledger = ledger
+        self.store = store
+        self.sessions = sessions
+        self.news = news
+        self.audit = audit
+        self.clock = clock
+        self.log = log
+    }
+
+    func setPolicy(_ new: AccessPolicy) {
+        policy = new
+        news.tell(.access)
+    }
+
+    // MARK: Changes
+
+    /// Writes a change down, and tells everybody concerned.
+    ///
+    /// - Parameters:
+    ///   - noting, finishing: what is to happen to bonds, and what has happened, in one transaction with the change.
+    ///   - written: called once the store has taken it, before anything changes.
+    /// - Throws: what the store throws; nothing has changed then.
+    func change(
+        _ steps: [Ledger.Step], noting new: [BondIntent] = [], finishing finished: [BondIntent] = [], reason: String,
+        by requester: Requester, written: () -> Void = {}
+    ) throws {
+        try store.commit(steps, noting: new, finishing: finished)
+        written()
+        let before = ledger
+        ledger.apply(steps)
+        // What is no longer granted is cut before anybody is told.
+        news.tell(.access)
+        for step in steps { tell(step, before: before, reason: reason, by: requester) }
+    }
+
+    /// - Throws: what the store throws.
+    func nextGrantID() throws -> Int64 { try store.nextGrantID() }
+
+    /// - Throws: what the store throws.
+    func nextAwareDevice() throws -> UInt64 { try store.nextAwareDevice() }
+
+    private func tell(_ step: Ledger.Step, before: Ledger, reason: String, by requester: Requester) {
+        switch step {
+        case .put(let accessory):
+            guard let old = before.accessories[accessory.id] else { return news.tell(.accessoryAppeared(accessory)) }
+            news.tell(.accessoryChanged(accessory, from: old))
+            for grant in ledger.grants(of: accessory.id) where grant.isEnabled { tellChanged(accessory, grant) }
+        case .grant(let grant):
+            guard let old = before.grants[grant.id] else { return tellNew(grant, reason: reason, by: requester) }
+            news.tell(.grantChanged(grant))
+            if old.isEnabled != grant.isEnabled {
+                audit.note(
+                    grant.isEnabled ? .enabled : .disabled, app: grant.app, accessory: grant.accessory, by: requester, why: reason)
+                tellVisibility(of: grant, before: before, grant.isEnabled)
+            }
+            if old.state != grant.state, let accessory = ledger.accessories[grant.accessory] {
+                if grant.state == .authorized {
+                    audit.note(.authorized, app: grant.app, accessory: grant.accessory, by: requester, why: reason)
+                }
+                news.tell(.stateChanged(of: accessory, for: grant.app))
+                if grant.isEnabled { tellChanged(accessory, grant) }
+            }
+        case .revoke(let id):
+            guard let grant = before.grants[id] else { return }
+            log.notice(
+                "grant revoked",
+                metadata: ["grant": "\(id)", "app": "\(grant.app)", "accessory": "\(grant.accessory)", "reason": "\(reason)"])
+            audit.note(.revoked, app: grant.app, accessory: grant.accessory, by: requester, why: reason)
+            toldUses[id] = nil
+            news.tell(.grantDisappeared(grant))
+            if grant.isEnabled { tellVisibility(of: grant, before: before, false) }
+        case .delete(let id):
+            if let accessory = before.accessories[id] { news.tell(.accessoryDisappeared(accessory)) }
+        }
+    }
+
+    private func tellNew(_ grant: Grant, reason: String, by requester: Requester) {
+        log.notice(
+            "grant written",
+            metadata: [
+                "grant": "\(grant.id)", "app": "\(grant.app)", "accessory": "\(grant.accessory)", "reason": "\(reason)",
+            ])
+        audit.note(.granted, app: grant.app, accessory: grant.accessory, by: requester, why: reason)
+        news.tell(.grantAppeared(grant))
+        guard let accessory = ledger.accessories[grant.accessory] else { return }
+        news.tell(.visibilityChanged(of: accessory, to: grant.app, visible: true))
+        sessions.accessoriesChanged(of: grant.app)
+    }
+
+    /// An app sees an accessory again, or no longer.
+    private func tellVisibility(of grant: Grant, before: Ledger, _ isVisible: Bool) {
+        guard let accessory = before.accessories[grant.accessory] else { return }
+        news.tell(.visibilityChanged(of: accessory, to: grant.app, visible: isVisible))
+        sessions.accessoriesChanged(of: grant.app)
+        var event = SessionEvent(isVisible ? .accessoryAdded : .accessoryRemoved, accessory: accessory)
+        event.state = isVisible ? grant.state : .unauthorized
+        sessions.tell(grant.app, event)
+    }
+
+    private func tellChanged(_ accessory: Accessory, _ grant: Grant) {
+        var event = SessionEvent(.accessoryChanged, accessory: accessory)
+        event.state = grant.state
+        sessions.tell(grant.app, event)
+    }
+
+    // MARK: Uses
+
+    /// An app has used an accessory. That is worth a line in the trail once a minute, and a place in the store once a while: an app that
+    /// connects again and again does not wear the flash.
+    func noteUse(of accessory: AccessoryID, by app: AppID, requester: Requester, as what: String) {
+        guard var grant = ledger.grant(of: accessory, to: app) else { return }
+        grant.lastUsed = clock.now
+        ledger.apply([.grant(grant)])
+        news.tell(.grantChanged(grant))
+        unwrittenUses.insert(grant.id)
+        if useTimer == nil { useTimer = clock.after(Self.betweenUses) { [weak self] in self?.writeUses() } }
+        if let told = toldUses[grant.id], clock.uptime - told < Self.betweenUses { return }
+        toldUses[grant.id] = clock.uptime
+        audit.note(.used, app: app, accessory: accessory, by: requester, why: what)
+    }
+
+    /// Writes down when grants were last used.
+    func writeUses() {
+        useTimer?.cancel()
+        useTimer = nil
+        let steps = unwrittenUses.compactMap { ledger.grants[$0].map(Ledger.Step.grant) }
+        unwrittenUses = []
+        guard !steps.isEmpty else { return }
+        do {
+            try store.commit(steps, noting: [], finishing: [])
+        } catch {
+            log.error("the last use of grants could not be written", metadata: ["error": "\(error)"])
+        }
+    }
+}

@@ -1,0 +1,158 @@
+// What is in range and why it is not offered: for the picker that runs, or for one that nobody shows.
+
+internal import AccessoryCore
+public import AccessoryModel
+
+/// One device or network in range, and what keeps it from being offered.
+public struct ExplainedDevice: Hashable, Sendable {
+    /// One of the two is there.
+    public let sighting: Sighting
+    /// Smoothed, dBm; nil when unknown.
+    public let rssi: Int?
+    /// The item that it matches; nil for none.
+    public let item: Int?
+    /// For each item the rules that it fails, or what else excludes it; empty when it is offered.
+    public let reasons: [String]
+}
+
+/// The looks around that go on.
+final class Explanations {
+    private let book: Book
+    private let pickers: Pickers
+    private let radio: any Radio
+    private let networks: any NetworkRadio
+    private let clock: any EngineClock
+    private let nearness: Matcher.Nearness
+    private var looks: [Look] = []
+
+    /// A look around that goes on.
+    private final class Look {
+        let app: AppID
+        let items: [DisplayItem]
+        var discovery: DiscoveryToken?
+        /// Keeps networks scanned, where an item names one too.
+        var scan: DiscoveryToken?
+        var networks: [SSID: WiFiNetwork] = [:]
+        var heard: [RadioDeviceID: (content: Advertisement, rssi: Int?)] = [:]
+
+        init(app: AppID, items: [DisplayItem]) {
+            self.app = app
+            self.items = items
+        }
+    }
+
+    init(
+        _ book: Book, _ pickers: Pickers, _ radio: any Radio, _ networks: any NetworkRadio, _ clock: any EngineClock,
+        nearness: Matcher.Nearness
+    ) {
+        self.book = book
+        self.pickers = pickers
+        self.radio = radio
+        self.networks = networks
+        self.clock = clock
+        self.nearness = nearness
+    }
+
+    /// Looks around for some seconds with an app's items: those of its picker when it shows one, else `dryItems`.
+    ///
+    /// - Throws: `InvalidRequest` without items, `PickerRestricted` without a radio that could find one of them.
+    func explain(
+        _ app: AppID, dryItems: [DisplayItem], seconds: Double, completion: @escaping ([DisplayItem], [ExplainedDevice]) -> Void
+    ) throws(SetupError) {
+        let running = pickers.run.flatMap { $0.session.app.id == app && $0.request == .discovery ? $0.items : nil }
+        let items = running ?? dryItems
+        guard !items.isEmpty else { throw .invalid("app", app, "declares no service and no company, and shows no picker") }
+        let obstacles = items.map { pickers.obstacle(to: $0.descriptor) }
+        if !obstacles.contains(nil), let first = obstacles.first, let first { throw SetupError(.pickerRestricted, first) }
+        guard looks.count < Limits.pickers else { throw SetupError(.invalidRequest, "too many look around already") }
+        let look = Look(app: app, items: items)
+        if let run = pickers.run {
+            // Who joins a search that runs hears at first what changes only: the rest is known already.
+            for device in run.inRange.devices.values { look.heard[device.content.device] = (device.content, device.rssi) }
+            for network in run.inRange.networks.values { look.networks[network.content.ssid] = InRange.smoothed(network) }
+        }
+        looks.append(look)
+        if items.contains(where: { $0.descriptor.wantsBluetooth }) { look.discovery = radio.discover() }
+        if items.contains(where: { $0.descriptor.wantsWiFi }) {
+            look.scan = networks.scan(asking: items.compactMap(\.descriptor.network), aware: [])
+        }
+        _ = clock.after(seconds) { [weak self, weak look] in
+            guard let self, let look else { return }
+            self.looks.removeAll { $0 === look }
+            completion(
+                items,
+                look.heard.values.map { self.explained($0.content, $0.rssi, look) }
+                    + look.networks.values.map { self.explained($0, look) })
+        }
+    }
+
+    func heard(_ networks: [WiFiNetwork]) {
+        for look in looks {
+            for network in networks where look.networks.count < Limits.trackedDevices {
+                look.networks[network.ssid] = network
+            }
+        }
+    }
+
+    private func explained(_ network: WiFiNetwork, _ look: Look) -> ExplainedDevice {
+        let sighting = Sighting(network: network)
+        let fitting = Matcher(look.items.map(\.descriptor)).firstMatch(network.ssid)
+        guard let fitting else {
+            let reasons = look.items.enumerated().map { index, item in
+                let descriptor = item.descriptor
+                let reason =
+                    !descriptor.wantsWiFi
+                    ? "names no network"
+                    : descriptor.fits(network.ssid)
+                        ? "is found by Bluetooth first, and has this network besides"
+                        : "\(descriptor.ssid != nil ? "ssid" : "ssidPrefix") \(String(decoding: descriptor.ssid ?? descriptor.ssidPrefix ?? [], as: UTF8.self)): is another name"
+                return "item \(index + 1) (\(item.name)): \(reason)"
+            }
+            return ExplainedDevice(sighting: sighting, rssi: network.rssi, item: nil, reasons: reasons)
+        }
+        return ExplainedDevice(
+            sighting: sighting, rssi: network.rssi, item: fitting, reasons: obstacles(sighting, look.app))
+    }
+
+    func heard(_ changes: [HeardDevice]) {
+        for look in looks {
+            for change in changes {
+                if let content = change.content,
+                    look.heard.count < Limits.trackedDevices || look.heard[change.device] != nil
+                {
+                    look.heard[change.device] = (content, change.rssi ?? look.heard[change.device]?.rssi)
+                } else if let rssi = change.rssi {
+                    look.heard[change.device]?.rssi = rssi
+                }
+            }
+        }
+    }
+
+    private func explained(_ advert: Advertisement, _ rssi: Int?, _ look: Look) -> ExplainedDevice {
+        var reasons: [String] = []
+        for (index, item) in look.items.enumerated() {
+            let failed = Matcher.exclusions(
+                of: advert, from: item.descriptor, smoothedRSSI: rssi, nearness: nearness,
+                networks: Set(look.networks.keys))
+            if failed.isEmpty {
+                return ExplainedDevice(
+                    sighting: Sighting(advertisement: advert), rssi: rssi, item: index,
+                    reasons: obstacles(Sighting(advertisement: advert), look.app))
+            }
+            reasons += failed.map { "item \(index + 1) (\(item.name)): \($0)" }
+        }
+        return ExplainedDevice(sighting: Sighting(advertisement: advert), rssi: rssi, item: nil, reasons: reasons)
+    }
+
+    /// What keeps a match from being offered.
+    private func obstacles(_ sighting: Sighting, _ app: AppID) -> [String] {
+        if let denial = book.policy.denial(of: sighting, to: app) { return ["rule \(denial.name) in \(denial.source) denies it"] }
+        let known = sighting.advertisement.flatMap { book.ledger.accessory(at: $0.address) }
+        let isMine =
+            known.map { book.ledger.grant(of: $0.id, to: app) != nil } ?? sighting.network.map {
+                book.ledger.hasNetwork($0.ssid, app)
+            }
+            ?? false
+        return isMine ? ["\(app) has it already"] : []
+    }
+}

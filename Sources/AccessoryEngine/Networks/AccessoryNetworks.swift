@@ -1,0 +1,171 @@
+// Joining a granted accessory's network for an app. What becomes of the interface is decided by `JoinMachine`; here its decisions are done,
+// and it is told what the radio says and who is still entitled.
+
+internal import AccessoryCore
+internal import AccessoryModel
+internal import Logging
+
+final class AccessoryNetworks {
+    private let radio: any NetworkRadio
+    private let book: Book
+    private let sessions: Sessions
+    private let news: News
+    private let audit: AuditWriter
+    private let log: Logger
+    private var machine = JoinMachine()
+    private var events: [JoinMachine.Event] = []
+    private var isHandling = false
+    private var requests: [JoinMachine.Ticket: Request] = [:]
+    private var tickets = 0
+
+    private struct Request {
+        /// What is to be joined, by whom; nil for one who leaves.
+        var join: (NetworkJoin, JoinMachine.Goal, JoinMachine.Holder)?
+        let completion: (SetupError?) -> Void
+    }
+
+    init(_ radio: any NetworkRadio, _ book: Book, _ sessions: Sessions, _ news: News, _ audit: AuditWriter, _ log: Logger) {
+        self.radio = radio
+        self.book = book
+        self.sessions = sessions
+        self.news = news
+        self.audit = audit
+        self.log = log
+        news.listen { [weak self] in if case .access = $0 { self?.reviewHolders() } }
+    }
+
+    /// Joins the network of an accessory for an app.
+    ///
+    /// - Parameters:
+    ///   - network: the network that the app means; nil for the accessory's.
+    ///   - completion: called once, with why not.
+    /// - Throws: `InvalidRequest` for what is not granted, `UserRestricted` where the admin denies it.
+    func join(
+        _ id: AccessoryID, for client: ClientID, _ app: AppID, passphrase: NetworkJoin.Passphrase?, isHidden: Bool, network: SSID?,
+        completion: @escaping (SetupError?) -> Void
+    ) throws(SetupError) {
+        guard let accessory = book.ledger.accessories[id], let grant = book.ledger.grant(of: id, to: app), grant.isEnabled else {
+            throw .invalid("accessory", id, "is not an accessory of \(app)")
+        }
+        guard grant.state == .authorized else {
+            throw .invalid("accessory", id, "is not authorized: it is \(grant.state.rawValue)")
+        }
+        guard let ssid = accessory.ssid else { throw .invalid("accessory", id, "has no network") }
+        if let network, network != ssid { throw .invalid("options.ssid", network, "is not the network that was granted") }
+        if let denial = book.policy.denial(of: accessory, to: app) {
+            throw SetupError(.userRestricted, "rule \(denial.name) in \(denial.source) denies \(accessory.displayName) to \(app)")
+        }
+        guard radio.state == .ready else { throw SetupError(.connectionFailed, "Wi-Fi is \(radio.state.rawValue)") }
+        let goal = JoinMachine.Goal(accessory: id, ssid: ssid)
+        let holder = JoinMachine.Holder(client: client.rawValue, app: app)
+        let join = NetworkJoin(ssid: ssid, passphrase: passphrase, isHidden: isHidden)
+        let ticket = admit(Request(join: (join, goal, holder), completion: completion))
+        handle(.wanted(ticket, goal, by: holder))
+    }
+
+    /// An app has done with an accessory's network. Nothing happens to one that it had not joined.
+    ///
+    /// - Parameter completion: called once the interface is given back, or where others use it still, at once.
+    func leave(_ id: AccessoryID, for client: ClientID, completion: @escaping () -> Void) {
+        handle(.released(admit(Request { _ in completion() }), id, client: client.rawValue))
+    }
+
+    /// The interface that is on an accessory's network now; nil when none is.
+    func interface(of id: AccessoryID) -> String? {
+        guard case .joined(let goal, let interface) = machine.state, goal.accessory == id else { return nil }
+        return interface
+    }
+
+    /// Takes the network from those who are not entitled to it any more.
+    func reviewHolders() {
+        guard let goal = machine.goal else { return }
+        let isTheirs = book.ledger.accessories[goal.accessory]?.ssid == goal.ssid
+        let entitled = isTheirs ? machine.holders.filter { isEntitled($0, to: goal.accessory) } : []
+        handle(.entitled(Set(entitled), reason: "the app is gone, or its grant"))
+    }
+
+    /// Apps without a manifest have no grant that counts.
+    func reviewHolders(keeping isKnown: (AppID) -> Bool) {
+        handle(.entitled(Set(machine.holders.filter { isKnown($0.app) }), reason: "the app's manifest is gone"))
+    }
+
+    /// Gives the interface back, for a daemon that ends.
+    func end(_ completion: @escaping () -> Void) {
+        handle(.ending(admit(Request { _ in completion() })))
+    }
+
+    /// The joined network has gone; the interface gets back what it was connected to.
+    func gone(_ reason: String) { handle(.gone(reason: reason)) }
+
+    private func isEntitled(_ holder: JoinMachine.Holder, to id: AccessoryID) -> Bool {
+        guard let accessory = book.ledger.accessories[id], let grant = book.ledger.grant(of: id, to: holder.app), grant.isEnabled,
+            grant.state == .authorized, book.policy.denial(of: accessory, to: holder.app) == nil
+        else { return false }
+        return sessions.of(ClientID(holder.client)).contains { $0.app.id == holder.app }
+    }
+
+    // MARK: The machine
+
+    private func admit(_ request: Request) -> JoinMachine.Ticket {
+        tickets += 1
+        requests[tickets] = request
+        return tickets
+    }
+
+    /// Feeds an event to the machine. Events that effects cause are queued, so that every list of effects is done in order.
+    private func handle(_ event: JoinMachine.Event) {
+        events.append(event)
+        guard !isHandling else { return }
+        isHandling = true
+        defer { isHandling = false }
+        while !events.isEmpty {
+            for effect in machine.handle(events.removeFirst()) { perform(effect) }
+        }
+    }
+
+    private func perform(_ effect: JoinMachine.Effect) {
+        switch effect {
+        case .join(let ticket): join(ticket)
+        case .leave: radio.leave { [weak self] in self?.handle(.left) }
+        case .answer(let ticket, let failure):
+            requests.removeValue(forKey: ticket)?.completion(failure.map { SetupError(.connectionFailed, $0) })
+        case .retry(let ticket): retry(ticket)
+        case .changed(let id): news.tell(.networkUseChanged(of: id))
+        case .noteJoined(let goal, let holder, let interface):
+            let who = sessions.requester(ClientID(holder.client))
+            audit.note(.joined, app: holder.app, accessory: goal.accessory, by: who, why: "\(goal.ssid) on \(interface)")
+            book.noteUse(of: goal.accessory, by: holder.app, requester: who, as: "joined its network")
+        case .noteLeft(let id, let reason):
+            log.notice("left an accessory's network", metadata: ["accessory": "\(id)", "reason": "\(reason)"])
+            audit.note(.left, accessory: id, by: .daemon, why: reason)
+        }
+    }
+
+    private func join(_ ticket: JoinMachine.Ticket) {
+        guard let (join, goal, holder) = requests[ticket]?.join else { return }
+        log.info("joining an accessory's network", metadata: ["accessory": "\(goal.accessory)", "app": "\(holder.app)"])
+        radio.join(join) { [weak self] result in
+            guard let self else { return }
+            switch result {
+            case .success(let interface):
+                self.log.notice(
+                    "joined an accessory's network", metadata: ["accessory": "\(goal.accessory)", "interface": "\(interface)"])
+                self.handle(.joined(interface: interface))
+            case .failure(let failure):
+                self.log.warning(
+                    "a network could not be joined", metadata: ["accessory": "\(goal.accessory)", "reason": "\(failure)"])
+                self.handle(.joinFailed(failure.message))
+            }
+        }
+    }
+
+    /// The interface is free for one who has waited; much may have changed meanwhile.
+    private func retry(_ ticket: JoinMachine.Ticket) {
+        guard let request = requests[ticket], let (_, goal, holder) = request.join else { return }
+        guard isEntitled(holder, to: goal.accessory), book.ledger.accessories[goal.accessory]?.ssid == goal.ssid else {
+            requests[ticket] = nil
+            return request.completion(SetupError(.connectionFailed, "the accessory was removed meanwhile"))
+        }
+        handle(.wanted(ticket, goal, by: holder))
+    }
+}

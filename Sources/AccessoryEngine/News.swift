@@ -1,0 +1,59 @@
+// The one way for news to leave the engine: everything that changes is told here, in its order, to everybody who listens.
+
+public import AccessoryCore
+public import AccessoryModel
+
+/// Something that has changed.
+public enum EngineNews {
+    /// The Bluetooth radio has come, gone, or been switched.
+    case bluetooth(RadioState)
+    /// The same of Wi-Fi.
+    case wifi(RadioState)
+    /// There is a picker program now, or none any more.
+    case pickerAvailability
+    /// Grants, accessories, rules, or where the radio has the accessories: who may reach what is to be asked anew. What is no longer
+    /// granted is cut on this, before anybody is told why.
+    case access
+
+    case sessionOpened(Session)
+    case sessionChanged(Session)
+    case sessionClosed(Session)
+    /// An event for the app, in one of its sessions.
+    case event(SessionEvent, in: Session)
+
+    case pickerOpened(PickerRun)
+    case pickerChanged(PickerRun, from: PickerPresentation)
+    case pickerDeadlineChanged(PickerRun)
+    /// A picker program has become the one that shows the picker.
+    case pickerAssigned(PickerRun, to: ClientID)
+    case pickerClosed(PickerRun)
+
+    /// The machine has joined an accessory's network, or left it.
+    case networkUseChanged(of: AccessoryID)
+
+    case accessoryAppeared(Accessory)
+    case accessoryChanged(Accessory, from: Accessory)
+    /// The radio may have another object for an accessory, or none any more.
+    case deviceChanged(of: Accessory)
+    /// Gone from the ledger.
+    case accessoryDisappeared(Accessory)
+    /// The state of an app's grant, which is the accessory's state in the app's eyes.
+    case stateChanged(of: Accessory, for: AppID)
+    /// An app sees an accessory from now on, or no longer.
+    case visibilityChanged(of: Accessory, to: AppID, visible: Bool)
+    case grantAppeared(Grant)
+    case grantChanged(Grant)
+    case grantDisappeared(Grant)
+}
+
+/// Who listens, and what they are told.
+final class News {
+    private var listeners: [(EngineNews) -> Void] = []
+
+    /// Told everything from now on, after those who listen already.
+    func listen(_ listener: @escaping (EngineNews) -> Void) { listeners.append(listener) }
+
+    func tell(_ news: EngineNews) {
+        for listener in listeners { listener(news) }
+    }
+}

@@ -1,0 +1,43 @@
+// What an app that filters its results has been told of, and what of that it wants shown.
+
+internal import AccessoryModel
+
+struct Disclosure {
+    /// What an accessory says may come in parts, a name in its scan response for one: the app is told once they had time to come. Seconds.
+    static let delay = 0.4
+
+    private var fresh: [SightingKey] = []
+    private var told: Set<AccessoryID> = []
+    private var chosen: [AccessoryID: DiscoveredItem] = [:]
+
+    var isPending: Bool { !fresh.isEmpty }
+
+    mutating func add(_ key: SightingKey) { fresh.append(key) }
+
+    /// What the app has not been told of, with `discovery` saying what there is to tell.
+    mutating func next(_ discovery: (SightingKey) -> DiscoveredAccessory?) -> [DiscoveredAccessory] {
+        let keys = fresh
+        fresh = []
+        var discoveries: [DiscoveredAccessory] = []
+        for key in keys where told.count < Limits.discoveredPerPicker {
+            guard let found = discovery(key), told.insert(found.identifier).inserted else { continue }
+            discoveries.append(found)
+        }
+        return discoveries
+    }
+
+    func isTold(_ identifier: AccessoryID) -> Bool { told.contains(identifier) }
+
+    mutating func show(_ items: [DiscoveredItem]) {
+        for item in items { chosen[item.identifier] = item }
+    }
+
+    func item(for identifier: AccessoryID) -> DiscoveredItem? { chosen[identifier] }
+
+    /// Bytes of the images that the app has given along, were these shown too.
+    func imageBytes(with new: [DiscoveredItem]) -> Int {
+        var images = chosen.mapValues { $0.image?.bytes.count ?? 0 }
+        for item in new { images[item.identifier] = item.image?.bytes.count ?? 0 }
+        return images.values.reduce(0, +)
+    }
+}

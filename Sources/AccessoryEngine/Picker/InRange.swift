@@ -1,0 +1,165 @@
+// What is in range of a picker's items: heard by the radios, matched with the items, forgotten when it is silent.
+
+internal import AccessoryCore
+internal import AccessoryModel
+
+final class InRange {
+    private let items: [DisplayItem]
+    private let dependsOnDistance: Bool
+    private var matcher: Matcher
+    private var enrolment = Enrolment()
+    /// Called when an item looks for something that it did not look for before.
+    private let onMatch: (SightingKey) -> Void
+    private(set) var devices = Sightings<RadioDeviceID, Advertisement>()
+    private(set) var networks = Sightings<SSID, WiFiNetwork>()
+    private(set) var services = Sightings<String, AwareService>()
+
+    /// Seconds. A device that was not heard for this long is gone from the picker. (BlueZ drops its own temporary devices after 30 s too,
+    /// but keeps the ones it knows.)
+    static let silence = 30.0
+    /// A network that was missing from this many scans in a row is gone. One scan can miss a network that is there.
+    private static let missesAllowed = 3
+    /// The radio gives a sample every half second, itself a mean.
+    private static let deviceWeight = 0.5
+    /// There is one sample in a scan.
+    private static let networkWeight = 0.6
+
+    init(_ items: [DisplayItem], nearness: Matcher.Nearness, onMatch: @escaping (SightingKey) -> Void) {
+        self.items = items
+        self.onMatch = onMatch
+        matcher = Matcher(items.map(\.descriptor), nearness: nearness)
+        dependsOnDistance = items.contains { $0.descriptor.range == .immediate }
+    }
+
+    // MARK: Devices
+
+    /// Takes in what was heard of devices; true when what is offered may have changed.
+    func hear(_ changes: [HeardDevice], now: Double) -> Bool {
+        var changed = false
+        for change in changes {
+            guard let device = devices[change.device] ?? change.content.map({ admit($0) }) else { continue }
+            device.lastHeard = now
+            if let content = change.content { device.content = content }
+            let before = device.item
+            // What is not offered and does not depend on its distance has no use for its strength.
+            if before != nil || dependsOnDistance || change.content != nil { device.hear(change.rssi, weight: Self.deviceWeight) }
+            if change.content != nil || dependsOnDistance { match(device) }
+            if before != nil || device.item != nil { changed = true }
+        }
+        devices.keepLatest(Limits.trackedDevices)
+        return changed
+    }
+
+    private func admit(_ advertisement: Advertisement) -> Sighted<Advertisement> {
+        let device = Sighted(advertisement, enrolment.enrol(.device(advertisement.address)))
+        devices.add(device, at: advertisement.device)
+        return device
+    }
+
+    private func match(_ device: Sighted<Advertisement>) {
+        let before = device.item
+        device.item = matcher.firstMatch(device.content, smoothedRSSI: device.rssi, isOffered: before != nil)
+        if before == nil, device.item != nil { onMatch(.device(device.content.address)) }
+    }
+
+    /// Forgets a device that the radio has dropped; true when it was offered.
+    func dropDevice(_ device: RadioDeviceID) -> Bool { devices.remove(device) }
+
+    /// Forgets all devices; true when one was offered.
+    func dropDevices() -> Bool { devices.removeAll() }
+
+    /// Forgets devices that have been silent; true when one was offered. A connected device need not advertise, and one without a strength
+    /// says nothing new while it does: the radio tells when those go.
+    func prune(now: Double) -> Bool {
+        devices.removeAll { device in
+            let mustBeHeard = !device.content.isConnected && (device.rssi != nil || device.content.isPaired)
+            return mustBeHeard && now - device.lastHeard > Self.silence
+        }
+    }
+
+    // MARK: Networks
+
+    /// Takes in a complete scan; true when what is offered may have changed.
+    func hear(_ heard: [WiFiNetwork]) -> Bool {
+        var changed = false
+        var missing = networks.keys
+        for network in heard {
+            missing.remove(network.ssid)
+            if let known = networks[network.ssid] {
+                known.misses = 0
+                if known.content != network { changed = true }
+                known.content = network
+                known.hear(network.rssi, weight: Self.networkWeight)
+            } else if networks.count < Limits.trackedDevices, items.contains(where: { $0.descriptor.fits(network.ssid) }) {
+                admit(network)
+                changed = true
+            }
+        }
+        for ssid in missing { networks[ssid]?.misses += 1 }
+        let before = networks.count
+        _ = networks.removeAll { $0.misses >= Self.missesAllowed }
+        return networksChanged() || changed || networks.count != before
+    }
+
+    private func admit(_ network: WiFiNetwork) {
+        // Nil for one that is only the network of an accessory that is found by Bluetooth.
+        let item = matcher.firstMatch(network.ssid)
+        let sighted = Sighted(network, enrolment.enrol(.network(network.ssid)), item: item)
+        sighted.hear(network.rssi, weight: Self.networkWeight)
+        networks.add(sighted, at: network.ssid)
+        if item != nil { onMatch(.network(network.ssid)) }
+    }
+
+    /// Looks again for the items of all devices where the networks that items name besides have come or gone.
+    private func networksChanged() -> Bool {
+        let names = networks.keys
+        guard matcher.networks != names else { return false }
+        matcher.networks = names
+        var changed = false
+        for device in devices.values {
+            let before = device.item
+            match(device)
+            if before != device.item { changed = true }
+        }
+        return changed
+    }
+
+    /// Forgets all networks and services; true when what is offered may have changed.
+    func dropNetworks() -> Bool {
+        guard networks.count > 0 || services.count > 0 else { return false }
+        _ = networks.removeAll()
+        _ = services.removeAll()
+        _ = networksChanged()
+        return true
+    }
+
+    /// A network as it was heard, with its strength smoothed; nil when it is not in range.
+    func network(_ ssid: SSID) -> WiFiNetwork? { networks[ssid].map(Self.smoothed) }
+
+    static func smoothed(_ network: Sighted<WiFiNetwork>) -> WiFiNetwork {
+        var heard = network.content
+        heard.rssi = network.rssi
+        return heard
+    }
+
+    // MARK: Wi-Fi Aware services
+
+    /// Takes in all services in range; true when what is offered may have changed.
+    func hear(_ heard: [AwareService]) -> Bool {
+        let peers = Set(heard.map(\.peer))
+        let before = services.count
+        _ = services.removeAll { !peers.contains($0.content.peer) }
+        var changed = services.count != before
+        for service in heard {
+            if let known = services[service.peer] {
+                if known.content != service { changed = true }
+                known.content = service
+            } else if services.count < Limits.trackedDevices, let item = matcher.firstMatch(service) {
+                services.add(Sighted(service, enrolment.enrol(.service(service.peer)), item: item), at: service.peer)
+                onMatch(.service(service.peer))
+                changed = true
+            }
+        }
+        return changed
+    }
+}

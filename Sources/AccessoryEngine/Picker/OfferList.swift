@@ -1,0 +1,213 @@
+// What the person may pick: made from what is in range, what the app wants shown, what it has already, and what the admin's rules deny.
+
+internal import AccessoryCore
+internal import AccessoryModel
+
+struct OfferList {
+    let app: AppID
+    let items: [DisplayItem]
+    /// Only what the app has chosen is offered.
+    let isFiltered: Bool
+    let inRange: InRange
+    let disclosure: Disclosure
+    let ledger: Ledger
+    let policy: AccessPolicy
+
+    // MARK: Offers
+
+    /// What is offered, in the order of appearance. What this app has already is not offered again.
+    func offers() -> [Offer] {
+        var devices = inRange.devices.values.filter { $0.item != nil && isShown($0.identifier) }
+        if devices.count > Limits.offersShown {
+            // Offers are costly to make by the thousand: only those that may be shown are made.
+            devices.sort { isNearer($0.rssi, $0.number, than: $1.rssi, $1.number) }
+            devices = Array(
+                devices.lazy.filter { policy.denial(of: Sighting(advertisement: $0.content), to: app) == nil }
+                    .prefix(Limits.offersShown))
+        }
+        var offers = devices.compactMap { device -> (number: Int, offer: Offer)? in
+            guard let offer = offer(for: device),
+                isAllowed(offer, Sighting(advertisement: device.content, network: offer.network))
+            else { return nil }
+            return (device.number, offer)
+        }
+        // The network of an accessory that is offered already is not offered by itself.
+        let networksOfDevices = Set(offers.compactMap(\.offer.network?.ssid))
+        for network in inRange.networks.values
+        where isShown(network.identifier) && !networksOfDevices.contains(network.content.ssid) {
+            guard let offer = offer(for: network), isAllowed(offer, Sighting(network: network.content)) else { continue }
+            offers.append((network.number, offer))
+        }
+        for service in inRange.services.values where isShown(service.identifier) {
+            guard let offer = offer(for: service), policy.denial(of: Sighting(), to: app) == nil else { continue }
+            offers.append((service.number, offer))
+        }
+        if offers.count > Limits.offersShown {
+            // The nearest are shown; among equals those that were there first.
+            offers.sort { isNearer($0.offer.rssi, $0.number, than: $1.offer.rssi, $1.number) }
+            offers.removeSubrange(Limits.offersShown...)
+        }
+        return offers.sorted { $0.number < $1.number }.map(\.offer)
+    }
+
+    private func isNearer(_ a: Int?, _ number: Int, than b: Int?, _ other: Int) -> Bool {
+        a == b ? number < other : Strength.isNearer(a, than: b)
+    }
+
+    private func isShown(_ id: AccessoryID) -> Bool { !isFiltered || disclosure.item(for: id) != nil }
+
+    /// Whether no rule denies it, nor what is stored of it: it may have been known by more than it says now.
+    private func isAllowed(_ offer: Offer, _ sighting: Sighting) -> Bool {
+        if policy.denial(of: sighting, to: app) != nil { return false }
+        return offer.shared.flatMap { ledger.accessories[$0] }.map { policy.denial(of: $0, to: app) == nil } ?? true
+    }
+
+    private func offer(for device: Sighted<Advertisement>) -> Offer? {
+        guard let index = device.item else { return nil }
+        let known = known(device.content)
+        guard known?.isMine != true else { return nil }
+        let item = items[index]
+        let advert = device.content
+        return Offer(
+            id: "\(device.number)", device: advert.device, address: advert.address, item: index,
+            name: known?.accessory.displayName ?? name(of: device.identifier, item),
+            advertisedName: advert.localName ?? "", rssi: device.rssi, shared: known?.accessory.id,
+            needsPairing: item.descriptor.wantsPairing && known?.accessory.isBonded != true, isBonded: advert.isPaired,
+            identifier: device.identifier, setup: item.setupOptions, support: item.supportWhilePairing,
+            network: network(besides: item, index))
+    }
+
+    /// The network of an accessory that was found by Bluetooth: the one that its item names, or, where the app does not say it later,
+    /// the only one in range that it can be.
+    private func network(besides item: DisplayItem, _ index: Int) -> WiFiNetwork? {
+        if item.descriptor.ssid != nil { return network(of: item.descriptor) }
+        guard item.descriptor.ssidPrefix != nil, !item.setupOptions.contains(.confirmAuthorization),
+            inRange.devices.values.count(where: { $0.item == index }) == 1
+        else { return nil }
+        let fitting = inRange.networks.values.filter { item.descriptor.fits($0.content.ssid) }
+        return fitting.count == 1 ? InRange.smoothed(fitting[0]) : nil
+    }
+
+    private func offer(for network: Sighted<WiFiNetwork>) -> Offer? {
+        guard let index = network.item, case let known = known(network.content.ssid), !known.isMine else { return nil }
+        let item = items[index]
+        return Offer(
+            id: "\(network.number)", device: nil, address: nil, item: index,
+            name: known.accessory?.displayName ?? name(of: network.identifier, item),
+            advertisedName: network.content.ssid.description, rssi: network.rssi, shared: known.accessory?.id, needsPairing: false,
+            identifier: network.identifier, setup: item.setupOptions, network: InRange.smoothed(network))
+    }
+
+    private func offer(for service: Sighted<AwareService>) -> Offer? {
+        guard let index = service.item else { return nil }
+        let item = items[index]
+        return offer(
+            service, name: name(of: service.identifier, item), shared: nil, identifier: service.identifier, setup: item.setupOptions
+        )
+    }
+
+    private func offer(
+        _ service: Sighted<AwareService>, name: String, shared: AccessoryID?, identifier: AccessoryID, setup: SetupOptions
+    ) -> Offer {
+        let content = service.content
+        let model = [content.vendorName, content.modelName].filter { !$0.isEmpty }.joined(separator: " ")
+        return Offer(
+            id: "\(service.number)", device: nil, address: nil, item: service.item ?? 0, name: name,
+            advertisedName: model, rssi: content.rssi, shared: shared, needsPairing: false, identifier: identifier, setup: setup,
+            aware: content)
+    }
+
+    /// The app's name for an accessory: the one it has chosen for this one, or its item's.
+    private func name(of identifier: AccessoryID, _ item: DisplayItem) -> String {
+        disclosure.item(for: identifier)?.name ?? item.name
+    }
+
+    // MARK: What is known
+
+    private func known(_ advert: Advertisement) -> (accessory: Accessory, isMine: Bool)? {
+        ledger.accessory(at: advert.address).map { ($0, ledger.grant(of: $0.id, to: app) != nil) }
+    }
+
+    /// The stored accessory behind a network. One that this app has in whatever form is the app's.
+    private func known(_ ssid: SSID) -> (accessory: Accessory?, isMine: Bool) {
+        (ledger.accessory(ofNetwork: ssid), ledger.hasNetwork(ssid, app))
+    }
+
+    /// The network that a descriptor names in full, when it is in range.
+    private func network(of descriptor: DiscoveryDescriptor) -> WiFiNetwork? { descriptor.network.flatMap(inRange.network) }
+
+    // MARK: A new descriptor
+
+    /// An accessory that gets a new descriptor: there at once when nothing of it is to be found first, else as soon as it is in range.
+    func upgrades(of id: AccessoryID) -> [Offer] {
+        guard let accessory = ledger.accessories[id], let item = items.first else { return [] }
+        let descriptor = item.descriptor
+        if descriptor.wifiAware != nil {
+            return inRange.services.values.filter { $0.item != nil }
+                .map { offer($0, name: accessory.displayName, shared: id, identifier: id, setup: []) }
+        }
+        let more = descriptor.supportedOptions.subtracting(accessory.descriptor.supportedOptions)
+        let needsPairing =
+            item.descriptor.wantsPairing && (!accessory.isBonded || !more.isDisjoint(with: [.transportBridging, .hid]))
+        let devices = inRange.devices.values.filter {
+            $0.item != nil && (accessory.address == nil || $0.content.address == accessory.address)
+        }.sorted { $0.number < $1.number }
+        if descriptor.wantsBluetooth, devices.isEmpty, needsPairing || accessory.address == nil { return [] }
+        // A network of which only the beginning is given is picked; one that the accessory has already stays.
+        let hasNetwork = !descriptor.wantsWiFi || accessory.ssid.map(descriptor.fits) == true
+        let found = inRange.networks.values.filter { descriptor.fits($0.content.ssid) }.sorted { $0.number < $1.number }
+        if !hasNetwork, found.isEmpty, !descriptor.wantsBluetooth || descriptor.ssid != nil { return [] }
+        func upgrade(_ number: Int, _ device: Sighted<Advertisement>?, _ network: WiFiNetwork?) -> Offer {
+            let advert = device?.content
+            return Offer(
+                id: "\(number)", device: advert?.device, address: accessory.address ?? advert?.address, item: 0,
+                name: accessory.displayName, advertisedName: advert?.localName ?? network?.ssid.description ?? "",
+                rssi: device?.rssi ?? network?.rssi, shared: id, needsPairing: descriptor.wantsBluetooth && needsPairing,
+                isBonded: advert?.isPaired ?? accessory.isBonded, identifier: id, support: item.supportWhilePairing,
+                network: network)
+        }
+        if !hasNetwork, !descriptor.wantsBluetooth { return found.map { upgrade($0.number, nil, InRange.smoothed($0)) } }
+        let network = hasNetwork ? nil : found.count == 1 ? InRange.smoothed(found[0]) : nil
+        return devices.isEmpty ? [upgrade(1, nil, network)] : devices.map { upgrade($0.number, $0, network) }
+    }
+
+    // MARK: What the app filters
+
+    /// What there is to tell the app of a match; nil for what it has already, or what has gone.
+    func discovery(of key: SightingKey) -> DiscoveredAccessory? {
+        switch key {
+        case .device(let address):
+            guard let device = inRange.devices.values.first(where: { $0.content.address == address }),
+                let item = device.item, known(device.content)?.isMine != true
+            else { return nil }
+            return DiscoveredAccessory(
+                identifier: device.identifier, item: items[item], advertisement: device.content,
+                network: network(of: items[item].descriptor), rssi: device.rssi)
+        case .network(let ssid):
+            guard let network = inRange.networks[ssid], let item = network.item, !known(ssid).isMine else { return nil }
+            return DiscoveredAccessory(
+                identifier: network.identifier, item: items[item], advertisement: nil, network: InRange.smoothed(network),
+                rssi: network.rssi)
+        case .service(let peer):
+            return inRange.services[peer].flatMap { service in
+                service.item.map {
+                    DiscoveredAccessory(
+                        identifier: service.identifier, item: items[$0], advertisement: nil, rssi: service.content.rssi)
+                }
+            }
+        }
+    }
+}
+
+extension DiscoveryDescriptor {
+    /// Whether what it finds is to be paired.
+    fileprivate var wantsPairing: Bool { !supportedOptions.isDisjoint(with: [.pairingLE, .transportBridging, .hid]) }
+}
+
+extension DisplayItem {
+    /// What is paired along with the accessory. The classic side waits for the app where the app has a say: it may know the address.
+    fileprivate var supportWhilePairing: SupportOptions {
+        setupOptions.contains(.confirmAuthorization)
+            ? descriptor.supportedOptions.subtracting(.transportBridging) : descriptor.supportedOptions
+    }
+}

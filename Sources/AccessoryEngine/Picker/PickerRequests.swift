@@ -1,0 +1,123 @@
+// What an app may ask a picker for: whatever can be refused is refused here, before anything changes.
+
+internal import AccessoryCore
+internal import AccessoryModel
+
+struct PickerRequests {
+    let book: Book
+    let radio: any Radio
+    let networks: any NetworkRadio
+
+    /// - Throws: `InvalidRequest` for a descriptor that is not valid, or that the app has not declared.
+    func check(_ descriptor: DiscoveryDescriptor, _ session: Session) throws(SetupError) {
+        try DescriptorRules.check(descriptor)
+        try DescriptorRules.check(descriptor, declaredBy: session.app)
+    }
+
+    /// At least one of these must be able to be found.
+    func needRadios(_ descriptors: [DiscoveryDescriptor], _ request: String) throws(SetupError) {
+        for aware in descriptors.compactMap(\.wifiAware) {
+            guard let obstacle = networks.awareObstacle else { continue }
+            throw .invalid("wifiAwareServiceName", aware.serviceName ?? "", obstacle)
+        }
+        let obstacles = descriptors.map(obstacle)
+        guard !obstacles.contains(nil), let first = obstacles.first, let first else { return }
+        throw SetupError(.pickerRestricted, "\(request): \(first)")
+    }
+
+    /// Why an accessory like this cannot be found now.
+    func obstacle(to descriptor: DiscoveryDescriptor) -> String? {
+        let states = [Technology.bluetooth: radio.state, .wifi: networks.state]
+        for technology in [Technology.bluetooth, .wifi] where descriptor.technologies.contains(technology) {
+            switch (states[technology], technology) {
+            case (.ready, _), (nil, _): continue
+            case (.off, _): return "\(technology.name) is off"
+            case (.absent, .bluetooth): return "there is no Bluetooth adapter or service"
+            case (.absent, .wifi): return "there is no Wi-Fi interface or service (NetworkManager, iwd or wpa_supplicant)"
+            }
+        }
+        return nil
+    }
+
+    /// An accessory of the app's.
+    func accessory(_ id: AccessoryID, of session: Session, _ request: String) throws(SetupError) -> Accessory {
+        guard session.state == .active else { throw session.wrongState(request) }
+        guard book.ledger.grant(of: id, to: session.app.id) != nil, let accessory = book.ledger.accessories[id] else {
+            throw .invalid("accessory", id, "is not an accessory of \(session.app.id)")
+        }
+        return accessory
+    }
+
+    /// The accessory that a migration item means: the radio must have a bond with it; a network is taken at its name.
+    func target(
+        of migration: Migration, _ item: DisplayItem, _ app: AppID, _ context: String, number: Int
+    ) throws(SetupError) -> PickerRun.MigrationTarget {
+        let bond = try migration.peripheral.map { peripheral throws(SetupError) in
+            try self.bond(with: peripheral, item.descriptor, app, context)
+        }
+        if let ssid = migration.hotspotSSID, item.descriptor.wantsWiFi, !item.descriptor.fits(ssid) {
+            throw .invalid("\(context).hotspotSSID", ssid, "does not fit the ssid or ssidPrefix of the item's descriptor")
+        }
+        var known =
+            bond.flatMap { book.ledger.accessory(at: $0.address) }
+            ?? migration.hotspotSSID.flatMap(book.ledger.accessory(ofNetwork:))
+        if let number = migration.wifiAwarePairedDeviceID {
+            known = book.ledger.accessory(awareDevice: number)
+            if known == nil {
+                throw .invalid("\(context).wifiAwarePairedDeviceID", number, "no device was paired under this number")
+            }
+        }
+        guard bond != nil || migration.hotspotSSID != nil || known != nil else {
+            throw SetupError(.invalidRequest, "\(context): names no accessory")
+        }
+        if let known, book.ledger.grant(of: known.id, to: app)?.isEnabled == false {
+            let key =
+                migration.peripheral != nil
+                ? "peripheralIdentifier" : migration.hotspotSSID != nil ? "hotspotSSID" : "wifiAwarePairedDeviceID"
+            let value =
+                migration.peripheral?.description ?? migration.hotspotSSID?.description
+                ?? "\(migration.wifiAwarePairedDeviceID ?? 0)"
+            throw SetupError(
+                .userRestricted, "\(context).\(key): \(value): an admin has switched this accessory off for \(app)")
+        }
+        let network = migration.hotspotSSID.map { WiFiNetwork(ssid: $0, rssi: nil, security: nil, band: nil) }
+        if let network, let denial = book.policy.denial(of: Sighting(network: network), to: app) {
+            throw SetupError(
+                .userRestricted,
+                "\(context).hotspotSSID: \(network.ssid): rule \(denial.name) in \(denial.source) denies it to \(app)")
+        }
+        let offer = Offer(
+            id: "m\(number)", device: bond?.device, address: bond?.address, item: 0,
+            name: known?.displayName ?? item.name, advertisedName: bond?.name ?? network?.ssid.description ?? "", rssi: nil,
+            shared: known?.id, needsPairing: false, isBonded: bond != nil, identifier: .random(), network: network)
+        return PickerRun.MigrationTarget(
+            offer: offer, item: item, sighting: Sighting(advertisement: bond?.advertisement, network: network))
+    }
+
+    /// The bond that a migration means: with a device that is what the item's descriptor looks for, by what the radio knows of it
+    /// (what it does not know does not match), and that no rule denies.
+    ///
+    /// - Throws: `InvalidRequest`, the same in all cases: an app does not learn with what this machine is paired.
+    private func bond(
+        with peripheral: Migration.Peripheral, _ descriptor: DiscoveryDescriptor, _ app: AppID, _ context: String
+    ) throws(SetupError) -> RadioBond {
+        var wanted = descriptor
+        // Where it is now says nothing of what it is.
+        wanted.range = .default
+        let bond: RadioBond? =
+            switch peripheral {
+            case .address(let value): radio.bonds.first { $0.address.value == value }
+            case .identifier(let id):
+                book.ledger.accessories[id]?.address.flatMap { address in radio.bonds.first { $0.address == address } }
+            }
+        guard let bond,
+            Matcher.exclusions(
+                of: bond.advertisement, from: wanted, smoothedRSSI: nil, networks: Set([wanted.network].compactMap(\.self))
+            ).isEmpty,
+            book.policy.denial(of: Sighting(advertisement: bond.advertisement), to: app) == nil
+        else {
+            throw .invalid("\(context).peripheralIdentifier", peripheral, "Bluetooth knows no paired device like this")
+        }
+        return bond
+    }
+}

@@ -1,0 +1,184 @@
+// One picker run: what an app asked for, who shows it, how far it is, and what it may offer.
+
+public import AccessoryCore
+public import AccessoryModel
+
+public final class PickerRun {
+    /// What the app asked for.
+    public enum Request: Hashable, Sendable {
+        /// Set up an accessory; migrations may ride along.
+        case discovery
+        /// Take known accessories over.
+        case migration
+        case rename(AccessoryID)
+        /// Give an accessory what a new descriptor asks for.
+        case authorization(AccessoryID)
+
+        /// The name on the bus.
+        public var kind: String {
+            switch self {
+            case .discovery: "discovery"
+            case .migration: "migration"
+            case .rename: "rename"
+            case .authorization: "authorization"
+            }
+        }
+    }
+
+    /// A known accessory that is to be taken over.
+    struct MigrationTarget {
+        let offer: Offer
+        let item: DisplayItem
+        /// What the radio knows of it.
+        let sighting: Sighting
+    }
+
+    /// Seconds after which a device that was not heard is gone from the picker.
+    public static let silence = InRange.silence
+
+    /// Counted up, never used twice in a daemon's life.
+    public let id: Int
+    public let session: Session
+    public let request: Request
+    public let items: [DisplayItem]
+    public let settings: PickerSettings
+    /// The picker program that shows it.
+    public private(set) var client: ClientID
+    public private(set) var machine: SetupMachine
+    /// Seconds since 1970; nil when discovery is unbounded or its time does not run.
+    public private(set) var deadline: Double?
+
+    let migrations: [MigrationTarget]
+    /// Whether renaming changes the network's name along with the accessory's.
+    let renamesNetwork: Bool
+    /// What is in range of its items.
+    let inRange: InRange
+    private let disclosure: DisclosureBox
+
+    /// `InRange` reports matches while it is being asked: what it reports to is made before it.
+    private final class DisclosureBox {
+        var value = Disclosure()
+    }
+
+    init(
+        id: Int, session: Session, request: Request, purpose: SetupMachine.Purpose, items: [DisplayItem] = [],
+        migrations: [MigrationTarget] = [], settings: PickerSettings = PickerSettings(), client: ClientID,
+        renamesNetwork: Bool = false, nearness: Matcher.Nearness
+    ) {
+        self.renamesNetwork = renamesNetwork
+        self.id = id
+        self.session = session
+        self.request = request
+        self.items = items
+        self.migrations = migrations
+        self.settings = settings
+        self.client = client
+        machine = SetupMachine(purpose)
+        let disclosure = DisclosureBox()
+        self.disclosure = disclosure
+        inRange = InRange(items, nearness: nearness) { key in
+            if settings.filtersDiscoveryResults { disclosure.value.add(key) }
+        }
+    }
+
+    // MARK: How far it is
+
+    public var presentation: PickerPresentation { machine.presentation }
+
+    /// The accessory of the app's that this run is about: without it the run has nothing more to do.
+    var subject: AccessoryID? {
+        switch request {
+        case .rename(let id), .authorization(let id): id
+        case .discovery, .migration: machine.accessory
+        }
+    }
+
+    /// Accessories that are taken over along with the one that is set up.
+    public var ridingAlong: [Offer] { request == .discovery ? migrations.map(\.offer) : [] }
+
+    /// Whether this run looks for anything that this radio finds.
+    func needs(_ technology: Technology) -> Bool {
+        items.contains { item in
+            switch technology {
+            case .bluetooth: item.descriptor.wantsBluetooth
+            case .wifi: item.descriptor.wantsWiFi || item.descriptor.wifiAware != nil
+            }
+        }
+    }
+
+    /// Networks that may be hidden: those with a whole name.
+    var hiddenNames: [SSID] {
+        var names: [SSID] = []
+        for name in items.compactMap(\.descriptor.network) where !names.contains(name) { names.append(name) }
+        return names
+    }
+
+    /// Feeds an event to the machine.
+    ///
+    /// - Throws: why the event is refused; nothing has changed then.
+    func handle(_ event: SetupMachine.Event) throws(SetupMachine.Refusal) -> [SetupMachine.Effect] { try machine.handle(event) }
+
+    /// Another picker program shows it from now on.
+    func assign(to client: ClientID) { self.client = client }
+
+    func setDeadline(_ deadline: Double?) { self.deadline = deadline }
+
+    // MARK: What it offers
+
+    private func list(_ ledger: Ledger, _ policy: AccessPolicy) -> OfferList {
+        OfferList(
+            app: session.app.id, items: items, isFiltered: settings.filtersDiscoveryResults, inRange: inRange,
+            disclosure: disclosure.value, ledger: ledger, policy: policy)
+    }
+
+    /// What the person may pick now.
+    func offers(_ ledger: Ledger, _ policy: AccessPolicy) -> [Offer] {
+        let list = list(ledger, policy)
+        return if case .authorization(let id) = request { list.upgrades(of: id) } else { list.offers() }
+    }
+
+    /// What there is of an offered accessory.
+    func sighting(of offer: Offer) -> Sighting {
+        Sighting(advertisement: offer.device.flatMap { inRange.devices[$0]?.content }, network: offer.network)
+    }
+
+    /// The item that a picked offer stands for, as the app wants it set up.
+    func item(of offer: Offer) -> DisplayItem {
+        var item = items[offer.item]
+        guard let chosen = disclosure.value.item(for: offer.identifier) else { return item }
+        item.name = chosen.name
+        item.image = chosen.image ?? item.image
+        return item
+    }
+
+    /// The image of an offer: the stored one when it is shared, else the item's.
+    func image(of offer: Offer, _ ledger: Ledger) -> ProductImage? {
+        if let shared = offer.shared, let stored = ledger.accessories[shared] { return stored.image }
+        if let migration = migrations.first(where: { $0.offer.id == offer.id }) { return migration.item.image }
+        return items.indices.contains(offer.item) ? item(of: offer).image : nil
+    }
+
+    // MARK: What the app filters
+
+    var hasUndisclosed: Bool { disclosure.value.isPending }
+
+    /// Matches that the app has not heard of yet. What it has already is no discovery.
+    func discoveries(_ ledger: Ledger, _ policy: AccessPolicy) -> [DiscoveredAccessory] {
+        let list = list(ledger, policy)
+        return disclosure.value.next(list.discovery)
+    }
+
+    /// Shows accessories that the app has looked at.
+    ///
+    /// - Throws: `InvalidRequest` for one that it was not told of, and past `Limits.imageBytesPerPicker`.
+    func show(_ new: [DiscoveredItem]) throws(SetupError) {
+        for (index, item) in new.enumerated() where !disclosure.value.isTold(item.identifier) {
+            throw .invalid("items[\(index)].identifier", item.identifier, "was not discovered in this picker")
+        }
+        let bytes = disclosure.value.imageBytes(with: new) + items.reduce(0) { $0 + ($1.image?.bytes.count ?? 0) }
+        guard bytes <= Limits.imageBytesPerPicker else {
+            throw .invalid("items", "\(bytes) bytes of images in this picker", "more than \(Limits.imageBytesPerPicker)")
+        }
+        disclosure.value.show(new)
+    }
+}

@@ -1,0 +1,590 @@
+// The picker that runs, of which there is one at most, as there is one person (rule 7). The person's answers and everything else that
+// happens go into its machine, one after the other, and what the machine says is done.
+
+internal import AccessoryCore
+internal import AccessoryModel
+internal import Logging
+
+final class Pickers {
+    /// Things an admin can set.
+    typealias Configuration = AccessoryEngine.Configuration
+
+    private let book: Book
+    private let bonds: BondKeeper
+    private let access: Access
+    private let radio: any Radio
+    private let networks: any NetworkRadio
+    private let sessions: Sessions
+    private let news: News
+    private let audit: AuditWriter
+    private let clock: any EngineClock
+    private let configuration: Configuration
+    private let log: Logger
+    private let requests: PickerRequests
+    private let writer: SetupWriter
+
+    private var current: Current?
+    private(set) var programs = PickerPrograms()
+    private var made = 0
+    private var events: [SetupMachine.Event] = []
+    private var isFeeding = false
+
+    /// The run and what is done for it now.
+    private final class Current {
+        let run: PickerRun
+        var discovery: DiscoveryToken?
+        var scan: DiscoveryToken?
+        var deadlineTimer: (any EngineTimer)?
+        var pruneTimer: (any EngineTimer)?
+        var disclosureTimer: (any EngineTimer)?
+        /// The intent noted for the pairing that runs.
+        var intent: BondIntent?
+        /// What was picked, by whom, and what was offered so far, for the audit trail.
+        var picked: Offer?
+        var pickedBy = Requester.daemon
+        var noted: Set<String> = []
+        /// What the app said when it confirmed, while the classic side is being paired.
+        var confirmation: (settings: AuthorizationSettings, requester: Requester)?
+
+        init(_ run: PickerRun) { self.run = run }
+    }
+
+    init(
+        _ book: Book, _ bonds: BondKeeper, _ access: Access, _ radio: any Radio, _ networks: any NetworkRadio, _ sessions: Sessions,
+        _ news: News, _ audit: AuditWriter, _ clock: any EngineClock, _ configuration: Configuration, _ log: Logger
+    ) {
+        self.book = book
+        self.bonds = bonds
+        self.access = access
+        self.radio = radio
+        self.networks = networks
+        self.sessions = sessions
+        self.news = news
+        self.audit = audit
+        self.clock = clock
+        self.configuration = configuration
+        self.log = log
+        requests = PickerRequests(book: book, radio: radio, networks: networks)
+        writer = SetupWriter(
+            book: book, bonds: bonds, access: access, radio: radio, sessions: sessions, news: news, audit: audit, clock: clock,
+            log: log)
+        access.onChange = { [weak self] in self?.accessChanged() }
+    }
+
+    var run: PickerRun? { current?.run }
+    /// What the pairing that runs has noted: it is not for anybody else to clean up.
+    var intent: BondIntent? { current?.intent }
+
+    // MARK: Picker programs
+
+    /// - Throws: `InvalidRequest` past `Limits.pickers`.
+    func register(_ client: ClientID) throws(SetupError) {
+        guard try programs.register(client) else { return }
+        log.info("picker registered", metadata: ["client": "\(client)"])
+        if programs.all.count == 1 { news.tell(.pickerAvailability) }
+    }
+
+    func unregister(_ client: ClientID) {
+        guard programs.unregister(client) else { return }
+        log.info("picker unregistered", metadata: ["client": "\(client)"])
+        if let run, run.client == client {
+            if let next = programs.first {
+                run.assign(to: next)
+                log.info("picker taken over", metadata: ["picker": "\(run.id)", "client": "\(next)"])
+                news.tell(.pickerAssigned(run, to: next))
+            } else {
+                feed(.pickerGone)
+            }
+        }
+        if programs.all.isEmpty { news.tell(.pickerAvailability) }
+    }
+
+    // MARK: What apps ask for
+
+    /// A picker that finds accessories, takes known ones over, or both.
+    func show(
+        _ session: Session, items: [DisplayItem], settings: PickerSettings, accepted: (PickerRun) -> Void
+    ) throws(SetupError) {
+        let request = "ShowPicker"
+        guard session.state == .active else { throw session.wrongState(request) }
+        guard !items.isEmpty else { throw SetupError(.invalidRequest, "items: is empty") }
+        for item in items { try requests.check(item.descriptor, session) }
+        let client = try freeProgram(session, request)
+        try requests.needRadios(items.map(\.descriptor), request)
+        var targets: [PickerRun.MigrationTarget] = []
+        for (index, item) in items.enumerated() {
+            guard let migration = item.migration else { continue }
+            targets.append(
+                try requests.target(of: migration, item, session.app.id, "items[\(index)]", number: targets.count + 1))
+        }
+        let found = items.filter { $0.migration == nil }
+        let purpose: SetupMachine.Purpose =
+            found.isEmpty
+            ? .migration(targets.map(\.offer))
+            : .discovery(isBounded: settings.discoveryTimeout != nil, migrates: !targets.isEmpty)
+        open(
+            PickerRun(
+                id: nextID(), session: session, request: found.isEmpty ? .migration : .discovery, purpose: purpose, items: found,
+                migrations: targets, settings: settings, client: client, nearness: configuration.nearness),
+            accepted)
+    }
+
+    /// Shows accessories that the app has looked at (rule 9).
+    func update(_ session: Session, items: [DiscoveredItem]) throws(SetupError) {
+        let run = try discoveryRun(of: session, "UpdatePicker")
+        guard run.settings.filtersDiscoveryResults else {
+            throw SetupError(.invalidRequest, "UpdatePicker: the picker was shown without filterDiscoveryResults")
+        }
+        guard !items.isEmpty else { throw SetupError(.invalidRequest, "items: is empty") }
+        try run.show(items)
+        refreshOffers()
+    }
+
+    /// Ends a discovery that has offered nothing (rule 8).
+    func finishDiscovery(_ session: Session, accepted: () -> Void) throws(SetupError) {
+        _ = try discoveryRun(of: session, "FinishPickerDiscovery")
+        accepted()
+        feed(.discoveryFinished)
+    }
+
+    /// Has the person rename an accessory of the app's.
+    func renameAccessory(
+        _ session: Session, _ id: AccessoryID, options: RenameOptions, accepted: (PickerRun) -> Void
+    ) throws(SetupError) {
+        let request = "RenameAccessory"
+        let accessory = try requests.accessory(id, of: session, request)
+        if options.contains(.ssid), accessory.ssid == nil {
+            throw .invalid("options.renameOptions", "ssid", "the accessory has no network")
+        }
+        let network = options.contains(.ssid) ? accessory.ssid : nil
+        let client = try freeProgram(session, request)
+        let offer = Offer(
+            id: "1", device: accessory.address.flatMap { radio.device(for: $0) }, address: accessory.address, item: 0,
+            name: accessory.displayName, advertisedName: "", rssi: nil, shared: id, needsPairing: false,
+            isBonded: accessory.isBonded, identifier: id,
+            network: network.map { WiFiNetwork(ssid: $0, rssi: nil, security: nil, band: nil) })
+        open(
+            PickerRun(
+                id: nextID(), session: session, request: .rename(id), purpose: .rename(id, offer), client: client,
+                renamesNetwork: network != nil, nearness: configuration.nearness),
+            accepted)
+    }
+
+    /// Has the person give an accessory of the app's what a new descriptor asks for.
+    func updateAuthorization(
+        _ session: Session, _ id: AccessoryID, descriptor: DiscoveryDescriptor, accepted: (PickerRun) -> Void
+    ) throws(SetupError) {
+        let request = "UpdateAuthorization"
+        let accessory = try requests.accessory(id, of: session, request)
+        try requests.check(descriptor, session)
+        var updated = accessory
+        updated.descriptor = descriptor
+        updated.traits.formUnion(Accessory.Traits(accessory.descriptor))
+        if let denial = book.policy.denial(of: accessory, to: session.app.id) ?? book.policy.denial(of: updated, to: session.app.id)
+        {
+            throw SetupError(.userRestricted, "\(request): rule \(denial.name) in \(denial.source) denies it")
+        }
+        let client = try freeProgram(session, request)
+        try requests.needRadios([descriptor], request)
+        let settings = PickerSettings()
+        open(
+            PickerRun(
+                id: nextID(), session: session, request: .authorization(id),
+                purpose: .authorization(isBounded: settings.discoveryTimeout != nil),
+                items: [DisplayItem(name: accessory.displayName, image: accessory.image, descriptor: descriptor)],
+                settings: settings, client: client, nearness: configuration.nearness),
+            accepted)
+        refreshOffers()
+    }
+
+    /// The picker program for a new run (rule 7).
+    private func freeProgram(_ session: Session, _ request: String) throws(SetupError) -> ClientID {
+        if let run {
+            throw SetupError(
+                .pickerAlreadyActive,
+                run.session === session
+                    ? "\(request): this session shows a picker already" : "\(request): another app shows a picker")
+        }
+        if let refusal = book.policy.refusal(of: session.app.id) { throw SetupError(.userRestricted, "\(request): \(refusal)") }
+        guard let client = programs.first else {
+            if request == "ShowPicker", book.policy.approves(session.app.id) { return .policy }
+            throw SetupError(.pickerRestricted, "\(request): no picker program is registered (accessoryctl picker is one)")
+        }
+        return client
+    }
+
+    private func discoveryRun(of session: Session, _ request: String) throws(SetupError) -> PickerRun {
+        guard session.state == .active else { throw session.wrongState(request) }
+        guard let run, run.session === session, run.request == .discovery else {
+            throw SetupError(.invalidRequest, "\(request): this session shows no picker that discovers")
+        }
+        return run
+    }
+
+    private func nextID() -> Int {
+        made += 1
+        return made
+    }
+
+    private func open(_ run: PickerRun, _ accepted: (PickerRun) -> Void) {
+        current = Current(run)
+        let program = run.client == .policy ? "nobody: the policy approves" : sessions.describe(run.client)
+        audit.note(
+            .pickerShown, app: run.session.app.id, by: sessions.requester(run.session),
+            why: "\(run.request.kind), picker \(run.id), shown by \(program)")
+        log.info(
+            "picker accepted",
+            metadata: [
+                "picker": "\(run.id)", "app": "\(run.session.app.id)", "kind": "\(run.request.kind)", "items": "\(run.items.count)",
+            ])
+        accepted(run)
+        // Told once it is complete, with its offers and its deadline; one that has ended meanwhile was never there.
+        feed(.begin)
+        if self.run === run { news.tell(.pickerOpened(run)) }
+    }
+
+    // MARK: What the person says
+
+    func pick(_ run: PickerRun, offer: String) throws(SetupError) {
+        let offered = run.presentation.offers.first { $0.id == offer }
+        try ask(run, .picked(offer)) { notePick(offered, by: person(at: run), why: "picked by the person") }
+    }
+
+    func respond(_ run: PickerRun, answer: PromptAnswer) throws(SetupError) { try ask(run, .answered(answer)) }
+
+    func rename(_ run: PickerRun, to name: String) throws(SetupError) {
+        if run.renamesNetwork, SSID(name) == nil { throw .invalid("name", name, "a network's name must have 1 to 32 bytes") }
+        try ask(run, .named(name))
+    }
+
+    func cancel(_ run: PickerRun) throws(SetupError) { try ask(run, .cancelled) }
+
+    /// Who asks when the person at a picker does.
+    private func person(at run: PickerRun) -> Requester { .person(sessions.describe(run.client)) }
+
+    private func notePick(_ offer: Offer?, by requester: Requester, why: String) {
+        guard let current else { return }
+        current.picked = offer
+        current.pickedBy = requester
+        audit.note(
+            .picked, app: current.run.session.app.id, accessory: offer?.shared ?? offer?.identifier, by: requester, why: why)
+    }
+
+    private func ask(_ run: PickerRun, _ event: SetupMachine.Event, accepted: () -> Void = {}) throws(SetupError) {
+        // Tried on a copy first: a refusal is the caller's error and changes nothing.
+        var trial = run.machine
+        do {
+            _ = try trial.handle(event)
+        } catch {
+            throw error.asSetupError
+        }
+        accepted()
+        feed(event)
+    }
+
+    // MARK: What else happens
+
+    /// Goes on with the picker that waits for this app's confirmation of this accessory; nil when none does. Another app's picker may wait
+    /// for the same accessory: this confirmation is not for that.
+    func awaitedConfirmation(of id: AccessoryID, by app: AppID) -> Access.Continuation? {
+        guard let current, current.run.machine.awaitedAuthorization == id, current.run.session.app.id == app else { return nil }
+        return { [weak self] settings, requester, bridges in
+            if bridges { current.confirmation = (settings, requester) }
+            self?.feed(.authorizationFinished(bridges: bridges))
+        }
+    }
+
+    /// An app's session ends. A pairing is called off first, and ends after the session: what the app is to hear of it, it hears now.
+    func sessionEnds(_ session: Session) {
+        guard let run, run.session === session else { return }
+        feed(.appGone)
+        if self.run === run { emit(.pickerDidDismiss(SetupError(.invalidated, "the session was invalidated")), run) }
+    }
+
+    /// Grants or accessories have changed: what the run is about may just have been taken away.
+    private func accessChanged() {
+        refreshOffers()
+        if let run, let id = run.subject, book.ledger.grant(of: id, to: run.session.app.id) == nil { feed(.accessoryGone) }
+    }
+
+    /// A radio is of no use any more. A run goes on while something it looks for can still be found.
+    func radioLost(_ technology: Technology, _ reason: String) {
+        guard let run else { return }
+        let goesOn =
+            run.machine.needsScan && !run.machine.isPairing
+            && run.items.contains {
+                !$0.descriptor.technologies.contains(technology) && requests.obstacle(to: $0.descriptor) == nil
+            }
+        if technology == .bluetooth {
+            guard goesOn else { return feed(.radioLost(reason)) }
+            if run.inRange.dropDevices() { refreshOffers() }
+        } else if run.machine.needsScan {
+            guard goesOn || run.machine.isPairing else { return feed(.radioLost(reason)) }
+            if run.inRange.dropNetworks() { refreshOffers() }
+        }
+    }
+
+    func heard(_ changes: [HeardDevice]) { hear { $0.hear(changes, now: clock.uptime) } }
+    func heard(_ networks: [WiFiNetwork]) { hear { $0.hear(networks) } }
+    func heard(_ services: [AwareService]) { hear { $0.hear(services) } }
+    func deviceDropped(_ device: RadioDeviceID) {
+        if let run, run.inRange.dropDevice(device) { refreshOffers() }
+    }
+
+    private func hear(_ takeIn: (InRange) -> Bool) {
+        guard let run, run.machine.needsScan, takeIn(run.inRange) else { return }
+        scheduleDiscoveries()
+        refreshOffers()
+    }
+
+    func prompted(_ prompt: PairingPrompt) { feed(.prompted(prompt)) }
+    func bridgingStarted() { feed(.bridgingStarted) }
+
+    func pairingEnded(_ result: Result<PairedIdentity, RadioFailure>) {
+        guard let current else { return }
+        let run = current.run
+        switch result {
+        case .success(let identity):
+            log.info("paired", metadata: ["picker": "\(run.id)"])
+            audit.note(
+                .paired, app: run.session.app.id, accessory: current.picked?.identifier, by: current.pickedBy,
+                why: "for picker \(run.id)")
+            feed(.paired(identity))
+        case .failure(let failure):
+            log.warning("pairing failed", metadata: ["picker": "\(run.id)", "reason": "\(failure)"])
+            let intent = current.intent
+            current.intent = nil
+            feed(.pairingFailed(SetupError(.connectionFailed, failure.message)))
+            guard let intent else { return }
+            switch failure.reason {
+            // The radio's own answer: there is no bond, or none of ours.
+            case .refused, .connection, .busy: bonds.forget(intent)
+            // Nobody knows how far it got.
+            case .unavailable, .timeout, .cancelled, .other: bonds.removeBond(of: intent) {}
+            }
+        }
+    }
+
+    /// What may be picked is made anew, after something that it depends on has changed.
+    func refreshOffers() {
+        guard let run, run.machine.needsScan else { return }
+        let offers = run.offers(book.ledger, book.policy)
+        switch run.machine.state {
+        case .discovering(let discovery) where discovery.offers == offers: return
+        case .pairing(let pairing) where pairing.offers == offers: return
+        default: feed(.offersChanged(offers))
+        }
+    }
+
+    // MARK: The machine
+
+    /// Feeds an event to the running picker. Events that effects cause are queued, so that every effect list is done in order.
+    private func feed(_ event: SetupMachine.Event) {
+        events.append(event)
+        guard !isFeeding else { return }
+        isFeeding = true
+        defer { isFeeding = false }
+        while !events.isEmpty {
+            let event = events.removeFirst()
+            guard let current else { return events.removeAll() }
+            let run = current.run
+            let before = run.presentation
+            do {
+                let effects = try run.handle(event)
+                if run.presentation.stage != before.stage {
+                    log.info(
+                        "picker \(before.stage.rawValue) → \(run.presentation.stage.rawValue)",
+                        metadata: ["picker": "\(run.id)", "reason": "\(event.reason)"])
+                }
+                // Shown before it is told: an app's event about a stage must not overtake the stage.
+                if run.presentation != before { news.tell(.pickerChanged(run, from: before)) }
+                noteOffers(current)
+                for effect in effects { perform(effect, current) }
+                if run.client == .policy, run.presentation != before { answerForNobody(current) }
+            } catch {
+                log.debug("event refused", metadata: ["picker": "\(run.id)", "event": "\(event.reason)", "why": "\(error)"])
+            }
+        }
+    }
+
+    /// Every accessory that was offered, once in a run.
+    private func noteOffers(_ current: Current) {
+        for offer in current.run.presentation.offers where current.noted.insert(offer.id).inserted {
+            audit.note(
+                .offered, app: current.run.session.app.id, accessory: offer.shared ?? offer.identifier, by: .daemon,
+                why: offer.advertisedName)
+        }
+    }
+
+    /// What the policy says where no person is: the nearest accessory that a rule approves is picked, migrations that rules approve are
+    /// accepted, a name is the app's, and nothing else is answered.
+    private func answerForNobody(_ current: Current) {
+        let run = current.run
+        let app = run.session.app
+        if case .informing = run.machine.state {
+            let rules = run.migrations.map { book.policy.approval(ofMigrating: $0.sighting, to: app.id) }
+            guard let first = rules.first, let first, !rules.contains(nil) else { return events.append(.cancelled) }
+            current.pickedBy = .rule(name: first.name, source: first.source)
+            return events.append(.answered(.accept))
+        }
+        guard run.presentation.prompt == nil else { return events.append(.cancelled) }
+        switch run.presentation.stage {
+        case .offering:
+            guard current.picked == nil, !events.contains(where: { if case .picked = $0 { true } else { false } }) else { return }
+            let approved = run.presentation.offers.compactMap { offer in
+                book.policy.approval(of: run.sighting(of: offer), rssi: offer.rssi, to: app.id).map { (offer, $0) }
+            }
+            guard let (offer, rule) = approved.max(by: { Strength.isNearer($1.0.rssi, than: $0.0.rssi) }) else { return }
+            notePick(
+                offer, by: .rule(name: rule.name, source: rule.source),
+                why: "approved without a person, at \(offer.rssi.map { "\($0) dBm" } ?? "an unknown distance")")
+            events.append(.picked(offer.id))
+        case .renaming: events.append(.named(current.picked?.name ?? app.name))
+        case .confirming, .failed: events.append(.cancelled)
+        case .searching, .pairing, .bridging, .done: break
+        }
+    }
+
+    private func perform(_ effect: SetupMachine.Effect, _ current: Current) {
+        let run = current.run
+        switch effect {
+        case .startScan:
+            if run.needs(.bluetooth) { current.discovery = radio.discover() }
+            if run.needs(.wifi) {
+                current.scan = networks.scan(asking: run.hiddenNames, aware: run.items.compactMap(\.descriptor.wifiAware))
+            }
+            schedulePrune(current)
+        case .stopScan:
+            current.discovery = nil
+            current.scan = nil
+            current.pruneTimer?.cancel()
+        case .startDeadline: startDeadline(current)
+        case .stopDeadline:
+            run.setDeadline(nil)
+            current.deadlineTimer?.cancel()
+            news.tell(.pickerDeadlineChanged(run))
+        case .pair(let offer): pair(offer, current)
+        case .answer(let answer): radio.answer(answer)
+        case .cancelPairing: radio.cancelPairing()
+        case .removeBond(let identity):
+            let intent = current.intent
+            current.intent = nil
+            bonds.removeOrphan(identity, after: intent)
+        case .store(let offer, let identity, let name):
+            let event = writer.store(offer, identity, name, run, current.intent, by: current.pickedBy)
+            if case .stored = event { current.intent = nil }
+            feed(event)
+        case .bridge(let id): bridge(id, current)
+        case .rename(let id, let name): feed(writer.rename(id, name, run, by: person(at: run)))
+        case .remove(let id): writer.takeBack(id, run, by: person(at: run))
+        case .migrate:
+            let requester = current.pickedBy == .daemon ? person(at: run) : current.pickedBy
+            for target in run.migrations { writer.migrate(target, run, by: requester) }
+            feed(.migrated)
+        case .emit(let event): emit(event, run)
+        case .end:
+            current.deadlineTimer?.cancel()
+            current.pruneTimer?.cancel()
+            current.disclosureTimer?.cancel()
+            self.current = nil
+            news.tell(.pickerClosed(run))
+        }
+    }
+
+    private func startDeadline(_ current: Current) {
+        guard let seconds = current.run.settings.discoveryTimeout else { return }
+        current.run.setDeadline(clock.wallTime + seconds)
+        news.tell(.pickerDeadlineChanged(current.run))
+        current.deadlineTimer = clock.after(seconds) { [weak self, weak current] in
+            guard let self, let current, self.current === current else { return }
+            self.feed(.deadline)
+        }
+    }
+
+    private func pair(_ offer: Offer, _ current: Current) {
+        do throws(SetupError) {
+            guard let device = offer.device else {
+                throw SetupError(.connectionFailed, "\(offer.name) is not there for Bluetooth")
+            }
+            if let address = offer.address, let old = bonds.intent(at: address) {
+                // What is being undone would take the new bond along. (What is being bridged ends by itself.)
+                if !access.isBridging { bonds.removeBond(of: old) {} }
+                throw SetupError(.connectionFailed, "an earlier pairing with it is being removed: try again in a moment")
+            }
+            // A bond that is there already is not ours to undo, whatever happens: nothing is noted.
+            // As it is now: it may have come or gone since this was offered.
+            if let address = offer.address, !radio.bonds.contains(where: { $0.address == address }) {
+                let intent = bonds.pairingIntent(offer, at: address)
+                try bonds.note(intent)
+                current.intent = intent
+            }
+            radio.pair(device, support: offer.support)
+        } catch {
+            feed(.pairingFailed(error))
+        }
+    }
+
+    private func bridge(_ id: AccessoryID, _ current: Current) {
+        guard let accessory = book.ledger.accessories[id], let address = accessory.address,
+            let grant = book.ledger.grant(of: id, to: current.run.session.app.id), let (settings, requester) = current.confirmation
+        else { return feed(.accessoryGone) }
+        access.bridge(accessory, address, settings, for: grant, by: requester) { [weak self, weak current] failure in
+            guard let self, let current, self.current === current else { return }
+            self.feed(failure.map { .bridgingFailed($0.message) } ?? .bridged)
+        }
+    }
+
+    // MARK: What the app is told
+
+    private func emit(_ event: SetupMachine.AppEvent, _ run: PickerRun) {
+        let session = run.session
+        guard session.state == .active else { return }
+        var out: SessionEvent
+        switch event {
+        case .pickerDidPresent: out = SessionEvent(.pickerDidPresent)
+        case .pickerSetupPairing: out = SessionEvent(.pickerSetupPairing)
+        case .pickerSetupBridging: out = SessionEvent(.pickerSetupBridging)
+        case .pickerSetupRename: out = SessionEvent(.pickerSetupRename)
+        case .pickerSetupFailed(let error): out = SessionEvent(.pickerSetupFailed, error: error)
+        case .accessoryAdded(let id):
+            out = SessionEvent(.accessoryAdded, accessory: book.ledger.accessories[id])
+            out.state = book.ledger.grant(of: id, to: session.app.id)?.state ?? .authorized
+        case .pickerDidDismiss(let error): out = SessionEvent(.pickerDidDismiss, error: error)
+        }
+        out.picker = run.id
+        news.tell(.event(out, in: session))
+        guard case .accessoryAdded = event else { return }
+        out.picker = nil
+        sessions.tell(session.app.id, out, but: session)
+    }
+
+    private func scheduleDiscoveries() {
+        guard let current, current.run.hasUndisclosed, current.disclosureTimer == nil else { return }
+        current.disclosureTimer = clock.after(Disclosure.delay) { [weak self, weak current] in
+            guard let self, let current, self.current === current else { return }
+            current.disclosureTimer = nil
+            self.tellDiscoveries(current.run)
+        }
+    }
+
+    private func tellDiscoveries(_ run: PickerRun) {
+        guard run.session.state == .active else { return }
+        for discovery in run.discoveries(book.ledger, book.policy) {
+            var event = SessionEvent(.accessoryDiscovered, picker: run.id)
+            event.discovered = discovery
+            news.tell(.event(event, in: run.session))
+        }
+    }
+
+    private func schedulePrune(_ current: Current) {
+        current.pruneTimer?.cancel()
+        current.pruneTimer = clock.after(InRange.silence / 3) { [weak self, weak current] in
+            guard let self, let current, self.current === current else { return }
+            if current.run.inRange.prune(now: self.clock.uptime) { self.refreshOffers() }
+            self.schedulePrune(current)
+        }
+    }
+
+    /// Why an accessory like this cannot be found now.
+    func obstacle(to descriptor: DiscoveryDescriptor) -> String? { requests.obstacle(to: descriptor) }
+}

@@ -1,0 +1,173 @@
+// What a picker run writes down: the grant of what was set up, known accessories that are taken over, names, and what is taken back. Rules,
+// grants and accessories may have changed while the person and the radio were at it, so everything is asked once more.
+
+internal import AccessoryCore
+internal import AccessoryModel
+internal import Logging
+
+struct SetupWriter {
+    let book: Book
+    let bonds: BondKeeper
+    let access: Access
+    let radio: any Radio
+    let sessions: Sessions
+    let news: News
+    let audit: AuditWriter
+    let clock: any EngineClock
+    let log: Logger
+
+    // MARK: Setting up
+
+    /// Writes the grant of what was picked.
+    ///
+    /// - Parameter intent: what was noted before the pairing; it ends in the same transaction.
+    /// - Returns: what the machine is to be told.
+    func store(
+        _ offer: Offer, _ identity: PairedIdentity?, _ name: String?, _ run: PickerRun, _ intent: BondIntent?,
+        by requester: Requester
+    ) -> SetupMachine.Event {
+        do {
+            let (steps, accessory) = try change(offer, identity, name, run)
+            // The grant and the end of the intent are one transaction: after a power cut there is either both or neither.
+            let finished = intent.map { [$0] } ?? []
+            try book.change(steps, finishing: finished, reason: "picked", by: requester) { bonds.written([], finished: finished) }
+            if case .authorization = run.request {
+                audit.note(.updated, app: run.session.app.id, accessory: accessory, by: requester, why: "another descriptor")
+            }
+            if let name, let address = book.ledger.accessories[accessory]?.address { radio.setAlias(address, name) }
+            return .stored(accessory)
+        } catch {
+            log.error("the grant could not be written", metadata: ["error": "\(error)"])
+            return .storeFailed(error as? SetupError ?? SetupError(.unknown, "the grant could not be written: \(error)"))
+        }
+    }
+
+    /// What a picked offer changes.
+    private func change(_ offer: Offer, _ identity: PairedIdentity?, _ name: String?, _ run: PickerRun) throws -> (
+        steps: [Ledger.Step], accessory: AccessoryID
+    ) {
+        let item = run.item(of: offer)
+        let app = run.session.app.id
+        let sighting = run.sighting(of: offer)
+        let traits = sighting.advertisement.map { Accessory.Traits($0) } ?? Accessory.Traits()
+        try refuseDenied(sighting, app)
+        let awareDevice = offer.aware == nil ? nil : try book.nextAwareDevice()
+        if case .authorization(let id) = run.request {
+            // What was taken away meanwhile is not given back.
+            guard let old = book.ledger.accessories[id], let grant = book.ledger.grant(of: id, to: app), grant.isEnabled else {
+                throw SetupError(.userRestricted, "the accessory was taken away from \(app) meanwhile")
+            }
+            let steps = book.ledger.upgrading(
+                old, to: item.descriptor, offer: offer, identity: identity, awareDevice: awareDevice, traits: traits, for: app)
+            if case .put(let new) = steps.first { try refuseDenied(new, app) }
+            return (steps, id)
+        }
+        if let shared = offer.shared, book.ledger.accessories[shared] == nil {
+            throw SetupError(.connectionFailed, "the accessory was removed meanwhile: try again")
+        }
+        let change = book.ledger.adding(
+            offer, item: item, identity: identity, name: name, awareDevice: awareDevice, traits: traits, to: app,
+            grantID: try book.nextGrantID(), now: clock.now)
+        guard book.ledger.grant(of: change.accessory, to: app)?.isEnabled != false else {
+            throw SetupError(.userRestricted, "an admin has switched this accessory off for \(app)")
+        }
+        var after = book.ledger
+        after.apply(change.steps)
+        if let accessory = after.accessories[change.accessory] { try refuseDenied(accessory, app) }
+        return change
+    }
+
+    private func refuseDenied(_ accessory: Accessory, _ app: AppID) throws(SetupError) {
+        if let denial = book.policy.denial(of: accessory, to: app) { throw refusal(by: denial) }
+    }
+
+    private func refuseDenied(_ sighting: Sighting, _ app: AppID) throws(SetupError) {
+        if let denial = book.policy.denial(of: sighting, to: app) { throw refusal(by: denial) }
+    }
+
+    private func refusal(by rule: AccessPolicy.Denial) -> SetupError {
+        SetupError(.userRestricted, "rule \(rule.name) in \(rule.source) denies it")
+    }
+
+    // MARK: Taking over
+
+    /// Takes a known accessory over, and tells the app what became of it.
+    func migrate(_ target: PickerRun.MigrationTarget, _ run: PickerRun, by requester: Requester) {
+        let session = run.session
+        var event = SessionEvent(.migrationComplete, picker: run.id)
+        do {
+            let change = try change(of: target, run)
+            try book.change(change.steps, reason: "migrated", by: requester)
+            event.accessory = book.ledger.accessories[change.accessory]
+        } catch {
+            log.error("an accessory could not be migrated", metadata: ["error": "\(error)"])
+            event.error = error as? SetupError ?? SetupError(.unknown, "the grant could not be written: \(error)")
+        }
+        guard session.state == .active else { return }
+        news.tell(.event(event, in: session))
+        if event.error == nil {
+            sessions.tell(session.app.id, SessionEvent(.accessoryAdded, accessory: event.accessory), but: session)
+        }
+    }
+
+    private func change(of target: PickerRun.MigrationTarget, _ run: PickerRun) throws -> (
+        steps: [Ledger.Step], accessory: AccessoryID
+    ) {
+        let app = run.session.app.id
+        let offer = target.offer
+        if let address = offer.address {
+            guard radio.bonds.contains(where: { $0.address == address }) else {
+                throw SetupError(.connectionFailed, "Bluetooth has lost the pairing with \(target.item.name)")
+            }
+            guard bonds.intent(at: address) == nil else {
+                throw SetupError(.connectionFailed, "the pairing with \(target.item.name) is being removed")
+            }
+        }
+        try refuseDenied(target.sighting, app)
+        if run.client == .policy, book.policy.approval(ofMigrating: target.sighting, to: app) == nil {
+            throw SetupError(.userRestricted, "no rule approves that \(target.item.name) is taken over without a person")
+        }
+        // The app has used it all along: there is nothing to confirm.
+        var item = target.item
+        item.setupOptions = []
+        let identity = offer.address.flatMap { address in
+            offer.device.map { PairedIdentity(address: address, device: $0, wasPairedBefore: true) }
+        }
+        let change = book.ledger.adding(
+            offer, item: item, identity: identity,
+            traits: target.sighting.advertisement.map { Accessory.Traits($0) } ?? Accessory.Traits(), to: app,
+            grantID: try book.nextGrantID(), now: clock.now)
+        for case .put(let new) in change.steps { try refuseDenied(new, app) }
+        if let known = book.ledger.accessories[change.accessory] { try refuseDenied(known, app) }
+        guard book.ledger.grant(of: change.accessory, to: app)?.isEnabled != false else {
+            throw SetupError(.userRestricted, "an admin has switched \(target.item.name) off for \(app)")
+        }
+        return change
+    }
+
+    // MARK: Names, and what is taken back
+
+    /// - Returns: what the machine is to be told.
+    func rename(_ id: AccessoryID, _ name: String, _ run: PickerRun, by requester: Requester) -> SetupMachine.Event {
+        guard let accessory = book.ledger.accessories[id], book.ledger.grant(of: id, to: run.session.app.id) != nil else {
+            return .accessoryGone
+        }
+        do {
+            try access.rename(
+                accessory, to: name, withNetwork: run.renamesNetwork, reason: "renamed by the person", by: requester)
+            return .renamed
+        } catch {
+            return .renameFailed(error.message)
+        }
+    }
+
+    /// Takes back what was given before the run failed.
+    func takeBack(_ id: AccessoryID, _ run: PickerRun, by requester: Requester) {
+        guard let grant = book.ledger.grant(of: id, to: run.session.app.id) else { return }
+        do {
+            try access.revoke(grant, reason: "not authorized", by: requester)
+        } catch {
+            log.error("the grant could not be taken back", metadata: ["error": "\(error)"])
+        }
+    }
+}

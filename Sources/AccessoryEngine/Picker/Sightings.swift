@@ -1,0 +1,102 @@
+// What a radio hears of what a picker looks for: one kind of record for Bluetooth devices, networks and Wi-Fi Aware services.
+
+internal import AccessoryCore
+internal import AccessoryModel
+
+/// One thing in range. A class, so that the thousands of updates that change only its strength change it in place.
+final class Sighted<Content> {
+    var content: Content
+    /// The item that it matches; nil for none.
+    var item: Int?
+    /// Seconds of the monotonic clock.
+    var lastHeard = 0.0
+    /// Scans in a row that it was missing from.
+    var misses = 0
+    /// Of its offer, counted up in the order of appearance.
+    let number: Int
+    /// What the accessory will be called by once it is set up.
+    let identifier: AccessoryID
+    private var smoothed: Double?
+
+    init(_ content: Content, _ place: Enrolment.Place, item: Int? = nil) {
+        self.content = content
+        self.item = item
+        number = place.number
+        identifier = place.identifier
+    }
+
+    /// Smoothed, dBm; nil when unknown.
+    var rssi: Int? { smoothed.map { Int($0.rounded()) } }
+
+    /// Takes in a sample of the strength; without one the strength is unknown.
+    ///
+    /// - Parameter weight: how much the new sample counts, above 0 to 1.
+    func hear(_ sample: Int?, weight: Double) {
+        smoothed = sample.map { sample in smoothed.map { $0 + weight * (Double(sample) - $0) } ?? Double(sample) }
+    }
+}
+
+/// All things of one kind in range, by what each is told from others by.
+struct Sightings<Key: Hashable, Content> {
+    private var all: [Key: Sighted<Content>] = [:]
+
+    var keys: Set<Key> { Set(all.keys) }
+    var values: some Collection<Sighted<Content>> { all.values }
+    var count: Int { all.count }
+    subscript(_ key: Key) -> Sighted<Content>? { all[key] }
+
+    mutating func add(_ sighted: Sighted<Content>, at key: Key) { all[key] = sighted }
+
+    /// Forgets one; true when an item looks for it.
+    mutating func remove(_ key: Key) -> Bool { all.removeValue(forKey: key)?.item != nil }
+
+    /// Forgets those that are gone; true when an item looks for one of them.
+    mutating func removeAll(where isGone: (Sighted<Content>) -> Bool = { _ in true }) -> Bool {
+        let gone = all.filter { isGone($0.value) }
+        for key in gone.keys { all[key] = nil }
+        return gone.values.contains { $0.item != nil }
+    }
+
+    /// Keeps the `count` that were heard last.
+    mutating func keepLatest(_ count: Int) {
+        guard all.count > count else { return }
+        for (key, _) in all.sorted(by: { $0.value.lastHeard < $1.value.lastHeard }).prefix(all.count - count) { all[key] = nil }
+    }
+}
+
+/// What an accessory in range is told from others by.
+enum SightingKey: Hashable {
+    case device(BluetoothAddress)
+    case network(SSID)
+    case service(String)
+}
+
+/// Numbers and identifiers for what comes into range: the same accessory gets the same identifier when it comes back.
+struct Enrolment {
+    struct Place {
+        let number: Int
+        let identifier: AccessoryID
+    }
+
+    private var made = 0
+    private var identifiers: [SightingKey: AccessoryID] = [:]
+
+    mutating func enrol(_ key: SightingKey) -> Place {
+        made += 1
+        let identifier = identifiers[key] ?? .random()
+        if identifiers.count < Limits.trackedDevices { identifiers[key] = identifier }
+        return Place(number: made, identifier: identifier)
+    }
+}
+
+/// Strengths of signals, dBm; nil when unknown.
+enum Strength {
+    /// Whether `a` is the nearer of two; one that is unknown is farther than any.
+    static func isNearer(_ a: Int?, than b: Int?) -> Bool {
+        switch (a, b) {
+        case (let a?, let b?): a > b
+        case (_?, nil): true
+        case (nil, _): false
+        }
+    }
+}
