@@ -16,7 +16,7 @@ public struct Matcher: Sendable {
         }
     }
 
-    private let rules: [Rule]
+    private let rules: [RuleList]
     private let descriptors: [DiscoveryDescriptor]
     private var byService: [BluetoothUUID: Bucket] = [:]
     private var byCompany: [CompanyIdentifier: Bucket] = [:]
@@ -39,7 +39,7 @@ public struct Matcher: Sendable {
     public init(_ descriptors: [DiscoveryDescriptor], nearness: Nearness = Nearness()) {
         self.nearness = nearness
         self.descriptors = descriptors
-        rules = descriptors.map(Rule.init)
+        rules = descriptors.map(RuleList.init)
         for (index, rule) in rules.enumerated() {
             // One key suffices: the other traits are checked on the candidates. A service is rarer on the air than a company.
             if let service = rule.service {
@@ -103,62 +103,24 @@ public struct Matcher: Sendable {
     }
 
     private mutating func accepts(_ index: Int, _ advert: Advertisement, _ rssi: Int?, _ isOffered: Bool) -> Bool {
-        let rule = rules[index]
-        guard rule.acceptsPayloads(of: advert) else { return false }
-        if let network = rule.network, !networks.contains(network) { return false }
-        if rule.isImmediate {
-            guard let rssi, rssi >= nearness.threshold - (isOffered ? Nearness.hysteresis : 0) else { return false }
-        }
-        guard let nameRule = rule.name else { return true }
-        guard let name = advert.localName else { return false }
+        let circumstances = Circumstances(
+            rssi: rssi, threshold: nearness.threshold - (isOffered ? Nearness.hysteresis : 0), networks: networks)
+        // The answers about names are kept here; the list of rules is a value that is asked.
+        let rules = rules
+        return rules[index].holds(for: advert, circumstances) { matches($0, of: index, $1) }
+    }
+
+    private mutating func matches(_ rule: NameRule, of index: Int, _ name: String) -> Bool {
         let question = NameQuestion(rule: index, name: name)
         if let verdict = nameVerdicts[question] { return verdict }
         guard exhausted[index, default: 0] < Self.exhaustionsAllowed else { return false }
-        let answer = nameRule.verdict(on: name)
+        let answer = rule.verdict(on: name)
         if answer == nil { exhausted[index, default: 0] += 1 }
         let verdict = answer == true
         // Bounded: names come from strangers.
         if nameVerdicts.count >= 4096 { nameVerdicts.removeAll(keepingCapacity: true) }
         nameVerdicts[question] = verdict
         return verdict
-    }
-}
-
-/// One descriptor, ready to be applied.
-struct Rule: Sendable {
-    let service: BluetoothUUID?
-    let serviceData: MaskedData?
-    let company: CompanyIdentifier?
-    let manufacturerData: MaskedData?
-    let name: NameRule?
-    let isImmediate: Bool
-    /// The network that must be in range too. Of one that is named by its beginning only, the app says later which it is.
-    let network: SSID?
-
-    init(_ descriptor: DiscoveryDescriptor) {
-        service = descriptor.serviceUUID
-        serviceData = descriptor.serviceData
-        company = descriptor.companyIdentifier
-        manufacturerData = descriptor.manufacturerData
-        name = descriptor.nameSubstring.flatMap { NameRule(substring: $0, options: descriptor.nameCompareOptions) }
-        isImmediate = descriptor.range == .immediate
-        network = descriptor.network
-    }
-
-    /// The traits that need neither the name nor the distance.
-    func acceptsPayloads(of advert: Advertisement) -> Bool {
-        if let service {
-            let payload = advert.serviceData[service]
-            guard payload != nil || advert.serviceUUIDs.contains(service) else { return false }
-            if let serviceData {
-                guard let payload, serviceData.matches(payload) else { return false }
-            }
-        }
-        if let company {
-            guard let payload = advert.manufacturerData[company] else { return false }
-            if let manufacturerData, !manufacturerData.matches(payload) { return false }
-        }
-        return true
     }
 }
 

@@ -112,9 +112,7 @@ extension AccessPolicy.Target {
         if descriptor.wantsWiFi, sighting.network.map({ descriptor.fits($0.ssid) }) != true { return false }
         guard descriptor.wantsBluetooth else { return true }
         guard let advert = sighting.advertisement else { return false }
-        return Rule(descriptor).exclusions(
-            of: advert, smoothedRSSI: nil, nearness: Matcher.Nearness(), networks: sighting.network.map { [$0.ssid] } ?? []
-        ).isEmpty
+        return RuleList(descriptor).holds(for: advert, Circumstances(networks: sighting.network.map { [$0.ssid] } ?? []))
     }
 
     fileprivate func concerns(_ accessory: Accessory) -> Bool {

@@ -1,0 +1,130 @@
+// The rules of one descriptor, in one list: the matcher asks it for a verdict, the admin's rules too, and whoever wonders asks it for the
+// reasons. A rule is a case here with its test and its words beside each other, so that these cannot drift apart.
+
+public import AccessoryModel
+
+/// What there is besides an advert that a rule may ask about.
+struct Circumstances {
+    /// Smoothed, dBm; nil when unknown, which is never near.
+    var rssi: Int?
+    /// From here on it is near, dBm.
+    var threshold = Matcher.Nearness().threshold
+    /// Names of the networks in range.
+    var networks: Set<SSID> = []
+}
+
+/// One descriptor, ready to be applied.
+struct RuleList: Sendable {
+    /// What all of them must hold for. Cheap ones first: most adverts fail at the first.
+    private enum Rule: Sendable {
+        case service(BluetoothUUID)
+        case serviceData(BluetoothUUID, MaskedData)
+        case company(CompanyIdentifier)
+        case manufacturerData(CompanyIdentifier, MaskedData)
+        /// The network that must be in range too. Of one that is named by its beginning only, the app says later which it is.
+        case network(SSID)
+        case immediate
+        case name(NameRule)
+    }
+
+    private let rules: [Rule]
+    /// What an advert must name to be looked at at all; one of the two is there where the descriptor looks for Bluetooth.
+    let service: BluetoothUUID?
+    let serviceData: MaskedData?
+    let company: CompanyIdentifier?
+    let manufacturerData: MaskedData?
+
+    init(_ descriptor: DiscoveryDescriptor) {
+        service = descriptor.serviceUUID
+        serviceData = descriptor.serviceData
+        company = descriptor.companyIdentifier
+        manufacturerData = descriptor.manufacturerData
+        var rules: [Rule] = []
+        if let service {
+            rules.append(.service(service))
+            if let serviceData { rules.append(.serviceData(service, serviceData)) }
+        }
+        if let company {
+            rules.append(.company(company))
+            if let manufacturerData { rules.append(.manufacturerData(company, manufacturerData)) }
+        }
+        if let network = descriptor.network { rules.append(.network(network)) }
+        if descriptor.range == .immediate { rules.append(.immediate) }
+        if let name = descriptor.nameSubstring.flatMap({ NameRule(substring: $0, options: descriptor.nameCompareOptions) }) {
+            rules.append(.name(name))
+        }
+        self.rules = rules
+    }
+
+    /// Whether an advert is what the descriptor looks for.
+    ///
+    /// - Parameter matches: compares a name; the matcher keeps the answers.
+    func holds(
+        for advert: Advertisement, _ circumstances: Circumstances, matches: (NameRule, String) -> Bool = { $0.matches($1) }
+    ) -> Bool {
+        guard service != nil || company != nil else { return false }
+        for rule in rules where !holds(rule, advert, circumstances, matches) { return false }
+        return true
+    }
+
+    /// What keeps an advert from being what the descriptor looks for, in words; empty when it is.
+    func reasons(against advert: Advertisement, _ circumstances: Circumstances) -> [String] {
+        let nothing = service == nil && company == nil ? ["the item names no Bluetooth service and no company"] : []
+        return nothing
+            + rules.compactMap { rule in
+                holds(rule, advert, circumstances) { $0.matches($1) } ? nil : words(of: rule, advert, circumstances)
+            }
+    }
+
+    private func holds(
+        _ rule: Rule, _ advert: Advertisement, _ circumstances: Circumstances, _ matches: (NameRule, String) -> Bool
+    ) -> Bool {
+        switch rule {
+        case .service(let service): advert.serviceData[service] != nil || advert.serviceUUIDs.contains(service)
+        case .serviceData(let service, let data): advert.serviceData[service].map { data.matches($0) } ?? false
+        case .company(let company): advert.manufacturerData[company] != nil
+        case .manufacturerData(let company, let data): advert.manufacturerData[company].map { data.matches($0) } ?? false
+        case .network(let network): circumstances.networks.contains(network)
+        case .immediate: circumstances.rssi.map { $0 >= circumstances.threshold } ?? false
+        case .name(let rule): advert.localName.map { matches(rule, $0) } ?? false
+        }
+    }
+
+    /// Why a rule does not hold; nil where another rule says it already.
+    private func words(of rule: Rule, _ advert: Advertisement, _ circumstances: Circumstances) -> String? {
+        switch rule {
+        case .service(let service): return "bluetoothServiceUUID \(service): is not advertised"
+        case .serviceData(let service, let data):
+            let payload = advert.serviceData[service]
+            if payload == nil, !advert.serviceUUIDs.contains(service) { return nil }
+            let seen = payload.map { "is \(Hex.text($0))" } ?? "is not there"
+            return "bluetoothServiceDataBlob \(Hex.text(data.blob)): the service data \(seen)"
+        case .company(let company): return "bluetoothCompanyIdentifier \(company): is not advertised"
+        case .manufacturerData(let company, let data):
+            guard let payload = advert.manufacturerData[company] else { return nil }
+            return "bluetoothManufacturerDataBlob \(Hex.text(data.blob)): the manufacturer data is \(Hex.text(payload))"
+        case .network(let network): return "ssid \(network): no such network is in range"
+        case .immediate:
+            guard let rssi = circumstances.rssi else { return "bluetoothRange immediate: the strength is not known" }
+            return "bluetoothRange immediate: \(rssi) dBm is below \(circumstances.threshold) dBm"
+        case .name:
+            guard let name = advert.localName else { return "bluetoothNameSubstring: no name is advertised" }
+            return "bluetoothNameSubstring: does not match the name \(name)"
+        }
+    }
+}
+
+extension Matcher {
+    /// The rules of `descriptor` that the advert fails, in words; empty when it matches.
+    ///
+    /// - Parameters:
+    ///   - smoothedRSSI: dBm; nil when unknown, which is never near.
+    ///   - networks: names of the networks in range.
+    public static func exclusions(
+        of advert: Advertisement, from descriptor: DiscoveryDescriptor, smoothedRSSI: Int?, nearness: Nearness = Nearness(),
+        networks: Set<SSID> = []
+    ) -> [String] {
+        RuleList(descriptor).reasons(
+            against: advert, Circumstances(rssi: smoothedRSSI, threshold: nearness.threshold, networks: networks))
+    }
+}
