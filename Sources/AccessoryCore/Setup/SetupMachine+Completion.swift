@@ -1,4 +1,4 @@
-// The second half of a run, around the grant: the person's name for the accessory, the app's word, the classic side, and accessories
+// The second half of a run, around the grant: the person's name for the accessory, the app's confirmation, the classic side, and accessories
 // that are taken over from before.
 
 internal import AccessoryModel
@@ -6,7 +6,7 @@ internal import AccessoryModel
 extension SetupMachine {
     /// What was picked (and paired, where it had to be) is asked for a name, or kept.
     mutating func keep(_ offer: Offer, _ identity: PairedIdentity?) -> [Effect] {
-        // With the app's word still to come, the name is asked for afterwards: the set-up view follows the confirmation.
+        // With the app's confirmation still to come, the name is asked for afterwards: the set-up view follows the confirmation.
         guard offer.setup.contains(.rename), !offer.setup.contains(.confirmAuthorization), offer.shared == nil else {
             return store(offer, identity, name: nil)
         }
@@ -33,10 +33,7 @@ extension SetupMachine {
         // The person has decided and the accessory agreed: nothing of this takes it back.
         case .cancelled, .deadline, .discoveryFinished, .radioLost, .appGone, .pickerGone, .accessoryGone: return []
         case .offersChanged, .prompted, .bridgingStarted: return []
-        case .answered: throw .notPrompted
-        case .picked, .begin, .named, .paired, .pairingFailed, .authorizationFinished, .bridged,
-            .bridgingFailed, .renamed, .renameFailed, .migrated:
-            throw .notNow
+        default: throw event.refusal
         }
     }
 
@@ -62,10 +59,7 @@ extension SetupMachine {
         // The accessory goes on waiting: the app may finish when it is back.
         case .appGone: return finish(Self.appGone)
         case .deadline, .discoveryFinished, .radioLost, .offersChanged, .prompted, .bridgingStarted: return []
-        case .answered: throw .notPrompted
-        case .picked, .begin, .named, .paired, .pairingFailed, .stored, .storeFailed, .bridged, .bridgingFailed, .renamed,
-            .renameFailed, .migrated:
-            throw .notNow
+        default: throw event.refusal
         }
     }
 
@@ -105,9 +99,7 @@ extension SetupMachine {
             return [.answer(answer)]
         // The radio answers for the attempt itself.
         case .deadline, .discoveryFinished, .radioLost, .offersChanged, .bridgingStarted: return []
-        case .picked, .begin, .named, .paired, .pairingFailed, .stored, .storeFailed, .authorizationFinished,
-            .renamed, .renameFailed, .migrated:
-            throw .notNow
+        default: throw event.refusal
         }
     }
 
@@ -129,10 +121,7 @@ extension SetupMachine {
             guard case .stored = naming.subject else { throw .notNow }
             return finish(Self.accessoryGone)
         case .deadline, .discoveryFinished, .radioLost, .offersChanged, .prompted, .bridgingStarted: return []
-        case .answered: throw .notPrompted
-        case .picked, .begin, .paired, .pairingFailed, .stored, .storeFailed, .authorizationFinished,
-            .bridged, .bridgingFailed, .renamed, .renameFailed, .migrated:
-            throw .notNow
+        default: throw event.refusal
         }
     }
 
@@ -159,10 +148,7 @@ extension SetupMachine {
         case .cancelled, .deadline, .discoveryFinished, .radioLost, .appGone, .pickerGone: return []
         case .accessoryGone: return finish(Self.accessoryGone)
         case .offersChanged, .prompted, .bridgingStarted: return []
-        case .answered: throw .notPrompted
-        case .picked, .begin, .named, .paired, .pairingFailed, .stored, .storeFailed, .authorizationFinished,
-            .bridged, .bridgingFailed, .migrated:
-            throw .notNow
+        default: throw event.refusal
         }
     }
 
@@ -181,9 +167,7 @@ extension SetupMachine {
         // Silence is not consent: the page stays until the person says something.
         case .deadline, .accessoryGone: return []
         case .discoveryFinished, .offersChanged, .prompted, .bridgingStarted: return []
-        case .picked, .begin, .named, .paired, .pairingFailed, .stored, .storeFailed, .authorizationFinished,
-            .bridged, .bridgingFailed, .renamed, .renameFailed, .migrated:
-            throw .notNow
+        default: throw event.refusal
         }
     }
 
@@ -192,10 +176,7 @@ extension SetupMachine {
         case .migrated: return finish(outcome)
         case .cancelled, .deadline, .discoveryFinished, .radioLost, .appGone, .pickerGone, .accessoryGone: return []
         case .offersChanged, .prompted, .bridgingStarted: return []
-        case .answered: throw .notPrompted
-        case .picked, .begin, .named, .paired, .pairingFailed, .stored, .storeFailed, .authorizationFinished,
-            .bridged, .bridgingFailed, .renamed, .renameFailed:
-            throw .notNow
+        default: throw event.refusal
         }
     }
 }

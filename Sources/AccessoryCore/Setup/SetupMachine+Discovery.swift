@@ -35,10 +35,7 @@ extension SetupMachine {
         case .appGone: return end(scanning: discovery, Self.appGone)
         case .pickerGone: return end(scanning: discovery, Self.pickerGone)
         case .accessoryGone: return end(scanning: discovery, Self.accessoryGone)
-        case .answered: throw .notPrompted
-        case .begin, .named, .prompted, .bridgingStarted, .paired, .pairingFailed, .stored, .storeFailed, .authorizationFinished,
-            .bridged, .bridgingFailed, .renamed, .renameFailed, .migrated:
-            throw .notNow
+        default: throw event.refusal
         }
     }
 
@@ -79,9 +76,7 @@ extension SetupMachine {
         case .accessoryGone: return unwind(Self.accessoryGone)
         // A timer that fired just before it was stopped; an app that has seen enough.
         case .deadline, .discoveryFinished: return []
-        case .picked, .begin, .named, .stored, .storeFailed, .authorizationFinished, .bridged,
-            .bridgingFailed, .renamed, .renameFailed, .migrated:
-            throw .notNow
+        default: throw event.refusal
         }
     }
 
@@ -94,10 +89,7 @@ extension SetupMachine {
         // The run is ending already, with the first reason.
         case .cancelled, .deadline, .discoveryFinished, .radioLost, .appGone, .pickerGone, .accessoryGone: return []
         case .offersChanged, .prompted, .bridgingStarted: return []
-        case .answered: throw .notPrompted
-        case .picked, .begin, .named, .stored, .storeFailed, .authorizationFinished, .bridged,
-            .bridgingFailed, .renamed, .renameFailed, .migrated:
-            throw .notNow
+        default: throw event.refusal
         }
     }
 

@@ -1,6 +1,6 @@
 // One picker run as a value: events in, effects out; no clock, no radio, no bus. Every event is accepted or refused in every state,
 // and what the picker answers is checked against what it was shown. The states of a run that searches and pairs are in
-// SetupMachine+Discovery.swift, those around the grant (names, the app's word, migration) in SetupMachine+Completion.swift.
+// SetupMachine+Discovery.swift, those around the grant (names, the app's confirmation, migration) in SetupMachine+Completion.swift.
 
 public import AccessoryModel
 
@@ -18,44 +18,55 @@ public struct SetupMachine: Hashable, Sendable {
         case rename(AccessoryID, Offer)
     }
 
-    /// What happens to a run.
+    /// What happens to a run. A state names the events that it knows; all others it refuses.
     public enum Event: Hashable, Sendable {
         case begin
-        /// All offers, as they are now.
-        case offersChanged([Offer])
-        /// The person picked this offer.
+
+        // The person
+        /// This offer is picked.
         case picked(String)
-        /// The person answered the prompt.
+        /// The answer to the prompt.
         case answered(PromptAnswer)
-        /// The person gave a name.
+        /// A name.
         case named(String)
         /// The person gave up.
         case cancelled
-        /// The discovery time is over.
-        case deadline
-        /// The app wants no more discovery.
-        case discoveryFinished
-        case radioLost(String)
-        /// The app's connection or session ended.
-        case appGone
         /// No picker program is left to show this to a person.
         case pickerGone
+
+        // The app
+        /// It wants no more discovery.
+        case discoveryFinished
+        /// It has confirmed what waited for it; `bridges` when classic is to be paired first.
+        case authorizationFinished(bridges: Bool)
+        /// Its connection or session ended.
+        case appGone
+        /// Its accessory that this run is about was taken away.
+        case accessoryGone
+
+        // The radio, and time
+        /// All offers, as they are now.
+        case offersChanged([Offer])
         case prompted(PairingPrompt)
         /// Low energy is paired, classic follows.
         case bridgingStarted
         case paired(PairedIdentity)
         case pairingFailed(SetupError)
-        case stored(AccessoryID)
-        case storeFailed(SetupError)
-        /// The app finished the authorization that waited for it; `bridges` when classic is to be paired first.
-        case authorizationFinished(bridges: Bool)
         case bridged
         case bridgingFailed(String)
+        case radioLost(String)
+        /// The discovery time is over.
+        case deadline
+
+        // The store
+        case stored(AccessoryID)
+        case storeFailed(SetupError)
         case renamed
         case renameFailed(String)
         case migrated
-        /// The app's accessory that this run is about was taken away.
-        case accessoryGone
+
+        /// Why it is refused in a state that does not know it.
+        var refusal: Refusal { if case .answered = self { .notPrompted } else { .notNow } }
     }
 
     /// What is to be done.
@@ -114,9 +125,9 @@ public struct SetupMachine: Hashable, Sendable {
         /// The person is asked for a name.
         case naming(Naming)
         case storing(Offer, PairedIdentity?)
-        /// The accessory waits for the app's word.
+        /// The accessory waits for the app's confirmation.
         case confirming(Authorization)
-        /// The app has given its word, and classic is being paired.
+        /// The app has confirmed, and classic is being paired.
         case bridging(Authorization)
         /// A name is being written.
         case renaming(Naming)
@@ -130,7 +141,7 @@ public struct SetupMachine: Hashable, Sendable {
         public var offers: [Offer] = []
         /// Whether anything was ever offered.
         public var hasOffered = false
-        /// Whether the deadline's timer runs. It does as long as nothing is offered.
+        /// Whether the deadline's timer runs: from the beginning until it fires, and again once all that was offered has gone.
         public var deadlineRuns = true
         /// The last attempt to pair failed, and the person was told.
         public var failure: SetupError?
@@ -255,11 +266,8 @@ public struct SetupMachine: Hashable, Sendable {
         case .radioLost(let reason): return finish(SetupError(.pickerRestricted, reason))
         case .appGone: return finish(Self.appGone)
         case .pickerGone: return finish(Self.pickerGone)
-        case .deadline, .discoveryFinished, .offersChanged, .prompted, .bridgingStarted, .paired, .pairingFailed, .stored,
-            .storeFailed, .picked, .answered, .named, .authorizationFinished, .bridged, .bridgingFailed,
-            .renamed, .renameFailed, .migrated:
-            throw .notNow
         case .accessoryGone: return finish(Self.accessoryGone)
+        default: throw event.refusal
         }
     }
 
