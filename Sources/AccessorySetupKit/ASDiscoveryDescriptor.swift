@@ -1,5 +1,8 @@
 // What an app looks for. Mutable and shared between threads, as Apple's class is: the traits are one value behind a lock.
 
+internal import AccessoryBus
+internal import AccessoryModel
+internal import DBusKit
 public import Foundation
 internal import Synchronization
 
@@ -226,4 +229,67 @@ public final class ASPropertyCompareString: NSObject, Sendable {
 
     /// Goes with `isEqual`.
     public override var hash: Int { string.hashValue ^ Int(bitPattern: options) }
+}
+
+// MARK: - The wire
+
+extension ASDiscoveryDescriptor {
+    convenience init(wire values: [String: DBusValue]) {
+        var traits = Traits()
+        if let company = values["bluetoothCompanyIdentifier"]?.integerValue.flatMap({ UInt16(exactly: $0) }) {
+            traits.companyIdentifier = ASBluetoothCompanyIdentifier(company)
+        }
+        traits.manufacturerDataBlob = values["bluetoothManufacturerDataBlob"]?.bytesValue.map { Data($0) }
+        traits.manufacturerDataMask = values["bluetoothManufacturerDataMask"]?.bytesValue.map { Data($0) }
+        traits.serviceUUID = values["bluetoothServiceUUID"]?.stringValue.map { CBUUID(string: $0) }
+        traits.serviceDataBlob = values["bluetoothServiceDataBlob"]?.bytesValue.map { Data($0) }
+        traits.serviceDataMask = values["bluetoothServiceDataMask"]?.bytesValue.map { Data($0) }
+        traits.nameSubstring = values["bluetoothNameSubstring"]?.stringValue
+        traits.nameCompareOptions = OptionWords.compare.bits(values["bluetoothNameSubstringCompareOptions"])
+        if values["bluetoothRange"]?.stringValue == "immediate" { traits.range = .immediate }
+        traits.ssid = values["ssid"]?.bytesValue.map { String(decoding: $0, as: UTF8.self) }
+        traits.ssidPrefix = values["ssidPrefix"]?.bytesValue.map { String(decoding: $0, as: UTF8.self) }
+        traits.supportedOptions = ASAccessory.SupportOptions(rawValue: OptionWords.support.bits(values["supportedOptions"]))
+        traits.wifiAwareServiceName = values["wifiAwareServiceName"]?.stringValue
+        if values["wifiAwareServiceRole"]?.stringValue == "publisher" { traits.wifiAwareServiceRole = .publisher }
+        traits.wifiAwareModelNameMatch = values["wifiAwareModelNameMatch"].flatMap(ASPropertyCompareString.init(wire:))
+        traits.wifiAwareVendorNameMatch = values["wifiAwareVendorNameMatch"].flatMap(ASPropertyCompareString.init(wire:))
+        self.init(traits)
+    }
+}
+
+extension ASPropertyCompareString {
+    fileprivate convenience init?(wire value: DBusValue) {
+        guard let fields = value.structureValue, fields.count == 2, let text = fields[0].stringValue else { return nil }
+        self.init(string: text, compareOptions: NSString.CompareOptions(rawValue: OptionWords.compare.bits(fields[1])))
+    }
+}
+
+extension ASDiscoveryDescriptor {
+    /// The keys and values of the traits that are set.
+    var wireValues: [String: DBusValue] {
+        let traits = traits
+        var values: [String: DBusValue] = [:]
+        if traits.companyIdentifier.rawValue != 0 {
+            values["bluetoothCompanyIdentifier"] = .uint16(traits.companyIdentifier.rawValue)
+        }
+        values["bluetoothManufacturerDataBlob"] = traits.manufacturerDataBlob.map(DBusValue.init)
+        values["bluetoothManufacturerDataMask"] = traits.manufacturerDataMask.map(DBusValue.init)
+        values["bluetoothServiceUUID"] = traits.serviceUUID.map { .string($0.uuidString) }
+        values["bluetoothServiceDataBlob"] = traits.serviceDataBlob.map(DBusValue.init)
+        values["bluetoothServiceDataMask"] = traits.serviceDataMask.map(DBusValue.init)
+        values["bluetoothNameSubstring"] = traits.nameSubstring.map { .string($0) }
+        values["bluetoothNameSubstringCompareOptions"] = OptionWords.compare.value(traits.nameCompareOptions)
+        if traits.range == .immediate { values["bluetoothRange"] = .string("immediate") }
+        values["ssid"] = traits.ssid.map(DBusValue.init(utf8:))
+        values["ssidPrefix"] = traits.ssidPrefix.map(DBusValue.init(utf8:))
+        values["supportedOptions"] = OptionWords.support.value(traits.supportedOptions.rawValue)
+        if let name = traits.wifiAwareServiceName {
+            values["wifiAwareServiceName"] = .string(name)
+            values["wifiAwareServiceRole"] = .string(traits.wifiAwareServiceRole == .publisher ? "publisher" : "subscriber")
+        }
+        values["wifiAwareModelNameMatch"] = traits.wifiAwareModelNameMatch.map(DBusValue.init)
+        values["wifiAwareVendorNameMatch"] = traits.wifiAwareVendorNameMatch.map(DBusValue.init)
+        return values
+    }
 }

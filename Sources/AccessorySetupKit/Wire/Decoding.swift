@@ -6,38 +6,6 @@ internal import AccessoryModel
 internal import DBusKit
 internal import Foundation
 
-extension ASDiscoveryDescriptor {
-    convenience init(wire values: [String: DBusValue]) {
-        var traits = Traits()
-        if let company = values["bluetoothCompanyIdentifier"]?.integerValue.flatMap({ UInt16(exactly: $0) }) {
-            traits.companyIdentifier = ASBluetoothCompanyIdentifier(company)
-        }
-        traits.manufacturerDataBlob = values["bluetoothManufacturerDataBlob"]?.bytesValue.map { Data($0) }
-        traits.manufacturerDataMask = values["bluetoothManufacturerDataMask"]?.bytesValue.map { Data($0) }
-        traits.serviceUUID = values["bluetoothServiceUUID"]?.stringValue.map { CBUUID(string: $0) }
-        traits.serviceDataBlob = values["bluetoothServiceDataBlob"]?.bytesValue.map { Data($0) }
-        traits.serviceDataMask = values["bluetoothServiceDataMask"]?.bytesValue.map { Data($0) }
-        traits.nameSubstring = values["bluetoothNameSubstring"]?.stringValue
-        traits.nameCompareOptions = OptionWords.compare.bits(values["bluetoothNameSubstringCompareOptions"])
-        if values["bluetoothRange"]?.stringValue == "immediate" { traits.range = .immediate }
-        traits.ssid = values["ssid"]?.bytesValue.map { String(decoding: $0, as: UTF8.self) }
-        traits.ssidPrefix = values["ssidPrefix"]?.bytesValue.map { String(decoding: $0, as: UTF8.self) }
-        traits.supportedOptions = ASAccessory.SupportOptions(rawValue: OptionWords.support.bits(values["supportedOptions"]))
-        traits.wifiAwareServiceName = values["wifiAwareServiceName"]?.stringValue
-        if values["wifiAwareServiceRole"]?.stringValue == "publisher" { traits.wifiAwareServiceRole = .publisher }
-        traits.wifiAwareModelNameMatch = values["wifiAwareModelNameMatch"].flatMap(ASPropertyCompareString.init(wire:))
-        traits.wifiAwareVendorNameMatch = values["wifiAwareVendorNameMatch"].flatMap(ASPropertyCompareString.init(wire:))
-        self.init(traits)
-    }
-}
-
-extension ASPropertyCompareString {
-    fileprivate convenience init?(wire value: DBusValue) {
-        guard let fields = value.structureValue, fields.count == 2, let text = fields[0].stringValue else { return nil }
-        self.init(string: text, compareOptions: NSString.CompareOptions(rawValue: OptionWords.compare.bits(fields[1])))
-    }
-}
-
 extension ASAccessoryEvent {
     /// - Parameter details: of the session's signal `Event`.
     convenience init(type name: String, details: [String: DBusValue]) {

@@ -5,35 +5,6 @@ internal import AccessoryModel
 internal import DBusKit
 internal import Foundation
 
-extension ASDiscoveryDescriptor {
-    /// The keys and values of the traits that are set.
-    var wireValues: [String: DBusValue] {
-        let traits = traits
-        var values: [String: DBusValue] = [:]
-        if traits.companyIdentifier.rawValue != 0 {
-            values["bluetoothCompanyIdentifier"] = .uint16(traits.companyIdentifier.rawValue)
-        }
-        values["bluetoothManufacturerDataBlob"] = traits.manufacturerDataBlob.map(DBusValue.init)
-        values["bluetoothManufacturerDataMask"] = traits.manufacturerDataMask.map(DBusValue.init)
-        values["bluetoothServiceUUID"] = traits.serviceUUID.map { .string($0.uuidString) }
-        values["bluetoothServiceDataBlob"] = traits.serviceDataBlob.map(DBusValue.init)
-        values["bluetoothServiceDataMask"] = traits.serviceDataMask.map(DBusValue.init)
-        values["bluetoothNameSubstring"] = traits.nameSubstring.map { .string($0) }
-        values["bluetoothNameSubstringCompareOptions"] = OptionWords.compare.value(traits.nameCompareOptions)
-        if traits.range == .immediate { values["bluetoothRange"] = .string("immediate") }
-        values["ssid"] = traits.ssid.map(DBusValue.init(utf8:))
-        values["ssidPrefix"] = traits.ssidPrefix.map(DBusValue.init(utf8:))
-        values["supportedOptions"] = OptionWords.support.value(traits.supportedOptions.rawValue)
-        if let name = traits.wifiAwareServiceName {
-            values["wifiAwareServiceName"] = .string(name)
-            values["wifiAwareServiceRole"] = .string(traits.wifiAwareServiceRole == .publisher ? "publisher" : "subscriber")
-        }
-        values["wifiAwareModelNameMatch"] = traits.wifiAwareModelNameMatch.map(DBusValue.init)
-        values["wifiAwareVendorNameMatch"] = traits.wifiAwareVendorNameMatch.map(DBusValue.init)
-        return values
-    }
-}
-
 extension ASPickerDisplayItem {
     /// The items of `ShowPicker` and `UpdatePicker`, `aa{sv}`.
     static func wire(_ items: [ASPickerDisplayItem], isUpdate: Bool) -> DBusValue {

@@ -4,108 +4,6 @@
 public import AccessoryModel
 public import DBusKit
 
-/// One dictionary while it is read: keys are taken out, what is left is unknown.
-struct KeyedValues {
-    private var rest: [String: DBusValue]
-    private let context: String
-
-    /// - Parameter context: where the dictionary stands, for messages: `items[0].descriptor`.
-    init(_ value: DBusValue, _ context: String) throws(BusError) {
-        guard value.signature == "a{sv}" || value.entries?.isEmpty == true, let values = value.vardictValue else {
-            throw .invalid(context, "type \(value.signature)", "is not a dictionary a{sv}")
-        }
-        guard values.count <= Limits.dictionaryEntries else {
-            throw .invalid(context, "\(values.count) entries", "more than \(Limits.dictionaryEntries)")
-        }
-        rest = values
-        self.context = context
-    }
-
-    func name(_ key: String) -> String { context.isEmpty ? key : "\(context).\(key)" }
-
-    mutating func take(_ key: String) -> DBusValue? { rest.removeValue(forKey: key) }
-
-    mutating func string(_ key: String) throws(BusError) -> String? {
-        guard let value = take(key) else { return nil }
-        guard let text = value.stringValue else { throw wrongType(key, value, "s") }
-        // By its length alone: what is too long is not looked at, and not quoted.
-        guard text.utf8.count <= Limits.textBytes else {
-            let beginning = String(decoding: text.utf8.prefix(40), as: UTF8.self)
-            throw .invalid(name(key), "\(beginning)…", "\(text.utf8.count) bytes, more than \(Limits.textBytes)")
-        }
-        return text
-    }
-
-    mutating func bytes(_ key: String) throws(BusError) -> [UInt8]? {
-        guard let value = take(key) else { return nil }
-        guard let bytes = value.bytesValue else { throw wrongType(key, value, "ay") }
-        guard bytes.count <= Limits.dataBytes else {
-            throw .invalid(name(key), "\(bytes.count) bytes", "longer than \(Limits.dataBytes) bytes")
-        }
-        return bytes
-    }
-
-    /// A number without a sign. Many languages have one type of integer only: any that holds the number is taken.
-    mutating func number<Number: FixedWidthInteger & UnsignedInteger>(
-        _ key: String, _ type: Number.Type, _ code: Character
-    ) throws(BusError) -> Number? {
-        guard let value = take(key) else { return nil }
-        if case .uint64(let number) = value, let exact = Number(exactly: number) { return exact }
-        guard let number = value.integerValue else {
-            if case .uint64(let number) = value { throw .invalid(name(key), number, "must be 0 to \(Number.max)") }
-            throw wrongType(key, value, "\(code), or another integer")
-        }
-        guard let exact = Number(exactly: number) else { throw .invalid(name(key), number, "must be 0 to \(Number.max)") }
-        return exact
-    }
-
-    /// Bytes, or text as its UTF-8 bytes.
-    mutating func bytesOrText(_ key: String) throws(BusError) -> [UInt8]? {
-        guard let value = take(key) else { return nil }
-        guard let bytes = value.stringValue.map({ Array($0.utf8) }) ?? value.bytesValue else {
-            throw wrongType(key, value, "ay or s")
-        }
-        guard bytes.count <= Limits.textBytes else {
-            throw .invalid(name(key), "\(bytes.count) bytes", "longer than \(Limits.textBytes) bytes")
-        }
-        return bytes
-    }
-
-    /// A set of options by name.
-    mutating func options<Options: OptionSet>(_ key: String, _ names: [(String, Options)]) throws(BusError) -> Options {
-        guard let value = take(key) else { return [] }
-        guard let words = value.stringsValue else { throw wrongType(key, value, "as") }
-        var options = Options()
-        for word in words {
-            guard let option = names.first(where: { $0.0 == word }) else {
-                throw .invalid(name(key), word, "is none of \(names.map(\.0).joined(separator: ", "))")
-            }
-            options.formUnion(option.1)
-        }
-        return options
-    }
-
-    /// One word of an enumeration.
-    mutating func word<Word: RawRepresentable>(_ key: String, _ words: [Word]) throws(BusError) -> Word?
-    where Word.RawValue == String {
-        guard let text = try string(key) else { return nil }
-        guard let word = words.first(where: { $0.rawValue == text }) else {
-            throw .invalid(name(key), text, "is none of \(words.map(\.rawValue).joined(separator: ", "))")
-        }
-        return word
-    }
-
-    func wrongType(_ key: String, _ value: DBusValue, _ wanted: String) -> BusError {
-        .invalid(name(key), "type \(value.signature)", "must be of type \(wanted)")
-    }
-
-    /// What nobody took is not part of the API.
-    func finish() throws(BusError) {
-        guard let key = rest.keys.min() else { return }
-        throw .invalid(name(key), rest[key].map { "type \($0.signature)" } ?? "", "unknown key")
-    }
-}
-
 extension BusError {
     static func invalid(_ key: String, _ value: some Any, _ reason: String) -> BusError {
         BusError(SetupError.invalid(key, value, reason))
@@ -284,65 +182,13 @@ public enum WireDecoding {
     }
 
     /// A descriptor; the rules among its keys are the engine's to check.
+    ///
+    /// - Throws: `InvalidRequest` for an unknown key, a wrong type, or a value that no descriptor can have.
     public static func descriptor(_ value: DBusValue, _ context: String) throws(BusError) -> DiscoveryDescriptor {
         var keys = try KeyedValues(value, context)
-        var descriptor = DiscoveryDescriptor()
-        descriptor.companyIdentifier = try keys.number("bluetoothCompanyIdentifier", UInt16.self, "q").map { CompanyIdentifier($0) }
-        if let text = try keys.string("bluetoothServiceUUID") {
-            guard let uuid = BluetoothUUID(text) else {
-                throw .invalid(keys.name("bluetoothServiceUUID"), text, "not a UUID of 16, 32 or 128 bits")
-            }
-            descriptor.serviceUUID = uuid
-        }
-        descriptor.manufacturerData = try maskedData(&keys, "bluetoothManufacturerData")
-        descriptor.serviceData = try maskedData(&keys, "bluetoothServiceData")
-        descriptor.nameSubstring = try keys.string("bluetoothNameSubstring")
-        descriptor.nameCompareOptions = try keys.options("bluetoothNameSubstringCompareOptions", CompareOptions.names)
-        descriptor.range = try keys.word("bluetoothRange", [.default, .immediate]) ?? .default
-        descriptor.ssid = try keys.bytesOrText("ssid")
-        descriptor.ssidPrefix = try keys.bytesOrText("ssidPrefix")
-        descriptor.supportedOptions = try keys.options("supportedOptions", SupportOptions.names)
-        descriptor.wifiAware = try wifiAware(&keys)
+        let descriptor = try DescriptorKeys.decode(&keys)
         try keys.finish()
         return descriptor
-    }
-
-    private static func maskedData(_ keys: inout KeyedValues, _ prefix: String) throws(BusError) -> MaskedData? {
-        let blob = try keys.bytes(prefix + "Blob")
-        let mask = try keys.bytes(prefix + "Mask")
-        guard blob != nil || mask != nil else { return nil }
-        guard let blob else { throw .invalid(keys.name(prefix + "Mask"), Hex.text(mask ?? []), "needs \(prefix)Blob") }
-        guard let mask else { throw .invalid(keys.name(prefix + "Blob"), Hex.text(blob), "needs \(prefix)Mask") }
-        do {
-            return try MaskedData(blob: blob, mask: mask)
-        } catch {
-            switch error {
-            case .empty: throw .invalid(keys.name(prefix + "Blob"), "[]", "is empty")
-            case .lengthsDiffer:
-                throw .invalid(keys.name(prefix + "Mask"), "\(mask.count) bytes", "the blob has \(blob.count) bytes")
-            case .blobBitOutsideMask(let index):
-                throw .invalid(
-                    keys.name(prefix + "Blob"), Hex.text(blob), "byte \(index) has a bit outside the mask and could match nothing")
-            }
-        }
-    }
-
-    private static func wifiAware(_ keys: inout KeyedValues) throws(BusError) -> WiFiAware? {
-        var aware = WiFiAware()
-        aware.serviceName = try keys.string("wifiAwareServiceName")
-        aware.serviceRole = try keys.word("wifiAwareServiceRole", [.subscriber, .publisher])
-        aware.modelName = try wifiAwareMatch(&keys, "wifiAwareModelNameMatch")
-        aware.vendorName = try wifiAwareMatch(&keys, "wifiAwareVendorNameMatch")
-        return aware == WiFiAware() ? nil : aware
-    }
-
-    private static func wifiAwareMatch(_ keys: inout KeyedValues, _ key: String) throws(BusError) -> WiFiAware.Match? {
-        guard let value = keys.take(key) else { return nil }
-        guard let fields = value.structureValue, fields.count == 2, let text = fields[0].stringValue else {
-            throw keys.wrongType(key, value, "(sas)")
-        }
-        var inner = try KeyedValues(.vardict(["options": fields[1]]), keys.name(key))
-        return WiFiAware.Match(string: text, options: try inner.options("options", CompareOptions.names))
     }
 
     /// The settings of `ShowPicker`.

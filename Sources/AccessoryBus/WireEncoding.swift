@@ -5,36 +5,7 @@ public import DBusKit
 
 public enum WireEncoding {
     /// A descriptor with the session API's keys.
-    public static func descriptor(_ descriptor: DiscoveryDescriptor) -> DBusValue {
-        var values: [String: DBusValue] = [:]
-        values["bluetoothCompanyIdentifier"] = descriptor.companyIdentifier.map { .uint16($0.value) }
-        values["bluetoothServiceUUID"] = descriptor.serviceUUID.map { .string($0.description) }
-        values["bluetoothManufacturerDataBlob"] = descriptor.manufacturerData.map { .bytes($0.blob) }
-        values["bluetoothManufacturerDataMask"] = descriptor.manufacturerData.map { .bytes($0.mask) }
-        values["bluetoothServiceDataBlob"] = descriptor.serviceData.map { .bytes($0.blob) }
-        values["bluetoothServiceDataMask"] = descriptor.serviceData.map { .bytes($0.mask) }
-        values["bluetoothNameSubstring"] = descriptor.nameSubstring.map { .string($0) }
-        values["ssid"] = descriptor.ssid.map { .bytes($0) }
-        values["ssidPrefix"] = descriptor.ssidPrefix.map { .bytes($0) }
-        if let aware = descriptor.wifiAware {
-            values["wifiAwareServiceName"] = aware.serviceName.map { .string($0) }
-            values["wifiAwareServiceRole"] = aware.serviceRole.map { .string($0.rawValue) }
-            values["wifiAwareModelNameMatch"] = aware.modelName.map(match)
-            values["wifiAwareVendorNameMatch"] = aware.vendorName.map(match)
-        }
-        if descriptor.range != .default { values["bluetoothRange"] = .string(descriptor.range.rawValue) }
-        let compare = CompareOptions.names.filter { descriptor.nameCompareOptions.contains($0.1) }.map(\.0)
-        if !compare.isEmpty { values["bluetoothNameSubstringCompareOptions"] = .strings(compare) }
-        let supported = SupportOptions.names.filter { descriptor.supportedOptions.contains($0.1) }.map(\.0)
-        if !supported.isEmpty { values["supportedOptions"] = .strings(supported) }
-        return .vardict(values)
-    }
-
-    private static func match(_ match: WiFiAware.Match) -> DBusValue {
-        .structure([
-            .string(match.string), .strings(CompareOptions.names.filter { match.options.contains($0.1) }.map(\.0)),
-        ])
-    }
+    public static func descriptor(_ descriptor: DiscoveryDescriptor) -> DBusValue { .vardict(DescriptorKeys.encode(descriptor)) }
 
     /// The names of an accessory's properties that apps see.
     public static let accessoryProperties = [
