@@ -73,6 +73,28 @@ class Links(Attack):
         other.settle()
         self.assertFalse(self.called_off())
 
+    def test_a_disconnect_does_not_end_what_another_app_connects(self):
+        """Nor does the end of a grant: dice holds the link, and board waits for it."""
+        self.share()
+        other, answers = self.view("board"), []
+        other.tree()
+        for let_go in (lambda: self.app_in_view.disconnect(self.pink), lambda: self.switch(False)):
+            self.app_in_view.connect(self.pink)
+            ear = self.hear(f"type='method_call',interface='{DEVICE1}',path='{self.pink}'")
+            answers.clear()
+            self.simulator.pause()
+            self.addCleanup(self.simulator.resume)
+            other.call_later(self.pink, DEVICE1, "Connect", lambda *result: answers.append(result), to=BLUEZ)
+            ear.wait_for("member=Connect$")
+            let_go()
+            self.app_in_view.settle()
+            self.simulator.resume()
+            wait(lambda: answers, what="an answer")
+            self.assertEqual(self.linked(), ["pink"])
+            self.assertFalse([line for line in ear.lines if "member=Disconnect" in line])
+            self.assertTrue(other.read_property(self.pink, DEVICE1, "Connected"))
+            other.disconnect(self.pink)
+
 
 class Filters(Attack):
     """SetDiscoveryFilter acts on the adapter for all."""

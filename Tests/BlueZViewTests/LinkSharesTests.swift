@@ -31,10 +31,10 @@ private func alphabet(_ device: ObjectPath) -> [Event] {
     }
     for client in clients {
         events += [
-            .connectRequested(device, client), .connectAnswered(device, client: client.name),
-            .connectAbandoned(device, client: client.name), .connectConfirmed(device, client, isGranted: true),
-            .connectConfirmed(device, client, isGranted: false), .clientCutOff(device, client: client.name),
-            .clientGone(client: client.name),
+            .connectRequested(device, client), .connectAnswered(device, client, hasWorked: true),
+            .connectAnswered(device, client, hasWorked: false), .connectAbandoned(device, client),
+            .connectConfirmed(device, client, isGranted: true), .connectConfirmed(device, client, isGranted: false),
+            .clientCutOff(device, client: client.name), .clientGone(client: client.name),
         ]
     }
     for app in [red, blue] {
@@ -50,7 +50,10 @@ private struct World: Hashable {
     /// What the radio service has said, and what nobody has taken back.
     var isUp = false
     var isResolved = false
-    var attempts: [Client: Int] = [:]
+    /// Each `Connect` without an outcome: true for one that has worked, and is to be confirmed.
+    var attempts: [Client: [Bool: Int]] = [:]
+    /// A drop waits for the attempts of others.
+    var isUpForAttempts = false
     /// Whose time runs.
     var timers: Set<AppID> = []
     /// Who has asked for the link, among those who share it.
@@ -59,10 +62,18 @@ private struct World: Hashable {
     /// Whether an event can happen now. (An attempt of a client's is bounded, so that the walk is.)
     func allows(_ event: Event) -> Bool {
         switch event {
-        case .connectRequested(_, let client): attempts[client, default: 0] < (client == red1 ? 2 : 1)
+        case .connectRequested(_, let client): attempts[client, default: [:]].values.reduce(0, +) < (client == red1 ? 2 : 1)
         case .lingerEnded(let app): timers.contains(app)
         default: true
         }
+    }
+
+    /// Takes one `Connect` away, if there is one of this kind.
+    mutating func endAttempt(_ client: Client, hasWorked: Bool) -> Bool {
+        guard let count = attempts[client]?[hasWorked] else { return false }
+        attempts[client]?[hasWorked] = count > 1 ? count - 1 : nil
+        if attempts[client] == [:] { attempts[client] = nil }
+        return true
     }
 }
 
@@ -83,13 +94,13 @@ private func expectation(
     var answer: LinkShares.Answer?
     var drops: LinkShares.DropReason?
     var callsOff = false
-    func abandon(_ client: Client, _ world: inout World) {
-        callsOff = callsOff || world.attempts[client] != nil
-        world.attempts[client] = world.attempts[client].flatMap { $0 > 1 ? $0 - 1 : nil }
-        callsOff = callsOff && world.attempts.isEmpty && holders.isEmpty
+    /// Who waits for a link has it for now.
+    func drop(_ reason: LinkShares.DropReason, _ world: inout World) {
+        world.isUpForAttempts = !world.attempts.isEmpty
+        if world.attempts.isEmpty { drops = reason }
     }
-    func release(_ app: AppID, _ reason: LinkShares.DropReason) {
-        if after.remove(app) != nil, after.isEmpty { drops = reason }
+    func release(_ app: AppID, _ reason: LinkShares.DropReason, _ world: inout World) {
+        if after.remove(app) != nil, after.isEmpty { drop(reason, &world) }
     }
     switch event {
     case .reported(_, let isConnected, let isResolved):
@@ -100,41 +111,51 @@ private func expectation(
         (world.isUp, world.isResolved, after) = (false, false, [])
     case .connectRequested(_, let client):
         answer = holders.contains(client.app) ? .held : .forward
-        if answer == .held { world.users.insert(client) } else { world.attempts[client, default: 0] += 1 }
-    case .connectAnswered(_, let name): world.attempts[named(name)] = world.attempts[named(name)].flatMap { $0 > 1 ? $0 - 1 : nil }
-    case .connectAbandoned(_, let name): abandon(named(name), &world)
+        if answer == .held { world.users.insert(client) } else { world.attempts[client, default: [:]][false, default: 0] += 1 }
+    case .connectAnswered(_, let client, let hasWorked):
+        guard world.endAttempt(client, hasWorked: false) else { break }
+        if hasWorked { world.attempts[client, default: [:]][true, default: 0] += 1 }
+        // The last of those for whom it was kept did not get it.
+        if world.attempts.isEmpty, world.isUpForAttempts { drop(.nobodyElseConnected, &world) }
+    case .connectAbandoned(_, let client):
+        if world.endAttempt(client, hasWorked: false) { callsOff = world.attempts.isEmpty && holders.isEmpty }
     case .connectConfirmed(_, let client, let isGranted):
+        guard world.endAttempt(client, hasWorked: true) else {
+            answer = .notGranted
+            break
+        }
         answer = isGranted ? world.isUp ? .held : .broken : .notGranted
         if answer == .held {
             after.insert(client.app)
             world.users.insert(client)
         }
         // What nobody has asked for any more does not stay up.
-        if answer == .notGranted, world.isUp, holders.isEmpty { drops = .grantEndedMeanwhile }
+        if answer == .notGranted, world.isUp, holders.isEmpty { drop(.grantEndedMeanwhile, &world) }
     case .disconnectRequested(_, let app):
-        if holders.subtracting([app]).isEmpty {
+        if holders.subtracting([app]).isEmpty, world.attempts.keys.allSatisfy({ $0.app == app }) {
             answer = .forward
         } else {
             answer = holders.contains(app) ? .released : .notConnected
-            after.remove(app)
+            if after.remove(app) != nil, after.isEmpty { world.isUpForAttempts = true }
         }
-    case .grantEnded(_, let app): release(app, .grantEnded(app))
+    case .grantEnded(_, let app): release(app, .grantEnded(app), &world)
     case .clientCutOff(_, let name), .clientGone(let name):
-        while world.attempts[named(name)] != nil { abandon(named(name), &world) }
+        if world.attempts.removeValue(forKey: named(name)) != nil { callsOff = world.attempts.isEmpty && holders.isEmpty }
         world.users.remove(named(name))
     case .appGone(let app): if holders.contains(app) { world.timers.insert(app) }
     case .appEngaged(let app): world.timers.remove(app)
     case .lingerEnded(let app):
         world.timers.remove(app)
-        release(app, .appGone(app))
+        release(app, .appGone(app), &world)
     case .discoveryRequested(_, let app, let inputs):
         let isUsed = world.users.contains { $0.app == app } || !holders.subtracting([app]).isEmpty
-        if world.isUp, !isUsed, holders.contains(app) || inputs.isEmpty {
+        if world.isUp, !isUsed, world.attempts.isEmpty, holders.contains(app) || inputs.isEmpty {
             after.remove(app)
             drops = .discovery(app)
         }
     }
     world.users = world.users.filter { after.contains($0.app) }
+    if !world.isUp || !after.isEmpty || callsOff { world.isUpForAttempts = false }
     return (after, answer, drops, callsOff)
 }
 
@@ -158,7 +179,7 @@ private func expectation(
                 queue.append(next)
             }
         }
-        #expect(seen.count > 1000 && steps > 30_000, "the walk saw \(seen.count) states in \(steps) steps")
+        #expect(seen.count > 2500 && steps > 120_000, "the walk saw \(seen.count) states in \(steps) steps")
     }
 
     /// What holds of every step, whatever the event.
@@ -169,6 +190,10 @@ private func expectation(
         let dropped = effects.compactMap { if case .drop(dice, let reason) = $0 { reason } else { nil } }
         try #require(dropped == (drops.map { [$0] } ?? []), place())
         try #require(effects.contains(.callOff(dice)) == callsOff, place())
+        // Nobody's link is ended while somebody waits for it, and none is kept for attempts that are over.
+        let isEnded = !dropped.isEmpty || effects.contains(.callOff(dice))
+        try #require(!isEnded || new.world.attempts.isEmpty && new.holders(dice).isEmpty, place())
+        try #require(!new.world.isUpForAttempts || !new.world.attempts.isEmpty, place())
         try #require(Set(effects).count == effects.count, place())
         // Nobody sees a link that is not up, and nobody one that is not his.
         for app in [red, blue] {
@@ -199,8 +224,9 @@ private func expectation(
         var shares = LinkShares()
         for event: Event in [
             .connectRequested(lamp, blue1), .reported(lamp, isConnected: true, areServicesResolved: true),
-            .connectAnswered(lamp, client: blue1.name), .connectConfirmed(lamp, blue1, isGranted: true),
-            .reported(dice, isConnected: true, areServicesResolved: false), .connectConfirmed(dice, red1, isGranted: true),
+            .connectAnswered(lamp, blue1, hasWorked: true), .connectConfirmed(lamp, blue1, isGranted: true),
+            .connectRequested(dice, red1), .reported(dice, isConnected: true, areServicesResolved: false),
+            .connectAnswered(dice, red1, hasWorked: true), .connectConfirmed(dice, red1, isGranted: true),
         ] { _ = shares.handle(event) }
         for event in alphabet(dice) {
             switch event {
@@ -230,7 +256,7 @@ private func expectation(
     private func connecting(_ client: Client, _ device: ObjectPath = dice) -> [Event] {
         [
             .connectRequested(device, client), .reported(device, isConnected: true, areServicesResolved: nil),
-            .connectAnswered(device, client: client.name), .connectConfirmed(device, client, isGranted: true),
+            .connectAnswered(device, client, hasWorked: true), .connectConfirmed(device, client, isGranted: true),
         ]
     }
 
@@ -264,21 +290,53 @@ private func expectation(
     @Test func aConnectIsCalledOffByTheLastThatWaits() {
         let (_, _, effects) = play([
             .connectRequested(dice, red1), .connectRequested(dice, red1), .connectRequested(dice, blue1),
-            .connectAbandoned(dice, client: red1.name), .clientGone(client: blue1.name), .clientCutOff(dice, client: red1.name),
+            .connectAbandoned(dice, red1), .clientGone(client: blue1.name), .clientCutOff(dice, client: red1.name),
         ])
         #expect(effects.suffix(3) == [[], [], [.callOff(dice)]])
     }
 
     @Test func aConnectIsNotCalledOffUnderWhoHoldsTheLink() {
         let (_, _, effects) = play(
-            [.connectRequested(dice, blue1)] + connecting(red1) + [.connectAbandoned(dice, client: blue1.name)])
+            [.connectRequested(dice, blue1)] + connecting(red1) + [.connectAbandoned(dice, blue1)])
         #expect(effects.last == [])
+    }
+
+    @Test func aConnectThatHasWorkedIsNotCalledOffByAnother() {
+        let (shares, answers, effects) = play([
+            .connectRequested(dice, red1), .connectRequested(dice, blue1), .connectAnswered(dice, red1, hasWorked: true),
+            .connectAbandoned(dice, blue1), .reported(dice, isConnected: true, areServicesResolved: nil),
+            .connectConfirmed(dice, red1, isGranted: true),
+        ])
+        #expect(effects[3] == [])
+        #expect(answers.last == .held && shares.holds(dice, red))
+    }
+
+    @Test func whoGoesBeforeAConnectThatWorkedIsConfirmedLeavesNothingUp() {
+        let (_, _, effects) = play([
+            .connectRequested(dice, red1), .connectAnswered(dice, red1, hasWorked: true), .clientGone(client: red1.name),
+        ])
+        #expect(effects.last == [.callOff(dice)])
+    }
+
+    @Test func aLinkStaysUpForWhoWaitsForIt() {
+        let waiting = connecting(red1) + [.connectRequested(dice, blue1), .clientGone(client: red1.name), .appGone(red)]
+        let worked: [Event] = [.connectAnswered(dice, blue1, hasWorked: true), .connectConfirmed(dice, blue1, isGranted: true)]
+        for end: Event in [.disconnectRequested(dice, red), .grantEnded(dice, red), .lingerEnded(red)] {
+            let (left, _, effects) = play(waiting + [end])
+            #expect(left.shares.isEmpty && effects.last == [.tell(dice)], "\(end)")
+            // It is the other's then; or goes down, if that does not get it.
+            #expect(play(waiting + [end] + worked).shares.shares.map(\.app) == [blue], "\(end)")
+            #expect(
+                play(waiting + [end, .connectAnswered(dice, blue1, hasWorked: false)]).effects.last
+                    == [.drop(dice, because: .nobodyElseConnected)], "\(end)")
+            #expect(play(waiting + [end, .connectAbandoned(dice, blue1)]).effects.last == [.callOff(dice)], "\(end)")
+        }
     }
 
     @Test func aGrantThatEndsWhileItConnectsLeavesNothingUp() {
         let (_, answers, effects) = play([
             .connectRequested(dice, red1), .reported(dice, isConnected: true, areServicesResolved: nil),
-            .connectAnswered(dice, client: red1.name), .connectConfirmed(dice, red1, isGranted: false),
+            .connectAnswered(dice, red1, hasWorked: true), .connectConfirmed(dice, red1, isGranted: false),
         ])
         #expect(answers.last == .notGranted)
         #expect(effects.last == [.drop(dice, because: .grantEndedMeanwhile)])
@@ -287,6 +345,7 @@ private func expectation(
     @Test func aLinkThatBreaksIsLostForAll() {
         let (shares, answers, effects) = play(
             connecting(red1) + connecting(blue1) + [
+                .disconnectRequested(dice, red), .connectRequested(dice, red1), .connectAnswered(dice, red1, hasWorked: true),
                 .reported(dice, isConnected: false, areServicesResolved: false), .connectConfirmed(dice, red1, isGranted: true),
             ])
         #expect(effects.suffix(2) == [[.tell(dice)], []])
@@ -321,5 +380,9 @@ private func expectation(
         // One that it uses, and another app's.
         #expect(play(connecting(red1) + [search]).effects.last == [])
         #expect(play(connecting(blue1) + [.clientGone(client: blue1.name), search]).effects.last == [])
+        // One for which somebody waits.
+        #expect(play([.connectRequested(dice, blue1), up, search]).effects.last == [])
+        #expect(
+            play([.connectRequested(dice, red1), up, .connectAnswered(dice, red1, hasWorked: true), search]).effects.last == [])
     }
 }

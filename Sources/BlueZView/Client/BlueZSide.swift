@@ -170,7 +170,7 @@ final class BlueZSide {
         do throws(BusError) {
             try upstream.forward(call, about: device) { [weak self] in self?.connectEnded(call, device, client, $0) }
         } catch {
-            links.handle(.connectAnswered(device, client: client.name))
+            links.handle(.connectAnswered(device, client, hasWorked: false))
             refuse(call, error)
         }
     }
@@ -178,12 +178,15 @@ final class BlueZSide {
     private func connectEnded(
         _ call: Message, _ device: ObjectPath, _ client: LinkShares.Client, _ outcome: Upstream.Outcome
     ) {
-        if case .abandoned = outcome {
-            links.handle(.connectAbandoned(device, client: client.name))
-        } else {
-            links.handle(.connectAnswered(device, client: client.name))
+        guard case .reply(let answer) = outcome else {
+            if case .abandoned = outcome {
+                links.handle(.connectAbandoned(device, client))
+            } else {
+                links.handle(.connectAnswered(device, client, hasWorked: false))
+            }
+            return answerFailure(call, outcome)
         }
-        guard case .reply(let answer) = outcome else { return answerFailure(call, outcome) }
+        links.handle(.connectAnswered(device, client, hasWorked: true))
         // Whether it is up is asked on the connection that is told of changes: nothing older can come after the answer.
         feed.readLink(device) { [weak self] in self?.connectConfirmed(call, device, client, answer) }
     }

@@ -1,5 +1,6 @@
 // Who holds which link, as a value: what the radio service and the apps say comes in, what is to be done goes out. A link has one state
-// on the air and as many holders as apps have connected; it goes down with the last of them. Each event has its rule in each state.
+// on the air and as many holders as apps have connected; it goes down with the last of them, unless others wait for it: a `Connect` that
+// is under way, or that has worked and is not confirmed yet, is as good as a share to everybody else. Each event has its rule in each state.
 
 internal import AccessoryModel
 internal import DBusKit
@@ -34,12 +35,12 @@ struct LinkShares: Hashable, Sendable {
         /// A client calls `Connect`. Answered by `held` or `forward`; what is forwarded ends by exactly one `connectAnswered` or
         /// `connectAbandoned`.
         case connectRequested(ObjectPath, Client)
-        /// The radio service has answered a client's `Connect`, whatever it said, or can answer no more.
-        case connectAnswered(ObjectPath, client: String)
+        /// The radio service has answered a client's `Connect`, or can answer no more. One that has worked ends by exactly one
+        /// `connectConfirmed`, unless the client is gone by then.
+        case connectAnswered(ObjectPath, Client, hasWorked: Bool)
         /// Nobody waits for the answer to a client's `Connect` any more: it has gone, or may not connect now.
-        case connectAbandoned(ObjectPath, client: String)
-        /// The radio service has said that a client's `Connect` worked, and after that how the link is. Answered by `held`, `notGranted`
-        /// or `broken`.
+        case connectAbandoned(ObjectPath, Client)
+        /// The radio service has said, after a client's `Connect` worked, how the link is. Answered by `held`, `notGranted` or `broken`.
         case connectConfirmed(ObjectPath, Client, isGranted: Bool)
         /// An app calls `Disconnect`. Answered by `forward`, `released` or `notConnected`.
         case disconnectRequested(ObjectPath, AppID)
@@ -65,9 +66,9 @@ struct LinkShares: Hashable, Sendable {
         case held
         /// The radio service is to be asked.
         case forward
-        /// The app has given its share back, and others still have theirs: `Disconnect` has worked.
+        /// The app has given its share back, and others have theirs or wait for it: `Disconnect` has worked.
         case released
-        /// The app has no share in this link.
+        /// The app has no share in this link, and others have one or wait for it.
         case notConnected
         /// The grant ended while the radio service connected.
         case notGranted
@@ -79,9 +80,9 @@ struct LinkShares: Hashable, Sendable {
     enum Effect: Hashable, Sendable {
         /// Compare what each client was shown of this link with what it is to see now.
         case tell(ObjectPath)
-        /// End a link that is up and that nobody holds.
+        /// End a link that is up, that nobody holds and for which nobody waits.
         case drop(ObjectPath, because: DropReason)
-        /// End what is being connected, for nobody.
+        /// End what is being connected, or has just been, for nobody.
         case callOff(ObjectPath)
         /// Begin an app's time without a connection, anew if it has begun. Ends by `lingerEnded`, unless it is stopped before.
         case startLinger(AppID)
@@ -93,6 +94,7 @@ struct LinkShares: Hashable, Sendable {
         case appGone(AppID)
         case grantEnded(AppID)
         case grantEndedMeanwhile
+        case nobodyElseConnected
         case discovery(AppID)
 
         var description: String {
@@ -100,6 +102,7 @@ struct LinkShares: Hashable, Sendable {
             case .appGone(let app): "\(app) is gone"
             case .grantEnded(let app): "\(app) may no longer use it"
             case .grantEndedMeanwhile: "the grant was revoked meanwhile"
+            case .nobodyElseConnected: "its holders let go of it, and who waited for it did not get it"
             case .discovery(let app): "nobody uses it, and \(app) looks for its accessories"
             }
         }
@@ -117,11 +120,23 @@ struct LinkShares: Hashable, Sendable {
         /// The apps that have a share, each with those of its connections that have asked for it and are still here: none for an app whose
         /// connections have all gone since. There are holders only while the link is up.
         var holders: [AppID: Set<String>] = [:]
+        /// It would have been dropped if nobody had waited for it: it is once nobody does, unless somebody holds it then.
+        var isUpForAttempts = false
+    }
+
+    /// A client's calls of `Connect` that have no outcome yet.
+    private struct Attempts: Hashable, Sendable {
+        /// How many the radio service has not answered.
+        var underWay = 0
+        /// How many have worked, while it is asked how the link is.
+        var toConfirm = 0
+
+        var areOver: Bool { underWay == 0 && toConfirm == 0 }
     }
 
     private var links: [ObjectPath: Link] = [:]
-    /// How many `Connect` of each client the radio service has not answered.
-    private var attempts: [ObjectPath: [String: Int]] = [:]
+    /// Of clients that have some.
+    private var attempts: [ObjectPath: [Client: Attempts]] = [:]
     /// Apps without a connection whose shares are kept for a while.
     private var lingering: Set<AppID> = []
 
@@ -156,14 +171,14 @@ struct LinkShares: Hashable, Sendable {
                     if let areServicesResolved { link.state.areServicesResolved = areServicesResolved }
                     if let isConnected { link.state.isConnected = isConnected }
                     // Whoever wants it again connects again.
-                    if !link.state.isConnected { link.holders = [:] }
+                    if !link.state.isConnected { (link.holders, link.isUpForAttempts) = ([:], false) }
                 })
         case .deviceRemoved(let device): Decision(effects: change(device) { $0 = Link() })
         case .unfollowed(let device): forget { $0 == device }
         case .allUnfollowed: forget { _ in true }
         case .connectRequested(let device, let client): requestConnect(device, client)
-        case .connectAnswered(let device, let client): endAttempt(device, client)
-        case .connectAbandoned(let device, let client): Decision(effects: abandonAttempt(device, client))
+        case .connectAnswered(let device, let client, let hasWorked): answerConnect(device, client, hasWorked)
+        case .connectAbandoned(let device, let client): Decision(effects: abandonConnect(device, client))
         case .connectConfirmed(let device, let client, let isGranted): confirmConnect(device, client, isGranted)
         case .disconnectRequested(let device, let app): requestDisconnect(device, app)
         case .grantEnded(let device, let app): Decision(effects: release(device, app, because: .grantEnded(app)))
@@ -186,50 +201,58 @@ struct LinkShares: Hashable, Sendable {
 
     private mutating func requestConnect(_ device: ObjectPath, _ client: Client) -> Decision {
         guard holds(device, client.app) else {
-            attempts[device, default: [:]][client.name, default: 0] += 1
+            attempts[device, default: [:]][client, default: Attempts()].underWay += 1
             return Decision(answer: .forward)
         }
         links[device]?.holders[client.app]?.insert(client.name)
         return Decision(answer: .held)
     }
 
-    private mutating func endAttempt(_ device: ObjectPath, _ client: String) -> Decision {
-        let left = (attempts[device]?[client] ?? 0) - 1
-        attempts[device]?[client] = left > 0 ? left : nil
-        if attempts[device]?.isEmpty == true { attempts[device] = nil }
+    private mutating func answerConnect(_ device: ObjectPath, _ client: Client, _ hasWorked: Bool) -> Decision {
+        guard endAttempt(device, client, \.underWay) else { return Decision() }
+        guard hasWorked else { return Decision(effects: dropIfUpForAttempts(device)) }
+        attempts[device, default: [:]][client, default: Attempts()].toConfirm += 1
         return Decision()
     }
 
-    /// The radio service would go on connecting, for nobody, unless somebody else waits for the link or holds it.
-    private mutating func abandonAttempt(_ device: ObjectPath, _ client: String) -> [Effect] {
-        guard attempts[device]?[client] != nil else { return [] }
-        _ = endAttempt(device, client)
-        guard attempts[device] == nil, links[device]?.holders.isEmpty ?? true else { return [] }
-        return [.callOff(device)]
+    private mutating func abandonConnect(_ device: ObjectPath, _ client: Client) -> [Effect] {
+        endAttempt(device, client, \.underWay) ? callOffIfUnused(device) : []
     }
 
+    /// An attempt of a client that was cut off meanwhile has been called off, and is not confirmed.
     private mutating func confirmConnect(_ device: ObjectPath, _ client: Client, _ isGranted: Bool) -> Decision {
-        let isConnected = links[device]?.state.isConnected == true
+        guard endAttempt(device, client, \.toConfirm) else { return Decision(answer: .notGranted) }
         guard isGranted else { return Decision(answer: .notGranted, effects: dropIfUnused(device, .grantEndedMeanwhile)) }
-        guard isConnected else { return Decision(answer: .broken) }
-        return Decision(answer: .held, effects: change(device) { $0.holders[client.app, default: []].insert(client.name) })
+        guard links[device]?.state.isConnected == true else { return Decision(answer: .broken) }
+        return Decision(
+            answer: .held,
+            effects: change(device) { link in
+                link.holders[client.app, default: []].insert(client.name)
+                link.isUpForAttempts = false
+            })
     }
 
-    /// The last app's `Disconnect` is the radio service's to do; so is that of an app that connects, or whose device another program
+    /// The last app's `Disconnect` is the radio service's to do; so is that of an app that alone connects, or whose device another program
     /// has connected.
     private mutating func requestDisconnect(_ device: ObjectPath, _ app: AppID) -> Decision {
-        let holders = links[device]?.holders ?? [:]
-        guard holders.keys.contains(where: { $0 != app }) else { return Decision(answer: .forward) }
-        guard holders[app] != nil else { return Decision(answer: .notConnected) }
-        return Decision(answer: .released, effects: change(device) { $0.holders[app] = nil })
+        let isOthers = links[device]?.holders.keys.contains { $0 != app } ?? false
+        let isAwaited = attempts[device]?.keys.contains { $0.app != app } ?? false
+        guard isOthers || isAwaited else { return Decision(answer: .forward) }
+        guard holds(device, app) else { return Decision(answer: .notConnected) }
+        return Decision(
+            answer: .released,
+            effects: change(device) { link in
+                link.holders[app] = nil
+                link.isUpForAttempts = link.holders.isEmpty
+            })
     }
 
     /// The share is the app's, and stays; but this client is no longer one that uses it.
     private mutating func cutOff(_ client: String, from device: ObjectPath) -> [Effect] {
-        var effects: [Effect] = []
-        while attempts[device]?[client] != nil { effects += abandonAttempt(device, client) }
         for app in links[device]?.holders.keys.sorted() ?? [] { links[device]?.holders[app]?.remove(client) }
-        return effects
+        guard let left = attempts[device]?.filter({ $0.key.name != client }), left != attempts[device] else { return [] }
+        attempts[device] = left.isEmpty ? nil : left
+        return callOffIfUnused(device)
     }
 
     /// An app's shares outlive its last connection for a while, so that a script of single calls works.
@@ -248,7 +271,7 @@ struct LinkShares: Hashable, Sendable {
     /// the app has lost, or of the time before the daemon was started again.
     private mutating func freeForDiscovery(_ devices: [ObjectPath], _ app: AppID, _ inputs: Set<ObjectPath>) -> Decision {
         var effects: [Effect] = []
-        for device in devices.sorted() {
+        for device in devices.sorted() where attempts[device] == nil {
             guard let link = links[device], link.state.isConnected, !link.holders.keys.contains(where: { $0 != app }) else {
                 continue
             }
@@ -269,9 +292,32 @@ struct LinkShares: Hashable, Sendable {
         return change(device) { $0.holders[app] = nil } + dropIfUnused(device, reason)
     }
 
-    private func dropIfUnused(_ device: ObjectPath, _ reason: DropReason) -> [Effect] {
+    /// Who waits for the link has it for now.
+    private mutating func dropIfUnused(_ device: ObjectPath, _ reason: DropReason) -> [Effect] {
         guard let link = links[device], link.state.isConnected, link.holders.isEmpty else { return [] }
-        return [.drop(device, because: reason)]
+        links[device]?.isUpForAttempts = attempts[device] != nil
+        return attempts[device] == nil ? [.drop(device, because: reason)] : []
+    }
+
+    private mutating func dropIfUpForAttempts(_ device: ObjectPath) -> [Effect] {
+        guard attempts[device] == nil, links[device]?.isUpForAttempts == true else { return [] }
+        return dropIfUnused(device, .nobodyElseConnected)
+    }
+
+    /// The radio service would go on connecting, or stay connected, for nobody, unless somebody else waits for the link or holds it.
+    private mutating func callOffIfUnused(_ device: ObjectPath) -> [Effect] {
+        guard attempts[device] == nil, links[device]?.holders.isEmpty ?? true else { return [] }
+        links[device]?.isUpForAttempts = false
+        return [.callOff(device)]
+    }
+
+    /// - Returns: whether there was one.
+    private mutating func endAttempt(_ device: ObjectPath, _ client: Client, _ kind: WritableKeyPath<Attempts, Int>) -> Bool {
+        guard var left = attempts[device]?[client], left[keyPath: kind] > 0 else { return false }
+        left[keyPath: kind] -= 1
+        attempts[device]?[client] = left.areOver ? nil : left
+        if attempts[device]?.isEmpty == true { attempts[device] = nil }
+        return true
     }
 
     private mutating func change(_ device: ObjectPath, _ body: (inout Link) -> Void) -> [Effect] {
