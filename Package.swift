@@ -141,6 +141,9 @@ let package = Package(
             dependencies: ["AccessoryModel", "CallerIdentity", "DBusKit", "KeyFiles", "TestSupport", log],
             swiftSettings: testSettings),
         .testTarget(
+            name: "AccessoryBusTests", dependencies: ["AccessoryBus", "AccessoryModel", "DBusKit", "TestSupport"],
+            swiftSettings: testSettings),
+        .testTarget(
             name: "BlueZRadioTests",
             dependencies: [
                 "AccessoryCore", "AccessoryEngine", "AccessoryModel", "BlueZRadio", "DBusKit", "TestSupport", "accessory-sim", log,

@@ -1,0 +1,166 @@
+// What the daemon says, in the types that the XML and the documents promise; and that what is encoded is decoded to the same.
+
+import AccessoryBus
+import AccessoryModel
+import DBusKit
+import TestSupport
+import Testing
+
+private func types(_ value: DBusValue?) -> [String: String] { types(value?.vardictValue ?? [:]) }
+private func types(_ values: [String: DBusValue]) -> [String: String] { values.mapValues(\.signature.rawValue) }
+
+@Suite struct EncodingTests {
+    private let id = AccessoryID("7F3C9A52-1111-4222-8333-444455556666")!
+    private let service = BluetoothUUID("180F")!
+
+    private func descriptor(_ generator: inout SeededGenerator) throws -> DiscoveryDescriptor {
+        func maybe<Value>(_ value: @autoclosure () throws -> Value) rethrows -> Value? {
+            Bool.random(using: &generator) ? try value() : nil
+        }
+        func bytes(_ range: ClosedRange<Int>) -> [UInt8] {
+            (0..<Int.random(in: range, using: &generator)).map { _ in .random(in: 0...255, using: &generator) }
+        }
+        func text() -> String { ["", "Die", "Würfel", "🎲 1", "a\nb"].randomElement(using: &generator)! }
+        func data() throws -> MaskedData {
+            let mask = bytes(1...31)
+            return try MaskedData(blob: mask.map { $0 & .random(in: 0...255, using: &generator) }, mask: mask)
+        }
+        func options() -> CompareOptions {
+            CompareOptions(CompareOptions.names.filter { _ in Bool.random(using: &generator) }.map(\.1))
+        }
+        var descriptor = DiscoveryDescriptor()
+        descriptor.companyIdentifier = maybe(CompanyIdentifier(.random(in: 0...0xFFFF, using: &generator)))
+        descriptor.serviceUUID = maybe(
+            BluetoothUUID(high: .random(in: 0...UInt64.max, using: &generator), low: .random(in: 0...UInt64.max, using: &generator))
+        )
+        descriptor.manufacturerData = try maybe(try data())
+        descriptor.serviceData = try maybe(try data())
+        descriptor.nameSubstring = maybe(text())
+        descriptor.nameCompareOptions = options()
+        descriptor.range = maybe(.immediate) ?? .default
+        descriptor.ssid = maybe(bytes(0...32))
+        descriptor.ssidPrefix = maybe(bytes(0...32))
+        descriptor.supportedOptions = SupportOptions(SupportOptions.names.filter { _ in Bool.random(using: &generator) }.map(\.1))
+        var aware = WiFiAware()
+        aware.serviceName = maybe(text())
+        aware.serviceRole = maybe(.publisher) ?? maybe(.subscriber)
+        aware.modelName = maybe(WiFiAware.Match(string: text(), options: options()))
+        aware.vendorName = maybe(WiFiAware.Match(string: text(), options: options()))
+        descriptor.wifiAware = aware == WiFiAware() ? nil : aware
+        return descriptor
+    }
+
+    @Test func decodingADescriptorIsTheInverseOfEncodingIt() throws {
+        var seen: Set<String> = []
+        for seed in UInt64(0)..<500 {
+            var generator = SeededGenerator(state: seed)
+            let descriptor = try descriptor(&generator)
+            let value = WireEncoding.descriptor(descriptor)
+            seen.formUnion(types(value).keys)
+            #expect(try WireDecoding.descriptor(value, "descriptor") == descriptor, "seed \(seed)")
+        }
+        #expect(seen.count == 16)
+    }
+
+    /// Each property of the XML has a value of its type, whatever is known of an accessory.
+    @Test func theSnapshotHasTheTypesOfTheXML() throws {
+        let description = try AccessoryBus.description(of: AccessoryBus.accessory)
+        let address = BluetoothAddress("C0:FF:EE:00:00:01", kind: .random)
+        let bare = Accessory(
+            id: id, displayName: "Die", address: nil, isBonded: false, descriptor: DiscoveryDescriptor(), created: 1)
+        let full = Accessory(
+            id: id, displayName: "Die", address: address, isBonded: true, descriptor: DiscoveryDescriptor(), ssid: SSID("Die"),
+            classicAddress: BluetoothAddress("00:01:02:03:04:05", kind: .public), awareDevice: 7, created: 1)
+        for (accessory, device) in [(bare, nil), (full, "/org/bluez/hci0/dev_1")] as [(Accessory, ObjectPath?)] {
+            let values = WireEncoding.properties(of: accessory, state: .authorized, device: device)
+            #expect(Set(values.keys) == Set(WireEncoding.accessoryProperties))
+            for (name, value) in values { #expect(value.signature == description.property(name)?.type, "\(name)") }
+        }
+        // What only admins see is not in what apps are told.
+        #expect(Set(description.properties.map(\.name)).subtracting(WireEncoding.accessoryProperties) == ["Address", "Apps"])
+        let values = WireEncoding.properties(of: full, state: .awaitingAuthorization, device: "/org/bluez/hci0/dev_1")
+        #expect(values["State"] == .string("awaitingAuthorization"))
+        #expect(values["BluetoothIdentifier"] == .string(id.rawValue))
+        #expect(values["BluetoothTransportBridgingIdentifier"] == .bytes([0, 1, 2, 3, 4, 5]))
+        #expect(values["WiFiAwarePairedDeviceID"] == .uint64(7))
+        let none = WireEncoding.properties(of: bare, state: .authorized, device: nil)
+        #expect(none["BluetoothIdentifier"] == .string("") && none["Device"] == .objectPath("/"))
+        #expect(WireEncoding.property("Address", of: full, state: .authorized, device: nil) == nil)
+    }
+
+    @Test func offers() throws {
+        let device = RadioDeviceID("/dev/1")
+        func offer(_ rssi: Int?, shared: AccessoryID? = nil, network: WiFiNetwork? = nil) -> Offer {
+            Offer(
+                id: "1", device: device, address: nil, item: 0, name: "Die", advertisedName: "DIE-1", rssi: rssi, shared: shared,
+                needsPairing: true, identifier: id, network: network)
+        }
+        func encoded(_ offer: Offer, hasImage: Bool = false) throws -> [String: DBusValue] {
+            let value = WireEncoding.offers([offer]) { _ in hasImage }
+            #expect(value.signature == "aa{sv}")
+            return try #require(value.arrayValue?.first?.vardictValue)
+        }
+        let least = ["advertisedName": "s", "hasImage": "b", "id": "s", "name": "s", "shared": "b"]
+        #expect(types(try encoded(offer(nil))) == least)
+        #expect(try encoded(offer(nil, shared: id), hasImage: true)["shared"] == .boolean(true))
+        #expect(try encoded(offer(nil), hasImage: true)["hasImage"] == .boolean(true))
+        #expect(try encoded(offer(-40_000))["rssi"] == .int16(.min))
+        let network = WiFiNetwork(ssid: try #require(SSID("Die")), rssi: -50, security: .wpa2, band: .ghz5)
+        let more = ["rssi": "n", "ssid": "ay", "networkRssi": "n", "security": "s", "band": "s"]
+        #expect(types(try encoded(offer(-40, network: network))) == least.merging(more) { $1 })
+        let known = WiFiNetwork(ssid: network.ssid, rssi: nil, security: nil, band: nil)
+        #expect(WireEncoding.network(known) == ["ssid": .bytes(Array("Die".utf8))])
+        #expect(WireEncoding.network(nil).isEmpty)
+        #expect(WireEncoding.offers([]) { _ in false } == .array(of: "a{sv}", []))
+    }
+
+    @Test func advertisements() throws {
+        var advert = Advertisement(device: RadioDeviceID("/dev/1"), address: .none)
+        #expect(WireEncoding.advertisement(advert) == .vardict([:]))
+        advert.localName = "Die"
+        advert.txPower = 200_000
+        advert.serviceUUIDs = [service, try #require(BluetoothUUID("1800"))]
+        advert.serviceData = [service: [1]]
+        advert.manufacturerData = [CompanyIdentifier(76): [2]]
+        let values = try #require(WireEncoding.advertisement(advert).vardictValue)
+        #expect(
+            types(values)
+                == ["localName": "s", "txPower": "n", "serviceUUIDs": "as", "serviceData": "a{say}", "manufacturerData": "a{qay}"])
+        #expect(values["txPower"] == .int16(.max))
+        #expect(values["serviceUUIDs"]?.stringsValue?.last == service.description)
+        #expect(values["manufacturerData"]?.entries?.first?.key == .uint16(76))
+    }
+
+    @Test func whatIsDiscovered() throws {
+        let item = DisplayItem(name: "Die", descriptor: DiscoveryDescriptor())
+        let advert = Advertisement(device: RadioDeviceID("/dev/1"), address: .none)
+        let network = WiFiNetwork(ssid: try #require(SSID("Die")), rssi: nil, security: .open, band: nil)
+        let heard = WireEncoding.discovered(DiscoveredAccessory(identifier: id, item: item, advertisement: advert, rssi: -40))
+        #expect(types(heard) == ["identifier": "s", "properties": "a{sv}", "advertisement": "a{sv}", "rssi": "n"])
+        let snapshot = try #require(heard["properties"]?.vardictValue)
+        let description = try AccessoryBus.description(of: AccessoryBus.accessory)
+        for (name, value) in snapshot { #expect(value.signature == description.property(name)?.type, "\(name)") }
+        #expect(snapshot["State"] == .string("unauthorized") && snapshot["BluetoothIdentifier"] == .string(id.rawValue))
+        let seen = WireEncoding.discovered(
+            DiscoveredAccessory(identifier: id, item: item, advertisement: nil, network: network, rssi: nil))
+        #expect(types(seen) == ["identifier": "s", "properties": "a{sv}", "ssid": "ay", "security": "s"])
+        #expect(seen["properties"]?.vardictValue?["BluetoothIdentifier"] == .string(""))
+    }
+
+    @Test func prompts() {
+        func prompt(_ prompt: PairingPrompt?, failure: SetupError? = nil) -> [String: String] {
+            types(WireEncoding.prompt(prompt, failure: failure, finishInApp: false, migrations: []))
+        }
+        #expect(prompt(nil).isEmpty)
+        for bare: PairingPrompt in [.enterPasskey, .enterPIN, .consent] { #expect(prompt(bare) == ["kind": "s"]) }
+        #expect(prompt(.confirmPasskey(1)) == ["kind": "s", "passkey": "u"])
+        #expect(prompt(.displayPasskey(1, entered: 2)) == ["kind": "s", "passkey": "u", "entered": "q"])
+        #expect(prompt(.displayPIN("1")) == ["kind": "s", "pin": "s"])
+        let failure = SetupError(.connectionFailed, "no")
+        let failed = WireEncoding.prompt(nil, failure: failure, finishInApp: true, migrations: ["Lamp"]).vardictValue ?? [:]
+        #expect(failed["error"] == .string("org.accessorysetup1.Error.ConnectionFailed") && failed["message"] == .string("no"))
+        #expect(failed["finishInApp"] == .boolean(true) && failed["migrations"] == .strings(["Lamp"]))
+        // What is asked now says more than what has failed before.
+        #expect(prompt(.consent, failure: failure) == ["kind": "s"])
+    }
+}
