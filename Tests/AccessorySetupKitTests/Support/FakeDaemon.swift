@@ -95,7 +95,7 @@ private final class FakeService {
     func start(_ address: String, _ accessories: [ObjectPath: [String: DBusValue]]) throws {
         let connection = try Connection(.server(address), loop: loop)
         let server = ObjectServer(on: connection, root: AccessoryBus.root)
-        var manager = ExportedInterface(try AccessoryBus.description(of: AccessoryBus.manager))
+        var manager = try interface(AccessoryBus.manager)
         manager.method("CreateSession") { [unowned self] call throws(BusError) in
             app = call.sender
             sessions += 1
@@ -104,7 +104,7 @@ private final class FakeService {
         }
         server.export(FakeObject(AccessoryBus.root, manager))
         for (path, properties) in accessories {
-            var accessory = ExportedInterface(try AccessoryBus.description(of: AccessoryBus.accessory))
+            var accessory = try interface(AccessoryBus.accessory)
             for (name, value) in properties { accessory.property(name) { _ in value } }
             server.export(FakeObject(path, accessory))
         }
@@ -113,8 +113,18 @@ private final class FakeService {
         (self.connection, self.server) = (connection, server)
     }
 
+    /// An interface of which nothing is played yet: its methods fail, and its properties have no values.
+    private func interface(_ name: String) throws(BusError) -> ExportedInterface {
+        var interface = ExportedInterface(try AccessoryBus.description(of: name))
+        for method in interface.description.methods {
+            interface.method(method.name) { _ throws(BusError) in throw BusError.failed("\(method.name) is not played") }
+        }
+        for property in interface.description.properties { interface.property(property.name) { _ in nil } }
+        return interface
+    }
+
     private func sessionInterface(_ accessories: [ObjectPath]) throws(BusError) -> ExportedInterface {
-        var interface = ExportedInterface(try AccessoryBus.description(of: AccessoryBus.session))
+        var interface = try interface(AccessoryBus.session)
         interface.property("Accessories") { _ in .objectPaths(accessories) }
         for method in interface.description.methods {
             let hasPicker = method.outputSignature == "o"
