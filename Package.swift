@@ -144,6 +144,13 @@ let package = Package(
             name: "AccessoryBusTests", dependencies: ["AccessoryBus", "AccessoryModel", "DBusKit", "TestSupport"],
             swiftSettings: testSettings),
         .testTarget(
+            name: "AccessoryServiceTests",
+            dependencies: [
+                "AccessoryBus", "AccessoryCore", "AccessoryEngine", "AccessoryModel", "AccessoryService", "CallerIdentity",
+                "DBusKit",
+                "TestSupport", log,
+            ], swiftSettings: testSettings),
+        .testTarget(
             name: "BlueZRadioTests",
             dependencies: [
                 "AccessoryCore", "AccessoryEngine", "AccessoryModel", "BlueZRadio", "DBusKit", "TestSupport", "accessory-sim", log,

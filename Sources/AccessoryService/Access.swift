@@ -23,7 +23,8 @@ extension AccessRule where Object == ManagerObject {
             manager.service.clients.mayShowPickers(caller)
                 ? .granted
                 : .refused(
-                    .accessDenied("a picker program runs as root or as a member of the group \(ClientRegistry.pickerGroup)"))
+                    .accessDenied(
+                        "a picker program runs as root or as a member of the group \(manager.service.clients.pickerGroup)"))
         }
     }
 }

@@ -30,14 +30,16 @@ public final class AccessoryService {
     /// How many ended sessions of one connection are remembered.
     private static let gravesPerClient = 64
 
+    /// - Parameter pickerGroup: the group whose members may show pickers.
     public init(
-        engine: AccessoryEngine, manifests: ManifestStore, resolver: CallerResolver, connection: Connection, log: Logger
+        engine: AccessoryEngine, manifests: ManifestStore, resolver: CallerResolver, connection: Connection,
+        pickerGroup: String = "accessory-picker", log: Logger
     ) throws(BusError) {
         self.engine = engine
         self.manifests = manifests
         self.connection = connection
         self.log = log
-        clients = ClientRegistry(on: connection, resolver: resolver, log: log)
+        clients = ClientRegistry(on: connection, resolver: resolver, pickerGroup: pickerGroup, log: log)
         server = ObjectServer(on: connection, root: AccessoryBus.root)
         members = try Members()
     }

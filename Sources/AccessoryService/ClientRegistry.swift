@@ -50,11 +50,12 @@ final class ClientRegistry {
     var onRefused: ((String, String) -> Void)?
 
     /// The group whose members may show pickers.
-    static let pickerGroup = "accessory-picker"
+    let pickerGroup: String
 
-    init(on connection: Connection, resolver: CallerResolver, log: Logger) {
+    init(on connection: Connection, resolver: CallerResolver, pickerGroup: String, log: Logger) {
         self.connection = connection
         self.resolver = resolver
+        self.pickerGroup = pickerGroup
         self.log = log
     }
 
@@ -86,7 +87,7 @@ final class ClientRegistry {
     func mayShowPickers(_ name: String) -> Bool {
         guard let caller = caller(name) else { return false }
         if isAdmin(name) { return true }
-        return getgrnam(Self.pickerGroup).map { caller.groups.contains($0.pointee.gr_gid) } ?? false
+        return getgrnam(pickerGroup).map { caller.groups.contains($0.pointee.gr_gid) } ?? false
     }
 
     var admins: [String] { clients.keys.filter { isAdmin($0) }.sorted() }

@@ -1,0 +1,201 @@
+// The service on a private bus, over an engine whose edges stand still, and callers of every kind: real connections, of which the service
+// is told who they are.
+
+import AccessoryBus
+import AccessoryCore
+import AccessoryEngine
+import AccessoryModel
+@testable import AccessoryService
+@testable import CallerIdentity
+import DBusKit
+import Foundation
+import Logging
+import TestSupport
+import Testing
+
+/// A radio that is ready and hears nothing.
+private final class StillRadio: Radio {
+    let state = RadioState.ready
+    weak var observer: (any RadioObserver)?
+    let bonds: [RadioBond] = []
+    func start() {}
+    func discover() -> DiscoveryToken { DiscoveryToken {} }
+    func pair(_ device: RadioDeviceID, support: SupportOptions) {}
+    func answer(_ answer: PromptAnswer) {}
+    func cancelPairing() {}
+    func bridge(
+        _ address: BluetoothAddress, classic: BluetoothAddress?,
+        completion: @escaping (Result<BluetoothAddress, RadioFailure>) -> Void
+    ) { completion(.failure(RadioFailure(.unavailable, "still"))) }
+    func setAlias(_ address: BluetoothAddress, _ name: String) {}
+    func removeBond(_ address: BluetoothAddress, device: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void)
+    {
+        completion(.success(()))
+    }
+    func refresh(_ completion: @escaping () -> Void) { completion() }
+    func device(for address: BluetoothAddress) -> RadioDeviceID? { nil }
+}
+
+/// No Wi-Fi.
+private final class NoNetworks: NetworkRadio {
+    let state = RadioState.absent
+    weak var observer: (any NetworkRadioObserver)?
+    let awareObstacle: String? = "no Wi-Fi here"
+    func start() {}
+    func scan(asking names: [SSID], aware: [WiFiAware]) -> DiscoveryToken { DiscoveryToken {} }
+    func join(_ join: NetworkJoin, completion: @escaping (Result<String, RadioFailure>) -> Void) {
+        completion(.failure(RadioFailure(.unavailable, "still")))
+    }
+    func leave(completion: @escaping () -> Void) { completion() }
+}
+
+/// What was set up before, and whatever is asked of it.
+private final class StillStore: LedgerStore {
+    private let stored: StoredState
+    init(_ stored: StoredState) { self.stored = stored }
+    func load() throws -> StoredState { stored }
+    func commit(_ steps: [Ledger.Step], noting new: [BondIntent], finishing finished: [BondIntent]) throws {}
+    func note(_ intent: BondIntent) throws {}
+    func forget(_ intent: BondIntent) throws {}
+    func nextGrantID() throws -> Int64 { 100 }
+    func nextAwareDevice() throws -> UInt64 { 100 }
+}
+
+/// Time that does not pass.
+private final class StillClock: EngineClock {
+    private final class Timer: EngineTimer { func cancel() {} }
+    let wallTime = 1000.0
+    let uptime = 0.0
+    func after(_ seconds: Double, _ body: @escaping () -> Void) -> any EngineTimer { Timer() }
+}
+
+/// Who calls.
+enum CallerKind: CaseIterable {
+    /// No app, no admin, in no group.
+    case stranger
+    /// An app with a session, to which nothing is granted.
+    case app
+    /// An app with a session, to which the accessory is granted.
+    case appWithGrant
+    /// Another connection of that app, which has no session.
+    case appWithoutSession
+    /// A member of the group, whose picker is shown.
+    case picker
+    /// A member of the group.
+    case otherMember
+    case admin
+
+    /// The app's unit, for apps.
+    var unit: String? {
+        switch self {
+        case .app: "board.service"
+        case .appWithGrant, .appWithoutSession: "dice.service"
+        default: nil
+        }
+    }
+}
+
+/// Where the members of the tables are.
+enum Place: CaseIterable {
+    case manager
+    /// Of the app without a grant.
+    case session
+    /// Of the app with one.
+    case sessionWithGrant
+    case accessory
+    /// Shown for the app with a grant.
+    case picker
+    case grant
+    case app
+    case admin
+}
+
+/// The service and its callers.
+final class PlayedService {
+    /// A group that every machine has, in the place of accessory-picker.
+    private static let group = "daemon"
+
+    private let bus: PrivateBus
+    private let directory: TemporaryDirectory
+    private let loop = MainLoop()
+    private let server: Connection
+    private let service: AccessoryService
+    private var callers: [CallerKind: Connection] = [:]
+    private(set) var paths: [Place: ObjectPath] = [:]
+
+    init() throws {
+        bus = try PrivateBus()
+        directory = try TemporaryDirectory()
+        server = try Connection(.server(bus.address), loop: loop)
+        for app in ["dice", "board"] {
+            try directory.write(
+                "com.example.\(app).conf",
+                """
+                [Application]
+                Id=com.example.\(app)
+                Name=\(app)
+                Unit=\(app).service
+
+                [AccessorySetup]
+                Supports=Bluetooth;
+                BluetoothServices=180F;
+                """)
+        }
+        let log = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let accessory = Accessory(
+            id: .random(), displayName: "Die", address: BluetoothAddress(value: 1, kind: .public), isBonded: true,
+            descriptor: DiscoveryDescriptor(), created: 1)
+        let grant = Grant(
+            id: 7, app: try #require(AppID("com.example.dice")), accessory: accessory.id, state: .authorized, created: 1)
+        let engine = try AccessoryEngine(
+            radio: StillRadio(), networks: NoNetworks(), store: StillStore(StoredState(accessories: [accessory], grants: [grant])),
+            clock: StillClock(), log: log)
+        service = try AccessoryService(
+            engine: engine, manifests: ManifestStore(directories: [directory.path], loop: loop, log: log),
+            resolver: CallerResolver(on: server), connection: server, pickerGroup: Self.group, log: log)
+        engine.start()
+        service.start()
+        for kind in CallerKind.allCases { try add(kind) }
+        paths = [
+            .manager: AccessoryBus.root, .accessory: AccessoryBus.accessoryPath(accessory.id),
+            .grant: AccessoryBus.grantPath(grant.id),
+            .app: AccessoryBus.appPath("com.example.dice"), .admin: AccessoryBus.adminPath,
+        ]
+        for (place, kind) in [(.session, .app), (.sessionWithGrant, .appWithGrant)] as [(Place, CallerKind)] {
+            let session = try call(kind, AccessoryBus.root, AccessoryBus.manager, "CreateSession", [.vardict([:])]).get().first
+            paths[place] = try #require(session?.objectPathValue)
+        }
+        let session = path(.sessionWithGrant)
+        _ = try call(.appWithGrant, session, AccessoryBus.session, "Activate").get()
+        _ = try call(.picker, AccessoryBus.root, AccessoryBus.manager, "RegisterPicker", [.vardict([:])]).get()
+        let item = DBusValue.vardict([
+            "name": .string("Die"), "descriptor": .vardict(["bluetoothServiceUUID": .string("180F")]),
+        ])
+        let picker = try call(
+            .appWithGrant, session, AccessoryBus.session, "ShowPicker", [.array(of: "a{sv}", [item]), .vardict([:])])
+        paths[.picker] = try #require(try picker.get().first?.objectPathValue)
+    }
+
+    func path(_ place: Place) -> ObjectPath { paths[place]! }
+
+    /// A connection that the service takes for one of this kind.
+    private func add(_ kind: CallerKind) throws {
+        let connection = try Connection(.server(bus.address), loop: loop)
+        let number = UInt32(try #require(CallerKind.allCases.firstIndex(of: kind)))
+        var caller = Caller(uid: kind == .admin ? 0 : 60_000 + number, pid: Int32(number) + 1)
+        if kind == .picker || kind == .otherMember { caller.groups = [try #require(getgrnam(Self.group)).pointee.gr_gid] }
+        caller.unit = kind.unit
+        service.clients.adopt(connection.uniqueName, PinnedCaller(caller, began: nil, image: nil))
+        callers[kind] = connection
+    }
+
+    /// Calls and runs the loop until the answer is there.
+    func call(
+        _ kind: CallerKind, _ path: ObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue] = []
+    ) throws -> Result<[DBusValue], BusError> {
+        var answer: Result<[DBusValue], BusError>?
+        callers[kind]?.call(server.uniqueName, path, interface, member, arguments) { answer = $0 }
+        #expect(loop.run(until: { answer != nil }, timeout: .seconds(60)))
+        return try #require(answer)
+    }
+}
