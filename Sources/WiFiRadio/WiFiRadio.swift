@@ -19,13 +19,13 @@ public final class WiFiRadio: NetworkRadio {
     private let routeDirectory: String
     private let journal: any JoinJournal
     /// In the order of their rights.
-    private let services: [WiFiService]
+    private let services: [any WiFiService]
     private let server: ObjectServer
     private let awareSearch: AwareSearch
     private var selected: Selected?
 
     private struct Selected: Equatable {
-        let service: WiFiService
+        let service: any WiFiService
         let owner: String?
         let interface: String
         let state: RadioState
@@ -133,7 +133,7 @@ public final class WiFiRadio: NetworkRadio {
     }
 
     private func choose() -> Selected? {
-        var owners: [String: WiFiService] = [:]
+        var owners: [String: any WiFiService] = [:]
         for service in services {
             var manages = service.interfaces.isEmpty
             for name in service.interfaces.keys where owners[name] == nil {

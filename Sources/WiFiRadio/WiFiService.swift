@@ -6,76 +6,130 @@ internal import AccessoryModel
 internal import DBusKit
 internal import Logging
 
-/// A Wi-Fi service on the bus: what all three do alike, and what each of them does in its own way (the methods that are overridden).
-class WiFiService {
-    /// For people.
-    let name: String
-    let link: ServiceLink
-    let log: Logger
-    /// Whether it is known to be there or not, with its interfaces.
-    private(set) var isSettled = false
-    /// The interfaces that it manages, by name; not those that it leaves to others.
-    var interfaces: [String: RadioState] = [:]
-    /// Their objects.
-    var paths: [String: ObjectPath] = [:] { didSet { if paths != oldValue { onPaths?() } } }
-    /// Something of the above has changed.
-    var onChange: (() -> Void)?
-    var onPaths: (() -> Void)?
-    /// The network that was joined is gone, and the service does not come back to it by itself.
-    var onLost: ((String) -> Void)?
-    /// All of its interfaces are managed by a service above it. Then nothing is listened to that comes with every scan of that one: an
-    /// idle daemon sleeps.
-    var isShadowed = false { didSet { if isShadowed != oldValue, owner != nil { shadowChanged() } } }
-    var joining: Awaited<Result<Void, RadioFailure>>?
-    private var scanning: Awaited<Result<Void, ScanFailure>>?
-    private var grace: LoopSource?
-
-    init(name: String, busName: String, on connection: Connection, log: Logger) {
-        self.name = name
-        link = ServiceLink(connection, busName)
-        self.log = log
-    }
-
-    var busName: String { link.busName }
-    /// The service's connection to the bus; nil when it is not there.
-    var owner: String? { link.owner }
-    var loop: MainLoop { link.connection.loop }
-
-    // MARK: What each does in its own way
+/// A Wi-Fi service on the bus, in its own way: an adapter has all of these, or it does not compile. What all do alike is in the extension.
+protocol WiFiService: AnyObject {
+    /// What all of them have.
+    var common: ServiceCommon { get }
+    /// Whether a network is joined and followed.
+    var isJoined: Bool { get }
 
     /// The service is there, or another one is: its signals are subscribed to, and its interfaces read; `settle` ends this.
-    func follow() {}
+    func follow()
 
     /// See `isShadowed`.
-    func shadowChanged() {}
+    func shadowChanged()
 
     /// Asks for a scan; `awaited` ends with it.
-    func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>) {}
+    func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>)
 
     /// Reads what was seen `since` then, in microseconds of the monotonic clock.
-    func read(_ path: ObjectPath, since begun: Int64, completion: @escaping ([WiFiNetwork]) -> Void) { completion([]) }
+    func read(_ path: ObjectPath, since begun: Int64, completion: @escaping ([WiFiNetwork]) -> Void)
 
     /// Joins a network. Completed once; after a failure what was changed is to be restored from the last record.
     ///
     /// - Parameter note: writes down what is to be undone, before it is done.
     func join(
         _ join: NetworkJoin, on interface: String, note: @escaping (JoinRecord) throws -> Void,
-        completion: @escaping (Result<Void, RadioFailure>) -> Void
-    ) {}
+        completion: @escaping (Result<Void, RadioFailure>) -> Void)
 
     /// Takes back what a record says: the joined network goes, and what was there before comes back. Completed once what is to be
     /// asked was asked.
-    func restore(_ record: JoinRecord, completion: @escaping () -> Void) {}
+    func restore(_ record: JoinRecord, completion: @escaping () -> Void)
 
-    /// Whether a network is joined and followed.
-    var isJoined: Bool { false }
+    /// The joined network is followed no longer.
+    func dropJoined()
+}
 
-    func stopFollowing() {
-        grace?.cancel()
-        grace = nil
+/// What every Wi-Fi service has: its name and link, its interfaces, and what is awaited of it.
+final class ServiceCommon {
+    /// For people.
+    let name: String
+    let link: ServiceLink
+    let log: Logger
+    fileprivate(set) var isSettled = false
+    fileprivate var interfaces: [String: RadioState] = [:]
+    fileprivate var paths: [String: ObjectPath] = [:]
+    fileprivate var onChange: (() -> Void)?
+    fileprivate var onPaths: (() -> Void)?
+    fileprivate var onLost: ((String) -> Void)?
+    fileprivate var isShadowed = false
+    fileprivate var joining: Awaited<Result<Void, RadioFailure>>?
+    fileprivate var scanning: Awaited<Result<Void, ScanFailure>>?
+    fileprivate var grace: LoopSource?
+
+    init(name: String, busName: String, on connection: Connection, log: Logger) {
+        self.name = name
+        link = ServiceLink(connection, busName)
+        self.log = log
+    }
+}
+
+extension WiFiService {
+    var name: String { common.name }
+    var link: ServiceLink { common.link }
+    var log: Logger { common.log }
+    var busName: String { link.busName }
+    /// The service's connection to the bus; nil when it is not there.
+    var owner: String? { link.owner }
+    var loop: MainLoop { link.connection.loop }
+    /// Whether it is known to be there or not, with its interfaces.
+    var isSettled: Bool { common.isSettled }
+
+    /// The interfaces that it manages, by name; not those that it leaves to others.
+    var interfaces: [String: RadioState] {
+        get { common.interfaces }
+        set { common.interfaces = newValue }
     }
 
-    // MARK: What all do alike
+    /// Their objects.
+    var paths: [String: ObjectPath] {
+        get { common.paths }
+        set {
+            let old = common.paths
+            common.paths = newValue
+            if newValue != old { common.onPaths?() }
+        }
+    }
+
+    /// Something of the above has changed.
+    var onChange: (() -> Void)? {
+        get { common.onChange }
+        set { common.onChange = newValue }
+    }
+
+    var onPaths: (() -> Void)? {
+        get { common.onPaths }
+        set { common.onPaths = newValue }
+    }
+
+    /// The network that was joined is gone, and the service does not come back to it by itself.
+    var onLost: ((String) -> Void)? {
+        get { common.onLost }
+        set { common.onLost = newValue }
+    }
+
+    /// All of its interfaces are managed by a service above it. Then nothing is listened to that comes with every scan of that one: an
+    /// idle daemon sleeps.
+    var isShadowed: Bool {
+        get { common.isShadowed }
+        set {
+            guard newValue != common.isShadowed else { return }
+            common.isShadowed = newValue
+            if owner != nil { shadowChanged() }
+        }
+    }
+
+    /// The joining that is awaited.
+    var joining: Awaited<Result<Void, RadioFailure>>? {
+        get { common.joining }
+        set { common.joining = newValue }
+    }
+
+    func stopFollowing() {
+        common.grace?.cancel()
+        common.grace = nil
+        dropJoined()
+    }
 
     func start() {
         link.start { [weak self] in
@@ -88,13 +142,13 @@ class WiFiService {
     }
 
     func settle() {
-        isSettled = true
+        common.isSettled = true
         onChange?()
     }
 
     /// The service or its interface is gone: nothing that is awaited will come.
     func gone(_ reason: String) {
-        scanning?.end(.failure(.failed(reason)))
+        common.scanning?.end(.failure(.failed(reason)))
         joining?.end(.failure(RadioFailure(.unavailable, reason)))
         if isJoined { lost(reason) }
     }
@@ -107,10 +161,10 @@ class WiFiService {
     /// The joined network is away, or back. Services look for it by themselves for a while.
     func noteAway(_ isAway: Bool) {
         if !isAway {
-            grace?.cancel()
-            grace = nil
-        } else if grace == nil {
-            grace = loop.after(WiFiTimes.grace) { [weak self] in self?.lost("the network was not there any more") }
+            common.grace?.cancel()
+            common.grace = nil
+        } else if common.grace == nil {
+            common.grace = loop.after(WiFiTimes.grace) { [weak self] in self?.lost("the network was not there any more") }
         }
     }
 
@@ -126,11 +180,11 @@ class WiFiService {
             loop, timeout: WiFiTimes.scan, late: .failure(.failed("the scan did not end"))
         ) { [weak self] result in
             guard let self else { return }
-            self.scanning = nil
+            self.common.scanning = nil
             if case .failure(let failure) = result { return completion(.failure(failure)) }
             self.read(path, since: begun) { completion(.success($0)) }
         }
-        scanning = awaited
+        common.scanning = awaited
         requestScan(path, asking: names, awaited)
     }
 

@@ -8,6 +8,7 @@ internal import DBusKit
 internal import Logging
 
 final class IWD: WiFiService {
+    let common: ServiceCommon
     static let busName = "net.connman.iwd"
     static let manager: ObjectPath = "/net/connman/iwd"
     static let station = "net.connman.iwd.Station"
@@ -23,21 +24,20 @@ final class IWD: WiFiService {
 
     init(on connection: Connection, server: ObjectServer, log: Logger) throws(BusError) {
         agent = try NetworkAgent()
-        super.init(name: "iwd", busName: Self.busName, on: connection, log: log)
+        common = ServiceCommon(name: "iwd", busName: Self.busName, on: connection, log: log)
         server.export(agent)
     }
 
-    override var isJoined: Bool { joined != nil }
+    var isJoined: Bool { joined != nil }
 
-    override func stopFollowing() {
-        super.stopFollowing()
+    func dropJoined() {
         joined?.cancel()
         joined = nil
     }
 
     // MARK: Interfaces
 
-    override func follow() {
+    func follow() {
         agent.owner = owner
         link.subscriptions = [
             link.onSignal(Bus.objectManager, "InterfacesAdded", of: "/") { [weak self] _, arguments in
@@ -54,7 +54,7 @@ final class IWD: WiFiService {
         read()
     }
 
-    override func shadowChanged() {
+    func shadowChanged() {
         for subscription in link.subscriptions { subscription.cancel() }
         link.subscriptions = []
         if !isShadowed { follow() }
@@ -96,7 +96,7 @@ final class IWD: WiFiService {
     // MARK: Scanning
 
     /// iwd asks for no names: it knows which hidden networks it knows.
-    override func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>) {
+    func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>) {
         // The end of a scan that was running before is not ours.
         var hasBegun = false
         awaited.subscriptions = [
@@ -116,7 +116,7 @@ final class IWD: WiFiService {
     }
 
     /// All that it lists: it forgets by itself what it has not heard for half a minute.
-    override func read(_ path: ObjectPath, since begun: Int64, completion: @escaping ([WiFiNetwork]) -> Void) {
+    func read(_ path: ObjectPath, since begun: Int64, completion: @escaping ([WiFiNetwork]) -> Void) {
         link.call(path, Self.station, "GetOrderedNetworks") { [weak self] result in
             let rows = (try? result.get())?.first?.arrayValue ?? []
             let strengths = rows.compactMap { row -> (ObjectPath, Int)? in
@@ -152,7 +152,7 @@ final class IWD: WiFiService {
 
     // MARK: Joining
 
-    override func join(
+    func join(
         _ join: NetworkJoin, on interface: String, note: @escaping (JoinRecord) throws -> Void,
         completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
@@ -252,7 +252,7 @@ final class IWD: WiFiService {
     }
 
     /// Also after a restart of iwd: what it knows is on its disk.
-    override func restore(_ record: JoinRecord, completion: @escaping () -> Void) {
+    func restore(_ record: JoinRecord, completion: @escaping () -> Void) {
         stopFollowing()
         guard owner != nil, let bytes = Hex.bytes(record.network), let name = SSID(bytes)?.text else { return completion() }
         objects { [weak self] objects in

@@ -15,7 +15,6 @@ enum ManagedNetwork {
         static let enterprise = 0x200
         static let sae = 0x400
         static let owe = 0x800
-        static let oweTransition = 0x1000
         static let suiteB = 0x2000
     }
 

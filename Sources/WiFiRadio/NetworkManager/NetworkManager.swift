@@ -9,6 +9,7 @@ internal import Glibc
 internal import Logging
 
 final class NetworkManager: WiFiService {
+    let common: ServiceCommon
     static let busName = "org.freedesktop.NetworkManager"
     static let root: ObjectPath = "/org/freedesktop/NetworkManager"
     static let device = "org.freedesktop.NetworkManager.Device"
@@ -28,20 +29,22 @@ final class NetworkManager: WiFiService {
     }
 
     init(on connection: Connection, log: Logger) {
-        super.init(name: "NetworkManager", busName: Self.busName, on: connection, log: log)
+        common = ServiceCommon(name: "NetworkManager", busName: Self.busName, on: connection, log: log)
     }
 
-    override var isJoined: Bool { joined != nil }
+    var isJoined: Bool { joined != nil }
 
-    override func stopFollowing() {
-        super.stopFollowing()
+    func dropJoined() {
         joined?.cancel()
         joined = nil
     }
 
     // MARK: Interfaces
 
-    override func follow() {
+    /// It is above all others.
+    func shadowChanged() {}
+
+    func follow() {
         let changed: (ObjectPath, [DBusValue]) -> Void = { [weak self] _, _ in self?.read() }
         link.subscriptions = [
             link.onSignal(Self.busName, "DeviceAdded", of: Self.root, changed),
@@ -94,7 +97,7 @@ final class NetworkManager: WiFiService {
 
     // MARK: Scanning
 
-    override func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>) {
+    func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>) {
         awaited.subscriptions = [
             link.onProperties(of: path, Self.wireless) { [weak awaited] _, values in
                 if values["LastScan"] != nil { awaited?.end(.success(())) }
@@ -116,7 +119,7 @@ final class NetworkManager: WiFiService {
         return time.tv_sec
     }
 
-    override func read(_ path: ObjectPath, since begun: Int64, completion: @escaping ([WiFiNetwork]) -> Void) {
+    func read(_ path: ObjectPath, since begun: Int64, completion: @escaping ([WiFiNetwork]) -> Void) {
         link.call(path, Self.wireless, "GetAllAccessPoints") { [weak self] result in
             guard let self else { return completion([]) }
             let points = ((try? result.get())?.first?.arrayValue ?? []).compactMap(\.objectPathValue)
@@ -133,7 +136,7 @@ final class NetworkManager: WiFiService {
 
     // MARK: Joining
 
-    override func join(
+    func join(
         _ join: NetworkJoin, on interface: String, note: @escaping (JoinRecord) throws -> Void,
         completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
@@ -224,7 +227,7 @@ final class NetworkManager: WiFiService {
         }
     }
 
-    override func restore(_ record: JoinRecord, completion: @escaping () -> Void) {
+    func restore(_ record: JoinRecord, completion: @escaping () -> Void) {
         stopFollowing()
         guard record.owner == owner, let path = paths[record.interface] else { return completion() }
         let back = { [weak self] in

@@ -8,6 +8,7 @@ internal import DBusKit
 internal import Logging
 
 final class Supplicant: WiFiService {
+    let common: ServiceCommon
     static let busName = "fi.w1.wpa_supplicant1"
     static let root: ObjectPath = "/fi/w1/wpa_supplicant1"
     static let interface = "fi.w1.wpa_supplicant1.Interface"
@@ -24,19 +25,18 @@ final class Supplicant: WiFiService {
     private static let namesPerScan = 3
 
     init(on connection: Connection, log: Logger) {
-        super.init(name: "wpa_supplicant", busName: Self.busName, on: connection, log: log)
+        common = ServiceCommon(name: "wpa_supplicant", busName: Self.busName, on: connection, log: log)
     }
 
-    override var isJoined: Bool { joined != nil }
+    var isJoined: Bool { joined != nil }
 
-    override func stopFollowing() {
-        super.stopFollowing()
+    func dropJoined() {
         joined = nil
     }
 
     // MARK: Interfaces
 
-    override func follow() {
+    func follow() {
         for watch in watches.values { watch.cancel() }
         watches = [:]
         link.subscriptions = [
@@ -62,7 +62,7 @@ final class Supplicant: WiFiService {
         }
     }
 
-    override func shadowChanged() {
+    func shadowChanged() {
         for path in paths.values { added(path) {} }
     }
 
@@ -106,7 +106,7 @@ final class Supplicant: WiFiService {
 
     // MARK: Scanning
 
-    override func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>) {
+    func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>) {
         awaited.subscriptions = [
             link.onSignal(Self.interface, "ScanDone", of: path) { [weak awaited] _, arguments in
                 awaited?.end(arguments.first?.booleanValue == false ? .failure(.failed("the scan failed")) : .success(()))
@@ -127,7 +127,7 @@ final class Supplicant: WiFiService {
         }
     }
 
-    override func read(_ path: ObjectPath, since begun: Int64, completion: @escaping ([WiFiNetwork]) -> Void) {
+    func read(_ path: ObjectPath, since begun: Int64, completion: @escaping ([WiFiNetwork]) -> Void) {
         link.properties(path, Self.interface) { [weak self] values in
             guard let self else { return completion([]) }
             let points = (values["BSSs"]?.arrayValue ?? []).compactMap(\.objectPathValue)
@@ -144,7 +144,7 @@ final class Supplicant: WiFiService {
 
     // MARK: Joining
 
-    override func join(
+    func join(
         _ join: NetworkJoin, on interface: String, note: @escaping (JoinRecord) throws -> Void,
         completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
@@ -211,7 +211,7 @@ final class Supplicant: WiFiService {
         }
     }
 
-    override func restore(_ record: JoinRecord, completion: @escaping () -> Void) {
+    func restore(_ record: JoinRecord, completion: @escaping () -> Void) {
         stopFollowing()
         // Another wpa_supplicant: it has read its own networks again, and knows nothing of ours.
         guard let owner, record.owner == owner, let path = paths[record.interface], let network = ObjectPath(record.joined) else {
