@@ -12,31 +12,6 @@ internal import CGLib
 
 /// A private connection to a message bus, used on the thread of its `MainLoop` only.
 public final class Connection {
-    /// Which bus.
-    public enum Address: Hashable, Sendable, CustomStringConvertible {
-        case system
-        case session
-        /// A D-Bus server address, for example `unix:path=/run/user/1000/bus`.
-        case server(String)
-
-        /// `system`, `session` or a server address.
-        public init(_ text: String) {
-            switch text {
-            case "system": self = .system
-            case "session": self = .session
-            default: self = .server(text)
-            }
-        }
-
-        public var description: String {
-            switch self {
-            case .system: "system"
-            case .session: "session"
-            case .server(let address): address
-            }
-        }
-    }
-
     /// How eagerly the socket is read.
     public enum Reading: Sendable {
         /// As soon as something arrives.
@@ -75,8 +50,7 @@ public final class Connection {
     private var subscriptions: [SubscriptionGroup] = []
     /// Calls without an answer yet: libdbus would let them wait for their time-outs when the bus goes.
     private var waiting: [ObjectIdentifier: PendingCall] = [:]
-    /// Calls that were passed on, by their serials.
-    private var forwarded: [UInt32: (Message?) -> Void] = [:]
+    private var forwarded = ForwardedCalls()
     public private(set) var isConnected = true
     /// A peer of our own: nothing on it is for libdbus to answer.
     private let isPeer: Bool
@@ -172,9 +146,6 @@ public final class Connection {
     /// Bytes that wait for the socket.
     public var outgoingBytes: Int { dbus_connection_get_outgoing_size(raw) }
 
-    /// Whether the other end has said who it is; always so on a bus.
-    public var isAuthenticated: Bool { dbus_connection_get_is_authenticated(raw) != 0 }
-
     /// The socket, to be asked about, not used.
     public var socket: Int32? {
         var descriptor: Int32 = -1
@@ -217,13 +188,13 @@ public final class Connection {
             loop.soon { completion(nil) }
             return 0
         }
-        forwarded[serial] = completion
+        forwarded.add(serial, completion)
         return serial
     }
 
     /// Forgets a call that was passed on: a late answer is dropped.
     public func forget(_ serial: UInt32) {
-        forwarded[serial] = nil
+        forwarded.forget(serial)
     }
 
     /// Calls a method on any service.
@@ -259,37 +230,6 @@ public final class Connection {
             throw BusError(taking: &failure)
         }
         return try Message(adopting: reply).arguments(limits: .generous)
-    }
-
-    // MARK: Names
-
-    /// Asks for a well-known name, without queueing for it.
-    ///
-    /// - Throws: `org.freedesktop.DBus.Error.AddressInUse` when somebody else owns it, or the bus' refusal.
-    public func requestName(_ name: String) throws(BusError) {
-        guard BusNames.isBusName(name) else { throw .invalidArguments("not a bus name: \(name)") }
-        let answer = try callAndWait(Bus.name, Bus.path, Bus.name, "RequestName", [.string(name), .uint32(4)])
-        // 1: owner, 4: already owner; 3: it exists.
-        guard let code = answer.first?.integerValue, code == 1 || code == 4 else {
-            throw .standard("AddressInUse", "somebody else owns \(name) on this bus")
-        }
-    }
-
-    /// Follows the owner of a name: `handler` gets the present owner first, then every change; nil means nobody.
-    public func watchName(_ name: String, handler: @escaping (String?) -> Void) -> Subscription {
-        let subscription = subscribe(
-            sender: Bus.name, path: Bus.path, interface: Bus.name, member: "NameOwnerChanged", argument0: name
-        ) { message in
-            guard let arguments = try? message.arguments(), arguments.count == 3,
-                let owner = arguments[2].stringValue
-            else { return }
-            handler(owner.isEmpty ? nil : owner)
-        }
-        call(Bus.name, Bus.path, Bus.name, "GetNameOwner", [.string(name)]) { [weak subscription] result in
-            guard subscription?.isActive == true else { return }
-            handler((try? result.get())?.first?.stringValue)
-        }
-        return subscription
     }
 
     // MARK: Signals
@@ -388,9 +328,7 @@ public final class Connection {
             return deliver(signal: message)
         }
         isConnected = false
-        let lost = forwarded.values
-        forwarded = [:]
-        for completion in lost { completion(nil) }
+        for completion in forwarded.removeAll() { completion(nil) }
         for call in Array(waiting.values) { call.finish(.failure(.disconnected("the bus closed the connection"))) }
         onDisconnect?()
         onDisconnect = nil
@@ -536,7 +474,7 @@ public final class Connection {
     private func takesDirectly(_ message: OpaquePointer) -> Bool {
         switch dbus_message_get_type(message) {
         case 1: isPeer && onCall != nil
-        case 2, 3: !forwarded.isEmpty && forwarded[dbus_message_get_reply_serial(message)] != nil
+        case 2, 3: forwarded.isWaiting(for: dbus_message_get_reply_serial(message))
         case 4: true
         default: false
         }
@@ -546,7 +484,7 @@ public final class Connection {
         switch dbus_message_get_type(message) {
         case 1: _ = onCall?(Message(retaining: message))
         case 4: take(signal: message)
-        default: forwarded.removeValue(forKey: dbus_message_get_reply_serial(message))?(Message(retaining: message))
+        default: forwarded.remove(dbus_message_get_reply_serial(message))?(Message(retaining: message))
         }
     }
 

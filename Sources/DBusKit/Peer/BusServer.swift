@@ -29,7 +29,7 @@ public final class BusServer {
         case inherited
     }
 
-    /// Takes a connection as soon as it is there: nothing was read yet, and `isAuthenticated` is still false.
+    /// Takes a connection as soon as it is there: nothing was read yet.
     public var onConnection: ((Connection) -> Void)?
 
     private let raw: OpaquePointer

@@ -1,0 +1,28 @@
+// Which bus a program means, as its options say it.
+
+extension Connection {
+    /// Which bus.
+    public enum Address: Hashable, Sendable, CustomStringConvertible {
+        case system
+        case session
+        /// A D-Bus server address, for example `unix:path=/run/user/1000/bus`.
+        case server(String)
+
+        /// `system`, `session` or a server address.
+        public init(_ text: String) {
+            switch text {
+            case "system": self = .system
+            case "session": self = .session
+            default: self = .server(text)
+            }
+        }
+
+        public var description: String {
+            switch self {
+            case .system: "system"
+            case .session: "session"
+            case .server(let address): address
+            }
+        }
+    }
+}
