@@ -6,7 +6,11 @@ import uuid
 
 import dbus
 
-from harness import *
+from harness.names import ACCESSORY, BLUE, PICKER, PINK, PNG, ROOT, SESSION, error
+from harness.radio import Paired, accessory, scenario
+from harness.values import item
+from harness.waiting import wait
+from harness.world import APITest
 
 
 class Add(APITest):

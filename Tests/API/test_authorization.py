@@ -1,7 +1,12 @@
 """The app's word: set-ups that wait for it, and what else an accessory is given: its classic side, its use as an input device, what a
 new descriptor asks for."""
 
-from harness import *
+import dbus
+
+from harness.names import ACCESSORY, GRANT, PICKER, PINK, PROPERTIES, ROOT, UNKNOWN_OBJECT, error
+from harness.radio import accessory, scenario
+from harness.values import item, sv
+from harness.world import APITest
 
 INVALID = error("InvalidRequest")
 CLASSIC = b"\x00\x11\x22\x33\x44\x55"

@@ -2,7 +2,13 @@
 
 import os
 
-from harness import *
+import dbus
+
+from harness.apps import App
+from harness.names import BLUE, BUS_ERROR, INVALID_ARGS, MANAGER, NAME, PINK, PNG, ROOT, UNKNOWN_OBJECT, error
+from harness.values import item, sv
+from harness.waiting import wait
+from harness.world import APITest
 
 INVALID = error("InvalidRequest")
 MANY = 10_000

@@ -1,6 +1,13 @@
 """The README's session with busctl, line by line as it stands there."""
 
-from harness import *
+import os
+import re
+import subprocess
+import unittest
+
+from harness.programs import TESTS
+from harness.waiting import STANDSTILL
+from harness.world import APITest
 
 README = TESTS.parent / "README.md"
 

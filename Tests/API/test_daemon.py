@@ -1,8 +1,14 @@
 """The program itself: how it ends, with which status, and what its log says of accessories."""
 
+import re
 import signal
 
-from harness import *
+from harness.names import NAME
+from harness.programs import BIN, Program
+from harness.radio import accessory, scenario
+from harness.values import item
+from harness.waiting import wait
+from harness.world import APITest
 
 
 class Ending(APITest):

@@ -1,8 +1,18 @@
 """The ways in which a picker is refused or ends without an accessory: time, the person, the radio, the programs at either end."""
 
 import signal
+import time
 
-from harness import *
+import dbus
+
+from harness.apps import App
+from harness.names import MANAGER, NAME, PICKER, ROOT, SESSION, UNKNOWN_OBJECT, error
+from harness.pickers import PickerProgram
+from harness.programs import Program
+from harness.radio import accessory, scenario
+from harness.values import item, sv
+from harness.waiting import happens_within, wait
+from harness.world import APITest
 
 NOTHING = scenario()
 

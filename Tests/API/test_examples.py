@@ -1,8 +1,13 @@
 """The examples of Docs/Examples, as their readers run them."""
 
 import shlex
+import signal
+import subprocess
+from pathlib import Path
 
-from harness import *
+from harness.programs import BIN, TESTS, Program
+from harness.waiting import STANDSTILL
+from harness.world import APITest
 
 EXAMPLES = TESTS.parent / "Docs" / "Examples"
 

@@ -1,6 +1,12 @@
 """Pickers whose app looks at every accessory first: what it is told, what it shows, and how such a discovery ends."""
 
-from harness import *
+import dbus
+
+from harness.names import PINK, PNG, SOMEBODY_ELSE, error
+from harness.radio import accessory, scenario
+from harness.values import item, sv
+from harness.waiting import wait
+from harness.world import APITest
 
 INVALID = error("InvalidRequest")
 # The name comes with the scan response, as it usually does.

@@ -1,9 +1,19 @@
 """How a program is seen: by the admin's tool, and by the daemon when it runs inside a Flatpak."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 import textwrap
 
-from harness import *
+from harness.apps import App
+from harness.clients import Client, Identity
+from harness.names import BUS_ERROR, MANAGER, NAME, OBJECT_MANAGER, ROOT, SESSION, error
+from harness.programs import BIN
+from harness.values import sv
+from harness.waiting import wait
+from harness.world import APITest
 
 
 def ctl(*words):

@@ -2,7 +2,12 @@
 
 import xml.etree.ElementTree as ElementTree
 
-from harness import *
+import dbus
+
+from harness.names import ACCESSORY, BLUE, GRANT, MANAGER, NAME, NETWORK, OBJECT_MANAGER, PICKER, ROOT, SESSION
+from harness.programs import TESTS
+from harness.values import item
+from harness.world import APITest
 
 INTERFACES = TESTS.parent / "Sources/AccessoryBus/Interfaces"
 

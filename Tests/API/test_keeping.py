@@ -1,10 +1,16 @@
 """What survives: restarts, power cuts, and a store that was damaged."""
 
 import contextlib
+import re
 import signal
 import sqlite3
 
-from harness import *
+from harness.apps import App
+from harness.names import ACCESSORY, BLUE, GRANT, PNG, error
+from harness.radio import Paired, accessory, scenario
+from harness.values import item
+from harness.waiting import wait
+from harness.world import APITest
 
 
 class Keeping(APITest):

@@ -1,8 +1,17 @@
 """Who is which app: manifests, their mistakes, and callers that no manifest fits."""
 
+import os
+import re
 import sys
 
-from harness import *
+import dbus
+
+from harness.apps import App
+from harness.clients import Client, Identity
+from harness.names import MANAGER, ROOT, SESSION, SOMEBODY, SOMEBODY_ELSE, error
+from harness.values import item, sv
+from harness.waiting import wait
+from harness.world import APITest
 
 
 class Callers(APITest):

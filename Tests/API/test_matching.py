@@ -2,7 +2,14 @@
 
 import collections
 
-from harness import *
+import dbus
+
+from harness.clients import Client
+from harness.names import BLUE, PICKER, PINK
+from harness.radio import accessory, scenario
+from harness.values import item
+from harness.waiting import wait
+from harness.world import APITest
 
 COMPANY = dbus.UInt16(0x1234)
 

@@ -1,6 +1,11 @@
 """Accessories that an app used before: taken over alone, with the person's consent, or along with a new one."""
 
-from harness import *
+import dbus
+
+from harness.names import ACCESSORY, GRANT, PINK, PNG, PROPERTIES, SOMEBODY_ELSE, error
+from harness.radio import Paired, accessory, scenario
+from harness.values import item
+from harness.world import APITest
 
 INVALID = error("InvalidRequest")
 PINK_ADDRESS, BLUE_ADDRESS = "C0:FF:EE:00:02:01", "C0:FF:EE:00:02:02"

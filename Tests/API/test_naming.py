@@ -2,7 +2,14 @@
 
 import signal
 
-from harness import *
+import dbus
+
+from harness.apps import App
+from harness.names import ACCESSORY, BLUE, BUS_ERROR, PICKER, PROPERTIES, ROOT, SOMEBODY_ELSE, UNKNOWN_OBJECT, error
+from harness.radio import accessory, scenario
+from harness.values import item, sv
+from harness.waiting import wait
+from harness.world import APITest
 
 INVALID = error("InvalidRequest")
 NOT_A_NAME = ["", " \t ", "x" * 10_000, "bell\x07"]

@@ -1,8 +1,23 @@
 """What the admin's policy files allow, approve and deny; and what is wrong with them."""
 
 import json
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
 
-from view import *
+from harness.apps import App
+from harness.clients import Identity
+from harness.names import BLUE, GRANT, NAME, PINK, PROPERTIES, ROOT, SOMEBODY, SOMEBODY_ELSE, UNKNOWN_OBJECT, error
+from harness.pickers import PickerProgram
+from harness.programs import BIN, TESTS, Program
+from harness.radio import accessory, scenario
+from harness.values import item, sv
+from harness.waiting import wait
+from harness.world import APITest
+from view import ACCESS_DENIED, GATT, View, path_of
 
 def ctl(*words):
     """accessoryctl's exit status and its lines."""

@@ -1,7 +1,16 @@
 """An administrator who is not root, where polkit runs. polkit is played here: what it decides is its own business, what we ask and do is
 ours."""
 
-from harness import *
+import shutil
+import unittest
+
+import dbus
+import dbus.service
+
+from harness.clients import Client
+from harness.names import GRANT, NAME, ROOT, SOMEBODY
+from harness.programs import BIN, Program
+from harness.world import APITest
 
 AUTHORITY = "org.freedesktop.PolicyKit1"
 

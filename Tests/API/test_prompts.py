@@ -1,7 +1,12 @@
 """What the person is asked during pairing, and what becomes of right, wrong and badly typed answers. The keys of an answer are the
 words of the prompts: accept b, passkey u, pin s."""
 
-from harness import *
+import dbus
+
+from harness.names import PICKER, error
+from harness.radio import accessory, scenario
+from harness.values import item, sv
+from harness.world import APITest
 
 
 class Prompts(APITest):

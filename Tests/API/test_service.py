@@ -1,8 +1,23 @@
 """The daemon as a service: what the service manager hears of it, and what it knows of callers when it runs without privileges."""
 
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
 import textwrap
+import time
 
-from harness import *
+import dbus
+import dbus.bus
+
+from harness.apps import App
+from harness.clients import Client, Identity
+from harness.names import BUS_ERROR, MANAGER, NAME, ROOT, SOMEBODY_ELSE, error
+from harness.programs import Program
+from harness.values import sv
+from harness.waiting import wait
+from harness.world import APITest
 
 
 class Supervision(APITest):

@@ -2,7 +2,13 @@
 
 import os
 
-from harness import *
+import dbus
+
+from harness.names import ACCESSORY, BUS_ERROR, GRANT, INVALID_ARGS, PNG, PROPERTIES, ROOT, SOMEBODY_ELSE, UNKNOWN_OBJECT
+from harness.radio import accessory, scenario
+from harness.values import item
+from harness.waiting import wait
+from harness.world import APITest
 
 
 class Sharing(APITest):

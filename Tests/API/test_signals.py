@@ -1,7 +1,10 @@
 """Signals and ObjectManager tell the same story: a client that reads everything once and then only listens knows as much as
 one that asks again. Played through a whole life of accessories, for the admin and for an app."""
 
-from harness import *
+from harness.names import ACCESSORY, BLUE, GRANT, MANAGER, PROPERTIES, ROOT, SOMEBODY_ELSE
+from harness.values import item
+from harness.waiting import wait
+from harness.world import APITest
 
 
 class Mirror:

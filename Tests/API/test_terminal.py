@@ -1,13 +1,21 @@
 """The terminal picker on a terminal: a pseudo-terminal here, with the keys of a person, and the product image drawn in it."""
 
 import fcntl
+import os
 import pty
 import struct
+import subprocess
 import termios
-import tty
 import zlib
 
-from harness import *
+from gi.repository import GLib
+
+from harness.names import BLUE
+from harness.programs import BIN
+from harness.radio import accessory, scenario
+from harness.values import item
+from harness.waiting import wait
+from harness.world import APITest
 
 
 def png(width, height, pixel):

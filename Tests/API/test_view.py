@@ -1,9 +1,17 @@
 """The scoped view of org.bluez: what an app sees and may do there, and that nothing of it outlives the grant."""
 
+import re
 import select
 import socket
+import time
+import unittest
 
-from view import *
+import dbus
+
+from harness.names import BUS_ERROR, GRANT, MANAGER, NAME, PINK, PROPERTIES, ROOT, SESSION, SOMEBODY_ELSE, UNKNOWN_OBJECT, error
+from harness.values import item, sv
+from harness.waiting import STANDSTILL, wait
+from view import ADAPTER, ADAPTER1, BLUEZ, CHARACTERISTIC1, DEVICE1, DRIVER, View, ViewTest, path_of
 
 
 class Sight(ViewTest):

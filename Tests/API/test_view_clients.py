@@ -1,9 +1,17 @@
 """Programs that know nothing of us, on the scoped view: bleak, bluetoothctl, busctl. They think it is the system bus."""
 
 import os
+import re
+import shutil
 import subprocess
+import unittest
 
-from view import *
+from harness.clients import Identity
+from harness.names import PINK, SOMEBODY
+from harness.programs import BIN, TESTS, Program
+from harness.waiting import STANDSTILL, wait
+from harness.world import APITest
+from view import CHARACTERISTIC1, DEVICE1, ViewTest
 
 # Bluetooth clients from PyPI, installed by Tests/Support/deps.
 PACKAGES = TESTS.parent / ".build/test-packages"

@@ -1,12 +1,21 @@
 """Clients of the view that do not keep to the rules: each is refused, cut off or kept small, and a well-behaved one beside it notices
 nothing."""
 
+import contextlib
 import random
 import select
 import socket
 import struct
+import unittest
 
-from view import *
+import dbus
+import dbus.lowlevel
+
+from harness.clients import Client
+from harness.names import BUS_ERROR, MANAGER, NAME, OBJECT_MANAGER, PROPERTIES, ROOT
+from harness.values import sv
+from harness.waiting import STANDSTILL, wait
+from view import ACCESS_DENIED, ADAPTER, BLUEZ, CHARACTERISTIC1, DEVICE1, DRIVER, LIMITS_EXCEEDED, View, ViewTest
 
 
 class Raw:

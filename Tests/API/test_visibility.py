@@ -1,6 +1,14 @@
 """Who sees what: unprivileged users over the same bus. Whatever a caller may not see is, for it, as if it were not there."""
 
-from harness import *
+import dbus
+
+from harness.apps import App
+from harness.clients import Client, Identity
+from harness.names import (
+    ACCESSORY, BLUE, BUS_ERROR, GRANT, NETWORK, PICKER, PROPERTIES, ROOT, SESSION, SOMEBODY, SOMEBODY_ELSE, UNKNOWN_OBJECT)
+from harness.values import item
+from harness.waiting import wait
+from harness.world import APITest
 
 
 class Visibility(APITest):

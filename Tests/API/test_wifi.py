@@ -7,8 +7,12 @@ import unittest
 
 import dbus
 
-from harness import *  # noqa: F401,F403
-from harness import TESTS
+from harness.names import ACCESSORY, BUS_ERROR, GRANT, NAME, NETWORK, PINK, PROPERTIES, ROOT, UNKNOWN_OBJECT, error
+from harness.programs import BIN, TESTS, Program
+from harness.radio import Paired, accessory
+from harness.values import item, sv
+from harness.waiting import wait
+from harness.world import APITest
 
 SERVICES = ("wpa_supplicant", "NetworkManager", "iwd")
 

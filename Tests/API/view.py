@@ -1,6 +1,11 @@
 """What the tests of the scoped view share: a client of it that speaks to org.bluez as an app would."""
 
-from harness import *
+from harness.clients import Client, Identity
+from harness.names import BUS_ERROR, GRANT, OBJECT_MANAGER, PINK, PROPERTIES, SOMEBODY, SOMEBODY_ELSE
+from harness.radio import accessory, scenario
+from harness.values import item
+from harness.waiting import wait
+from harness.world import APITest
 
 BLUEZ = "org.bluez"
 ADAPTER = "/org/bluez/hci0"

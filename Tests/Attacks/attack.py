@@ -1,13 +1,18 @@
 """What the attacks share: a world with an app that has an accessory and one that has none, programs that are run as unprivileged users,
 and an ear on the private bus that hears what the daemon asks of org.bluez."""
 
+import signal
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "API"))
 
-from view import *
+from harness.clients import Identity
+from harness.names import GRANT, MANAGER, NAME, PROPERTIES, ROOT, SOMEBODY, SOMEBODY_ELSE, error
+from harness.programs import Program
+from view import ADAPTER, ViewTest
 
 INVALID = error("InvalidRequest")
 # In groups that let nobody in, as nobody.

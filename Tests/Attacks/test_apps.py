@@ -1,7 +1,15 @@
 """The app itself, against what it was given: links after the end of its right, the adapter's settings, bonds of other programs, the admin's
 rules."""
 
-from attack import *
+import dbus
+
+from attack import INVALID, Attack
+from harness.names import ACCESSORY, BLUE, GRANT, INVALID_ARGS, PICKER, PINK, PROPERTIES, UNKNOWN_OBJECT, error
+from harness.radio import Paired, accessory, scenario
+from harness.values import item, sv
+from harness.waiting import wait
+from harness.world import APITest
+from view import ADAPTER, ADAPTER1, BLUEZ, DEVICE1, View, path_of
 
 CLASSIC = b"\x00\x11\x22\x33\x44\x55"
 LAMP = "180A"

@@ -1,7 +1,20 @@
 """Programs that say they are an app that they are not: by a control group, a root directory, a number of a process that has ended, an
 executable that they no longer are. Each gets no session, and a program that is the app does."""
 
-from attack import *
+import os
+import shutil
+import subprocess
+import textwrap
+from pathlib import Path
+
+from attack import AS_SOMEBODY, AS_SOMEBODY_ELSE, Attack
+from harness.apps import App
+from harness.clients import Client, Identity
+from harness.names import MANAGER, NAME, ROOT, SOMEBODY, error
+from harness.programs import Daemon
+from harness.values import item, sv
+from harness.waiting import wait
+from view import ACCESS_DENIED, DRIVER
 
 UNIT = ("user.slice", f"user-{SOMEBODY}.slice", f"user@{SOMEBODY}.service", "app.slice")
 

@@ -1,9 +1,20 @@
 """What the daemon keeps of what is over: each kind of operation is done in batches, and what the memory has grown by between later batches
 is divided by the operations between. The first batches fill caches and the allocator's reserves."""
 
+import contextlib
+import re
 import sqlite3
+import subprocess
+from pathlib import Path
 
-from attack import *
+import dbus
+import dbus.bus
+
+from attack import Attack
+from harness.apps import App
+from harness.clients import Identity
+from harness.values import item
+from harness.waiting import wait
 
 
 class Memory(Attack):

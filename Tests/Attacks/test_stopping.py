@@ -1,9 +1,24 @@
 """Attempts to stop the daemon for others: files that are read for ever, connections that take all places, expressions that compute for ever,
 images without end, trails that push out what counts. Others are answered meanwhile, always; nothing here measures time."""
 
+import contextlib
+import os
+import shutil
+import signal
+import socket
 import sqlite3
+import subprocess
 
-from attack import *
+import dbus
+import dbus.bus
+
+from attack import AS_SOMEBODY, INVALID, Attack
+from harness.names import MANAGER, NAME, PINK, PNG, ROOT, SOMEBODY_ELSE
+from harness.radio import accessory, scenario
+from harness.values import item, sv
+from harness.waiting import wait
+from harness.world import APITest
+from view import ADAPTER, View
 
 # A file system that a process plays, of the user's own: a file that is there, and is never read to the end.
 PLAYED_FILE_SYSTEM = """

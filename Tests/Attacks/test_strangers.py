@@ -1,6 +1,22 @@
 """Another user's process, and an app without a grant: they see nothing of others, learn nothing by guessing, and answer for nobody."""
 
-from attack import *
+import contextlib
+import socket
+import subprocess
+from pathlib import Path
+
+import dbus
+
+from attack import INVALID, Attack
+from harness.clients import Client, Identity
+from harness.names import (
+    ACCESSORY, GRANT, MANAGER, NAME, OBJECT_MANAGER, PICKER, PINK, PROPERTIES, ROOT, SESSION, SOMEBODY, SOMEBODY_ELSE, UNKNOWN_OBJECT,
+    error)
+from harness.pickers import PickerProgram
+from harness.programs import TESTS, Program
+from harness.values import item, sv
+from harness.waiting import wait
+from view import ACCESS_DENIED, DEVICE1, View, path_of
 
 
 class Strangers(Attack):
@@ -117,7 +133,7 @@ class Member(Identity):
         listening.listen()
         with listening:
             return subprocess.Popen(
-                [self.executable, "-I", "-S", "-c", (TESTS / "API/relay.py").read_text(), str(listening.fileno()), target],
+                [self.executable, "-I", "-S", "-c", (TESTS / "API/harness/relay.py").read_text(), str(listening.fileno()), target],
                 stdin=subprocess.DEVNULL, pass_fds=[listening.fileno()], cwd="/", user=self.uid, group=self.uid, extra_groups=[self.GROUP])
 
 

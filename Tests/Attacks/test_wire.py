@@ -1,6 +1,15 @@
 """Messages as other bindings send them, and as nobody should: every one is answered, with what it is or with an error that says why."""
 
-from attack import *
+import dbus
+
+from attack import INVALID, Attack
+from harness.clients import Client, Identity
+from harness.names import BLUE, BUS_ERROR, INVALID_ARGS, MANAGER, OBJECT_MANAGER, PICKER, PINK, PROPERTIES, ROOT, UNKNOWN_OBJECT
+from harness.radio import accessory, scenario
+from harness.values import item, sv
+from harness.waiting import wait
+from harness.world import APITest
+from view import GATT
 
 INTROSPECTABLE, PEER = (f"org.freedesktop.DBus.{each}" for each in ("Introspectable", "Peer"))
 UNKNOWN_METHOD = BUS_ERROR + "UnknownMethod"

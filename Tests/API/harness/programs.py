@@ -1,0 +1,117 @@
+"""Programs under test and their output: the bus, the daemon, and any other that a test starts."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+from gi.repository import GLib
+
+from harness.names import NAME
+from harness.waiting import STANDSTILL, wait
+
+TESTS = Path(__file__).resolve().parent.parent.parent
+BIN = Path(os.environ.get("BIN") or TESTS.parent / ".build/debug").resolve()
+
+
+class Program:
+    """A process under test; its output can be waited for."""
+
+    def __init__(self, *command, environment={}, stdin=subprocess.DEVNULL):
+        self.command = [str(each) for each in command]
+        self.lines = []
+        self._rest = b""
+        self._process = subprocess.Popen(
+            self.command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            env=os.environ | environment)
+        os.set_blocking(self._process.stdout.fileno(), False)
+        self._watch = GLib.io_add_watch(
+            self._process.stdout, GLib.PRIORITY_DEFAULT, GLib.IOCondition.IN | GLib.IOCondition.HUP, self._read)
+
+    def _read(self, stream, _condition):
+        data = os.read(stream.fileno(), 1 << 16)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        self.lines += [line.decode(errors="replace") for line in lines]
+        if not data:
+            self._watch = None
+        return bool(data)
+
+    @property
+    def running(self):
+        return self._process.poll() is None
+
+    def wait_end(self, seconds=40):
+        """Its exit status, with all of its output read."""
+        wait(lambda: not self.running and self._watch is None, seconds, lambda: f"{self.command[0]} to end; said was {self.lines[-5:]}",
+             also_every=0.1)
+        return self._process.returncode
+
+    def wait_for(self, pattern, seconds=20):
+        """The first line that matches, once there is one."""
+        def look():
+            found = next((line for line in self.lines if re.search(pattern, line)), None)
+            if not found and self._watch is None:
+                raise AssertionError(f"ended without “{pattern}”:\n" + "\n".join(self.lines[-20:]))
+            return found
+
+        return wait(look, seconds, lambda: f"“{pattern}”, said was:\n" + "\n".join(self.lines[-20:]))
+
+    def pause(self):
+        """It stands still until it is resumed or killed."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self._process.send_signal(signal.SIGCONT)
+
+    def stop(self, number=signal.SIGTERM, seconds=10):
+        """Ends it and returns its exit status."""
+        if self.running:
+            self._process.send_signal(number)
+        try:
+            status = self._process.wait(STANDSTILL * seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise AssertionError(f"{self._process.args[0]} did not end in {STANDSTILL * seconds} s") from None
+        finally:
+            if self._watch is not None:
+                GLib.source_remove(self._watch)
+                with contextlib.suppress(BlockingIOError):  # somebody it started may still hold the other end
+                    while self._read(self._process.stdout, None):
+                        pass
+                self._watch = None
+            self._process.stdout.close()
+        return status
+
+
+class Bus(Program):
+    """A dbus-daemon of the test's own."""
+
+    def __init__(self):
+        super().__init__(
+            "dbus-daemon", f"--config-file={TESTS / 'Support/private-bus.conf'}", "--nofork", "--print-address=1")
+        self.address = self.wait_for("^unix:")
+
+    @property
+    def socket(self):
+        return re.search("path=([^,]+)", self.address)[1]
+
+
+class Daemon(Program):
+    """accessorysetupd; started again, it finds store and manifests as they were left."""
+
+    def __init__(self, world):
+        arguments = []
+        for directory in world.app_directories:
+            arguments += ["--apps", directory]
+        if world.config.exists():
+            arguments += ["--config", world.config]
+        super().__init__(
+            BIN / "accessorysetupd", "--bus", world.bus.address, "--state-directory", world.state, "--view", world.view,
+            "--policy", world.policy, "--input-directory", world.inputs, "--route-directory", world.routes, "--log-level", "debug",
+            *arguments)
+        wait(lambda: world.admin.has_owner(NAME) or not self.running, 20, "the daemon's name", also_every=0.02)
+        if not self.running:
+            raise AssertionError("the daemon has ended:\n" + "\n".join(self.lines[-20:]))

@@ -1,0 +1,36 @@
+"""Waiting without sleeping: GLib's main loop runs until something is true, with a limit that only a hang reaches."""
+
+import time
+
+from gi.repository import GLib
+
+# How much longer anything may take than is said where it is waited for, because the machine may stand still meanwhile. It multiplies limits
+# that only end what hangs, and nothing is timed by it.
+STANDSTILL = 4
+
+
+def wait(happens, seconds=10, what="it", also_every=None):
+    """Runs the main loop until `happens()` is true, and returns what it returned. Asked after everything that arrives, and, for
+    what announces itself to nobody, every so many seconds. It must happen: what does not would take STANDSTILL times as long."""
+    seconds *= STANDSTILL
+    deadline = time.monotonic() + seconds
+    context = GLib.MainContext.default()
+    while not (result := happens()):
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise AssertionError(f"waited {seconds:g} s for {what() if callable(what) else what}")
+        alarm = GLib.timeout_source_new(int(1000 * min(left, also_every or left)) + 1)
+        alarm.set_callback(lambda *_: False)
+        alarm.attach(context)
+        context.iteration(True)
+        alarm.destroy()
+    return result
+
+
+def happens_within(seconds, happens, also_every=None):
+    """Whether it happens so soon, where either is right: STANDSTILL has no part in it."""
+    try:
+        wait(happens, seconds / STANDSTILL, also_every=also_every)
+        return True
+    except AssertionError:
+        return False
