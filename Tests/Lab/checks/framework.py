@@ -31,19 +31,24 @@ _checks = []
 class Check:
     name: str
     function: Callable
-    scenario: str | dict
     seconds: float
+    scenario: str | dict | None
     start: bool
+    service: str | None
+    away: tuple
 
 
-def check(scenario, *, seconds=60, start=True):
-    """Makes `function(lab)` a check, named after its module and itself. `scenario` is a file in Tests/Scenarios or the
-    scenario itself; after `seconds` (times STANDSTILL) the check is killed and has failed; with `start=False` the scenario's clock waits
-    for the check to say `lab.air.start()`."""
+def check(scenario=None, *, seconds=60, start=True, services=(), away=()):
+    """Makes `function(lab)` a check of the group that its module is, named after both; after `seconds` (times STANDSTILL) it is killed and
+    has failed. What else there is to say depends on the group's guest. Plain: `scenario` is a file in Tests/Scenarios or the scenario itself;
+    with `start=False` its clock waits for the check to say `lab.air.start()`. Wi-Fi: it is a check under each of the `services`, and named after
+    that too; `away` are access points that were never heard. With systemd, nothing: there is one machine for all."""
 
     def register(function):
-        group = function.__module__
-        _checks.append(Check(f"{group}.{function.__name__}", function, scenario, seconds, start))
+        name = f"{function.__module__}.{function.__name__}"
+        for service in services or (None,):
+            full = name if service is None else f"{name}_with_{service}"
+            _checks.append(Check(full, function, seconds, scenario, start, service, tuple(away)))
         return function
 
     return register

@@ -41,11 +41,6 @@ BluetoothServices=E56A082E-C49B-47CA-A2AB-389127B8ABE3;0B8F5F5D-3B6C-4D29-8B0F-0
 """
 
 
-def check(*, seconds=60):
-    """Makes `function(machine)` a check of the group that its module is."""
-    return framework.check("dice.json", seconds=seconds)
-
-
 def scenario(path):
     """The dice of the sample, both of which pair without a question, one of them slowly enough for a power cut meanwhile."""
     air = json.loads((framework.DIRECTORY.parent / "Scenarios/dice.json").read_text())

@@ -8,8 +8,9 @@ import sqlite3
 from pathlib import Path
 
 from access_points import AccessPoints
+from framework import check
 from lab import DAEMON_NAME, expect
-from machine import BLUE_DICE, DAEMON, GRANTS, PINK_DICE, SYSTEM_BUS, VIEW, check
+from machine import BLUE_DICE, DAEMON, GRANTS, PINK_DICE, SYSTEM_BUS, VIEW
 from wifi_services import Supplicant
 
 PINK_PATH = "/org/bluez/hci0/dev_C0_FF_EE_00_00_01"

@@ -4,11 +4,11 @@ the machine is back on its own network afterwards, whatever went wrong meanwhile
 import signal
 import time
 
-from framework import DIRECTORY
+from framework import DIRECTORY, check
 from lab import expect
 from wifi_clients import App, Picker, add, network
-from wifi_lab import DIE_ID, check
-from wifi_services import HOME
+from wifi_lab import DIE_ID
+from wifi_services import HOME, SERVICES
 
 PASSPHRASE = "sixsided1"
 QUIET_SECONDS = 6
@@ -29,7 +29,7 @@ def add_die(lab):
 
 # Discovery
 
-@check()
+@check(services=SERVICES, seconds=120)
 def discovers(lab):
     app, picker = begin(lab)
     expected = {
@@ -53,7 +53,7 @@ def discovers(lab):
     picker.cancel()
 
 
-@check("wpa_supplicant", "NetworkManager")
+@check(services=["wpa_supplicant", "NetworkManager"], seconds=120)
 def discovers_and_joins_hidden_and_oddly_named_networks(lab):
     app, picker = begin(lab)
     app.show(network(ssid=b"Dice-Hidden"), network(ssid=b"Dice\xff"))
@@ -77,7 +77,7 @@ def discovers_and_joins_hidden_and_oddly_named_networks(lab):
         lab.expect_home("sixsided4")
 
 
-@check(away=[DIE_ID])
+@check(services=SERVICES, seconds=120, away=[DIE_ID])
 def offers_a_network_that_appears(lab):
     app, picker = begin(lab)
     app.show(network(ssidPrefix=b"Dice-"))
@@ -94,7 +94,7 @@ def offers_a_network_that_appears(lab):
     picker.cancel()
 
 
-@check("wpa_supplicant")
+@check(services=["wpa_supplicant"], seconds=120)
 def scans_only_for_a_picker(lab):
     app, picker = begin(lab)
     app.show(network(ssidPrefix=b"Dice-"))
@@ -110,7 +110,7 @@ def scans_only_for_a_picker(lab):
 
 # Joining
 
-@check(seconds=180)
+@check(services=SERVICES, seconds=180)
 def joins_and_leaves(lab):
     app, picker = begin(lab)
     for name, options in (("Dice-Open", {}), ("Dice-1234", {"passphrase": PASSPHRASE}), ("Dice-SAE", {"passphrase": "sixsided3"})):
@@ -129,7 +129,7 @@ def joins_and_leaves(lab):
         lab.note(f"{name} joined in {seconds:.1f} s, {HOME} back in {time.monotonic() - began:.1f} s")
 
 
-@check(seconds=180)
+@check(services=SERVICES, seconds=180)
 def says_that_a_passphrase_is_wrong(lab):
     app, picker = begin(lab)
     for name in ("Dice-1234", "Dice-SAE"):
@@ -140,7 +140,7 @@ def says_that_a_passphrase_is_wrong(lab):
         lab.expect_home("not the one")
 
 
-@check("wpa_supplicant", "iwd")
+@check(services=["wpa_supplicant", "iwd"], seconds=120)
 def says_that_a_network_is_not_there(lab):
     app, picker = begin(lab)
     path = add(app, picker, "Dice-1234")
@@ -153,7 +153,7 @@ def says_that_a_network_is_not_there(lab):
 
 # What goes wrong while it is joined
 
-@check()
+@check(services=SERVICES, seconds=120)
 def notices_that_the_network_has_gone(lab):
     app, _, path = add_die(lab)
     began = time.monotonic()
@@ -163,7 +163,7 @@ def notices_that_the_network_has_gone(lab):
     lab.expect_home(PASSPHRASE)
 
 
-@check(seconds=180)
+@check(services=SERVICES, seconds=180)
 def goes_home_whoever_ends(lab):
     # The daemon.
     app, picker, path = add_die(lab)
@@ -192,7 +192,7 @@ def goes_home_whoever_ends(lab):
 
 # The service goes
 
-@check()
+@check(services=SERVICES, seconds=120)
 def survives_the_end_of_the_service_in_a_scan(lab):
     app, picker = begin(lab)
     scans = lab.scans
@@ -215,7 +215,7 @@ def survives_the_end_of_the_service_in_a_scan(lab):
     picker.wait_offer("Dice-1234", 60)
 
 
-@check()
+@check(services=SERVICES, seconds=120)
 def survives_the_end_of_the_service_while_joined(lab):
     app, _, path = add_die(lab)
     lab.service.kill()

@@ -32,27 +32,6 @@ Supports=Bluetooth;WiFi;
 """
 
 
-def check(*services, seconds=120, away=()):
-    """Makes `function(lab)` a check under each of these services, or under all three. `away` are access points that were never heard."""
-
-    def register(function):
-        for service in services or SERVICES:
-            def with_service(lab, service=service):
-                for each in away:
-                    lab.air.vanish(each)
-                if away:
-                    forget_heard()
-                lab.begin(service)
-                function(lab)
-
-            with_service.__module__ = function.__module__
-            with_service.__name__ = f"{function.__name__}_with_{service}"
-            framework.check(SCENARIO, seconds=seconds)(with_service)
-        return function
-
-    return register
-
-
 class WiFiLab(Lab):
     """What a check gets: the programs of Lab, the service, the air, and what the kernel says of wlan0."""
 
@@ -73,7 +52,12 @@ class WiFiLab(Lab):
         self.kernel = self.start("iw-event", "stdbuf", "-oL", "iw", "event", "-t")
         self._asked_at, self._joined = -1, None
 
-    def begin(self, service):
+    def begin(self, service, away):
+        """Starts the service; access points that are `away` it has never heard."""
+        for each in away:
+            self.air.vanish(each)
+        if away:
+            forget_heard()
         self.service = SERVICES[service](self)
         self.service.start()
         self.wait_joined(HOME, 60)
@@ -218,6 +202,11 @@ def _run(each, logs, air):
     framework.CGROUP.mkdir()
     try:
         lab = WiFiLab(logs, air)
-        return framework.run_in_child(each, lab, logs, lab.set_up)
+
+        def set_up():
+            lab.set_up()
+            lab.begin(each.service, each.away)
+
+        return framework.run_in_child(each, lab, logs, set_up)
     finally:
         framework.clear_away()
