@@ -60,8 +60,13 @@ let package = Package(
                 "AccessoryCore", "AccessoryEngine", "AccessoryModel", log, .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: settings),
+        // What the admin and the packages put into files: manifests and policy.
         .target(
-            name: "CallerIdentity", dependencies: ["AccessoryCore", "AccessoryModel", "CSystem", "DBusKit", "KeyFiles", log],
+            name: "AdminFiles", dependencies: ["AccessoryCore", "AccessoryModel", "CSystem", "DBusKit", "KeyFiles", log],
+            swiftSettings: settings),
+        // Who calls, and whose app that is.
+        .target(
+            name: "CallerIdentity", dependencies: ["AccessoryModel", "AdminFiles", "CSystem", "DBusKit", "KeyFiles"],
             swiftSettings: settings),
         .target(
             name: "AccessoryBus", dependencies: ["AccessoryModel", "DBusKit"],
@@ -81,7 +86,8 @@ let package = Package(
         .target(
             name: "AccessoryService",
             dependencies: [
-                "AccessoryBus", "AccessoryCore", "AccessoryEngine", "AccessoryModel", "CallerIdentity", "DBusKit", log,
+                "AccessoryBus", "AccessoryCore", "AccessoryEngine", "AccessoryModel", "AdminFiles", "CallerIdentity", "DBusKit",
+                log,
             ],
             swiftSettings: settings),
 
@@ -97,7 +103,8 @@ let package = Package(
         .executableTarget(
             name: "accessorysetupd",
             dependencies: [
-                "AccessoryBus", "AccessoryCore", "AccessoryEngine", "AccessoryModel", "AccessoryService", "BlueZRadio",
+                "AccessoryBus", "AccessoryCore", "AccessoryEngine", "AccessoryModel", "AccessoryService", "AdminFiles",
+                "BlueZRadio",
                 "BlueZView", "CallerIdentity", "DBusKit", "GrantStore", "KeyFiles", "ProgramSupport", "WiFiRadio", log, arguments,
             ], swiftSettings: settings),
         // Images for the terminal picker.
@@ -105,7 +112,7 @@ let package = Package(
         .executableTarget(
             name: "accessoryctl",
             dependencies: [
-                "AccessoryBus", "AccessoryCore", "AccessoryModel", "CallerIdentity", "DBusKit", "ProgramSupport",
+                "AccessoryBus", "AccessoryCore", "AccessoryModel", "AdminFiles", "CallerIdentity", "DBusKit", "ProgramSupport",
                 "TerminalGraphics", log, arguments,
             ],
             swiftSettings: settings),
@@ -138,7 +145,7 @@ let package = Package(
             ], swiftSettings: testSettings),
         .testTarget(
             name: "CallerIdentityTests",
-            dependencies: ["AccessoryModel", "CallerIdentity", "DBusKit", "KeyFiles", "TestSupport", log],
+            dependencies: ["AccessoryModel", "AdminFiles", "CallerIdentity", "DBusKit", "KeyFiles", "TestSupport", log],
             swiftSettings: testSettings),
         .testTarget(
             name: "AccessoryBusTests", dependencies: ["AccessoryBus", "AccessoryModel", "DBusKit", "TestSupport"],
@@ -146,7 +153,8 @@ let package = Package(
         .testTarget(
             name: "AccessoryServiceTests",
             dependencies: [
-                "AccessoryBus", "AccessoryCore", "AccessoryEngine", "AccessoryModel", "AccessoryService", "CallerIdentity",
+                "AccessoryBus", "AccessoryCore", "AccessoryEngine", "AccessoryModel", "AccessoryService", "AdminFiles",
+                "CallerIdentity",
                 "DBusKit",
                 "TestSupport", log,
             ], swiftSettings: testSettings),

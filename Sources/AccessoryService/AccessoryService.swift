@@ -5,6 +5,7 @@ internal import AccessoryBus
 internal import AccessoryCore
 public import AccessoryEngine
 internal import AccessoryModel
+public import AdminFiles
 public import CallerIdentity
 public import DBusKit
 public import Logging

@@ -3,7 +3,7 @@
 internal import AccessoryBus
 internal import AccessoryEngine
 internal import AccessoryModel
-internal import CallerIdentity
+internal import AdminFiles
 internal import DBusKit
 
 final class AdminObject: ServiceObject {

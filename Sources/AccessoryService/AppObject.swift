@@ -2,7 +2,7 @@
 
 internal import AccessoryBus
 internal import AccessoryModel
-internal import CallerIdentity
+internal import AdminFiles
 internal import DBusKit
 
 final class AppObject: ServiceObject {

@@ -3,6 +3,7 @@
 
 internal import AccessoryBus
 internal import AccessoryModel
+internal import AdminFiles
 internal import CallerIdentity
 internal import DBusKit
 internal import Foundation

@@ -1,6 +1,7 @@
 // Which app a caller speaks for: the one whose manifest fits what the kernel says of it.
 
 public import AccessoryModel
+public import AdminFiles
 internal import Glibc
 
 /// Which app a caller speaks for.

@@ -9,6 +9,7 @@ internal import AccessoryService
 public import ArgumentParser
 internal import BlueZRadio
 internal import BlueZView
+internal import AdminFiles
 internal import CallerIdentity
 internal import DBusKit
 internal import Foundation

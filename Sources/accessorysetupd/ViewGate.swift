@@ -8,6 +8,7 @@ internal import AccessoryModel
 public import AccessoryService
 internal import BlueZRadio
 public import BlueZView
+internal import AdminFiles
 internal import CallerIdentity
 internal import DBusKit
 

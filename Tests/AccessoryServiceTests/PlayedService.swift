@@ -6,6 +6,7 @@ import AccessoryCore
 import AccessoryEngine
 import AccessoryModel
 @testable import AccessoryService
+import AdminFiles
 @testable import CallerIdentity
 import DBusKit
 import Foundation

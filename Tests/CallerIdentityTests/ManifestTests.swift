@@ -1,6 +1,7 @@
 // Manifests: what is read, what is refused and with which words, and which one fits a caller.
 
 import AccessoryModel
+import AdminFiles
 @testable import CallerIdentity
 import DBusKit
 import Foundation

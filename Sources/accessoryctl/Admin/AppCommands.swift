@@ -3,6 +3,7 @@
 
 internal import AccessoryModel
 internal import ArgumentParser
+internal import AdminFiles
 internal import CallerIdentity
 internal import DBusKit
 internal import Glibc

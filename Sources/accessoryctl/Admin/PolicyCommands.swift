@@ -4,7 +4,7 @@ internal import AccessoryBus
 internal import AccessoryCore
 internal import AccessoryModel
 internal import ArgumentParser
-internal import CallerIdentity
+internal import AdminFiles
 internal import DBusKit
 internal import Foundation
 internal import Logging
