@@ -73,6 +73,7 @@ bench: release
 lint:
 	$(SWIFT) format lint --strict --recursive Sources Tests Package.swift
 	Tests/Support/check-imports
+	Tests/Support/check-licences
 
 format:
 	$(SWIFT) format --in-place --recursive Sources Tests Package.swift

@@ -1,4 +1,5 @@
 // swift-tools-version:6.2
+// SPDX-License-Identifier: Apache-2.0
 // The package: one target where an import must be impossible, folders elsewhere. Docs/Architecture.md draws the data flow.
 import PackageDescription
 

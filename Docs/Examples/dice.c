@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Sets up a die through accessorysetupd and prints its first rolls. Build: cc -o dice dice.c $(pkg-config --cflags --libs gio-2.0) */
 #include <gio/gio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Sets up a die through accessorysetupd and prints its first rolls."""
 
 import sys

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Our interface as both sides see it: names, paths, and the one table from errors to bus names.
 
 public import AccessoryModel

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The keys of a descriptor (Docs/Interfaces/Session.md), a row for each: how it is read and how it is written, beside each other. A new key of
 // descriptors is a row here.
 

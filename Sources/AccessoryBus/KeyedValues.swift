@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One dictionary of the session API while it is read: keys are taken out, with the right type and within the limits, and what is left at the
 // end is unknown.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From the model to what the bus carries: properties, snapshots, descriptors.
 
 public import AccessoryModel

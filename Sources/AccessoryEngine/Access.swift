@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What takes access away, gives it back or changes it, with the bonds that come and go along: revoking, removing, switching, renaming,
 // and the app's confirmation of what waits for it.
 

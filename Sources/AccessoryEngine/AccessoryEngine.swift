@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine: what may be asked of it and what it is told, each handed to the one who owns the matter. The owners are: `Book` (what is
 // granted), `Access` (taking it away), `BondKeeper` (whose bond is whose), `Sessions`, `Pickers` (the run and its programs),
 // `AccessoryNetworks` (joining), `Explanations`, `AuditWriter`, `News` (telling the outside). It lives on one thread and is not Sendable,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whose bond is whose, while nobody else says it: what is about to happen to a bond is noted in the store first, and what an earlier
 // run, or a failure, left on the radio is removed as soon as the radio can (Docs/Decisions/0005).
 

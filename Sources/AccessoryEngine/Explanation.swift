@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is in range and why it is not offered: for the picker that runs, or for one that nobody shows.
 
 internal import AccessoryCore

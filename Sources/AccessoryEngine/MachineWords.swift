@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The machine's values in words: refusals as the picker program reads them, events as the log does.
 
 internal import AccessoryCore

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one way for news to leave the engine: everything that changes is told here, in its order, to everybody who listens.
 
 public import AccessoryCore

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One app's session: between `CreateSession` and `Invalidate`, or the end of the app's connection.
 
 public import AccessoryModel

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The apps' sessions: opened, activated, ended, and told what concerns their app.
 
 internal import AccessoryModel

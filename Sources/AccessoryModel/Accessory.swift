@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What was set up and who may use it: accessories, grants, and the apps they are for.
 
 /// An accessory's identity in our store: a random UUID, the same for all apps, never derived from an address.

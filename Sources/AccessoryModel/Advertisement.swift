@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an accessory says of itself on the air, put together from all that was heard of it in one run.
 
 /// How the radio names a device for as long as it keeps its object: an opaque token (for BlueZ, the object path).

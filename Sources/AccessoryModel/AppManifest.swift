@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an app declares (the Linux form of the Info.plist keys) and who may speak for it.
 
 /// One app's manifest.

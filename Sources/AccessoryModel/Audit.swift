@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The trail: what was done with accessories, by whom and why, kept for the admin.
 
 /// Who asks for a change. Every change of access needs one, and the trail tells it; nothing is changed by nobody.

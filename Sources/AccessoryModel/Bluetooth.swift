@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bluetooth's own words: UUIDs, device addresses, company identifiers.
 
 /// A 128-bit Bluetooth UUID; 16 and 32-bit forms are expanded with the Bluetooth base UUID (Core 5.4, Vol 3, Part B, 2.5.1).

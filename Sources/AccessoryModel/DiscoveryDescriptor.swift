@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an app looks for: the traits of ASDiscoveryDescriptor, the item that names it, and the rules that make one valid.
 
 /// A radio that an accessory is found by; the raw values are the words of manifests.

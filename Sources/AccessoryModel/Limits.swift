@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The limits that the daemon holds (rule 19 of Docs/Rules.md), each a number with a reason. Docs/Limits.md lists them.
 
 /// Limits on what a peer may ask for. Passing one is `InvalidRequest`, naming the limit.

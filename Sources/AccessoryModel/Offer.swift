@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the person is shown and asked: offers, prompts, answers.
 
 /// One accessory in range that the person may pick.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the session API answers when it refuses: ASError's codes, and a message that names the offending key and value.
 
 /// An error of the session API. Codes are ASError's (seed: ASError.Code).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The version of this software, in one place.
 
 public enum Version {

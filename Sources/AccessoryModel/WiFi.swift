@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Wi-Fi's own words: network names, which are bytes and not text, what protects a network, and what is heard of one.
 
 /// A network's name: 1–32 bytes of anything but only zeros (IEEE 802.11-2020, 9.4.2.2). Compared as bytes, shown as lossy text.

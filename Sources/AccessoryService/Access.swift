@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who may call what: the rules that the tables of members name. They are asked before a handler runs; a refusal goes into the audit trail.
 
 internal import AccessoryBus

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An accessory on the bus: apps with a grant see what concerns them, admins see the rest too.
 
 internal import AccessoryBus

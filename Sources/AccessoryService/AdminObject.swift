@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an admin asks of the daemon as a whole: the audit trail, and why accessories in range are not offered.
 
 internal import AccessoryBus

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An app on the bus, for admins: its manifest, and what is wrong with it.
 
 internal import AccessoryBus

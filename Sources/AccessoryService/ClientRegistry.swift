@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who speaks to us: every connection is identified once, before its first request is served; its later requests wait behind, in
 // order. A connection that goes takes its sessions and pickers with it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A grant on the bus, for admins: look, switch, revoke.
 
 internal import AccessoryBus

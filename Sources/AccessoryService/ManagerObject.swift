@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The entry to our interface: sessions for apps, registration for picker programs, the state of the radios for everybody.
 
 internal import AccessoryBus

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tables of members: for each class of objects, what answers, and who may call it. One set for all objects of the service.
 
 internal import AccessoryBus

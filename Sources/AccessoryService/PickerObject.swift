@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A running picker on the bus: the registered picker program sees what the person is to see, and brings the person's answers.
 
 internal import AccessoryBus

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A session on the bus: only the app's own connection calls it; an admin may look.
 
 internal import AccessoryBus

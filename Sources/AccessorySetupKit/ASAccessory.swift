@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Accessories as the app sees them: snapshots of what the daemon said, immutable, so that they can be handed anywhere.
 
 internal import AccessoryBus

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a session tells its app: the type of the event, the accessory that it is about, and the error that came with it.
 
 public import Foundation

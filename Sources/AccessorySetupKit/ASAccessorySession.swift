@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The entry to the module: a session, which shows pickers, tells of events and manages the app's accessories. A thin shell, safe to use
 // from every thread, around the core that keeps the promises.
 

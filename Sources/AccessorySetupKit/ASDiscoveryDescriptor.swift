@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an app looks for. Mutable and shared between threads, as Apple's class is: the traits are one value behind a lock.
 
 internal import AccessoryBus

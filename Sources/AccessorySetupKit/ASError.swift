@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The errors of the module: one code for programs, one sentence for people. Everything that the daemon, the bus or the module itself
 // refuses arrives as one of these.
 

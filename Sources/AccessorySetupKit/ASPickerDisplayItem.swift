@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the picker shows, and what it looks for to show it: the items of a picker, of a migration, and of an update.
 
 public import Foundation

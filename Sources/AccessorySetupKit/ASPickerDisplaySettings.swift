@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Settings that go with requests: those of a picker, and those that finish an authorization.
 
 public import Foundation

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All manifests of the machine: the vendor's directory, overridden file by file by the admin's, both watched.
 
 public import AccessoryModel

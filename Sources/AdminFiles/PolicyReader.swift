@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The admin's policy files: read as strictly as manifests, all of them together (Docs/Policy.md).
 
 public import AccessoryCore

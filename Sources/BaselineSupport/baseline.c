@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the yardsticks of `make bench` have in common.
 #include "baseline.h"
 

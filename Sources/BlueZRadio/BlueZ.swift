@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // BlueZ' names on the bus, and what its errors mean to us. (doc/org.bluez.*.rst in BlueZ' sources)
 
 internal import AccessoryEngine

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // BlueZ as the engine's radio: follows the service, its adapters and its devices on a bus connection of its own, and hands adverts
 // over in batches. What BlueZ says of an object is kept here; what it means is decided in the engine.
 

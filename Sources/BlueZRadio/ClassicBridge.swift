@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The classic side of a dual-mode accessory: found where its address is another one, paired (or covered by cross-transport keys
 // already), and trusted, so that its profiles connect without a question.
 

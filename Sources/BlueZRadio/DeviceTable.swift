@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What BlueZ says of its devices: one row per foreign property that we use, read straight from the wire. This is the path that
 // thousands of adverts a second take; whoever replaces it (a reader of its own) replaces this file and its one caller.
 

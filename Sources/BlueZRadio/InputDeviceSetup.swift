@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The use of a paired accessory as an input device: trusted, so that it may come back by itself; connected; and there for the kernel,
 // which is when a key press arrives.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keeps something from happening too often: the first request is served at once, those that follow together at the interval's end.
 
 internal import DBusKit

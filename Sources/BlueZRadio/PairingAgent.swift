@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Our org.bluez.Agent1: BlueZ asks it what pairing needs of the person. It is registered on the connection that pairs and is never
 // the default agent, so it meets no other program's pairings.
 

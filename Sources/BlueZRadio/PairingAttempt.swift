@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One pairing, from registering the agent to the identity of the device: it ends exactly once, whatever bluetoothd, the adapter, the
 // accessory or the person do meanwhile.
 

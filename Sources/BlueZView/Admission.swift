@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who is let in at the view's door, as a value: each user has a share of the places, and where all are taken somebody goes for a user who
 // has fewer. Nobody can keep others out by coming often.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Between a descriptor of org.bluez (AcquireWrite, AcquireNotify) and the one that the app holds: packets go through here, so that
 // revoking can end it, and closing the app's end ends the other too.
 

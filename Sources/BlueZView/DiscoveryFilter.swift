@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an app may say to SetDiscoveryFilter: a list. bluetoothd merges the filters of all its clients and acts on some of their keys for
 // the whole adapter, so what an app says is made anew here from what is known to be harmless.
 

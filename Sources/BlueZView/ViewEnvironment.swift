@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every client of the view has in common: who decides, what is followed of org.bluez, the links, and the limits.
 
 internal import DBusKit

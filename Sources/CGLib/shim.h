@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GLib as a Clang module: main loop, key files, markup parser.
 #include <glib.h>
 #include <glib-unix.h>

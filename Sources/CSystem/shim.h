@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Linux system calls that Swift's Glibc module does not show: sealed memory, process descriptors, who is behind a socket.
 #pragma once
 #include <fcntl.h>

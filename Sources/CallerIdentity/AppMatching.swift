@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which app a caller speaks for: the one whose manifest fits what the kernel says of it.
 
 public import AccessoryModel

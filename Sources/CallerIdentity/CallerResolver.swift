@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who is calling: asked once per connection, from the kernel by way of the bus, with the process pinned so that its number cannot be
 // taken over by another. On doubt the caller is nobody.
 

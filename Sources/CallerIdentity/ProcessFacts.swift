@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the kernel says of a process through /proc: its executable, its control group, and whether it runs inside a Flatpak or a snap.
 // Whoever reads these has pinned the process before, and sees afterwards that it still lives.
 

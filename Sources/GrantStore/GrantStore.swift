@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Accessories, grants and unfinished bonds on disk: SQLite through GRDB, one writer, every change a transaction that is on the disk
 // when the call returns. Docs/Storage.md describes the file.
 

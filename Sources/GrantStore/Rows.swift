@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From rows to the model's values and back. A row that makes no sense is an error that names it, never a guess.
 
 internal import AccessoryEngine

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tables, as a list of migrations: never edited, only added to. Docs/Storage.md explains every column.
 
 internal import GRDB

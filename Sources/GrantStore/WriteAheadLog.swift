@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SQLite's log beside the store, looked at from outside: what was written there and can no longer be read is dropped by SQLite without
 // a word, and that word is ours to say.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A key file (desktop-entry syntax), parsed by GLib, with problems that say file, line and key. Only the keys that the reader knows
 // are allowed, so that a typing mistake is an error and not silence.
 

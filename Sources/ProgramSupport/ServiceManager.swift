@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the service manager hears of a daemon: that it is ready, that it ends, and that its loop still turns.
 
 public import DBusKit

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lines on standard output, unbuffered: scripts and tests wait for them.
 
 #if canImport(Glibc)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The air of a scenario: which accessories are in range, what each of them sends now, and what is bonded. It outlives the simulated
 // service, as real accessories outlive bluetoothd.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The simulated kernel's list of input devices: a directory that looks like /sys/class/input, with an entry for every bonded and
 // connected accessory that the scenario calls an input device.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interfaces of org.bluez that the simulator serves, as introspection XML (from BlueZ' doc/org.bluez.*.rst, 5.66).
 
 internal import DBusKit

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON as the scenario reader wants it: every question is typed, every answer that cannot be given names its place.
 
 internal import AccessoryModel

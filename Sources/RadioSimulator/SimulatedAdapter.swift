@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A simulated adapter: power, discovery by client, and the device objects that adverts bring and silence takes away.
 
 internal import AccessoryModel

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One life of the simulated bluetoothd: its bus connection, its adapters, devices and agents. It ends with the service and is made
 // anew when the service starts again; bonds live on in the air.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A simulated device object: what its adverts said, its link, its bond, and its GATT server while it is connected.
 
 internal import AccessoryModel

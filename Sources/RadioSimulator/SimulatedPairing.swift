@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One simulated pairing: asks the agent what the accessory's mode needs, and plays the scenario's faults.
 
 internal import AccessoryModel

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A scenario at work: the air, the simulated services while they run, and a control object by which tests play more of it.
 
 internal import AccessoryModel

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An image in memory, as small as a terminal shows it.
 
 /// Pixels, row by row from the top left; four bytes each: red, green, blue, alpha (not premultiplied).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Images as terminals take them: kitty's graphics protocol, sixels, or half blocks, which every terminal with colours can show.
 
 /// How a terminal shows images.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which interfaces carry the machine's own traffic: read from the kernel's tables when an interface has to be chosen.
 
 internal import Foundation

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The machine's Wi-Fi as the engine's network radio. Three services may serve it, one above another: the interface belongs to the
 // first of NetworkManager, iwd and wpa_supplicant that manages it, and is followed when it changes hands. Scans run only while
 // somebody needs them, one after the other with a pause between. What joining has changed is on disk before it is changed.

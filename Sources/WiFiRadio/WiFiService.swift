@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the radio asks of a Wi-Fi service, whichever it is; one folder beside this file adapts each of them. And what all adapters do
 // alike: following the service's name, reading properties, waiting for one thing at a time.
 

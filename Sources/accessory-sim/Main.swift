@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The simulator as a program: a scenario file in, org.bluez and Wi-Fi services on a private bus out.
 
 public import ArgumentParser

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The admin's tool and the terminal picker: one program, a client of the daemon's D-Bus interface like any other.
 
 internal import AccessoryBus

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an admin sets in accessorysetupd.conf; everything has a default, and a mistake is an error at start, not a guess.
 
 internal import KeyFiles

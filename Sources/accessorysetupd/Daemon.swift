@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The daemon: puts the parts together, in the order that keeps promises. Objects are exported before the name is owned, and the
 // service manager hears of us only once it is.
 

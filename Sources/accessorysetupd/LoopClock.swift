@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine's time: the main loop's timers and the system's clocks.
 
 public import AccessoryEngine

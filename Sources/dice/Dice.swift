@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The dice app: a small program over the module AccessorySetupKit, as an app developer would write it. It adds dice, lists them, shows
 // what they roll, renames and removes them.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The app's side of the session: what it asks for, and the events that it prints. The program is a sequence of steps, so events and
 // completions, which come on a queue, are handed over to the thread that waits for them.
 

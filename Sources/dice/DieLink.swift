@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The die itself, over BlueZ: connects, finds the characteristic of the rolls, and prints what is rolled. Nothing here is special to
 // accessories that were set up: Linux apps talk to theirs through org.bluez.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Adding an accessory: events and their order, what they say, and what is there afterwards."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The app's word: set-ups that wait for it, and what else an accessory is given: its classic side, its use as an input device, what a
 new descriptor asks for."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bad input, as one table: each is refused with an error that names key and value, and changes nothing."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The README's session with busctl, line by line as it stands there."""
 
 import os

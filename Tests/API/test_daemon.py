@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The program itself: how it ends, with which status, and what its log says of accessories."""
 
 import re

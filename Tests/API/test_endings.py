@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ways in which a picker is refused or ends without an accessory: time, the person, the radio, the programs at either end."""
 
 import signal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The examples of Docs/Examples, as their readers run them."""
 
 import shlex

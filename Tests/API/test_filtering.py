@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pickers whose app looks at every accessory first: what it is told, what it shows, and how such a discovery ends."""
 
 import dbus

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a program is seen: by the admin's tool, and by the daemon when it runs inside a Flatpak."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the daemon says of itself against the XML in Sources/AccessoryBus/Interfaces, which is the truth about the interface."""
 
 import xml.etree.ElementTree as ElementTree

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What survives: restarts, power cuts, and a store that was damaged."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who is which app: manifests, their mistakes, and callers that no manifest fits."""
 
 import os

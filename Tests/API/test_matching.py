@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which accessories a descriptor offers, and by which item's name: rules 1 to 5 of the API."""
 
 import collections

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Accessories that an app used before: taken over alone, with the person's consent, or along with a new one."""
 
 import dbus

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the admin's policy files allow, approve and deny; and what is wrong with them."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An administrator who is not root, where polkit runs. polkit is played here: what it decides is its own business, what we ask and do is
 ours."""
 

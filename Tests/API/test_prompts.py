@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the person is asked during pairing, and what becomes of right, wrong and badly typed answers. The keys of an answer are the
 words of the prompts: accept b, passkey u, pin s."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The daemon as a service: what the service manager hears of it, and what it knows of callers when it runs without privileges."""
 
 import contextlib

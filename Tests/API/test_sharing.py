@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A second app and an accessory that is set up already; what a grant's end means for one app, and for the last one."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Signals and ObjectManager tell the same story: a client that reads everything once and then only listens knows as much as
 one that asks again. Played through a whole life of accessories, for the admin and for an app."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The terminal picker on a terminal: a pseudo-terminal here, with the keys of a person, and the product image drawn in it."""
 
 import fcntl

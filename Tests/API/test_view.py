@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scoped view of org.bluez: what an app sees and may do there, and that nothing of it outlives the grant."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that know nothing of us, on the scoped view: bleak, bluetoothctl, busctl. They think it is the system bus."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clients of the view that do not keep to the rules: each is refused, cut off or kept small, and a well-behaved one beside it notices
 nothing."""
 

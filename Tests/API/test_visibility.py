@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who sees what: unprivileged users over the same bus. Whatever a caller may not see is, for it, as if it were not there."""
 
 import dbus

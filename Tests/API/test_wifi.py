@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Accessories with Wi-Fi: found, picked, granted and joined like those with Bluetooth, alone or as the other half of one, whichever
 service manages the interface."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of the scoped view share: a client of it that speaks to org.bluez as an app would."""
 
 from harness.clients import Client, Identity

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What apps and picker programs send: each key of each dictionary with what it takes, and everything else refused by its name.
 
 import AccessoryBus

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Paths, identifiers, errors and interfaces: each name leads back to what it names, and to nothing else.
 
 import AccessoryBus

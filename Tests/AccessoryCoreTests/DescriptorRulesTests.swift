@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which descriptors are refused, and that the refusal names the key and the value.
 
 import AccessoryCore

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who keeps the machine on an accessory's network: all states that two apps, three connections and two networks can reach, with what must
 // hold in each, and the stories that the engine plays.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who may use what: adding, sharing, revoking, and which bond goes when.
 
 import AccessoryCore

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The model's words: what parses, what does not.
 
 import AccessoryModel

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The setup machine: all reachable states and all events, with the invariants checked at every step; and the paths that people take.
 
 import AccessoryCore

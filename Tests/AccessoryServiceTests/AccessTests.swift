@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who may call what: each member of each interface against each kind of caller, and that what a caller may not know of is nowhere to be
 // found: not in calls, properties, introspection or lists.
 

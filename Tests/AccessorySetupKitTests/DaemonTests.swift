@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The module against the real daemon, over a real bus, with simulated radios and a picker program in the person's place.
 
 import AccessorySetupKit

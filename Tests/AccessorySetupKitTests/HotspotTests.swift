@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The module's form of NEHotspotConfiguration against the real daemon: the network of an accessory of the app's is joined and left, and
 // nothing else is.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every request as it leaves the module, and every answer as it comes back, with a fake daemon at the other end.
 
 import AccessoryBus

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The values of the module by themselves: raw values, copies, equality, UUIDs, images, errors.
 
 import AccessoryModel

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the attacks share: a world with an app that has an accessory and one that has none, programs that are run as unprivileged users,
 and an ear on the private bus that hears what the daemon asks of org.bluez."""
 

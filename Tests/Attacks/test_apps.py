@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The app itself, against what it was given: links after the end of its right, the adapter's settings, bonds of other programs, the admin's
 rules."""
 

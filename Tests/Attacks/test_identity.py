@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that say they are an app that they are not: by a control group, a root directory, a number of a process that has ended, an
 executable that they no longer are. Each gets no session, and a program that is the app does."""
 

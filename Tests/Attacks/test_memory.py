@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the daemon keeps of what is over: each kind of operation is done in batches, and what the memory has grown by between later batches
 is divided by the operations between. The first batches fill caches and the allocator's reserves."""
 

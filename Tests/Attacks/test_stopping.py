@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attempts to stop the daemon for others: files that are read for ever, connections that take all places, expressions that compute for ever,
 images without end, trails that push out what counts. Others are answered meanwhile, always; nothing here measures time."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Another user's process, and an app without a grant: they see nothing of others, learn nothing by guessing, and answer for nobody."""
 
 import contextlib

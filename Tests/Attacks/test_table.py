@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Docs/Security.md names a test for each promise, and each attack for what it tries; it is held against the tests that there are."""
 
 import re

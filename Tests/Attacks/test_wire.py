@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages as other bindings send them, and as nobody should: every one is answered, with what it is or with an error that says why."""
 
 import dbus

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who is let in: shares of users, strangers first, and nobody who keeps others out.
 
 import Testing

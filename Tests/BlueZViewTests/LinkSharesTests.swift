@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shares in links: all reachable states and all events with the rules that hold at every step, and the stories that apps live through.
 
 import AccessoryModel

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an app may reach, as tables: every call of org.bluez that is known, on every kind of object.
 
 import AccessoryModel

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Manifests: what is read, what is refused and with which words, and which one fits a caller.
 
 import AccessoryModel

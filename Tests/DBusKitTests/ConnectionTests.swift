@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connections on a real bus: calls, time-outs, cancellation, order of signals, forged senders, names, descriptors, the exported tree.
 
 import DBusKit

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Long answers: others are served while one is made, and signals to who waits for it follow it.
 
 import DBusKit

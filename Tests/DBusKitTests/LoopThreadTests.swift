@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A thread with a loop of its own: jobs in order, on that thread, none lost when the handle goes.
 
 import DBusKit

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Match rules as a bus reads them: the text, and what it matches.
 
 import DBusKit

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values in both directions, and hostile bytes: what libdbus lets through is decoded, limited or refused, and never crashes us.
 
 import DBusKit

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The whole engine against a model of a few dozen lines: who consented to what, what was taken away, whose bond is whose. Lives of random
 // steps, made from a seed: three apps, five accessories, admins, rules, other programs, a disk that fills, a daemon that dies between any
 // two effects. A life that breaks the promise is cut down to its shortest form and printed; the idea is that of FoundationDB's simulator.

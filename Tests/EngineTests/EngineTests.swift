@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine, with everything around it in the test's hand (EngineBench.swift).
 
 import AccessoryCore

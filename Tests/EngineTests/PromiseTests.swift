@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The promise, one defect each: an app reaches what was granted to it, for as long as it stands, and nobody's bond but ours is removed.
 
 import AccessoryCore

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The store on a real disk: what is written is there again, damage is kept aside, and a newer file is left alone.
 
 import AccessoryCore

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The air of the lab: one process that plays a scenario's adapter and all its accessories with bumble. It runs in the
 guest, where /dev/vhci makes its adapter the kernel's hci0. Checks speak to it over a Unix socket, one JSON object a
 line: {"do": "vanish", "accessory": "pink-dice"} is answered by {} plus what was asked for, or by {"error": why}.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One accessory on the air: it advertises by its timeline, rotates its private address, accepts connections, pairs the
 way its scenario says, faults included, and serves GATT. Its Bluetooth host is bumble's, made when first connected, so
 that a hundred accessories that only advertise cost next to nothing."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lab's radio: controllers of bumble's on one simulated link, and /dev/vhci, through which the guest's kernel sees
 one of them as its adapter. What is changed here in bumble's controller is what a real kernel trips over."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads a scenario file (Docs/Scenarios.md) into values that the air can play, and encodes its adverts as they go over
 a radio. It is strict: an unknown key, a value out of range, an advert over 31 bytes or something only the simulator
 can do is an error that says where it is, because a typing mistake must not pass for a working fault."""

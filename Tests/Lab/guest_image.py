@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the lab's guest is made of, kept in the lab's cache folder: a Debian kernel (downloaded, unpacked, never
 installed), an initrd with busybox and the few modules that reach the host's file system, and a Python environment with
 bumble for the air and bleak for an app. Each part is built once and again only when what it is made from has changed."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One boot of the lab's guest in qemu, from the command line to its last word. The guest's readable output arrives on
 two virtio ports and is copied through here; the kernel's console goes to a file, to be read when the guest dies."""
 

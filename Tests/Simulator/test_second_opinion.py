@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A second opinion on the simulator: python3-dbusmock's bluez5 template is another account of what bluetoothd looks like on the bus.
 Where both speak of the same member, they must agree on its type; and the same client code must work on both."""
 

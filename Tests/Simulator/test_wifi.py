@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulated Wi-Fi services, each played as a client of the real one would play it. All waiting is for messages on the bus."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Waiting for what happens on the bus, in GLib's main loop."""
 
 import sys

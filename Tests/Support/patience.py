@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much longer than it takes anything is waited for. A machine may stand still for many seconds, while its disk is written for example; so
 limits that only end what hangs are multiplied, and each of the harnesses says by how much in one place."""
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Images for terminals: what each protocol makes of a few pixels, read back by a reader written from its specification.
 
 import TerminalGraphics

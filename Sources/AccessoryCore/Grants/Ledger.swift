@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Accessories and grants as a value: it says what a request would change, and takes the change over once the store has it.
 
 public import AccessoryModel

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which item of a picker an advert belongs to. Items are compiled once per picker into an index by what every one of them must name
 // (a service UUID or a company identifier), so that an advert costs look-ups for what it advertises and not for every item.
 

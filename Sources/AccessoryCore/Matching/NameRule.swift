@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The name rule of a descriptor: a substring of the advertised local name, compared as Foundation compares strings, because that is
 // how the API defines its options.
 

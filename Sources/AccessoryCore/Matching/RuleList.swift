@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules of one descriptor, in one list: the matcher asks it for a verdict, the admin's rules too, and whoever wonders asks it for the
 // reasons. A rule is a case here with its test and its words beside each other, so that these cannot drift apart.
 

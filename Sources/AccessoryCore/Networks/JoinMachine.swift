@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who keeps the machine on an accessory's network: decided here, done elsewhere. There is one interface: one network is joined at a time,
 // for as long as somebody who is entitled to it holds it, and who wants another one waits or is refused.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the admin allows beyond what manifests declare: who may ask for a picker, what is approved without a person, what is denied. A
 // value, read from policy.d (Docs/Policy.md); without any file it allows what manifests allow, and approves nothing.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which descriptors are valid, and which of them this app may use: rules 1, 3, 4 and 6 of the session API. Everything is checked
 // before the picker sees any of it.
 

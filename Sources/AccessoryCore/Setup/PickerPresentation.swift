@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the picker shows, derived from the machine's state alone: there is no second account of it that could disagree.
 
 public import AccessoryModel

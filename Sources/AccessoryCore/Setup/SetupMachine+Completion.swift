@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The second half of a run, around the grant: the person's name for the accessory, the app's confirmation, the classic side, and accessories
 // that are taken over from before.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The first half of a run: searching, picking, pairing, and calling a pairing off.
 
 internal import AccessoryModel

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One picker run as a value: events in, effects out; no clock, no radio, no bus. Every event is accepted or refused in every state,
 // and what the picker answers is checked against what it was shown. The states of a run that searches and pairs are in
 // SetupMachine+Discovery.swift, those around the grant (names, the app's confirmation, migration) in SetupMachine+Completion.swift.

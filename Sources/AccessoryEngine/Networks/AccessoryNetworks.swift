@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Joining a granted accessory's network for an app. What becomes of the interface is decided by `JoinMachine`; here its decisions are done,
 // and it is told what the radio says and who is still entitled.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an app that filters its results has been told of, and what of that it wants shown.
 
 internal import AccessoryModel

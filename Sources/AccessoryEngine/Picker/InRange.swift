@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is in range of a picker's items: heard by the radios, matched with the items, forgotten when it is silent.
 
 internal import AccessoryCore

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the person may pick: made from what is in range, what the app wants shown, what it has already, and what the admin's rules deny.
 
 internal import AccessoryCore

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The programs that have registered to show pickers; the first of them shows the next one.
 
 internal import AccessoryModel

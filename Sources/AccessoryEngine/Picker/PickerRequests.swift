@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an app may ask a picker for: whatever can be refused is refused here, before anything changes.
 
 internal import AccessoryCore

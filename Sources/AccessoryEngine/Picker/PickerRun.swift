@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One picker run: what an app asked for, who shows it, how far it is, and what it may offer.
 
 public import AccessoryCore

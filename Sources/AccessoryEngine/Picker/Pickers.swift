@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The picker that runs, of which there is one at most, as there is one person (rule 7). The person's answers and everything else that
 // happens go into its machine, one after the other, and what the machine says is done.
 

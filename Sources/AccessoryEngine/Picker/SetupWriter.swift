@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a picker run writes down: the grant of what was set up, known accessories that are taken over, names, and what is taken back. Rules,
 // grants and accessories may have changed while the person and the radio were at it, so everything is asked once more.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a radio hears of what a picker looks for: one kind of record for Bluetooth devices, networks and Wi-Fi Aware services.
 
 internal import AccessoryCore

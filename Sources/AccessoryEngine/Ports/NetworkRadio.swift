@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the engine needs of Wi-Fi, in the model's words. WiFiRadio adapts NetworkManager, iwd and wpa_supplicant to it; tests put a
 // manual one here.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The other edges the engine needs: a store, time, and somebody to tell.
 
 public import AccessoryCore

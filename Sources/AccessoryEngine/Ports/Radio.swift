@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the engine needs of a Bluetooth radio, in the model's words. BlueZRadio adapts BlueZ to it; tests put a manual one here.
 
 public import AccessoryCore

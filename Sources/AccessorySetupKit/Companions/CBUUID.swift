@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of Core Bluetooth that AccessorySetupKit's own interface mentions: UUIDs, and the keys of advertisement data.
 
 internal import AccessoryModel

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of Network Extension that an app needs for an accessory with a hotspot: a configuration that names its network, and the
 // manager that joins it. The names are Apple's, the network is one that the app was granted; nothing else can be joined.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of UIKit that AccessorySetupKit's own interface mentions: an image, as the bytes of its file. Nothing here decodes it; the
 // picker program does.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The module's one thread: the buses that sessions need, each connected on first use and let go with its last session. An app without a
 // session has no connection, and a session at rest wakes nobody.
 

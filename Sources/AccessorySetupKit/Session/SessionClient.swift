@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The half of a session that speaks to the daemon: makes the session there, loads what the app may use, takes events in order, and sends
 // requests. It lives on the module's thread.
 

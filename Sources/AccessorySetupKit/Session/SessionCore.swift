@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The half of a session that every thread may touch: in which phase it is, what the app sees, and who waits for an answer. The promises
 // to the app are kept here, in one lock: events in order, every completion exactly once, and nothing after `invalidated`.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From the bus to the classes of the module. What a newer daemon says and this module does not know is left out or becomes `unknown`;
 // what is missing counts as empty.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who a client of the view is: the process that the kernel names, the app that the manifests make of it, and whether it still is what it
 // was. What it does as that app is noted here, once for each accessory.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a client sees of org.bluez: the adapter and the granted devices, where the link and the discovery are its own; and what it is told
 // when that changes. It holds what was shown last, so that only changes are told.
 

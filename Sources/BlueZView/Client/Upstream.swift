@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A client's own connection to the bus that carries org.bluez: bluetoothd counts discoveries and notifications for each of its clients, and
 // forgets them when one goes, so each client of the view is one. Calls pass and their answers return, and a call can be given up.
 

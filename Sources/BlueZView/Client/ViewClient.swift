@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One client of the view: puts its sides together, and has each call go to the one it is for. Before Hello there is only the bus.
 
 internal import AccessoryModel

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Carries out what LinkShares decides about links: asks the radio service to end them, lets the time of apps pass that have no connection
 // any more, and tells the view what looks different. The only owner of the shares.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who holds which link, as a value: what the radio service and the apps say comes in, what is to be done goes out. A link has one state
 // on the air and as many holders as apps have connected; it goes down with the last of them, unless others wait for it: a `Connect` that
 // is under way, or that has worked and is not confirmed yet, is as good as a share to everybody else. Each event has its rule in each state.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which bus a program means, as its options say it.
 
 extension Connection {

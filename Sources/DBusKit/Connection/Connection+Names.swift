@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the bus itself is asked: to have a name, and who has one.
 
 extension Connection {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A connection to a bus: libdbus for the wire, its watches and timeouts as sources of the main loop. Messages are taken in order by
 // one pump; signals go to subscriptions, calls to the object server, replies to whoever waits for them.
 

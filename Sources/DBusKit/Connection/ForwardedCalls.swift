@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls that a connection has passed on for somebody else, and whose answers go back as they come. There is no time-out: who waits gives up by
 // himself, and a late answer is dropped.
 

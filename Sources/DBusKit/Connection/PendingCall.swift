@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A method call on its way: its completion is called once, or never after `cancel()`.
 
 internal import CDBus

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which signals somebody wants, and the comparison that every signal goes through: on C text, without making a String of anything.
 
 #if canImport(Glibc)

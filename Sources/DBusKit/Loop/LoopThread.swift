@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A thread that owns a main loop, for programs whose own threads are not ours to choose (client libraries). What lives there is made
 // there, stays there and ends there; other threads reach it only by handing over closures.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one thread: GLib's main loop with a context of its own. Watches and timeouts of the bus, timers and Unix signals are its
 // sources. Everything that lives on it is a plain, non-Sendable object: the compiler then keeps it on the thread that made it,
 // without hops and without locks (Docs/Decisions/0003).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A call that a handler answers, now or later, at once or in parts. One that nobody answers answers itself: a caller never waits in vain.
 
 /// A call that a handler answers, now or later.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exported objects: who may see them is asked for every caller, and what a caller may not see does not exist for it, in calls,
 // properties, introspection and ObjectManager alike. Arguments are checked against the interface's XML before a handler runs.
 

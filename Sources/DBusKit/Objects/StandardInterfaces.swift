@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interfaces that every object has (D-Bus specification, "Standard Interfaces"), as introspection tells them.
 
 public enum StandardInterfaces {

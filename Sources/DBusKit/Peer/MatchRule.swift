@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Match rules, for who plays the bus: what a client asks for in AddMatch, and whether a message is that. The text comes from anybody.
 
 internal import CDBus

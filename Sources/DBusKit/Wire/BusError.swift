@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What goes wrong on the bus: an error has a name for programs and a message for people. The standard ones have a maker each, so that
 // nobody writes their names twice.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values on the bus, typed, in both directions. A value always knows its signature, also when it is an empty array.
 
 /// A D-Bus value.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file descriptor with one owner: it arrived in a message or is about to leave in one, and is closed when nobody needs it.
 
 internal import CSystem

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One message on the bus: made here or received, its header fields, its arguments as values.
 
 internal import CDBus

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names on the bus. libdbus aborts the process when it is handed a bad name, so every name that reaches it was checked here.
 
 internal import CDBus

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Type signatures: one complete type, parsed once, so that encoding and checks never walk strings of unknown content.
 
 internal import CDBus

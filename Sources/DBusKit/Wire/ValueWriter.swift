@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From values to the wire. Everything is checked before libdbus sees it, because libdbus aborts on what it thinks a bug.
 
 internal import CDBus

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A station of iwd: scans, joins what it is told to, and comes back to what it knows.
 
 internal import AccessoryModel

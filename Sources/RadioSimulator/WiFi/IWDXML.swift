@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interfaces of iwd that the simulator serves, as introspection XML (from its doc/*-api.txt).
 
 internal import DBusKit

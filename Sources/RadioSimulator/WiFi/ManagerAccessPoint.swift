@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An access point as NetworkManager shows it, and the clock that it tells times by.
 
 internal import DBusKit

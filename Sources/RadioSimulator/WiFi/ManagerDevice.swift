@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Wi-Fi device of NetworkManager: its scans, its access points, and the states that an activation goes through.
 
 internal import DBusKit

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A connection profile of NetworkManager, and one activation of it.
 
 internal import AccessoryModel

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interfaces of NetworkManager that the simulator serves, as introspection XML (from its introspection/*.xml, 1.42).
 
 internal import DBusKit

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A network that wpa_supplicant is configured with, in its own words: values are texts as in its configuration file.
 
 internal import AccessoryModel

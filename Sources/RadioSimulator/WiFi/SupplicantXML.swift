@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interfaces of wpa_supplicant that the simulator serves, as introspection XML (from its dbus_new.c).
 
 internal import DBusKit

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Wi-Fi half of a scenario: which services run, which access points are on the air, and how they misbehave.
 
 extension Scenario {

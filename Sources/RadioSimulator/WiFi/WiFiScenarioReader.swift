@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the Wi-Fi half of a scenario, as strictly as the rest.
 
 internal import AccessoryModel

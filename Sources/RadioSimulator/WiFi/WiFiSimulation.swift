@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The simulated Wi-Fi services over one air: each lives on a bus connection of its own, so that each can stop and start alone.
 
 internal import DBusKit

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // iwd. (doc/*-api.txt in iwd's sources.) It knows networks by text: one whose name is not UTF-8 is not there for it, nor is one that
 // hides its name until it is asked for. It asks an agent of ours for passphrases and keeps them once they have worked, so a network
 // that was not known before is forgotten when it is left.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NetworkManager's words for networks: access points read, a connection's settings written, reasons explained.
 // (nm-dbus-types of NetworkManager's API reference.)
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NetworkManager. (D-Bus API reference of NetworkManager 1.42.) It owns the interfaces that it manages, whichever supplicant works
 // below it. It may refuse scans that follow each other closely; a connection that is made volatile and bound to our connection to the
 // bus vanishes by itself when we do.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // wpa_supplicant's words for networks, read and written, and what the changes of its state say of an attempt to join.
 
 internal import AccessoryEngine

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The admin's commands: look, revoke, remove.
 
 internal import AccessoryBus

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the daemon shows an admin, read once with GetManagedObjects.
 
 internal import AccessoryBus

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Switches the lock-down of org.bluez: one line in the bus' last configuration file, which belongs to the admin, so it is added with
 // care and taken back to the byte.
 

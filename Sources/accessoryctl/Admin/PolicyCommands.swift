@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the admin asks about access: the policy files, the audit trail, and why an accessory in range is not offered.
 
 internal import AccessoryBus

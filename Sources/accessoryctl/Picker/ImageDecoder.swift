@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Product images as pixels. PNG, JPEG and SVG are read by gdk-pixbuf, which is looked for when the first image comes: a gateway without
 // it has a picker without images, and nothing else less.
 

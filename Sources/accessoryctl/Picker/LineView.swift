@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The picker on a dumb terminal or through a pipe: a numbered list, answered by lines.
 
 internal import AccessoryModel

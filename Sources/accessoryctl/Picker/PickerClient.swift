@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bus side of the terminal picker: registers, follows the picker object, and tells a view what the person is to see.
 
 internal import AccessoryBus

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `accessoryctl picker`: which view, which answers, which exit status.
 
 internal import AccessoryModel

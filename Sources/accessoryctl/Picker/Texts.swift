@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The words of the terminal picker, the same in all of its views.
 
 internal import AccessoryModel

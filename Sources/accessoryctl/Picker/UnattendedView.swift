@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The picker without a person: answers given beforehand, one line for each thing that happens. For scripts and tests.
 
 internal import DBusKit

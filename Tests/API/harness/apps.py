@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An app: its session, its requests, and the events that it was told."""
 
 import dbus

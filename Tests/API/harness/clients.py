@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Connections to the bus in any identity: a client that calls, and keeps every signal that reaches it. As this process it is root, and so an
 admin."""
 

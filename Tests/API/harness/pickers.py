@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A picker program: what it is shown, and what the person answers through it."""
 
 from harness.clients import Client

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs under test and their output: the bus, the daemon, and any other that a test starts."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The radio: scenarios and their accessories, the simulator that plays them, and another program that uses it too."""
 
 import json

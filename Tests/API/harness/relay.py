@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lends its identity to a D-Bus connection: `python3 relay.py LISTENING_FD BUS_SOCKET`, run as some user and some executable.
 The bus sees this process as the client; the test that speaks through it stays where it is. Ends with the connection.
 

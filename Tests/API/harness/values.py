@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is sent: dictionaries with the types that the API names, and the items of pickers."""
 
 import dbus

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Waiting without sleeping: GLib's main loop runs until something is true, with a limit that only a hang reaches."""
 
 import time

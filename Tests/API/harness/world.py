@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A world for each test: a private bus, simulated radios, the real daemon, and clients of it that know no more than the session API
 says."""
 

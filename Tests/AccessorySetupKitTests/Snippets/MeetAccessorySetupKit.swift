@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The listings of Apple's session “Meet AccessorySetupKit” (WWDC 2024), unchanged but for the functions and types around them.
 
 // The listings keep their own format.

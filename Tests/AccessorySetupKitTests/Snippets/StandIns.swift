@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the listings beside this file mention and Linux does not have: UIKit, SwiftUI and Core Bluetooth, as small as
 // the listings allow. Nothing here does anything.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An app over bleak as it comes from PyPI, which knows nothing of this project: finds dice, reads one and is notified of its
 rolls; then it stays until it is cut off and says what its calls do. Its bus is what DBUS_SYSTEM_BUS_ADDRESS names."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An app that has a grant and does nothing but stay on its accessory's network: `hotspot.py ACCESSORY PASSPHRASE`. It says “joined”, and stays
 until it is killed."""
 

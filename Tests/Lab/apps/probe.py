@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """A program that wants more than it may have: `probe.py BUS ASK…` asks each thing on a bus and prints one JSON object, ask →
 what came of it, an error by its name. It belongs to nobody: what it may is decided by how it was started.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The access points of a scenario, on the air of a real kernel: mac80211_hwsim's virtual radios, one of them this machine's (wlan0), the
 others with hostapd and an address server behind each network, in a network namespace of their own, where no Wi-Fi service sees them."""
 

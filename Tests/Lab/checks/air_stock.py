@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The process that has imported bumble once and makes an air for each check in no time."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small client of BlueZ for checks that have no daemon of ours between them and bluetoothd: discovery, pairing with
 an agent of the check's own, and GATT."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The checks' frame: a decorator that makes a function a check, and the loop that runs them. Each check runs in a
 process of its own, in a cgroup of its own, with a fresh bluetoothd, a fresh air and an empty store of bonds; when it
 ends, or hangs, its cgroup is killed and nothing of it is left for the next one."""

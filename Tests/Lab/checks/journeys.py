@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The journeys of a person with the project on a real radio stack: the daemon, the sample app and the terminal picker that
 answers by itself. What is expected is what the session API promises; how bluetoothd gets there is no concern here."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a check is given: the processes it can start and watch, the air it can change, bluetoothd, and a look at BlueZ
 over D-Bus and at its store. Nothing here sleeps: all waiting is for an event, with a limit, in `Lab.wait_until`."""
 

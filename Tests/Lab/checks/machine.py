@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The frame for checks of a whole machine: systemd is PID 1, the Debian package gets installed, and everything runs as the
 service that it is. There is one machine, one air and one store for all these checks; so each says what it needs (`installed`,
 `set_up`) and finds that there when the checks before it ran. Each runs in a process of its own with a limit of time."""

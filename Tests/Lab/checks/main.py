@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs the checks inside a guest: `main.py [--list] [--only PATTERN] [--guest plain|wifi|systemd]`. The last line counts them;
 the exit status is 0 only if at least one ran and none failed."""
 

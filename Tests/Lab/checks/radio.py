@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of the lab itself against the real bluetoothd, without our daemon: what it finds, how each way of pairing
 and each fault comes out, and what becomes of adapter, bonds and addresses. What a journey then sees is our doing."""
 

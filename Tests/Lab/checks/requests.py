@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an app asks for besides a first set-up, on a real radio stack: names, its own word, its own filter, what bluetoothd had
 before, what was lost. The app is a D-Bus client in Python; the person is the terminal picker that answers by itself."""
 

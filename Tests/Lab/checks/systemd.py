@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole product on a machine with systemd: the Debian package installed, its units, real D-Bus activation, apps that are
 services with users of their own, a program over bleak that knows nothing of us, the lock-down, a power cut and an upgrade."""
 

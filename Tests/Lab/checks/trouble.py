@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What goes wrong on a real radio stack while a person sets something up: bluetoothd or the adapter goes, the daemon is killed, the power
 is cut. Afterwards there is either an accessory with its grant, or nothing."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Accessories with Wi-Fi on a real kernel, under the real wpa_supplicant, NetworkManager and iwd: what is found, how it is joined, and that
 the machine is back on its own network afterwards, whatever went wrong meanwhile."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who speaks to the daemon in the checks of Wi-Fi: an app and a picker, as programs written against the session API would, both in the
 check's own process and each on a connection of its own."""
 

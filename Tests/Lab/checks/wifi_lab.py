@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The frame for checks of Wi-Fi: the access points stay on the air for all of them; each check has its own process and cgroup, one Wi-Fi
 service that is started afresh and has connected wlan0 to “Home”, a daemon, an app and a picker. There is no Bluetooth here."""
 

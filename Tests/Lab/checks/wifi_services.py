@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Wi-Fi services under which the checks are run: how each is configured, with the network “Home” as an administrator would save it,
 how it is started, and what it remembers. Each is the real one of Debian, with Debian's defaults."""
 
