@@ -131,6 +131,8 @@ let package = Package(
         // Tests, from the words outwards to the whole daemon.
         .target(name: "TestSupport", path: "Tests/TestSupport", swiftSettings: settings),
         .testTarget(name: "DBusKitTests", dependencies: ["DBusKit", "TestSupport"], swiftSettings: testSettings),
+        .testTarget(name: "KeyFilesTests", dependencies: ["KeyFiles", "TestSupport"], swiftSettings: testSettings),
+        .testTarget(name: "AccessoryModelTests", dependencies: ["AccessoryModel"], swiftSettings: testSettings),
         .testTarget(
             name: "AccessoryCoreTests", dependencies: ["AccessoryCore", "AccessoryModel", "TestSupport"],
             swiftSettings: testSettings),
@@ -164,6 +166,9 @@ let package = Package(
             dependencies: [
                 "AccessoryCore", "AccessoryEngine", "AccessoryModel", "BlueZRadio", "DBusKit", "TestSupport", "accessory-sim", log,
             ], swiftSettings: testSettings),
+        .testTarget(
+            name: "RadioSimulatorTests", dependencies: ["AccessoryModel", "RadioSimulator", "TestSupport"],
+            swiftSettings: testSettings),
         .testTarget(
             name: "WiFiRadioTests", dependencies: ["AccessoryEngine", "AccessoryModel", "DBusKit", "TestSupport", "WiFiRadio"],
             swiftSettings: testSettings),

@@ -86,3 +86,48 @@ import Testing
         #expect(!ObjectTree.introspection(of: Self.adapter, empty).contains("<node name="))
     }
 }
+
+@Suite struct DiscoveryFilterTests {
+    private func passed(_ values: [String: DBusValue]) throws -> [String: DBusValue] {
+        try DiscoveryFilter(.vardict(values)).values
+    }
+
+    @Test func whatIsPassedOn() throws {
+        for transport in ["auto", "le", "bredr"] {
+            #expect(try passed(["Transport": .string(transport)]) == ["Transport": .string(transport)])
+        }
+        // In the type that bluetoothd takes, whatever the client's language has.
+        for value: DBusValue in [.int16(20), .byte(20), .int32(20), .uint64(20)] {
+            #expect(try passed(["RSSI": value]) == ["RSSI": .int16(20)])
+            #expect(try passed(["Pathloss": value]) == ["Pathloss": .uint16(20)])
+        }
+        #expect(try passed(["RSSI": .int32(-127)]) == ["RSSI": .int16(-127)])
+        #expect(try passed(["DuplicateData": .boolean(true)]) == ["DuplicateData": .boolean(true)])
+        #expect(try DiscoveryFilter(nil).values.isEmpty)
+    }
+
+    /// What would narrow other clients' searches is taken from this one only.
+    @Test func whatIsTakenAndNotPassedOn() throws {
+        #expect(
+            try passed([
+                "UUIDs": .strings(["180F"]), "Pattern": .string("Die"), "Discoverable": .boolean(false), "RSSI": .int16(-60),
+            ])
+                == ["RSSI": .int16(-60)])
+    }
+
+    @Test func whatIsRefused() {
+        func refusal(_ key: String, _ value: DBusValue) -> String? {
+            do {
+                _ = try passed([key: value])
+                return nil
+            } catch { return (error as? BusError)?.name }
+        }
+        for (key, value): (String, DBusValue) in [
+            ("Transport", .string("wire")), ("Transport", .byte(1)), ("RSSI", .int16(-128)), ("RSSI", .int16(21)),
+            ("RSSI", .string("-60")), ("Pathloss", .uint16(138)), ("Pathloss", .int16(-1)), ("DuplicateData", .byte(1)),
+            ("Discoverable", .string("no")), ("UUIDs", .string("180F")), ("Pattern", .boolean(true)), ("Colour", .string("pink")),
+            ("transport", .string("le")),
+        ] { #expect(refusal(key, value) == "org.bluez.Error.InvalidArguments", "\(key) \(value)") }
+        #expect(refusal("Discoverable", .boolean(true)) == "org.bluez.Error.NotPermitted")
+    }
+}
