@@ -27,10 +27,10 @@ public final class AccessoryService {
     /// Clients that are not on the bus, by their names.
     private var peers: [String: Connection] = [:]
     /// Paths of sessions that were invalidated while their app lives on: its calls are `Invalidated`, not `UnknownObject`.
-    private var graves: [ObjectPath: String] = [:]
+    private var endedSessions: [ObjectPath: String] = [:]
 
     /// How many ended sessions of one connection are remembered.
-    private static let gravesPerClient = 64
+    private static let endedSessionsPerClient = 64
 
     /// - Parameter pickerGroup: the group whose members may show pickers.
     public init(
@@ -66,7 +66,7 @@ public final class AccessoryService {
         clients.onRefused = { [unowned self] client, why in
             engine.audit(.refused, by: .app(clients.describe(client)), why: why)
         }
-        connection.onCall = { [clients] in clients.take($0) }
+        connection.onCall = { [clients] in clients.receive($0) }
         connection.detour = { [unowned self] in peers[$0] }
     }
 
@@ -91,7 +91,7 @@ public final class AccessoryService {
     }
 
     private func serve(_ message: Message) -> Bool {
-        if let path = message.path, let owner = graves[path], owner == message.sender,
+        if let path = message.path, let owner = endedSessions[path], owner == message.sender,
             message.interface == AccessoryBus.session || message.interface == nil
         {
             let error = BusError(SetupError(.invalidated, "the session \(path) was invalidated"))
@@ -121,9 +121,9 @@ public final class AccessoryService {
     }
 
     /// Takes a call of an adopted client to our name.
-    public func take(_ message: Message, from peer: Connection) {
+    public func receive(_ message: Message, from peer: Connection) {
         message.setSender(peer.uniqueName)
-        guard !clients.take(message), message.wantsReply, let path = message.path else { return }
+        guard !clients.receive(message), message.wantsReply, let path = message.path else { return }
         if let answer = message.errorReply(.unknownObject(path)) { connection.send(answer) }
     }
 
@@ -134,7 +134,7 @@ public final class AccessoryService {
     }
 
     private func gone(_ client: String) {
-        graves = graves.filter { $0.value != client }
+        endedSessions = endedSessions.filter { $0.value != client }
         server.callerGone(client)
         engine.clientGone(ClientID(client))
     }
@@ -268,8 +268,8 @@ extension AccessoryService {
         guard let object = sessionObjects.removeValue(forKey: session.id) else { return }
         let client = session.client.rawValue
         server.withdraw(object.path, to: audience(of: session))
-        guard clients.caller(client) != nil, graves.values.count(where: { $0 == client }) < Self.gravesPerClient else { return }
-        graves[object.path] = client
+        guard clients.caller(client) != nil, endedSessions.values.count(where: { $0 == client }) < Self.endedSessionsPerClient else { return }
+        endedSessions[object.path] = client
     }
 
     private func event(_ event: SessionEvent, in session: Session) {

@@ -96,7 +96,7 @@ final class ClientRegistry {
     var known: [String] { clients.values.filter { $0.caller != nil }.map(\.name).sorted() }
 
     /// Takes a method call: now, once its caller is known, or never.
-    func take(_ message: Message) -> Bool {
+    func receive(_ message: Message) -> Bool {
         guard let name = message.sender else { return false }
         guard let client = clients[name] else { return admit(name, message) }
         switch client.state {

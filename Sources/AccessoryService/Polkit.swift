@@ -9,7 +9,7 @@ struct Polkit {
     private static let interface = "org.freedesktop.PolicyKit1.Authority"
     static let manage = "org.accessorysetup1.manage"
     /// A person types a password meanwhile.
-    private static let patience = Duration.seconds(180)
+    private static let longestWait = Duration.seconds(180)
 
     let connection: Connection
 
@@ -22,7 +22,7 @@ struct Polkit {
                 .dictionary(key: "s", value: "s", []),
                 // AllowUserInteraction.
                 .uint32(1), .string(""),
-            ], timeout: Self.patience
+            ], timeout: Self.longestWait
         ) { result in
             completion((try? result.get())?.first?.structureValue?.first?.booleanValue == true)
         }

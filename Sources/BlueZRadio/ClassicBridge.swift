@@ -31,7 +31,7 @@ final class ClassicBridge {
     private static let searchInterval = Duration.milliseconds(250)
     /// bluetoothd 5.66 never answers a `Pair()` over a transport that the adapter or the accessory has not. A page takes 5 s, pairing
     /// without a person little more; once the person is asked, the agent's own time counts.
-    private static let patience = Duration.seconds(20)
+    private static let timeout = Duration.seconds(20)
 
     /// - Parameters:
     ///   - address: the classic address.
@@ -99,7 +99,7 @@ final class ClassicBridge {
             }
         }
         self.attempt = attempt
-        watchdog = connection.loop.after(Self.patience) { [weak self] in
+        watchdog = connection.loop.after(Self.timeout) { [weak self] in
             self?.isLate = true
             self?.attempt?.cancel()
         }

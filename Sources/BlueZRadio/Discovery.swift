@@ -24,7 +24,7 @@ final class Discovery {
 
     /// How often a scan is tried before its failure is reported: for some 17 s. A bluetoothd that was killed leaves the kernel scanning, and
     /// its successor answers `InProgress` until that scan has run out, after about 10 s.
-    private static let patience = 13
+    private static let attemptsAllowed = 13
     private static let callTimeout = Duration.seconds(10)
 
     init(on connection: Connection, log: Logger, failed: @escaping (RadioFailure) -> Void) {
@@ -136,7 +136,7 @@ final class Discovery {
     /// Tries again after a pause; `InProgress` may stick until bluetoothd restarts, so not for ever.
     private func again(after failure: RadioFailure) {
         attempts += 1
-        guard attempts < Self.patience else { return failed(failure) }
+        guard attempts < Self.attemptsAllowed else { return failed(failure) }
         retry = connection.loop.after(.milliseconds(min(200 * attempts, 2000))) { [weak self] in self?.advance() }
     }
 

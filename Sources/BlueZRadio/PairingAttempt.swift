@@ -32,9 +32,9 @@ final class PairingAttempt {
     /// bluetoothd waits 60 s for the agent and some more for the accessory; beyond that it is stuck.
     private static let pairTimeout = Duration.seconds(100)
     /// How long the link may take to come up: an accessory that has gone silent is not waited for. The person's time does not count.
-    private static let linkPatience = Duration.seconds(30)
+    private static let linkTimeout = Duration.seconds(30)
     /// How long a cancelled `Pair()` may take to say so.
-    private static let cancelPatience = Duration.seconds(5)
+    private static let cancelTimeout = Duration.seconds(5)
     /// Connections break in busy air: try again, but not for ever.
     private static let maximumAttempts = 3
 
@@ -72,7 +72,7 @@ final class PairingAttempt {
     private func pair() {
         attempts += 1
         change(.pairing, "attempt \(attempts)")
-        if linkTimer == nil { linkTimer = connection.loop.after(Self.linkPatience) { [weak self] in self?.linkIsLate() } }
+        if linkTimer == nil { linkTimer = connection.loop.after(Self.linkTimeout) { [weak self] in self?.linkIsLate() } }
         call = connection.call(
             BlueZ.service, device, BlueZ.device, "Pair", timeout: Self.pairTimeout
         ) { [self] result in
@@ -104,7 +104,7 @@ final class PairingAttempt {
         case .pairing:
             isSilent = true
             cancelOnRadio()
-            timer = connection.loop.after(Self.cancelPatience) { [self] in end(.failure(Self.silence)) }
+            timer = connection.loop.after(Self.cancelTimeout) { [self] in end(.failure(Self.silence)) }
         case .retrying: end(.failure(Self.silence))
         case .registering, .reading, .ended: break
         }
@@ -131,7 +131,7 @@ final class PairingAttempt {
         switch state {
         case .pairing:
             cancelOnRadio()
-            timer = connection.loop.after(Self.cancelPatience) { [self] in
+            timer = connection.loop.after(Self.cancelTimeout) { [self] in
                 end(.failure(RadioFailure(.cancelled, "cancelled; bluetoothd did not confirm")))
             }
         case .retrying:
@@ -147,7 +147,7 @@ final class PairingAttempt {
     }
 
     private func cancelOnRadio() {
-        connection.call(BlueZ.service, device, BlueZ.device, "CancelPairing", timeout: Self.cancelPatience) { [log] result in
+        connection.call(BlueZ.service, device, BlueZ.device, "CancelPairing", timeout: Self.cancelTimeout) { [log] result in
             if case .failure(let error) = result { log.debug("CancelPairing failed", metadata: ["error": "\(error)"]) }
         }
     }

@@ -45,7 +45,7 @@ public protocol ViewService: AnyObject {
     /// A client has come that may call.
     func adopt(_ peer: Connection, _ caller: PinnedCaller)
     /// Answers an adopted client's call.
-    func take(_ message: Message, from peer: Connection)
+    func receive(_ message: Message, from peer: Connection)
     /// An adopted client has gone.
     func dismiss(_ peer: Connection)
 }

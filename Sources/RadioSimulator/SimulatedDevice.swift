@@ -143,14 +143,14 @@ final class SimulatedDevice: ExportedObject {
 
     /// The advert that makes the object: its properties travel with `InterfacesAdded`.
     func firstHeard(_ advert: Scenario.Advert) {
-        _ = take(advert.payload)
+        _ = update(advert.payload)
         rssi = advert.rssi
         lastHeard = bluez.air.now
     }
 
     func hear(_ payload: Scenario.Payload, rssi new: Int?, duplicates: Bool) {
         lastHeard = bluez.air.now
-        var names = take(payload)
+        var names = update(payload)
         if let new, duplicates || new != rssi {
             rssi = new
             names.append("RSSI")
@@ -163,7 +163,7 @@ final class SimulatedDevice: ExportedObject {
         if !names.isEmpty { changed(names) }
     }
 
-    private func take(_ payload: Scenario.Payload) -> [String] {
+    private func update(_ payload: Scenario.Payload) -> [String] {
         var names: [String] = []
         if let name = payload.name, name != advertisedName {
             advertisedName = name

@@ -59,7 +59,7 @@ public final class WiFiRadio: NetworkRadio {
     /// Between the end of a scan and the next: the interface has other things to do, too.
     private static let betweenScans = Duration.seconds(2)
     /// How often a scan may fail before the need for it is given up.
-    private static let patience = 5
+    private static let failuresAllowed = 5
 
     /// - Parameters:
     ///   - connection: one of the radio's own: NetworkManager binds a joined network to it.
@@ -209,7 +209,7 @@ public final class WiFiRadio: NetworkRadio {
             case .failure(.failed(let reason)):
                 self.failures += 1
                 self.log.info("a scan failed", metadata: ["reason": "\(reason)", "attempt": "\(self.failures)"])
-                guard self.failures < Self.patience else {
+                guard self.failures < Self.failuresAllowed else {
                     self.observer?.scanFailed(RadioFailure(.other, reason))
                     return
                 }

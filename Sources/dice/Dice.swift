@@ -27,7 +27,7 @@ struct Common: ParsableArguments {
     /// Runs a command on an active session; what goes wrong is said in one line.
     func run(_ body: (DiceApp) throws -> Void) throws {
         do {
-            let app = try DiceApp(bus: bus, patience: timeout)
+            let app = try DiceApp(bus: bus, timeout: timeout)
             try app.begin()
             try body(app)
         } catch {

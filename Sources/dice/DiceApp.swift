@@ -14,15 +14,15 @@ final class DiceApp {
     private let queue = DispatchQueue(label: "dice")
     private let inbox = Inbox()
     private let bus: String
-    private let patience: Double
+    private let timeout: Double
 
     private static let kinds: [(name: String, service: String)] = [
         ("Pink Dice", "E56A082E-C49B-47CA-A2AB-389127B8ABE3"), ("Blue Dice", "0B8F5F5D-3B6C-4D29-8B0F-0E3C1B8A52D7"),
     ]
 
-    init(bus: String, patience: Double) throws {
+    init(bus: String, timeout: Double) throws {
         self.bus = bus
-        self.patience = patience
+        self.timeout = timeout
         // The module uses the system bus; this is how any program is led to another one.
         if bus != "system" {
             let address = bus == "session" ? ProcessInfo.processInfo.environment["DBUS_SESSION_BUS_ADDRESS"] : bus
@@ -40,7 +40,7 @@ final class DiceApp {
             StandardOutput.line(text)
             inbox.put(event)
         }
-        let event = try inbox.wait(for: [.activated, .invalidated], patience)
+        let event = try inbox.wait(for: [.activated, .invalidated], timeout)
         if event.eventType == .invalidated { throw event.error ?? Failure("the session could not be activated") }
     }
 
@@ -78,7 +78,7 @@ final class DiceApp {
 
     func remove(_ die: ASAccessory) throws {
         try finished { session.removeAccessory(die, completionHandler: $0) }
-        _ = try inbox.wait(for: [.accessoryRemoved], patience)
+        _ = try inbox.wait(for: [.accessoryRemoved], timeout)
     }
 
     func printRolls(of die: ASAccessory, count: Int) throws {
@@ -86,7 +86,7 @@ final class DiceApp {
         // As it is now: the event's snapshot may be older than BlueZ' object.
         let current = dice.first { $0 == die } ?? die
         guard let device = current.devicePath.flatMap({ ObjectPath($0) }) else { throw Failure("BlueZ does not know \(name) now") }
-        try DieLink(Connection.Address(bus), patience: .seconds(patience)).printRolls(of: name, device, count: count)
+        try DieLink(Connection.Address(bus), timeout: .seconds(timeout)).printRolls(of: name, device, count: count)
     }
 
     /// Waits until somebody can show a picker; the session API has no word for that, the daemon's bus interface has.
@@ -108,14 +108,14 @@ final class DiceApp {
         let value = try connection.callAndWait(
             service, "/org/accessorysetup1", Bus.properties, "Get", [.string(manager), .string("PickerAvailable")])
         isThere = value.first?.unwrapped.booleanValue ?? false
-        guard loop.run(until: { isThere }, timeout: .seconds(patience)) else { throw Failure("no picker program came") }
+        guard loop.run(until: { isThere }, timeout: .seconds(timeout)) else { throw Failure("no picker program came") }
     }
 
     /// Begins a request and waits for its completion.
     private func finished(_ begin: (@escaping @Sendable ((any Error)?) -> Void) -> Void) throws {
         let result = Result()
         begin { result.put($0) }
-        try result.wait(patience)
+        try result.wait(timeout)
     }
 
     /// A die of the app's own drawing, with a border as its makers like it.

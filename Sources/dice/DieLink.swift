@@ -8,14 +8,14 @@ internal import ProgramSupport
 final class DieLink {
     private let loop = MainLoop()
     private let connection: Connection
-    private let patience: Duration
+    private let timeout: Duration
     private static let bluez = "org.bluez"
     /// 0xFF3F: the rolls.
     private static let rollCharacteristic = "0000ff3f-0000-1000-8000-00805f9b34fb"
 
-    init(_ address: Connection.Address, patience: Duration) throws(BusError) {
+    init(_ address: Connection.Address, timeout: Duration) throws(BusError) {
         connection = try Connection(address, loop: loop)
-        self.patience = patience
+        self.timeout = timeout
     }
 
     /// Prints `count` rolls of the die with this object of org.bluez.
@@ -47,7 +47,7 @@ final class DieLink {
             if (try? message.arguments())?[1].vardictValue?["Connected"]?.booleanValue == false { isGone = true }
         }
         _ = try connection.callAndWait(Self.bluez, characteristic, "org.bluez.GattCharacteristic1", "StartNotify")
-        let arrived = loop.run(until: { rolls >= count || isGone }, timeout: patience)
+        let arrived = loop.run(until: { rolls >= count || isGone }, timeout: timeout)
         subscription.cancel()
         link.cancel()
         guard rolls >= count || !isGone else { throw Failure("the link to \(name) is gone, after \(rolls) of \(count) rolls") }
@@ -94,7 +94,7 @@ final class DieLink {
             return found == nil && isConnected
         }
         defer { poll.cancel() }
-        guard loop.run(until: { found != nil || !isConnected }, timeout: patience) else {
+        guard loop.run(until: { found != nil || !isConnected }, timeout: timeout) else {
             throw Failure("\(name) has no characteristic 0xFF3F")
         }
         return isConnected ? found : nil

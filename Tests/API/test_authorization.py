@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The app's word: set-ups that wait for it, and what else an accessory is given: its classic side, its use as an input device, what a
+"""The app's confirmation: set-ups that wait for it, and what else an accessory is given: its classic side, its use as an input device, what a
 new descriptor asks for."""
 
 import dbus
@@ -15,7 +15,7 @@ CLASSIC = b"\x00\x11\x22\x33\x44\x55"
 
 class Authorization(APITest):
     def confirming(self, name="pink", **more):
-        """A set-up up to where the app's word is awaited; returns the accessory."""
+        """A set-up up to where the app's confirmation is awaited; returns the accessory."""
         self.path = self.dice.show_picker(item(setupOptions=["confirmAuthorization", *more.pop("setup", [])], **more))
         self.person.pick(name)
         return str(self.dice.wait_event("accessoryAdded")["accessory"])

@@ -53,7 +53,7 @@ private struct World: Hashable {
     var migrates = false
     var migrations = 0
     var storeFailed = false
-    /// The grant waits for the app's word.
+    /// The grant waits for the app's confirmation.
     var awaits = false
 
     /// Whether an event can happen in this world at all: radios and stores answer only what they were asked.
@@ -159,7 +159,7 @@ private func perform(
             world.added += 1
         case .emit(.pickerDidDismiss(let error)):
             let isDone = purpose.isDone(world)
-            // An app that went leaves what it was given, and what waits for its word.
+            // An app that went leaves what it was given, and what waits for its confirmation.
             #expect(isDone == (error == nil) || isDone && error?.code == .invalidated, "\(String(describing: error)) \(world)")
             world.dismissed += 1
         case .emit: #expect(world.dismissed == 0)

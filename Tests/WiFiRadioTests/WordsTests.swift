@@ -111,7 +111,7 @@ import Testing
             let attempt = SupplicantAttempt()
             attempt.isSelected = true
             for change in changes {
-                if let verdict = attempt.take(change, network: ours) { return verdict }
+                if let verdict = attempt.verdict(on: change, network: ours) { return verdict }
             }
             return nil
         }

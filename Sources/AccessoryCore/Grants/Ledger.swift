@@ -152,7 +152,7 @@ public struct Ledger: Hashable, Sendable {
             ?? Accessory(
                 id: offer.identifier, displayName: name ?? item.name, address: address, isBonded: false,
                 descriptor: item.descriptor, image: item.image, created: now)
-        if let identity { accessory.take(identity, isOurs: isOurs(identity)) }
+        if let identity { accessory.bind(identity, isOurs: isOurs(identity)) }
         if !isShared(accessory.id, besides: app) { accessory.ssid = accessory.ssid ?? offer.network?.ssid }
         accessory.awareDevice = accessory.awareDevice ?? awareDevice
         accessory.traits.formUnion(traits)
@@ -176,7 +176,7 @@ public struct Ledger: Hashable, Sendable {
         changed.traits.formUnion(traits)
         changed.descriptor = descriptor
         changed.address = changed.address ?? offer.address
-        if let identity { changed.take(identity, isOurs: isOurs(identity)) }
+        if let identity { changed.bind(identity, isOurs: isOurs(identity)) }
         if changed.ssid == nil || !isShared(accessory.id, besides: app) { changed.ssid = offer.network?.ssid ?? changed.ssid }
         changed.awareDevice = changed.awareDevice ?? awareDevice
         return changed == accessory ? [] : [.put(changed)]
@@ -190,7 +190,7 @@ public struct Ledger: Hashable, Sendable {
         return changed == accessory ? [] : [.put(changed)]
     }
 
-    /// The app has given its word for an accessory.
+    /// The app has confirmed an accessory.
     ///
     /// - Parameter ownsClassicBond: whether the classic side was bonded for this.
     public func authorizing(_ grant: Grant, settings: AuthorizationSettings, ownsClassicBond: Bool = false) -> [Step] {
@@ -200,7 +200,7 @@ public struct Ledger: Hashable, Sendable {
             if accessory.ssid == nil || !isShared(accessory.id, besides: grant.app) {
                 changed.ssid = settings.ssid ?? accessory.ssid
             }
-            if let classic = settings.bridgingAddress { changed.take(classic: classic, isOurs: ownsClassicBond) }
+            if let classic = settings.bridgingAddress { changed.bind(classic: classic, isOurs: ownsClassicBond) }
             if changed != accessory { steps.append(.put(changed)) }
         }
         var authorized = grant
@@ -239,14 +239,14 @@ extension Accessory {
     }
 
     /// The accessory was paired, and this is who it is.
-    fileprivate mutating func take(_ identity: PairedIdentity, isOurs: Bool) {
+    fileprivate mutating func bind(_ identity: PairedIdentity, isOurs: Bool) {
         ownsBond = isOurs
         isBonded = true
         address = identity.address
-        if let classic = identity.classicAddress { take(classic: classic, isOurs: isOurs) }
+        if let classic = identity.classicAddress { bind(classic: classic, isOurs: isOurs) }
     }
 
-    fileprivate mutating func take(classic: BluetoothAddress, isOurs: Bool) {
+    fileprivate mutating func bind(classic: BluetoothAddress, isOurs: Bool) {
         if classic.value == address?.value, isOurs { (isBonded, ownsBond) = (true, true) }
         // An accessory has one classic side: one with an address of its own stays when nobody names it again.
         if classicAddress != nil, classicAddress?.value != address?.value, classic.value == address?.value { return }

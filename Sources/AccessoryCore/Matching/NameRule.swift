@@ -23,7 +23,7 @@ public struct NameRule: Hashable, Sendable {
 
     /// How often a regular expression may report that it is still looking: each time is some 10,000 steps, a fraction of a millisecond. An
     /// honest one needs none; one that backtracks would keep the daemon busy for seconds.
-    private static let patience = 8
+    private static let reportsAllowed = 8
 
     /// Nil when a regular expression took too long to tell, which is no match.
     func verdict(on name: String) -> Bool? {
@@ -51,7 +51,7 @@ public struct NameRule: Hashable, Sendable {
                 stop.pointee = true
             } else {
                 reports += 1
-                guard reports > Self.patience else { return }
+                guard reports > Self.reportsAllowed else { return }
                 verdict = nil
                 stop.pointee = true
             }

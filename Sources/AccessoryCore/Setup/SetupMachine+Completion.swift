@@ -46,7 +46,7 @@ extension SetupMachine {
         return [.migrate]
     }
 
-    // MARK: The app's word
+    // MARK: The app's confirmation
 
     mutating func confirming(_ authorization: Authorization, _ event: Event) throws(Refusal) -> [Effect] {
         switch event {

@@ -80,7 +80,7 @@ final class SessionClient {
                 guard let self, let arguments = try? message.arguments(), arguments.count >= 2,
                     let type = arguments[0].stringValue
                 else { return }
-                self.take(type, arguments[1].vardictValue ?? [:])
+                self.receive(type, arguments[1].vardictValue ?? [:])
             },
             connection.subscribe(
                 sender: daemon, below: AccessoryBus.root, interface: Bus.properties, member: "PropertiesChanged",
@@ -129,7 +129,7 @@ final class SessionClient {
 
     // MARK: Events
 
-    private func take(_ type: String, _ details: [String: DBusValue]) {
+    private func receive(_ type: String, _ details: [String: DBusValue]) {
         if held != nil, type != "invalidated" {
             held?.append((type, details))
         } else {

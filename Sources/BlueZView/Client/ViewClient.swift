@@ -69,7 +69,7 @@ final class ViewClient {
         switch bus.receiver(of: call) {
         case .bus: bus.serve(call)
         case .bluez: bluez.serve(call)
-        case .service: environment.service.take(call, from: peer)
+        case .service: environment.service.receive(call, from: peer)
         case .nobody(let name): bus.refuseUnknown(call, to: name)
         }
     }

@@ -308,23 +308,23 @@ public final class Connection {
     // MARK: The pump
 
     private static let filter: DBusHandleMessageFunction = { _, message, data in
-        Unmanaged<Connection>.fromOpaque(data!).takeUnretainedValue().take(message!)
+        Unmanaged<Connection>.fromOpaque(data!).takeUnretainedValue().handle(message!)
     }
 
-    private func take(_ message: OpaquePointer) -> DBusHandlerResult {
+    private func handle(_ message: OpaquePointer) -> DBusHandlerResult {
         switch dbus_message_get_type(message) {
         case 1:
             guard let onCall, onCall(Message(retaining: message)) else { return DBUS_HANDLER_RESULT_NOT_YET_HANDLED }
             return DBUS_HANDLER_RESULT_HANDLED
         case 4:
-            take(signal: message)
+            handle(signal: message)
             return DBUS_HANDLER_RESULT_HANDLED
         default:
             return DBUS_HANDLER_RESULT_NOT_YET_HANDLED
         }
     }
 
-    private func take(signal message: OpaquePointer) {
+    private func handle(signal message: OpaquePointer) {
         guard dbus_message_is_signal(message, "org.freedesktop.DBus.Local", "Disconnected") != 0 else {
             return deliver(signal: message)
         }
@@ -484,7 +484,7 @@ public final class Connection {
     private func takeDirectly(_ message: OpaquePointer) {
         switch dbus_message_get_type(message) {
         case 1: _ = onCall?(Message(retaining: message))
-        case 4: take(signal: message)
+        case 4: handle(signal: message)
         default: forwarded.remove(dbus_message_get_reply_serial(message))?(Message(retaining: message))
         }
     }

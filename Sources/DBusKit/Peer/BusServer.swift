@@ -77,7 +77,7 @@ public final class BusServer {
             me, nil)
         dbus_server_set_new_connection_function(
             raw,
-            { _, connection, data in Unmanaged<BusServer>.fromOpaque(data!).takeUnretainedValue().take(connection!) },
+            { _, connection, data in Unmanaged<BusServer>.fromOpaque(data!).takeUnretainedValue().accept(connection!) },
             me, nil)
     }
 
@@ -96,7 +96,7 @@ public final class BusServer {
         return String(cString: text)
     }
 
-    private func take(_ connection: OpaquePointer) {
+    private func accept(_ connection: OpaquePointer) {
         guard let onConnection else { return }
         dbus_connection_ref(connection)
         onConnection(Connection(peer: connection, named: nameNext(), limits: limits, loop: loop))

@@ -25,7 +25,7 @@ final class SupplicantAware {
     func describe(_ description: inout ExportedInterface) {
         description.method("NANSubscribe") { [unowned self] call throws(BusError) in
             let name = try Self.name(call, Self.ofSubscriptions)
-            let handle = take()
+            let handle = newHandle()
             subscriptions[handle] = name
             call.reply(.uint32(handle))
             end(handle, after: call) { $0.cancelSubscription(handle, "timeout") }
@@ -37,7 +37,7 @@ final class SupplicantAware {
         }
         description.method("NANPublish") { [unowned self] call throws(BusError) in
             let name = try Self.name(call, Self.ofPublications)
-            let handle = take()
+            let handle = newHandle()
             publications[handle] = name
             call.reply(.uint32(handle))
             end(handle, after: call) { $0.cancelPublication(handle, "timeout") }
@@ -60,7 +60,7 @@ final class SupplicantAware {
         return name
     }
 
-    private func take() -> UInt32 {
+    private func newHandle() -> UInt32 {
         defer { nextHandle += 1 }
         return nextHandle
     }

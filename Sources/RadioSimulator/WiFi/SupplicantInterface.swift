@@ -307,7 +307,7 @@ final class SupplicantInterface: ExportedObject, RadioListener {
     func scanEnded(_ sightings: [Sighting]?) {
         guard !isOver else { return }
         changed("Scanning")
-        if let sightings { take(sightings) }
+        if let sightings { update(sightings) }
         emit("ScanDone", .boolean(sightings != nil))
         if wantsScan {
             wantsScan = false
@@ -318,7 +318,7 @@ final class SupplicantInterface: ExportedObject, RadioListener {
         if !joinBest() { findNetwork(after: Self.scanInterval) }
     }
 
-    private func take(_ sightings: [Sighting]) {
+    private func update(_ sightings: [Sighting]) {
         lastScan = .now
         for bss in table.values { bss.misses += 1 }
         let before = table.count

@@ -77,13 +77,13 @@ final class NetworkManager: WiFiService {
                     if self.owner != nil { return self.read() }
                 }
                 guard self.owner != nil else { return }
-                self.take(found)
+                self.found(devices: found)
                 self.settle()
             }
         }
     }
 
-    private func take(_ devices: [(path: ObjectPath, values: [String: DBusValue])]) {
+    private func found(devices: [(path: ObjectPath, values: [String: DBusValue])]) {
         paths = [:]
         interfaces = [:]
         for (path, values) in devices where values["DeviceType"]?.integerValue == DeviceState.wifi {
@@ -202,17 +202,17 @@ final class NetworkManager: WiFiService {
                 if arguments.first?.integerValue == 120, arguments.count == 3 { reason = arguments[2].integerValue }
             },
             link.onSignal(Self.active, "StateChanged", of: active) { [weak self, weak awaited] _, arguments in
-                self?.take(arguments.first?.integerValue, reason, active, awaited)
+                self?.activationChanged(arguments.first?.integerValue, reason, active, awaited)
             },
         ]
         // It may have happened already.
         link.properties(active, Self.active) { [weak self, weak awaited] values in
             guard awaited?.isPending == true else { return }
-            self?.take(values["State"]?.integerValue ?? ManagedNetwork.deactivated, reason, active, awaited)
+            self?.activationChanged(values["State"]?.integerValue ?? ManagedNetwork.deactivated, reason, active, awaited)
         }
     }
 
-    private func take(
+    private func activationChanged(
         _ state: Int?, _ reason: Int?, _ active: ObjectPath, _ awaited: Awaited<Result<Void, RadioFailure>>?
     ) {
         switch state {

@@ -115,10 +115,10 @@ final class AwareSearch {
             let interface = Supplicant.interface
             subscriptions = [
                 supplicant.link.onSignal(interface, "NANDiscoveryResult", of: path) { [weak self] _, values in
-                    self?.take(values.first, role: .publisher, key: "subscribe_id")
+                    self?.begun(values.first, role: .publisher, key: "subscribe_id")
                 },
                 supplicant.link.onSignal(interface, "NANReplied", of: path) { [weak self] _, values in
-                    self?.take(values.first, role: .subscriber, key: "publish_id")
+                    self?.begun(values.first, role: .subscriber, key: "publish_id")
                 },
                 supplicant.link.onSignal(interface, "NANSubscribeTerminated", of: path) { [weak self] _, values in
                     self?.ended(values.first?.integerValue, .publisher)
@@ -159,7 +159,7 @@ final class AwareSearch {
         advance()
     }
 
-    private func take(_ value: DBusValue?, role: WiFiAware.Role, key: String) {
+    private func begun(_ value: DBusValue?, role: WiFiAware.Role, key: String) {
         guard let values = value?.vardictValue, let number = values[key]?.integerValue, number != 0,
             let each = running.first(where: { $0.key.role == role && Int($0.value) == number })?.key,
             let address = values["peer_addr"]?.stringValue

@@ -77,7 +77,7 @@ final class Supplicant: WiFiService {
             defer { completion() }
             guard let self, let name = values["Ifname"]?.stringValue else { return }
             self.paths[name] = path
-            self.take(values["State"]?.stringValue, of: name)
+            self.stateChanged(values["State"]?.stringValue, of: name)
             if self.isSettled { self.onChange?() }
         }
     }
@@ -91,7 +91,7 @@ final class Supplicant: WiFiService {
         onChange?()
     }
 
-    private func take(_ state: String?, of name: String) {
+    private func stateChanged(_ state: String?, of name: String) {
         guard let state else { return }
         interfaces[name] = state == "interface_disabled" ? .off : .ready
     }
@@ -99,7 +99,7 @@ final class Supplicant: WiFiService {
     private func changed(_ path: ObjectPath, _ values: [String: DBusValue]) {
         guard let name = paths.first(where: { $0.value == path })?.key else { return }
         let before = interfaces[name]
-        take(values["State"]?.stringValue, of: name)
+        stateChanged(values["State"]?.stringValue, of: name)
         // It looks for the joined network for ever.
         if joined == path, let state = values["State"]?.stringValue { noteAway(state != "completed") }
         if interfaces[name] != before { onChange?() }
@@ -198,11 +198,11 @@ final class Supplicant: WiFiService {
         }
         awaited.subscriptions = [
             link.onProperties(of: path, Self.interface) { [weak self, weak awaited] _, values in
-                if let verdict = attempt.take(values, network: network) { awaited?.end(verdict) }
+                if let verdict = attempt.verdict(on: values, network: network) { awaited?.end(verdict) }
                 guard attempt.isToBeAsked, awaited?.isPending == true else { return }
                 self?.link.properties(path, Self.interface) { [weak awaited] values in
                     let now = values.filter { ["CurrentNetwork", "State"].contains($0.key) }
-                    if let verdict = attempt.take(now, network: network) { awaited?.end(verdict) }
+                    if let verdict = attempt.verdict(on: now, network: network) { awaited?.end(verdict) }
                 }
             }
         ]

@@ -78,7 +78,7 @@ final class SupplicantAttempt {
     private static let handshakeTimeout = 15
 
     /// - Returns: how the attempt ended, when it has.
-    func take(_ values: [String: DBusValue], network: ObjectPath) -> Result<Void, RadioFailure>? {
+    func verdict(on values: [String: DBusValue], network: ObjectPath) -> Result<Void, RadioFailure>? {
         if let current = values["CurrentNetwork"]?.objectPathValue { isOurs = current == network }
         let before = state
         if let new = values["State"]?.stringValue { state = new }

@@ -95,7 +95,7 @@ final class PickerClient {
                 sender: name, interface: Bus.properties, member: "PropertiesChanged", argument0: AccessoryBus.picker
             ) { [unowned self] message in
                 guard message.path == path, let arguments = try? message.arguments() else { return }
-                take(arguments[1])
+                update(arguments[1])
             },
             connection.watchName(AccessoryBus.name) { [unowned self] new in
                 if new != owner { onDaemonGone?() }
@@ -119,7 +119,7 @@ final class PickerClient {
         view.began(state)
     }
 
-    private func take(_ properties: DBusValue) {
+    private func update(_ properties: DBusValue) {
         let old = state
         Self.apply(properties, to: &state)
         if state != old { view.changed(state, from: old) }

@@ -106,7 +106,7 @@ def renames_for_the_app(lab):
     expect(journey.listed()[PINK_DICE]["name"] == "Hall", "the name was not kept")
 
 
-# The app's word
+# The app's confirmation
 
 @check("dice.json", seconds=150)
 def waits_for_the_apps_word(lab):
