@@ -268,7 +268,8 @@ extension AccessoryService {
         guard let object = sessionObjects.removeValue(forKey: session.id) else { return }
         let client = session.client.rawValue
         server.withdraw(object.path, to: audience(of: session))
-        guard clients.caller(client) != nil, endedSessions.values.count(where: { $0 == client }) < Self.endedSessionsPerClient else { return }
+        guard clients.caller(client) != nil, endedSessions.values.count(where: { $0 == client }) < Self.endedSessionsPerClient
+        else { return }
         endedSessions[object.path] = client
     }
 
