@@ -58,3 +58,21 @@ final class News {
         for listener in listeners { listener(news) }
     }
 }
+
+/// An event of a session, with what it speaks of as it is at this moment.
+public struct SessionEvent {
+    public var type: SessionEventType
+    public var accessory: Accessory?
+    public var state: AuthorizationState = .authorized
+    public var picker: Int?
+    public var error: SetupError?
+    /// For `accessoryDiscovered`.
+    public var discovered: DiscoveredAccessory?
+
+    public init(_ type: SessionEventType, accessory: Accessory? = nil, picker: Int? = nil, error: SetupError? = nil) {
+        self.type = type
+        self.accessory = accessory
+        self.picker = picker
+        self.error = error
+    }
+}

@@ -32,3 +32,12 @@ public final class Session {
             : SetupError(.invalidRequest, "\(request): the session is \(state.rawValue)")
     }
 }
+
+/// A connection to us; the service says what the text is (a unique bus name).
+public struct ClientID: Hashable, Sendable, CustomStringConvertible {
+    public let rawValue: String
+    public init(_ rawValue: String) { self.rawValue = rawValue }
+    public var description: String { rawValue }
+    /// Stands in for a picker program where the admin's policy approves without a person. No bus name looks like this.
+    public static let policy = ClientID("policy")
+}

@@ -90,7 +90,7 @@ final class AdminObject: ServiceObject {
         guard let app else { throw .invalidArguments("app: is missing") }
         try asking { () throws(SetupError) in
             try service.engine.explain(app.id, dryItems: Self.items(of: app), seconds: seconds) { items, devices in
-                let sorted = devices.sorted { ($0.rssi ?? -128) > ($1.rssi ?? -128) }
+                let sorted = devices.sorted { Strength.isNearer($0.rssi, than: $1.rssi) }
                 call.reply(.array(of: "a{sv}", sorted.map { Self.encode($0, items) }))
             }
         }

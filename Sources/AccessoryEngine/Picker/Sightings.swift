@@ -89,15 +89,3 @@ struct Enrolment {
         return Place(number: made, identifier: identifier)
     }
 }
-
-/// Strengths of signals, dBm; nil when unknown.
-enum Strength {
-    /// Whether `a` is the nearer of two; one that is unknown is farther than any.
-    static func isNearer(_ a: Int?, than b: Int?) -> Bool {
-        switch (a, b) {
-        case (let a?, let b?): a > b
-        case (_?, nil): true
-        case (nil, _): false
-        }
-    }
-}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the engine needs of the place where the audit trail is kept; lines are read in pages.
+
+public import AccessoryModel
+
+/// Where the trail of what was done is kept.
+public protocol AuditTrail: AnyObject {
+    func append(_ entries: [AuditEntry]) throws
+    /// The number at which the lines that a query asks for begin.
+    func firstLine(of query: AuditQuery) throws -> Int64
+    /// The next lines of a query, oldest first.
+    ///
+    /// - Parameters:
+    ///   - number: lines before this number are left out.
+    ///   - count: at most so many, 1 or more.
+    func page(of query: AuditQuery, from number: Int64, atMost count: Int) throws -> AuditPage
+}
+
+/// Some lines of the trail, and where the next ones begin.
+public struct AuditPage {
+    public let entries: [AuditEntry]
+    /// Nil after the last line.
+    public let next: Int64?
+
+    public init(entries: [AuditEntry], next: Int64?) {
+        self.entries = entries
+        self.next = next
+    }
+}
+
+/// The lines that a query asks for, page by page: nobody waits while thousands are read.
+public struct AuditPages {
+    private let trail: (any AuditTrail)?
+    private let query: AuditQuery
+    private let count: Int
+    private var left: Int
+    private var number: Int64?
+
+    /// - Parameter count: lines of each page, 1 or more.
+    public init(of trail: (any AuditTrail)?, _ query: AuditQuery, of count: Int) throws {
+        self.trail = trail
+        self.query = query
+        self.count = count
+        left = query.limit
+        number = try trail?.firstLine(of: query)
+    }
+
+    /// The next page; nil after the last one. Lines that are added meanwhile are not among them once the limit is reached.
+    public mutating func next() throws -> [AuditEntry]? {
+        guard let trail, let number, left > 0 else { return nil }
+        let page = try trail.page(of: query, from: number, atMost: min(count, left))
+        left -= page.entries.count
+        self.number = page.next
+        return page.entries
+    }
+}

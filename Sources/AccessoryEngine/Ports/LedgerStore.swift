@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the engine needs of a store: accessories, grants, and what is about to happen to bonds, each change in one transaction.
+
+public import AccessoryCore
+public import AccessoryModel
+
+/// Where accessories and grants survive. Calls return once the change is on disk.
+public protocol LedgerStore: AnyObject {
+    func load() throws -> StoredState
+    /// All steps together or none; new intents are noted, and finished ones dropped, in the same transaction.
+    func commit(_ steps: [Ledger.Step], noting new: [BondIntent], finishing finished: [BondIntent]) throws
+    /// Notes that a bond is about to be made or removed, before the radio is asked: after a power cut, what is noted and not granted
+    /// is removed from the radio.
+    func note(_ intent: BondIntent) throws
+    func forget(_ intent: BondIntent) throws
+    /// A number that no grant has had.
+    func nextGrantID() throws -> Int64
+    /// A number that no Wi-Fi Aware device has had; never 0.
+    func nextAwareDevice() throws -> UInt64
+}
+
+extension LedgerStore {
+    public func commit(_ steps: [Ledger.Step], finishing finished: [BondIntent]) throws {
+        try commit(steps, noting: [], finishing: finished)
+    }
+}
+
+/// What the store holds.
+public struct StoredState {
+    public var accessories: [Accessory]
+    public var grants: [Grant]
+    public var intents: [BondIntent]
+
+    public init(accessories: [Accessory] = [], grants: [Grant] = [], intents: [BondIntent] = []) {
+        self.accessories = accessories
+        self.grants = grants
+        self.intents = intents
+    }
+}
+
+/// A bond that may exist without a grant.
+public struct BondIntent: Hashable, Sendable {
+    public enum Purpose: String, Hashable, Sendable {
+        case pairing
+        case removal
+    }
+
+    public let address: BluetoothAddress
+    /// The radio's object at that time: while the radio's service lives, it finds a device whose private address became an identity.
+    public let device: RadioDeviceID?
+    public let purpose: Purpose
+    /// For a private address, which may be another one after a restart of everything: how to know the bond when it is seen again.
+    public let trace: Trace?
+
+    /// What is known of a device with a private address before it is paired.
+    public struct Trace: Hashable, Sendable, Codable {
+        /// What it calls itself.
+        public let name: String
+        /// The bonds that were there before: none of them is meant.
+        public let olderBonds: Set<String>
+
+        public init(name: String, olderBonds: Set<String>) {
+            self.name = name
+            self.olderBonds = olderBonds
+        }
+    }
+
+    public init(address: BluetoothAddress, device: RadioDeviceID?, purpose: Purpose, trace: Trace? = nil) {
+        self.trace = trace
+        self.address = address
+        self.device = device
+        self.purpose = purpose
+    }
+}
