@@ -88,6 +88,14 @@ public enum PairingPrompt: Hashable, Sendable {
         case .displayPasskey, .displayPIN: false
         }
     }
+
+    /// Whether an answer is one to this prompt; "no" is one to all.
+    public func fits(_ answer: PromptAnswer) -> Bool {
+        switch (self, answer) {
+        case (_, .reject), (.confirmPasskey, .accept), (.consent, .accept), (.enterPasskey, .passkey), (.enterPIN, .pin): true
+        default: false
+        }
+    }
 }
 
 /// The person's answer to a prompt.

@@ -95,10 +95,7 @@ extension SetupMachine {
     }
 
     static func check(_ answer: PromptAnswer, to prompt: PairingPrompt) throws(Refusal) {
-        switch (prompt, answer) {
-        case (_, .reject), (.confirmPasskey, .accept), (.consent, .accept), (.enterPasskey, .passkey), (.enterPIN, .pin): break
-        default: throw .wrongAnswer(prompt: prompt)
-        }
+        guard prompt.fits(answer) else { throw .wrongAnswer(prompt: prompt) }
     }
 
     private static let nothingFound = SetupError(.discoveryTimeout, "no accessory of this app was found in time")

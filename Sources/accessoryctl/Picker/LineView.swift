@@ -40,17 +40,12 @@ final class LineView: PickerView {
         guard let state else { return }
         if state.isNaming { return line.isEmpty ? client()?.keepName() ?? () : client()?.rename(line) ?? () }
         if line == "q" { return client()?.cancel() ?? () }
-        switch state.promptKind {
-        case "confirm-passkey", "consent":
-            client()?.respond(["accept": .boolean(["y", "yes"].contains(line.lowercased()))])
-        case "enter-passkey":
-            guard let number = UInt32(line), Limits.passkey.contains(number) else {
-                return StandardOutput.line("a number of up to six digits, please")
-            }
-            client()?.respond(["passkey": .uint32(number)])
-        case "enter-pin":
-            client()?.respond(["pin": .string(line)])
-        default:
+        switch Question(state)?.form {
+        case .yesOrNo: client()?.respond(["accept": .boolean(["y", "yes"].contains(line.lowercased()))])
+        case .typed(let entry):
+            guard let answer = entry.answer(line) else { return StandardOutput.line(entry.hint) }
+            client()?.respond(answer)
+        case .told, nil:
             guard let number = Int(line), shown.indices.contains(number - 1) else {
                 return StandardOutput.line("a number from the list, please, or q to cancel")
             }

@@ -84,15 +84,15 @@ final class ScreenView: PickerView {
     private func press(_ key: UInt8) {
         guard let state else { return }
         let character = Character(UnicodeScalar(key))
-        if state.isNaming { return key == 0x1B ? client()?.keepName() ?? () : type(key, character, .name) }
+        if state.isNaming { return key == 0x1B ? client()?.keepName() ?? () : typeName(key) }
         if key == 0x1B || (character == "q" && state.promptKind == nil) { return client()?.cancel() ?? () }
-        switch state.promptKind {
-        case "confirm-passkey", "consent":
+        switch Question(state)?.form {
+        case .yesOrNo:
             if "yY".contains(character) { client()?.respond(["accept": .boolean(true)]) }
             if "nN".contains(character) { client()?.respond(["accept": .boolean(false)]) }
-        case "enter-passkey", "enter-pin":
-            type(key, character, state.promptKind == "enter-passkey" ? .passkey : .pin)
-        default:
+        case .typed(let entry):
+            type(key, limit: entry.limit, entry.accepts) { if let answer = entry.answer($0) { client()?.respond(answer) } }
+        case .told, nil:
             if character == "k" { arrow(UInt8(ascii: "A")) }
             if character == "j" { arrow(UInt8(ascii: "B")) }
             guard key == 0x0A || key == 0x0D, let offer = state.offers.first(where: { $0.id == selected }) else { return }
@@ -101,36 +101,24 @@ final class ScreenView: PickerView {
         }
     }
 
-    private enum Field {
-        case passkey, pin, name
-    }
-
     private var typedText: String { String(decoding: typed, as: UTF8.self) }
 
-    private func type(_ key: UInt8, _ character: Character, _ field: Field) {
+    private func typeName(_ key: UInt8) {
+        type(key, limit: Limits.nameBytes, { $0 >= 0x20 }) { name in
+            if name.isEmpty { client()?.keepName() } else { client()?.rename(name) }
+        }
+    }
+
+    /// A key of a text that is typed; Return ends it.
+    private func type(_ key: UInt8, limit: Int, _ accepts: (UInt8) -> Bool, submit: (String) -> Void) {
         switch key {
         case 0x7F, 0x08:
             // A letter may be several bytes.
             while let byte = typed.popLast(), byte & 0xC0 == 0x80 {}
         case 0x0A, 0x0D:
-            submit(field)
+            submit(typedText)
             typed = []
-        default:
-            let (limit, fits) =
-                switch field {
-                case .passkey: (6, character.isNumber)
-                case .pin: (Limits.pinBytes.upperBound, key >= 0x20 && key < 0x7F)
-                case .name: (Limits.nameBytes, key >= 0x20)
-                }
-            if typed.count < limit, fits { typed.append(key) }
-        }
-    }
-
-    private func submit(_ field: Field) {
-        switch field {
-        case .passkey: if let number = UInt32(typedText) { client()?.respond(["passkey": .uint32(number)]) }
-        case .pin: if !typed.isEmpty { client()?.respond(["pin": .string(typedText)]) }
-        case .name: if typed.isEmpty { client()?.keepName() } else { client()?.rename(typedText) }
+        default: if typed.count < limit, accepts(key) { typed.append(key) }
         }
     }
 
@@ -182,8 +170,8 @@ final class ScreenView: PickerView {
                 (offer.id == selected ? "\u{1B}[7m > " : "   ") + Texts.offer(offer) + (offer.id == selected ? " \u{1B}[0m" : ""))
         }
         if let prompt = Texts.prompt(state) {
-            let isQuestion = ["confirm-passkey", "consent"].contains(state.promptKind ?? "")
-            lines += ["", "  " + prompt + (isQuestion ? "  y / n" : "  \(typedText)")]
+            let isYesOrNo = if case .yesOrNo = Question(state)?.form { true } else { false }
+            lines += ["", "  " + prompt + (isYesOrNo ? "  y / n" : "  \(typedText)")]
         }
         if let note { lines += ["", "  " + StandardOutput.printable(note)] }
         let keys =

@@ -64,23 +64,11 @@ enum Texts {
 
     /// What the person is asked or told; nil when nothing.
     static func prompt(_ state: PickerState) -> String? {
-        switch state.promptKind {
-        case "confirm-passkey": "Does the accessory show \(state.passkey)?"
-        case "enter-passkey": "Which number does the accessory show?"
-        case "display-passkey":
-            "Enter \(state.passkey) at the accessory (\(state.prompt["entered"]?.integerValue ?? 0) of 6 digits)"
-        case "enter-pin": "Which PIN does the accessory have?"
-        case "display-pin": "Enter \(StandardOutput.printable(state.prompt["pin"]?.stringValue ?? "")) at the accessory"
-        case "consent":
-            state.kind == "migration"
-                ? "\(StandardOutput.printable(state.appName)) would like to use \(state.offers.count == 1 ? "it" : "all of these"). Agreed?"
-                : "Allow the accessory to connect?"
-        default:
-            state.isNaming
-                ? (state.failure.map { StandardOutput.printable($0) + ". " } ?? "")
-                    + "What shall \(StandardOutput.printable(state.offers.first?.name ?? "it")) be called?"
-                    + (state.kind == "rename" && state.offers.first?.network != nil ? " Its network gets the same name." : "") : nil
-        }
+        if let question = Question(state) { return question.text }
+        guard state.isNaming else { return nil }
+        return (state.failure.map { StandardOutput.printable($0) + ". " } ?? "")
+            + "What shall \(StandardOutput.printable(state.offers.first?.name ?? "it")) be called?"
+            + (state.kind == "rename" && state.offers.first?.network != nil ? " Its network gets the same name." : "")
     }
 
     /// What happens besides; nil when nothing does.

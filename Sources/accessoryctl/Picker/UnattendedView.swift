@@ -65,20 +65,19 @@ final class UnattendedView: PickerView {
         }
         guard answered != kind else { return }
         answered = kind
-        switch kind {
-        case "consent" where state.kind == "migration":
+        if state.isNaming {
+            if let name = answers.rename { client()?.rename(name) } else { client()?.keepName() }
+            return
+        }
+        switch Question(state)?.form {
+        case .yesOrNo where state.kind == "migration":
             // Who was told to pick one of them agrees.
             if answers.accepts || state.offers.contains(where: { $0.name == answers.name }) {
                 client()?.respond(["accept": .boolean(true)])
             }
-        case "confirm-passkey", "consent": client()?.respond(["accept": .boolean(answers.accepts)])
-        case "name":
-            if let name = answers.rename { client()?.rename(name) } else { client()?.keepName() }
-        case "enter-passkey":
-            client()?.respond(answers.passkey.map { ["passkey": .uint32($0)] } ?? ["accept": .boolean(false)])
-        case "enter-pin":
-            client()?.respond(answers.pin.map { ["pin": .string($0)] } ?? ["accept": .boolean(false)])
-        default: break
+        case .yesOrNo: client()?.respond(["accept": .boolean(answers.accepts)])
+        case .typed(let entry): client()?.respond(entry.given(answers) ?? ["accept": .boolean(false)])
+        case .told, nil: break
         }
     }
 

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a prompt asks the person, once for all views: its words, how it is answered, and what is sent for an answer. A new prompt is a case
+// here.
+
+internal import AccessoryModel
+internal import DBusKit
+internal import ProgramSupport
+
+struct Question {
+    /// How the person answers.
+    enum Form {
+        /// It is only told.
+        case told
+        case yesOrNo
+        case typed(Entry)
+    }
+
+    /// A text that the person types.
+    struct Entry: Sendable {
+        /// Bytes.
+        let limit: Int
+        /// Whether a key may be part of it.
+        let accepts: @Sendable (UInt8) -> Bool
+        /// What is sent for a text; nil for one that is no answer.
+        let answer: @Sendable (String) -> [String: DBusValue]?
+        /// What to say of such a text.
+        let hint: String
+        /// What was given along where nobody is there to type.
+        let given: @Sendable (UnattendedView.Answers) -> [String: DBusValue]?
+    }
+
+    let text: String
+    let form: Form
+
+    /// What the picker asks now; nil when it asks nothing.
+    init?(_ state: PickerState) {
+        switch state.promptKind {
+        case "confirm-passkey":
+            text = "Does the accessory show \(state.passkey)?"
+            form = .yesOrNo
+        case "enter-passkey":
+            text = "Which number does the accessory show?"
+            form = .typed(Self.passkey)
+        case "display-passkey":
+            text = "Enter \(state.passkey) at the accessory (\(state.prompt["entered"]?.integerValue ?? 0) of 6 digits)"
+            form = .told
+        case "enter-pin":
+            text = "Which PIN does the accessory have?"
+            form = .typed(Self.pin)
+        case "display-pin":
+            text = "Enter \(StandardOutput.printable(state.prompt["pin"]?.stringValue ?? "")) at the accessory"
+            form = .told
+        case "consent":
+            let what = state.offers.count == 1 ? "it" : "all of these"
+            text =
+                state.kind == "migration"
+                ? "\(StandardOutput.printable(state.appName)) would like to use \(what). Agreed?"
+                : "Allow the accessory to connect?"
+            form = .yesOrNo
+        default: return nil
+        }
+    }
+
+    private static let passkey = Entry(
+        limit: 6, accepts: { (0x30...0x39).contains($0) },
+        answer: { text in
+            guard let number = UInt32(text), Limits.passkey.contains(number) else { return nil }
+            return ["passkey": .uint32(number)]
+        }, hint: "a number of up to six digits, please",
+        given: { answers in answers.passkey.map { ["passkey": .uint32($0)] } })
+
+    private static let pin = Entry(
+        limit: Limits.pinBytes.upperBound, accepts: { $0 >= 0x20 && $0 < 0x7F },
+        answer: { text in Limits.pinBytes.contains(text.utf8.count) ? ["pin": .string(text)] : nil },
+        hint: "1 to 16 characters, please", given: { answers in answers.pin.map { ["pin": .string($0)] } })
+}
