@@ -6,6 +6,7 @@ public struct AccessoryID: Hashable, Sendable, CustomStringConvertible, Comparab
     /// Upper case, 8-4-4-4-12.
     public let rawValue: String
 
+    /// Reads a UUID in the 8-4-4-4-12 form, in any case. Nil otherwise.
     public init?(_ rawValue: String) {
         guard rawValue.utf8.count == 36, BluetoothUUID(rawValue) != nil else { return nil }
         self.rawValue = rawValue.uppercased()
@@ -19,14 +20,18 @@ public struct AccessoryID: Hashable, Sendable, CustomStringConvertible, Comparab
         return AccessoryID(BluetoothUUID(high: high, low: low).description)!
     }
 
+    /// The same as `rawValue`.
     public var description: String { rawValue }
+    /// In the order of the text.
     public static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
 }
 
 /// An app's identifier, as its manifest says: reverse-DNS, `[A-Za-z0-9._-]`, at most 255 bytes.
 public struct AppID: Hashable, Sendable, CustomStringConvertible, Comparable {
+    /// The identifier to the letter; case counts.
     public let rawValue: String
 
+    /// Nil for another character than those, for no or more than 255 bytes, and for a leading dot.
     public init?(_ rawValue: String) {
         let allowed = rawValue.utf8.allSatisfy { byte in
             switch byte {
@@ -40,20 +45,29 @@ public struct AppID: Hashable, Sendable, CustomStringConvertible, Comparable {
         self.rawValue = rawValue
     }
 
+    /// The same as `rawValue`.
     public var description: String { rawValue }
+    /// In the order of the text; case counts.
     public static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
 }
 
-/// Whether an app may use an accessory (`ASAccessory.AccessoryState`; raw values as there).
+/// Whether an app may use an accessory (`ASAccessory.AccessoryState`). The raw values are the words of the store and of
+/// the bus.
 public enum AuthorizationState: String, Hashable, Sendable {
+    /// The app may not use it.
     case unauthorized
+    /// A person has picked it with `confirmAuthorization`; the app has still to finish its set-up.
     case awaitingAuthorization
+    /// The app may use it, as long as its grant is enabled and no rule denies the accessory.
     case authorized
 }
 
 /// An accessory that was set up. Its key is its identity, never an object path: paths and private addresses change.
 public struct Accessory: Hashable, Sendable {
+    /// The same for all apps, for as long as it is set up.
     public let id: AccessoryID
+    /// As apps and the person see it, at most `Limits.nameBytes` bytes: the person's name for it, else the one of
+    /// its item.
     public var displayName: String
     /// The identity address, once known; nil for an accessory without Bluetooth.
     public var address: BluetoothAddress?
@@ -63,6 +77,7 @@ public struct Accessory: Hashable, Sendable {
     public var ownsBond: Bool
     /// The descriptor that found it.
     public var descriptor: DiscoveryDescriptor
+    /// The image of the item that it was set up with; nil when that had none.
     public var image: ProductImage?
     /// The complete SSID, for one with Wi-Fi.
     public var ssid: SSID?
@@ -77,6 +92,12 @@ public struct Accessory: Hashable, Sendable {
     /// Seconds since 1970.
     public var created: Int64
 
+    /// Stores its arguments.
+    ///
+    /// - Parameters:
+    ///   - ownsBond: nil for `isBonded`: a bond that nothing else is known of is ours.
+    ///   - ownsClassicBond: counts only with a classic address.
+    ///   - created: seconds since 1970.
     public init(
         id: AccessoryID, displayName: String, address: BluetoothAddress?, isBonded: Bool, descriptor: DiscoveryDescriptor,
         image: ProductImage? = nil, ssid: SSID? = nil, classicAddress: BluetoothAddress? = nil, awareDevice: UInt64? = nil,
@@ -102,24 +123,31 @@ extension Accessory {
     /// What an accessory has advertised, or was looked for by: rules go by these, and an app that gives it another descriptor cannot
     /// take them away.
     public struct Traits: Hashable, Sendable {
+        /// Services in its lists of services or with service data, at most `Limits.traitsPerAccessory`.
         public private(set) var services: Set<BluetoothUUID> = []
+        /// Companies in its manufacturer data, at most `Limits.traitsPerAccessory`.
         public private(set) var companies: Set<CompanyIdentifier> = []
 
+        /// No traits yet.
         public init() {}
 
+        /// Keeps `Limits.traitsPerAccessory` of each; which of more is not determined.
         public init(services: some Sequence<BluetoothUUID>, companies: some Sequence<CompanyIdentifier>) {
             add(services, companies)
         }
 
+        /// What an advert names: its services, those with service data, and its companies.
         public init(_ advertisement: Advertisement) {
             add(advertisement.serviceUUIDs, advertisement.manufacturerData.keys)
             add(advertisement.serviceData.keys, EmptyCollection())
         }
 
+        /// What a descriptor looks for: its service and its company, as far as it names them.
         public init(_ descriptor: DiscoveryDescriptor) {
             add([descriptor.serviceUUID].compactMap(\.self), [descriptor.companyIdentifier].compactMap(\.self))
         }
 
+        /// Adds another's traits, up to the bounds.
         public mutating func formUnion(_ other: Traits) { add(other.services, other.companies) }
 
         /// Bounded: what is advertised comes from strangers.
@@ -134,8 +162,11 @@ extension Accessory {
 public struct Grant: Hashable, Sendable {
     /// Counted up in the store, never used twice.
     public let id: Int64
+    /// Who may use it.
     public let app: AppID
+    /// What may be used.
     public let accessory: AccessoryID
+    /// How far its set-up has come; what the app may do follows from it and from `isEnabled`.
     public var state: AuthorizationState
     /// An admin's switch; a disabled grant opens nothing.
     public var isEnabled: Bool
@@ -144,6 +175,12 @@ public struct Grant: Hashable, Sendable {
     /// Seconds since 1970; nil when never.
     public var lastUsed: Int64?
 
+    /// Stores its arguments.
+    ///
+    /// - Parameters:
+    ///   - id: from the store, which never gives the same twice.
+    ///   - created: seconds since 1970.
+    ///   - lastUsed: seconds since 1970; nil when never.
     public init(
         id: Int64, app: AppID, accessory: AccessoryID, state: AuthorizationState, isEnabled: Bool = true, created: Int64,
         lastUsed: Int64? = nil

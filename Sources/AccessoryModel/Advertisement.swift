@@ -3,19 +3,28 @@
 
 /// How the radio names a device for as long as it keeps its object: an opaque token (for BlueZ, the object path).
 public struct RadioDeviceID: Hashable, Sendable, CustomStringConvertible {
+    /// The radio's own text; compare it, and read nothing from it.
     public let rawValue: String
+    /// - Parameter rawValue: what the radio calls the device.
     public init(_ rawValue: String) { self.rawValue = rawValue }
+    /// The same as `rawValue`.
     public var description: String { rawValue }
 }
 
 /// The advertised state of one device. Its parts may come in several packets; each part replaces what it speaks of and leaves the
 /// rest, so that an accessory matches as soon as its parts together do.
 public struct Advertisement: Hashable, Sendable {
+    /// The radio's object for it.
     public var device: RadioDeviceID
+    /// The address that it uses now, which may be a private one; the identity address once it is bonded.
     public var address: BluetoothAddress
+    /// The Local Name that it advertises, without a name that somebody gave it here; nil when it advertises none.
     public var localName: String?
+    /// All services of its lists of services, complete or not, in the 128-bit form.
     public var serviceUUIDs: Set<BluetoothUUID> = []
+    /// Payloads by service, without the UUID that they begin with on the air.
     public var serviceData: [BluetoothUUID: [UInt8]] = [:]
+    /// Payloads by company, without the two bytes of the company identifier.
     public var manufacturerData: [CompanyIdentifier: [UInt8]] = [:]
     /// dBm; nil when the radio does not say (BlueZ: absent or 127).
     public var rssi: Int?
@@ -26,6 +35,7 @@ public struct Advertisement: Hashable, Sendable {
     /// Connected with this machine: in range without advertising.
     public var isConnected = false
 
+    /// Nothing heard yet but who it is.
     public init(device: RadioDeviceID, address: BluetoothAddress) {
         self.device = device
         self.address = address
@@ -34,9 +44,12 @@ public struct Advertisement: Hashable, Sendable {
 
 /// What there is of an accessory in range: its adverts, its network, or both.
 public struct Sighting: Hashable, Sendable {
+    /// What it says over Bluetooth; nil when that did not find it.
     public var advertisement: Advertisement?
+    /// Its Wi-Fi network; nil when none is in range, or none is looked for.
     public var network: WiFiNetwork?
 
+    /// Stores its arguments.
     public init(advertisement: Advertisement? = nil, network: WiFiNetwork? = nil) {
         self.advertisement = advertisement
         self.network = network
@@ -56,6 +69,7 @@ public struct DiscoveredAccessory: Hashable, Sendable {
     /// Smoothed, dBm; nil when unknown.
     public let rssi: Int?
 
+    /// Stores its arguments.
     public init(
         identifier: AccessoryID, item: DisplayItem, advertisement: Advertisement?, network: WiFiNetwork? = nil, rssi: Int?
     ) {

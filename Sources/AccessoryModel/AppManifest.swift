@@ -3,6 +3,7 @@
 
 /// One app's manifest.
 public struct AppManifest: Hashable, Sendable {
+    /// `Id=`, which is the file's name too.
     public var id: AppID
     /// Shown to the person.
     public var name: String
@@ -10,21 +11,32 @@ public struct AppManifest: Hashable, Sendable {
     public var source: String
 
     // Who may speak for it: any one of these.
+    /// `Unit=`: names of systemd system units, with their suffix.
     public var units: Set<String> = []
     /// Labels of the kernel's security modules, as the bus tells them.
     public var securityLabels: Set<String> = []
+    /// `Flatpak=`: application identifiers. They need `users`.
     public var flatpaks: Set<String> = []
+    /// `Snap=`: names of snaps.
     public var snaps: Set<String> = []
+    /// `Executable=`: absolute paths.
     public var executables: Set<String> = []
     /// Restricts what a process can choose itself (see `AppMatching.Basis`) to these users (names or numbers). Empty means any user for
     /// `executables`, and nobody for the rest.
     public var users: Set<String> = []
 
+    /// `Supports=`: the radios that its descriptors may use; never empty in a manifest that was read.
     public var supports: Set<Technology> = []
+    /// `BluetoothServices=`: the services that its descriptors may name.
     public var services: Set<BluetoothUUID> = []
+    /// `BluetoothNames=`: the name substrings that its descriptors may have, compared to the letter.
     public var names: Set<String> = []
+    /// `BluetoothCompanyIdentifiers=`: the companies that its descriptors may name.
     public var companies: Set<CompanyIdentifier> = []
 
+    /// A manifest that nobody may speak for yet and that declares nothing.
+    ///
+    /// - Parameter source: the path of its file.
     public init(id: AppID, name: String, source: String) {
         self.id = id
         self.name = name
@@ -34,8 +46,11 @@ public struct AppManifest: Hashable, Sendable {
 
 /// A program on the bus, as the daemon sees it: resolved once per connection, from the kernel.
 public struct Caller: Hashable, Sendable {
+    /// The user that it runs as, effective.
     public var uid: UInt32
+    /// Its groups, the primary one among them; empty when they are not known.
     public var groups: Set<UInt32>
+    /// The process's number. It may be reused once the process has ended; a pidfd tells whether it has.
     public var pid: Int32
     /// The executable's path; nil when it could not be read.
     public var executable: String?
@@ -57,6 +72,7 @@ public struct Caller: Hashable, Sendable {
     /// The daemon may not look at it: what it executes, and whether it runs in a Flatpak, is unknown.
     public var isOpaque = false
 
+    /// A caller of whom nothing more is known.
     public init(uid: UInt32, groups: Set<UInt32> = [], pid: Int32) {
         self.uid = uid
         self.groups = groups

@@ -26,11 +26,15 @@ public enum Requester: Hashable, Sendable, CustomStringConvertible {
 
 /// One line of the trail.
 public struct AuditEntry: Hashable, Sendable {
+    /// What was done. The raw values are the words of the store and of the bus.
     public enum Event: String, Hashable, Sendable, CaseIterable {
         case pickerShown
+        /// An accessory was shown to the person as one to pick; once in a run.
         case offered
+        /// By the person, or by a rule that approves it.
         case picked
         case paired
+        /// An app got an accessory, or has one now that waits for its confirmation.
         case granted
         /// The app has confirmed an accessory that waited for it.
         case authorized
@@ -42,10 +46,12 @@ public struct AuditEntry: Hashable, Sendable {
         /// The machine has joined an accessory's network for an app, and left it.
         case joined
         case left
+        /// A grant was taken away.
         case revoked
         /// Switched off or on by an admin.
         case disabled
         case enabled
+        /// A request was turned down. Of many in one minute some are counted only.
         case refused
     }
 
@@ -53,13 +59,22 @@ public struct AuditEntry: Hashable, Sendable {
     public var id: Int64
     /// Seconds since 1970.
     public var time: Int64
+    /// What was done.
     public var event: Event
+    /// The app that it was done for, or that asked; nil where it concerns none, or all.
     public var app: AppID?
+    /// The accessory that it was done with; nil where there is none.
     public var accessory: AccessoryID?
     /// Who did it: a process as the daemon saw it, a policy's rule, or the daemon.
     public var who: String
+    /// The reason, in words for the admin.
     public var why: String
 
+    /// Stores its arguments.
+    ///
+    /// - Parameters:
+    ///   - id: 0 before the store has counted it.
+    ///   - time: seconds since 1970.
     public init(
         id: Int64 = 0, time: Int64, event: Event, app: AppID? = nil, accessory: AccessoryID? = nil, who: String, why: String
     ) {
@@ -75,10 +90,13 @@ public struct AuditEntry: Hashable, Sendable {
 
 /// Which lines of the trail are asked for; the newest `limit` of them, oldest first.
 public struct AuditQuery: Hashable, Sendable {
+    /// Only lines of this app; nil for all.
     public var app: AppID?
     /// Seconds since 1970.
     public var since: Int64?
+    /// How many lines at most, 1 or more.
     public var limit = 1000
 
+    /// The newest 1000 lines of all.
     public init() {}
 }

@@ -3,9 +3,14 @@
 
 /// A 128-bit Bluetooth UUID; 16 and 32-bit forms are expanded with the Bluetooth base UUID (Core 5.4, Vol 3, Part B, 2.5.1).
 public struct BluetoothUUID: Hashable, Sendable, CustomStringConvertible, Comparable {
+    /// The first 64 of the 128 bits, as it is written.
     public let high: UInt64
+    /// The last 64 bits.
     public let low: UInt64
 
+    /// - Parameters:
+    ///   - high: the first 64 bits, as it is written.
+    ///   - low: the last 64 bits.
     public init(high: UInt64, low: UInt64) {
         self.high = high
         self.low = low
@@ -44,19 +49,24 @@ public struct BluetoothUUID: Hashable, Sendable, CustomStringConvertible, Compar
         return result
     }
 
+    /// As numbers of 128 bits, which is the order of their text too.
     public static func < (a: Self, b: Self) -> Bool { (a.high, a.low) < (b.high, b.low) }
 }
 
 /// A device address, 48 bits, and what kind it is.
 public struct BluetoothAddress: Hashable, Sendable, CustomStringConvertible, Comparable {
+    /// The kinds of BlueZ's `AddressType` (org.bluez.Device), with its words.
     public enum Kind: String, Hashable, Sendable {
         case `public`
         case random
     }
 
+    /// 48 bits; the byte that is written first is the most significant.
     public let value: UInt64
+    /// Whether it was assigned by the IEEE, or the device made it up (Core 5.4, Vol 6, Part B, 1.3).
     public let kind: Kind
 
+    /// - Parameter value: 48 bits; what is above them is cut off.
     public init(value: UInt64, kind: Kind) {
         self.value = value & 0xFFFF_FFFF_FFFF
         self.kind = kind
@@ -96,13 +106,16 @@ public struct BluetoothAddress: Hashable, Sendable, CustomStringConvertible, Com
     /// Whether this is a resolvable private address, which changes every quarter of an hour (Core 5.4, Vol 6, Part B, 1.3.2.2).
     public var isResolvablePrivate: Bool { kind == .random && value >> 46 == 0b01 }
 
+    /// By value alone: of a public and a random address with the same value, neither is the lesser.
     public static func < (a: Self, b: Self) -> Bool { a.value < b.value }
 }
 
 /// A company identifier of Bluetooth's assigned numbers, 0x0000–0xFFFF.
 public struct CompanyIdentifier: Hashable, Sendable, CustomStringConvertible, Comparable {
+    /// The number, as the assigned numbers have it.
     public let value: UInt16
 
+    /// - Parameter value: the number, as the assigned numbers have it.
     public init(_ value: UInt16) {
         self.value = value
     }
@@ -118,6 +131,7 @@ public struct CompanyIdentifier: Hashable, Sendable, CustomStringConvertible, Co
     /// Four upper-case hexadecimal digits.
     public var description: String { Hex.text(UInt64(value), digits: 4).uppercased() }
 
+    /// As numbers.
     public static func < (a: Self, b: Self) -> Bool { a.value < b.value }
 }
 

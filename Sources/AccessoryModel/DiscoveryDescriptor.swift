@@ -18,21 +18,39 @@ public struct DiscoveryDescriptor: Hashable, Sendable {
         case immediate
     }
 
+    /// The company in its manufacturer data (`bluetoothCompanyIdentifier`); nil when any will do.
     public var companyIdentifier: CompanyIdentifier?
+    /// What that company's data begins with (`bluetoothManufacturerDataBlob` and `…Mask`). Needs `companyIdentifier`.
     public var manufacturerData: MaskedData?
+    /// A service that it advertises, in a list or by its service data (`bluetoothServiceUUID`); nil when any will do.
     public var serviceUUID: BluetoothUUID?
+    /// What that service's data begins with (`bluetoothServiceDataBlob` and `…Mask`). Needs `serviceUUID`.
     public var serviceData: MaskedData?
+    /// Part of its Local Name, or a regular expression (`bluetoothNameSubstring`), at most
+    /// `Limits.nameSubstringBytes`.
+    /// Needs `companyIdentifier` or `serviceUUID`; nil when any name will do, and none.
     public var nameSubstring: String?
+    /// How `nameSubstring` is compared; empty without one.
     public var nameCompareOptions: CompareOptions = []
+    /// How near it must be (`bluetoothRange`); counts for Bluetooth only.
     public var range: Range = .default
+    /// The whole name of its network, 1–32 bytes without NUL; nil when it is not known. Not together with
+    /// `ssidPrefix`.
     public var ssid: [UInt8]?
+    /// The beginning of its network's name, 1–32 bytes without NUL. Not together with `ssid`.
     public var ssidPrefix: [UInt8]?
+    /// What it can do, and so what of it is paired.
     public var supportedOptions: SupportOptions = []
+    /// The Wi-Fi Aware service that it offers or looks for; nil when it needs none. Not together with Bluetooth or
+    /// `ssidPrefix`.
     public var wifiAware: WiFiAware?
 
+    /// Looks for nothing yet: `DescriptorRules` refuses it like that.
     public init() {}
 
+    /// Whether it looks for adverts.
     public var wantsBluetooth: Bool { companyIdentifier != nil || serviceUUID != nil }
+    /// Whether it looks for a network. A Wi-Fi Aware service is none.
     public var wantsWiFi: Bool { ssid != nil || ssidPrefix != nil }
     /// The network that it names in full.
     public var network: SSID? { ssid.flatMap { SSID($0) } }
@@ -53,16 +71,22 @@ public struct DiscoveryDescriptor: Hashable, Sendable {
 
 /// Bytes to compare and which of their bits count. The lengths are equal, and no bit of the blob lies outside the mask.
 public struct MaskedData: Hashable, Sendable {
+    /// The bytes that the payload must begin with, where the mask has ones; never empty.
     public let blob: [UInt8]
+    /// Ones where a bit counts; as long as `blob`.
     public let mask: [UInt8]
 
     /// Why a pair of blob and mask is refused.
     public enum Problem: Error, Hashable, Sendable {
+        /// The blob has no bytes.
         case empty
+        /// The mask is longer or shorter than the blob.
         case lengthsDiffer
+        /// The byte at this index has a bit that the mask leaves out: nothing could match it.
         case blobBitOutsideMask(index: Int)
     }
 
+    /// - Throws: `Problem` for an empty blob, a mask of another length, and a bit of the blob outside the mask.
     public init(blob: [UInt8], mask: [UInt8]) throws(Problem) {
         guard !blob.isEmpty else { throw .empty }
         guard blob.count == mask.count else { throw .lengthsDiffer }
@@ -81,36 +105,56 @@ public struct MaskedData: Hashable, Sendable {
 
 /// Wi-Fi Aware traits; validated, and refused where the machine has no Wi-Fi Aware.
 public struct WiFiAware: Hashable, Sendable {
+    /// Which side of the service the accessory is on (`ASDiscoveryDescriptor.WiFiAwareServiceRole`). The raw values
+    /// are the
+    /// words of the session API.
     public enum Role: String, Hashable, Sendable {
+        /// It looks for the service.
         case subscriber
+        /// It offers the service.
         case publisher
     }
 
+    /// Text that is to be found in a name (`ASPropertyCompareString`).
     public struct Match: Hashable, Sendable {
+        /// Part of the name, or a regular expression; 1 to `Limits.nameSubstringBytes` bytes.
         public var string: String
+        /// How it is compared.
         public var options: CompareOptions
+        /// Stores its arguments.
         public init(string: String, options: CompareOptions) {
             self.string = string
             self.options = options
         }
     }
 
+    /// The service's whole name, 1–255 bytes without control characters. `DescriptorRules` refuses nil.
     public var serviceName: String?
+    /// The accessory's role; nil counts as `subscriber`.
     public var serviceRole: Role?
+    /// What its model's name must match; nil when any will do.
     public var modelName: Match?
+    /// What its vendor's name must match; nil when any will do.
     public var vendorName: Match?
 
+    /// Nothing said yet: `DescriptorRules` refuses it without a service name.
     public init() {}
 }
 
 /// What a supported accessory can do (`ASAccessory.SupportOptions`; raw values as there).
 public struct SupportOptions: OptionSet, Hashable, Sendable {
+    /// Apple's bits.
     public let rawValue: Int
+    /// - Parameter rawValue: Apple's bits.
     public init(rawValue: Int) { self.rawValue = rawValue }
+    /// It pairs over Bluetooth Low Energy. Without any of these it is used without a bond.
     public static let pairingLE = SupportOptions(rawValue: 2)
+    /// It has a classic side too, which is paired as well. Implies pairing.
     public static let transportBridging = SupportOptions(rawValue: 4)
+    /// It is a keyboard, mouse or the like over Bluetooth Low Energy. Implies pairing.
     public static let hid = SupportOptions(rawValue: 8)
 
+    /// Each option with its word in the session API.
     public static let names: [(String, SupportOptions)] = [
         ("bluetoothPairingLE", .pairingLE), ("bluetoothTransportBridging", .transportBridging), ("bluetoothHID", .hid),
     ]
@@ -118,18 +162,31 @@ public struct SupportOptions: OptionSet, Hashable, Sendable {
 
 /// How a name is compared (`NSString.CompareOptions`; raw values as there).
 public struct CompareOptions: OptionSet, Hashable, Sendable {
+    /// Foundation's bits.
     public let rawValue: Int
+    /// - Parameter rawValue: Foundation's bits.
     public init(rawValue: Int) { self.rawValue = rawValue }
+    /// Upper and lower case are the same.
     public static let caseInsensitive = CompareOptions(rawValue: 1)
+    /// Characters are compared one by one; composed and decomposed forms differ.
     public static let literal = CompareOptions(rawValue: 2)
+    /// The search begins at the end. Whether something is found does not depend on it.
     public static let backwards = CompareOptions(rawValue: 4)
+    /// Only at the beginning of the name (with `backwards`: at its end).
     public static let anchored = CompareOptions(rawValue: 8)
+    /// Digits count as numbers. Foundation: for ordering, without effect on a search.
     public static let numeric = CompareOptions(rawValue: 64)
+    /// Accents and the like do not count.
     public static let diacriticInsensitive = CompareOptions(rawValue: 128)
+    /// Full-width and half-width forms are the same.
     public static let widthInsensitive = CompareOptions(rawValue: 256)
+    /// Equal strings are told apart. Foundation: for ordering, without effect on a search.
     public static let forcedOrdering = CompareOptions(rawValue: 512)
+    /// The text is a regular expression (ICU's). Of the other options, `caseInsensitive` and `anchored` count
+    /// beside it.
     public static let regularExpression = CompareOptions(rawValue: 1024)
 
+    /// Each option with its word in the session API.
     public static let names: [(String, CompareOptions)] = [
         ("caseInsensitive", .caseInsensitive), ("literal", .literal), ("backwards", .backwards),
         ("anchored", .anchored), ("numeric", .numeric), ("diacriticInsensitive", .diacriticInsensitive),
@@ -140,12 +197,18 @@ public struct CompareOptions: OptionSet, Hashable, Sendable {
 
 /// What the picker does around a setup (`ASPickerDisplayItem.SetupOptions`).
 public struct SetupOptions: OptionSet, Hashable, Sendable {
+    /// Apple's bits.
     public let rawValue: Int
+    /// - Parameter rawValue: Apple's bits.
     public init(rawValue: Int) { self.rawValue = rawValue }
+    /// The person is asked for a name.
     public static let rename = SetupOptions(rawValue: 1)
+    /// The accessory is `awaitingAuthorization` until the app finishes or fails it.
     public static let confirmAuthorization = SetupOptions(rawValue: 2)
+    /// The person is told to go on in the app once the accessory is set up.
     public static let finishInApp = SetupOptions(rawValue: 4)
 
+    /// Each option with its word in the session API.
     public static let names: [(String, SetupOptions)] = [
         ("rename", .rename), ("confirmAuthorization", .confirmAuthorization), ("finishInApp", .finishInApp),
     ]
@@ -153,24 +216,34 @@ public struct SetupOptions: OptionSet, Hashable, Sendable {
 
 /// What of an accessory may be renamed (`ASAccessory.RenameOptions`; raw values as there).
 public struct RenameOptions: OptionSet, Hashable, Sendable {
+    /// Apple's bits.
     public let rawValue: Int
+    /// - Parameter rawValue: Apple's bits.
     public init(rawValue: Int) { self.rawValue = rawValue }
     /// The SSID along with the display name.
     public static let ssid = RenameOptions(rawValue: 1)
 
+    /// Each option with its word in the session API.
     public static let names: [(String, RenameOptions)] = [("ssid", .ssid)]
 }
 
 /// One accessory as the app presents it in the picker (`ASPickerDisplayItem`).
 public struct DisplayItem: Hashable, Sendable {
+    /// The app's name for such an accessory, at most `Limits.nameBytes` bytes; see `ShownName`.
     public var name: String
+    /// Shown beside the name; nil for none.
     public var image: ProductImage?
+    /// What such an accessory is found by.
     public var descriptor: DiscoveryDescriptor
+    /// What happens around its set-up.
     public var setupOptions: SetupOptions
+    /// Checked when an item is decoded, and without effect on its set-up: a name that the person gives then is the
+    /// accessory's alone.
     public var renameOptions: RenameOptions = []
     /// What makes it a migration item (`ASMigrationDisplayItem`).
     public var migration: Migration?
 
+    /// An item that is no migration, with no `renameOptions`.
     public init(name: String, image: ProductImage? = nil, descriptor: DiscoveryDescriptor, setupOptions: SetupOptions = []) {
         self.name = name
         self.image = image
@@ -185,6 +258,7 @@ public struct Migration: Hashable, Sendable {
     public enum Peripheral: Hashable, Sendable, CustomStringConvertible {
         /// 48 bits; public or random.
         case address(UInt64)
+        /// The identifier that another app's `BluetoothIdentifier` of it has.
         case identifier(AccessoryID)
 
         /// Six pairs of hexadecimal digits between colons, or a UUID. Nil otherwise.
@@ -198,6 +272,7 @@ public struct Migration: Hashable, Sendable {
             }
         }
 
+        /// As the initializer reads it.
         public var description: String {
             switch self {
             case .address(let value): BluetoothAddress(value: value, kind: .public).description
@@ -206,20 +281,28 @@ public struct Migration: Hashable, Sendable {
         }
     }
 
+    /// The accessory's Bluetooth side (`peripheralIdentifier`); nil for none.
     public var peripheral: Peripheral?
+    /// The whole name of its network (`hotspotSSID`); nil for none. Together with `peripheral`, both sides are
+    /// taken over.
     public var hotspotSSID: SSID?
+    /// Its number as a Wi-Fi Aware device (`Accessory.awareDevice`); nil for none.
     public var wifiAwarePairedDeviceID: UInt64?
 
+    /// Names nothing yet.
     public init() {}
 }
 
 /// An accessory that the app has looked at and wants shown (`ASDiscoveredDisplayItem`).
 public struct DiscoveredItem: Hashable, Sendable {
+    /// The app's name for this accessory, instead of its item's; at most `Limits.nameBytes` bytes.
     public let name: String
+    /// The app's image for this accessory, instead of its item's; nil keeps that.
     public let image: ProductImage?
     /// As `accessoryDiscovered` said.
     public let identifier: AccessoryID
 
+    /// Stores its arguments.
     public init(name: String, image: ProductImage?, identifier: AccessoryID) {
         self.name = name
         self.image = image
@@ -229,10 +312,12 @@ public struct DiscoveredItem: Hashable, Sendable {
 
 /// What an app says when it finishes an authorization (`ASAccessorySettings`).
 public struct AuthorizationSettings: Hashable, Sendable {
+    /// The whole name of its network, of which the descriptor had the beginning; nil says nothing of it.
     public var ssid: SSID?
     /// The address of the accessory's classic side, 6 bytes.
     public var bridgingAddress: BluetoothAddress?
 
+    /// Stores its arguments.
     public init(ssid: SSID? = nil, bridgingAddress: BluetoothAddress? = nil) {
         self.ssid = ssid
         self.bridgingAddress = bridgingAddress
@@ -241,13 +326,16 @@ public struct AuthorizationSettings: Hashable, Sendable {
 
 /// A product image as the app sent it: recognised by its first bytes, never trusted.
 public struct ProductImage: Hashable, Sendable {
+    /// What an image was recognised as.
     public enum Format: String, Hashable, Sendable {
         case png
         case jpeg
         case svg
     }
 
+    /// What the first bytes say; nothing behind them was looked at.
     public let format: Format
+    /// The file as it was sent, undecoded.
     public let bytes: [UInt8]
 
     /// Nil when the bytes are neither PNG, JPEG nor SVG.
@@ -285,8 +373,10 @@ public struct ProductImage: Hashable, Sendable {
 public struct PickerSettings: Hashable, Sendable {
     /// Seconds; nil is unbounded.
     public var discoveryTimeout: Double?
+    /// Nothing is offered before the app names it (`filterDiscoveryResults`, Docs/Rules.md rule 9).
     public var filtersDiscoveryResults: Bool
 
+    /// - Parameter discoveryTimeout: seconds, within `Limits.discoveryTimeout`; nil is unbounded.
     public init(discoveryTimeout: Double? = 30, filtersDiscoveryResults: Bool = false) {
         self.discoveryTimeout = discoveryTimeout
         self.filtersDiscoveryResults = filtersDiscoveryResults

@@ -13,6 +13,9 @@ public struct Offer: Hashable, Sendable {
     public let item: Int
     /// The app's name for it, or the stored one when it is shared.
     public let name: String
+    /// What it calls itself: its Local Name, its network's name, or the vendor and model of a Wi-Fi Aware service.
+    /// Empty when
+    /// it does not say; a stranger's text in any case.
     public let advertisedName: String
     /// Smoothed, dBm; nil when unknown.
     public var rssi: Int?
@@ -33,6 +36,7 @@ public struct Offer: Hashable, Sendable {
     /// The Wi-Fi Aware service that it offers.
     public var aware: AwareService?
 
+    /// Stores its arguments.
     public init(
         id: String, device: RadioDeviceID?, address: BluetoothAddress?, item: Int, name: String, advertisedName: String,
         rssi: Int?, shared: AccessoryID?, needsPairing: Bool, isBonded: Bool = false, identifier: AccessoryID,

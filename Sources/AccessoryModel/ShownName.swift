@@ -2,6 +2,7 @@
 // Names that are shown to a person, checked in one place: by whomever they come (an app, an admin, a picker program), a name must not
 // be able to look like another, or like nothing.
 
+/// The check of names that a person is shown.
 public enum ShownName {
     /// What is wrong with a name; nil for one that may be shown: at most `Limits.nameBytes` bytes, something to see in it, and nothing
     /// that controls, hides or turns around what stands beside it.

@@ -3,6 +3,7 @@
 
 /// A network's name: 1–32 bytes of anything but only zeros (IEEE 802.11-2020, 9.4.2.2). Compared as bytes, shown as lossy text.
 public struct SSID: Hashable, Sendable, CustomStringConvertible, Comparable {
+    /// As on the air, 1–32 of them.
     public let bytes: [UInt8]
 
     /// How many bytes a name may have.
@@ -14,6 +15,7 @@ public struct SSID: Hashable, Sendable, CustomStringConvertible, Comparable {
         self.bytes = bytes
     }
 
+    /// The name's UTF-8. Nil as for bytes.
     public init?(_ text: String) { self.init(Array(text.utf8)) }
 
     /// For people: what is not UTF-8 is replaced, and so is what a terminal would obey.
@@ -28,10 +30,11 @@ public struct SSID: Hashable, Sendable, CustomStringConvertible, Comparable {
     /// The name as text, where it is text; services that know networks by text cannot name the others.
     public var text: String? { String(validating: bytes, as: UTF8.self) }
 
+    /// Byte by byte.
     public static func < (a: Self, b: Self) -> Bool { a.bytes.lexicographicallyPrecedes(b.bytes) }
 }
 
-/// What protects a network, in the words that pickers and the bus use; ordered by strength.
+/// What protects a network, in the words that pickers and the bus use; from weak to strong, but for `psk`.
 public enum NetworkSecurity: String, Hashable, Sendable, CaseIterable {
     case open
     /// Opportunistic encryption without a passphrase (RFC 8110).
@@ -76,6 +79,7 @@ public enum NetworkBand: String, Hashable, Sendable, CaseIterable {
 
 /// A network as it is heard: one, whatever the number of its access points; what is said of it is the strongest one's.
 public struct WiFiNetwork: Hashable, Sendable {
+    /// Its name, which is its identity here.
     public let ssid: SSID
     /// dBm; nil when the service does not say.
     public var rssi: Int?
@@ -84,6 +88,9 @@ public struct WiFiNetwork: Hashable, Sendable {
     /// Nil when the service does not say.
     public var band: NetworkBand?
 
+    /// Stores its arguments.
+    ///
+    /// - Parameter rssi: dBm.
     public init(ssid: SSID, rssi: Int?, security: NetworkSecurity?, band: NetworkBand?) {
         self.ssid = ssid
         self.rssi = rssi
@@ -106,6 +113,7 @@ public struct WiFiNetwork: Hashable, Sendable {
 public struct NetworkJoin: Hashable, Sendable, CustomStringConvertible {
     /// What opens a network. Lives in memory only, and is never part of a description.
     public struct Passphrase: Hashable, Sendable, CustomStringConvertible {
+        /// As it was given, for the Wi-Fi service and nobody else.
         public let text: String
 
         /// 8–63 bytes without control characters, or the 64 hexadecimal digits of a WPA key (IEEE 802.11-2020, J.4). Nil otherwise.
@@ -119,21 +127,25 @@ public struct NetworkJoin: Hashable, Sendable, CustomStringConvertible {
         /// The 32 bytes of a key that was given as such.
         public var key: [UInt8]? { text.utf8.count == 64 ? Hex.bytes(text) : nil }
 
+        /// Does not tell it.
         public var description: String { "(a passphrase)" }
     }
 
+    /// The network's whole name.
     public let ssid: SSID
     /// Nil for an open network.
     public let passphrase: Passphrase?
     /// The network does not say its name.
     public let isHidden: Bool
 
+    /// Stores its arguments.
     public init(ssid: SSID, passphrase: Passphrase? = nil, isHidden: Bool = false) {
         self.ssid = ssid
         self.passphrase = passphrase
         self.isHidden = isHidden
     }
 
+    /// The network, and whether there is a passphrase, which it does not tell.
     public var description: String { "\(ssid)\(passphrase == nil ? "" : " with a passphrase")\(isHidden ? ", hidden" : "")" }
 }
 
@@ -141,13 +153,20 @@ public struct NetworkJoin: Hashable, Sendable, CustomStringConvertible {
 public struct AwareService: Hashable, Sendable {
     /// The radio's name for who offers it, stable while it is in range.
     public let peer: String
+    /// The service's name, in full.
     public let serviceName: String
+    /// The accessory's side of the service.
     public let role: WiFiAware.Role
+    /// As its service information says; empty when that does not.
     public let modelName: String
+    /// As its service information says; empty when that does not.
     public let vendorName: String
     /// dBm; nil when unknown.
     public let rssi: Int?
 
+    /// Stores its arguments.
+    ///
+    /// - Parameter rssi: dBm; nil when unknown.
     public init(
         peer: String, serviceName: String, role: WiFiAware.Role = .publisher, modelName: String, vendorName: String,
         rssi: Int? = nil
