@@ -7,13 +7,19 @@ public import AccessoryModel
 public struct Ledger: Hashable, Sendable {
     /// One step of a change; all steps of a change go into the store together or not at all.
     public enum Step: Hashable, Sendable {
+        /// A new accessory, or a stored one as it is from now on.
         case put(Accessory)
+        /// The accessory; its grants go by steps of their own.
         case delete(AccessoryID)
+        /// A new grant, or a stored one as it is from now on.
         case grant(Grant)
+        /// The grant with this number.
         case revoke(Int64)
     }
 
+    /// All accessories that are set up.
     public private(set) var accessories: [AccessoryID: Accessory] = [:]
+    /// All grants by their numbers, those that are switched off or wait for the app too.
     public private(set) var grants: [Int64: Grant] = [:]
 
     // Derived from the two above, so that a question costs the same with ten accessories and with ten thousand.
@@ -22,11 +28,14 @@ public struct Ledger: Hashable, Sendable {
     private var byAddress: [UInt64: Set<AccessoryID>] = [:]
     private var byNetwork: [SSID: Set<AccessoryID>] = [:]
 
+    /// What the store holds; grants are for accessories that are among the others.
     public init(accessories: [Accessory] = [], grants: [Grant] = []) {
         for accessory in accessories { put(accessory) }
         for grant in grants { put(grant) }
     }
 
+    /// Applies steps that the store has accepted, in their order. A step that takes away what is not there does
+    /// nothing.
     public mutating func apply(_ steps: [Step]) {
         for step in steps {
             switch step {
@@ -65,6 +74,7 @@ public struct Ledger: Hashable, Sendable {
 
     // MARK: Questions
 
+    /// The accessory with this identity address, of the same kind (public or random); nil for its classic side.
     public func accessory(at address: BluetoothAddress) -> Accessory? {
         accessories(valued: address).first { $0.address == address }
     }
@@ -94,6 +104,7 @@ public struct Ledger: Hashable, Sendable {
         accessories(with: ssid).contains { grant(of: $0.id, to: app) != nil }
     }
 
+    /// The accessory with this number as a Wi-Fi Aware device; nil when none has it.
     public func accessory(awareDevice: UInt64) -> Accessory? {
         accessories.values.first { $0.awareDevice == awareDevice }
     }
@@ -116,12 +127,14 @@ public struct Ledger: Hashable, Sendable {
         grantsByAccessory[accessory, default: []].contains { grants[$0]?.app != app }
     }
 
+    /// The app's grant on an accessory, whatever its state and the admin's switch; nil when it has none.
     public func grant(of accessory: AccessoryID, to app: AppID) -> Grant? {
         let (ofAccessory, ofApp) = (grantsByAccessory[accessory, default: []], grantsByApp[app, default: []])
         let (fewer, more) = ofAccessory.count < ofApp.count ? (ofAccessory, ofApp) : (ofApp, ofAccessory)
         return fewer.first { more.contains($0) }.flatMap { grants[$0] }
     }
 
+    /// All grants on an accessory, the oldest first.
     public func grants(of accessory: AccessoryID) -> [Grant] {
         grantsByAccessory[accessory, default: []].sorted().compactMap { grants[$0] }
     }

@@ -8,7 +8,9 @@ public import AccessoryModel
 public struct Matcher: Sendable {
     /// How near is `immediate`, in dBm of smoothed signal strength; a started offer is held until 6 dB below, or it would flicker.
     public struct Nearness: Hashable, Sendable {
+        /// dBm: from this strength on a device is near.
         public var threshold: Int
+        /// dB below the threshold at which a device that is offered is near no more.
         public static let hysteresis = 6
 
         /// −55 dBm is about half a metre for a typical accessory at 0 dBm.

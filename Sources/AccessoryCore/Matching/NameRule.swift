@@ -19,6 +19,7 @@ public struct NameRule: Hashable, Sendable {
         self.options = options
     }
 
+    /// Whether the name fits. A regular expression that takes too long over it does not match it.
     public func matches(_ name: String) -> Bool { verdict(on: name) == true }
 
     /// How often a regular expression may report that it is still looking: each time is some 10,000 steps, a fraction of a millisecond. An

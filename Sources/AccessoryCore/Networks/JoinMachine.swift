@@ -4,15 +4,19 @@
 
 public import AccessoryModel
 
+/// The joined network as a value: events in, effects out, one network at a time.
 public struct JoinMachine: Hashable, Sendable {
     /// A request that waits for its answer; whoever makes it chooses the number.
     public typealias Ticket = Int
 
     /// Which network is meant.
     public struct Goal: Hashable, Sendable {
+        /// Whose network it is.
         public let accessory: AccessoryID
+        /// The network's whole name.
         public let ssid: SSID
 
+        /// Stores its arguments.
         public init(accessory: AccessoryID, ssid: SSID) {
             self.accessory = accessory
             self.ssid = ssid
@@ -23,21 +27,27 @@ public struct JoinMachine: Hashable, Sendable {
     public struct Holder: Hashable, Sendable {
         /// The app's connection to us.
         public let client: String
+        /// The app behind the connection.
         public let app: AppID
 
+        /// - Parameter client: the app's unique name on the bus.
         public init(client: String, app: AppID) {
             self.client = client
             self.app = app
         }
     }
 
+    /// What the interface is up to.
     public enum State: Hashable, Sendable {
+        /// The interface is nobody's.
         case idle
         case joining(Goal)
         case joined(Goal, interface: String)
+        /// The interface is being given back what it was connected to.
         case leaving(Goal)
     }
 
+    /// What happens to it. What comes too late for the state changes nothing.
     public enum Event: Hashable, Sendable {
         /// Somebody who is entitled to a network wants to be on it.
         case wanted(Ticket, Goal, by: Holder)
@@ -47,6 +57,7 @@ public struct JoinMachine: Hashable, Sendable {
         case entitled(Set<Holder>, reason: String)
         /// The radio has joined it.
         case joined(interface: String)
+        /// The radio could not join it, and says why.
         case joinFailed(String)
         /// The radio has given the interface back.
         case left
@@ -56,9 +67,11 @@ public struct JoinMachine: Hashable, Sendable {
         case ending(Ticket)
     }
 
+    /// What is to be done.
     public enum Effect: Hashable, Sendable {
         /// Have the radio join what this request asks for.
         case join(Ticket)
+        /// Have the radio leave the network. Answered by `left`.
         case leave
         /// The request is done; with why not.
         case answer(Ticket, failure: String?)
@@ -66,10 +79,13 @@ public struct JoinMachine: Hashable, Sendable {
         case retry(Ticket)
         /// Whether the accessory's network is joined has changed.
         case changed(AccessoryID)
+        /// For the audit trail: this app is on the network from now on.
         case noteJoined(Goal, Holder, interface: String)
+        /// For the audit trail: the machine has left the accessory's network, and why.
         case noteLeft(AccessoryID, reason: String)
     }
 
+    /// What the interface is up to now.
     public private(set) var state = State.idle
     /// Nobody left means that it is left, or will be, once it is joined: what is half made could not be undone.
     public private(set) var holders: [Holder] = []
@@ -81,6 +97,7 @@ public struct JoinMachine: Hashable, Sendable {
         let holder: Holder
     }
 
+    /// Nothing joined.
     public init() {}
 
     /// The network that is joined, or on its way in or out.

@@ -4,6 +4,7 @@
 
 public import AccessoryModel
 
+/// The admin's rules (Docs/Policy.md).
 public struct AccessPolicy: Hashable, Sendable {
     /// Accessories that a rule speaks of: all that match, by their address or by what they advertise.
     public struct Target: Hashable, Sendable {
@@ -12,6 +13,7 @@ public struct AccessPolicy: Hashable, Sendable {
         /// Nil: whatever it advertises.
         public var descriptor: DiscoveryDescriptor?
 
+        /// Stores its arguments. Without any it means every accessory.
         public init(address: UInt64? = nil, descriptor: DiscoveryDescriptor? = nil) {
             self.address = address
             self.descriptor = descriptor
@@ -20,13 +22,18 @@ public struct AccessPolicy: Hashable, Sendable {
 
     /// This app may have these accessories without a person.
     public struct Approval: Hashable, Sendable {
+        /// The rule's name, for the audit trail and for error messages.
         public var name: String
+        /// The path of the rule's file.
         public var source: String
+        /// Who may have them.
         public var app: AppID
+        /// Which accessories.
         public var target: Target
         /// dBm; what is farther away is left alone.
         public var minimumRSSI: Int
 
+        /// - Parameter minimumRSSI: dBm.
         public init(name: String, source: String, app: AppID, target: Target, minimumRSSI: Int) {
             self.name = name
             self.source = source
@@ -38,12 +45,16 @@ public struct AccessPolicy: Hashable, Sendable {
 
     /// These apps may not have these accessories.
     public struct Denial: Hashable, Sendable {
+        /// The rule's name, for the audit trail and for error messages.
         public var name: String
+        /// The path of the rule's file.
         public var source: String
         /// Nil: every app.
         public var apps: Set<AppID>?
+        /// Which accessories; without an address and a descriptor the apps get no picker at all.
         public var target: Target
 
+        /// - Parameter apps: nil for every app.
         public init(name: String, source: String, apps: Set<AppID>?, target: Target) {
             self.name = name
             self.source = source
@@ -56,11 +67,14 @@ public struct AccessPolicy: Hashable, Sendable {
     public var allowed: Set<AppID>?
     /// Apps that may not, whatever `allowed` says.
     public var refused: Set<AppID> = []
+    /// What is approved without a person; the first that fits counts.
     public var approvals: [Approval] = []
+    /// What is denied, also of what was approved or granted; the first that fits counts.
     public var denials: [Denial] = []
     /// Why the files cannot be relied on: until they can, nothing new is set up.
     public var problem: String?
 
+    /// No rules: every app with a manifest may ask for a picker, and nothing is approved without a person.
     public init() {}
 
     /// Why an app may not ask for a picker; nil when it may.
@@ -84,10 +98,10 @@ public struct AccessPolicy: Hashable, Sendable {
         denials.first { $0.concerns(app) && $0.target.concerns(accessory) }
     }
 
+    /// Whether a rule approves anything for an app: it may then do without a picker program. Never while there is a
+    /// `problem`.
     public func approves(_ app: AppID) -> Bool { problem == nil && approvals.contains { $0.app == app } }
 
-    /// The rule by which an app gets an accessory in range without a person.
-    ///
     /// The rule by which an app takes a paired accessory over without a person. It is known by its bond, so how far away it is makes no
     /// difference.
     public func approval(ofMigrating sighting: Sighting, to app: AppID) -> Approval? {
@@ -95,6 +109,8 @@ public struct AccessPolicy: Hashable, Sendable {
         return approvals.first { $0.app == app && $0.target.matches(sighting) }
     }
 
+    /// The rule by which an app gets an accessory in range without a person.
+    ///
     /// - Parameter rssi: smoothed, dBm; nil when unknown, which is never near enough.
     public func approval(of sighting: Sighting, rssi: Int?, to app: AppID) -> Approval? {
         guard problem == nil, let rssi, denial(of: sighting, to: app) == nil else { return nil }

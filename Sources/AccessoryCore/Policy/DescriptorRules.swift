@@ -4,6 +4,7 @@
 
 public import AccessoryModel
 
+/// The checks of descriptors and of what an app says later of its accessory.
 public enum DescriptorRules {
     /// Checks one descriptor by itself.
     ///

@@ -5,19 +5,25 @@ public import AccessoryModel
 
 /// The picker as a person sees it.
 public struct PickerPresentation: Hashable, Sendable {
+    /// What the person sees. The raw values are the words of `Stage` on the bus (org.accessorysetup1.Picker).
     public enum Stage: String, Hashable, Sendable {
         case searching, offering, confirming, pairing, bridging, renaming, failed, done
     }
 
+    /// What the person sees.
     public var stage: Stage
+    /// What there is to pick; once something was picked, that alone. Empty at the end.
     public var offers: [Offer]
+    /// What pairing asks of the person or shows; nil when it does not.
     public var prompt: PairingPrompt?
+    /// What went wrong: at the end of the run, or in an attempt after which the person may try again. Nil otherwise.
     public var failure: SetupError?
     /// The person goes on in the app.
     public var finishInApp = false
 }
 
 extension SetupMachine {
+    /// What the picker shows in this state.
     public var presentation: PickerPresentation {
         switch state {
         case .created: PickerPresentation(stage: .searching, offers: [])

@@ -21,6 +21,7 @@ public struct SetupMachine: Hashable, Sendable {
 
     /// What happens to a run. A state names the events that it knows; all others it refuses.
     public enum Event: Hashable, Sendable {
+        /// The run begins. Accepted once, at first.
         case begin
 
         // The person
@@ -48,22 +49,33 @@ public struct SetupMachine: Hashable, Sendable {
         // The radio, and time
         /// All offers, as they are now.
         case offersChanged([Offer])
+        /// Pairing asks the person something, or shows it; replaces the prompt before.
         case prompted(PairingPrompt)
         /// Low energy is paired, classic follows.
         case bridgingStarted
+        /// Pairing has succeeded, and this is who the accessory is.
         case paired(PairedIdentity)
+        /// Pairing has failed or was called off.
         case pairingFailed(SetupError)
+        /// The classic side is paired.
         case bridged
+        /// The classic side could not be paired.
         case bridgingFailed(String)
+        /// The radio that the run needs cannot be used any more.
         case radioLost(String)
         /// The discovery time is over.
         case deadline
 
         // The store
+        /// The grant is on disk.
         case stored(AccessoryID)
+        /// The grant could not be written, or may not be any more.
         case storeFailed(SetupError)
+        /// The name is on disk.
         case renamed
+        /// The name could not be written.
         case renameFailed(String)
+        /// All migrations are written, or have failed with events of their own.
         case migrated
 
         /// Why it is refused in a state that does not know it.
@@ -72,13 +84,17 @@ public struct SetupMachine: Hashable, Sendable {
 
     /// What is to be done.
     public enum Effect: Hashable, Sendable {
+        /// Have the radio search.
         case startScan
         case stopScan
+        /// Begin the discovery time anew. `deadline` says that it is over.
         case startDeadline
         case stopDeadline
         /// Write the intent down, then pair. Answered by exactly one `paired` or `pairingFailed`, whatever happens meanwhile.
         case pair(Offer)
+        /// Give the radio the person's answer to its prompt.
         case answer(PromptAnswer)
+        /// Call the pairing off. Its end is still awaited.
         case cancelPairing
         /// Undo a bond that nobody will be granted.
         case removeBond(PairedIdentity)
@@ -92,12 +108,14 @@ public struct SetupMachine: Hashable, Sendable {
         case remove(AccessoryID)
         /// Write the grants of all migrations. Answered by `migrated`.
         case migrate
+        /// Tell the app.
         case emit(AppEvent)
         /// The run is over.
         case end
     }
 
     /// What the app is told.
+    /// The words of `ASAccessoryEventType`; what an event speaks of comes along.
     public enum AppEvent: Hashable, Sendable {
         case pickerDidPresent
         case pickerSetupPairing
@@ -105,26 +123,36 @@ public struct SetupMachine: Hashable, Sendable {
         case pickerSetupRename
         case pickerSetupFailed(SetupError)
         case accessoryAdded(AccessoryID)
+        /// Nil for a run that did what was asked.
         case pickerDidDismiss(SetupError?)
     }
 
     /// Why an event was refused; the machine has not changed.
     public enum Refusal: Error, Hashable, Sendable {
+        /// There is no such offer, or it has gone.
         case notOffered(String)
+        /// Nothing was asked.
         case notPrompted
+        /// The answer does not fit the question.
         case wrongAnswer(prompt: PairingPrompt)
+        /// The state does not know the event.
         case notNow
+        /// The run is over.
         case finished
     }
 
+    /// How far the run is.
     public enum State: Hashable, Sendable {
+        /// Nothing was begun.
         case created
+        /// Searching, with or without something to pick.
         case discovering(Discovery)
         case pairing(Pairing)
         /// Pairing is being called off; its end is awaited so that no bond survives unseen.
         case unwinding(SetupError)
         /// The person is asked for a name.
         case naming(Naming)
+        /// What was picked (and paired, where it had to be) is being written down.
         case storing(Offer, PairedIdentity?)
         /// The accessory waits for the app's confirmation.
         case confirming(Authorization)
@@ -134,11 +162,15 @@ public struct SetupMachine: Hashable, Sendable {
         case renaming(Naming)
         /// The person is asked whether known accessories may be taken over.
         case informing([Offer])
+        /// Known accessories are being taken over; the run then ends so.
         case migrating(Outcome)
+        /// The run is over, and how.
         case finished(Outcome)
     }
 
+    /// A search.
     public struct Discovery: Hashable, Sendable {
+        /// What the person may pick now.
         public var offers: [Offer] = []
         /// Whether anything was ever offered.
         public var hasOffered = false
@@ -148,15 +180,21 @@ public struct SetupMachine: Hashable, Sendable {
         public var failure: SetupError?
     }
 
+    /// An accessory that is being paired.
     public struct Pairing: Hashable, Sendable {
+        /// The offer that was picked.
         public var offer: Offer
+        /// What is in range meanwhile, to go on with when the pairing fails.
         public var offers: [Offer]
+        /// What pairing asks or shows; nil when it does not, or the person has answered.
         public var prompt: PairingPrompt?
+        /// Low energy is paired, and the classic side has its turn.
         public var isBridging = false
     }
 
     /// A name that the person is asked for.
     public struct Naming: Hashable, Sendable {
+        /// Whose name it is to be.
         public enum Subject: Hashable, Sendable {
             /// Paired (or not to be), and not stored yet.
             case new(PairedIdentity?)
@@ -164,7 +202,9 @@ public struct SetupMachine: Hashable, Sendable {
             case stored(AccessoryID)
         }
 
+        /// Whose name it is to be.
         public var subject: Subject
+        /// The offer that was picked, or the accessory as one, to show.
         public var offer: Offer
         /// Why the last name could not be kept.
         public var failure: SetupError?
@@ -172,28 +212,38 @@ public struct SetupMachine: Hashable, Sendable {
 
     /// An accessory that is stored and waits for the app.
     public struct Authorization: Hashable, Sendable {
+        /// The accessory; its grant is `awaitingAuthorization`.
         public var accessory: AccessoryID
+        /// The offer that was picked, to show.
         public var offer: Offer
         /// What pairing the classic side asks.
         public var prompt: PairingPrompt?
+        /// Why the classic side could not be paired the last time; nil when it was not tried. The app may finish
+        /// again.
         public var failure: SetupError?
     }
 
+    /// How a run ends.
     public enum Outcome: Hashable, Sendable {
         /// An accessory was set up; the person goes on in the app where `finishInApp`.
         case added(AccessoryID, finishInApp: Bool)
         /// Everything else that was asked for was done.
         case done
+        /// It ended early: the app gets this error with `pickerDidDismiss`.
         case ended(SetupError)
     }
 
+    /// How far the run is.
     public internal(set) var state: State = .created
+    /// What the run is for.
     public let purpose: Purpose
 
+    /// A run that `begin` starts.
     public init(_ purpose: Purpose) {
         self.purpose = purpose
     }
 
+    /// Whether the run is over: every further event is refused.
     public var isFinished: Bool { if case .finished = state { true } else { false } }
 
     /// Whether this state needs the radio to scan. Pairing does: an accessory that is no longer seen may be dropped by BlueZ.
@@ -204,6 +254,7 @@ public struct SetupMachine: Hashable, Sendable {
         }
     }
 
+    /// Whether an accessory is being paired for the first time; its classic side afterwards does not count.
     public var isPairing: Bool { if case .pairing = state { true } else { false } }
 
     /// The accessory whose authorization this run waits for.
@@ -299,12 +350,14 @@ public struct SetupMachine: Hashable, Sendable {
 public struct PairedIdentity: Hashable, Sendable {
     /// The identity address, which outlives private ones.
     public let address: BluetoothAddress
+    /// The radio's object for it.
     public let device: RadioDeviceID
     /// The bond is older than this run, so failing does not undo it.
     public let wasPairedBefore: Bool
     /// The address of the classic side, if that was paired too.
     public let classicAddress: BluetoothAddress?
 
+    /// Stores its arguments.
     public init(
         address: BluetoothAddress, device: RadioDeviceID, wasPairedBefore: Bool, classicAddress: BluetoothAddress? = nil
     ) {
