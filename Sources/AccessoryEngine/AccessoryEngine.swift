@@ -8,11 +8,14 @@ public import AccessoryCore
 public import AccessoryModel
 public import Logging
 
+/// What the daemon does, without a bus: apps' requests, the radios' news and the store's state meet here. Used on the
+/// main loop's thread only.
 public final class AccessoryEngine {
     /// Things an admin can set.
     public struct Configuration: Hashable, Sendable {
         /// What `immediate` means, dBm.
         public var nearness = Matcher.Nearness()
+        /// The daemon's own settings.
         public init() {}
     }
 
@@ -81,7 +84,9 @@ public final class AccessoryEngine {
     public var picker: PickerRun? { pickers.run }
     /// Registered picker programs; the first of them shows the next picker.
     public var pickerClients: [ClientID] { pickers.programs.all }
+    /// Whether Bluetooth can be used now.
     public var radioState: RadioState { radio.state }
+    /// Whether Wi-Fi can be used now.
     public var networkRadioState: RadioState { networkRadio.state }
 
     /// The radio's name for an accessory, if it knows it now.
@@ -135,6 +140,7 @@ public final class AccessoryEngine {
     ///
     /// - Throws: `InvalidRequest` past `Limits.pickers`.
     public func registerPicker(_ client: ClientID) throws(SetupError) { try pickers.register(client) }
+    /// A picker program shows no more pickers; a picker that it shows goes to the next program, or ends (rule 17).
     public func unregisterPicker(_ client: ClientID) { pickers.unregister(client) }
 
     /// Asks for a picker that finds accessories, takes known ones over, or both.
@@ -213,6 +219,7 @@ public final class AccessoryEngine {
         return run.image(of: offer, ledger)
     }
 
+    /// Whether there is a product image for an offer: the stored accessory's, or its item's.
     public func hasImage(_ run: PickerRun, offer: Offer) -> Bool { run.image(of: offer, ledger) != nil }
 
     // MARK: Accessories and grants
@@ -359,6 +366,8 @@ public final class AccessoryEngine {
 // MARK: - What Bluetooth tells
 
 extension AccessoryEngine: RadioObserver {
+    /// Tells everybody, and ends a picker that needs Bluetooth unless it is ready; finishes what was left undone
+    /// when it is.
     public func radioChanged(_ state: RadioState, reason: String) {
         log.notice("Bluetooth is \(state.rawValue)", metadata: ["reason": "\(reason)"])
         news.tell(.bluetooth(state))
@@ -370,21 +379,28 @@ extension AccessoryEngine: RadioObserver {
         }
     }
 
+    /// Ends a picker that searches by Bluetooth alone.
     public func discoveryFailed(_ failure: RadioFailure) {
         log.error("discovery failed", metadata: ["reason": "\(failure)"])
         pickers.radioLost(.bluetooth, "discovery failed: \(failure)")
     }
 
+    /// Hands them to the picker that searches, and to who asked for reasons.
     public func heard(_ changes: [HeardDevice]) {
         explanations.heard(changes)
         pickers.heard(changes)
     }
 
+    /// Withdraws the device's offer.
     public func lost(_ device: RadioDeviceID) { pickers.deviceDropped(device) }
+    /// Has the picker show it.
     public func pairingPrompted(_ prompt: PairingPrompt) { pickers.prompted(prompt) }
+    /// Has the picker, and the app, told.
     public func bridgingStarted() { pickers.bridgingStarted() }
+    /// Goes on with the run that has paired, or was about to.
     public func pairingEnded(_ result: Result<PairedIdentity, RadioFailure>) { pickers.pairingEnded(result) }
 
+    /// Tells who follows the accessory's object of the radio.
     public func deviceChanged(_ address: BluetoothAddress?) {
         if let address {
             if let accessory = ledger.accessory(at: address) { news.tell(.deviceChanged(of: accessory)) }
@@ -398,22 +414,27 @@ extension AccessoryEngine: RadioObserver {
 // MARK: - What Wi-Fi tells
 
 extension AccessoryEngine: NetworkRadioObserver {
+    /// Tells everybody, and ends a picker that needs Wi-Fi unless it is ready.
     public func networkRadioChanged(_ state: RadioState, reason: String) {
         log.notice("Wi-Fi is \(state.rawValue)", metadata: ["reason": "\(reason)"])
         news.tell(.wifi(state))
         if state != .ready { pickers.radioLost(.wifi, "Wi-Fi: \(reason)") }
     }
 
+    /// Ends a picker that searches by Wi-Fi alone.
     public func scanFailed(_ failure: RadioFailure) {
         log.error("scanning for networks failed", metadata: ["reason": "\(failure)"])
         pickers.radioLost(.wifi, "scanning for networks failed: \(failure)")
     }
 
+    /// Hands them to the picker that searches, and to who asked for reasons.
     public func heard(networks: [WiFiNetwork]) {
         explanations.heard(networks)
         pickers.heard(networks)
     }
 
+    /// Hands them to the picker that searches.
     public func heard(services: [AwareService]) { pickers.heard(services) }
+    /// Tells the apps that were on it.
     public func networkLost(reason: String) { networks.gone(reason) }
 }

@@ -3,7 +3,9 @@
 
 public import AccessoryModel
 
+/// A session of an app (org.accessorysetup1.Session).
 public final class Session {
+    /// The raw values are the words of `State` on the bus.
     public enum State: String, Hashable, Sendable {
         case created
         case active
@@ -12,8 +14,11 @@ public final class Session {
 
     /// Counted up, never used twice in a daemon's life.
     public let id: Int
+    /// The connection that made it and that alone may use it.
     public let client: ClientID
+    /// The app, by its manifest as it was when the session was made.
     public let app: AppManifest
+    /// How far it is: `created`, then `active`, then `invalidated`, or that at once; never back.
     public private(set) var state: State = .created
 
     init(id: Int, client: ClientID, app: AppManifest) {

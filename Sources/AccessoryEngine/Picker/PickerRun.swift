@@ -4,6 +4,7 @@
 public import AccessoryCore
 public import AccessoryModel
 
+/// One picker, from the app's request to its end. There is one at a time (rule 7).
 public final class PickerRun {
     /// What the app asked for.
     public enum Request: Hashable, Sendable {
@@ -39,12 +40,19 @@ public final class PickerRun {
 
     /// Counted up, never used twice in a daemon's life.
     public let id: Int
+    /// The session that asked for it.
     public let session: Session
+    /// What it asked for.
     public let request: Request
+    /// The app's items, at most `Limits.itemsPerPicker`; of an update of an authorization the one that the
+    /// accessory becomes.
+    /// Empty for a new name, and for a migration by itself.
     public let items: [DisplayItem]
+    /// The app's settings; their defaults where it had no say.
     public let settings: PickerSettings
     /// The picker program that shows it.
     public private(set) var client: ClientID
+    /// How far the run is.
     public private(set) var machine: SetupMachine
     /// Seconds since 1970; nil when discovery is unbounded or its time does not run.
     public private(set) var deadline: Double?
@@ -84,6 +92,7 @@ public final class PickerRun {
 
     // MARK: How far it is
 
+    /// What the person sees now.
     public var presentation: PickerPresentation { machine.presentation }
 
     /// The accessory of the app's that this run is about: without it the run has nothing more to do.

@@ -62,6 +62,7 @@ public struct JoinRecord: Codable, Hashable, Sendable {
     /// What else has to be switched on again.
     public var enabled: [String]
 
+    /// Stores its arguments.
     public init(
         service: String, owner: String, interface: String, network: String, joined: String = "", previous: String = "",
         enabled: [String] = []

@@ -60,7 +60,9 @@ public protocol Radio: AnyObject {
 
 /// A bond that the radio holds.
 public struct RadioBond: Hashable, Sendable {
+    /// The identity address, once the radio knows it.
     public let address: BluetoothAddress
+    /// The radio's object for it.
     public let device: RadioDeviceID
     /// What the radio knows of it: from adverts, and from the services it was found to have.
     public let advertisement: Advertisement
@@ -79,6 +81,7 @@ public struct RadioBond: Hashable, Sendable {
 public struct DiscoveryToken: ~Copyable {
     private let release: () -> Void
 
+    /// - Parameter release: called once, at the end of the token's life.
     public init(release: @escaping () -> Void) {
         self.release = release
     }
@@ -90,6 +93,7 @@ public struct DiscoveryToken: ~Copyable {
 
 /// Why the radio could not do something: a word for programs, a text for people.
 public struct RadioFailure: Error, Hashable, Sendable, CustomStringConvertible {
+    /// Why, for programs.
     public enum Reason: Hashable, Sendable {
         /// The radio is gone, off, or its service is.
         case unavailable
@@ -104,14 +108,18 @@ public struct RadioFailure: Error, Hashable, Sendable, CustomStringConvertible {
         case other
     }
 
+    /// Why, for programs.
     public let reason: Reason
+    /// Why, for people.
     public let message: String
 
+    /// Stores its arguments.
     public init(_ reason: Reason, _ message: String) {
         self.reason = reason
         self.message = message
     }
 
+    /// The message.
     public var description: String { message }
 }
 
@@ -134,12 +142,16 @@ public protocol RadioObserver: AnyObject {
 
 /// A device that was heard. Mostly only its strength is news, thousands of times; its content then stays where it is.
 public struct HeardDevice: Hashable, Sendable {
+    /// The radio's object for it.
     public let device: RadioDeviceID
     /// dBm, averaged since the last time; nil when unknown.
     public let rssi: Int?
     /// Everything known of it, when more than the strength changed, and at least every few seconds.
     public let content: Advertisement?
 
+    /// - Parameters:
+    ///   - rssi: dBm; nil when unknown.
+    ///   - content: nil when only the strength is news.
     public init(device: RadioDeviceID, rssi: Int?, content: Advertisement?) {
         self.device = device
         self.rssi = rssi
