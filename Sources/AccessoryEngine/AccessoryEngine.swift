@@ -366,8 +366,8 @@ public final class AccessoryEngine {
 // MARK: - What Bluetooth tells
 
 extension AccessoryEngine: RadioObserver {
-    /// Tells everybody, and ends a picker that needs Bluetooth unless it is ready; finishes what was left undone
-    /// when it is.
+    /// Tells everybody. When Bluetooth is ready, finishes what was left undone; else a picker ends that can find nothing
+    /// without it.
     public func radioChanged(_ state: RadioState, reason: String) {
         log.notice("Bluetooth is \(state.rawValue)", metadata: ["reason": "\(reason)"])
         news.tell(.bluetooth(state))
@@ -379,7 +379,7 @@ extension AccessoryEngine: RadioObserver {
         }
     }
 
-    /// Ends a picker that searches by Bluetooth alone.
+    /// Ends a picker that can find nothing without Bluetooth.
     public func discoveryFailed(_ failure: RadioFailure) {
         log.error("discovery failed", metadata: ["reason": "\(failure)"])
         pickers.radioLost(.bluetooth, "discovery failed: \(failure)")
@@ -414,14 +414,14 @@ extension AccessoryEngine: RadioObserver {
 // MARK: - What Wi-Fi tells
 
 extension AccessoryEngine: NetworkRadioObserver {
-    /// Tells everybody, and ends a picker that needs Wi-Fi unless it is ready.
+    /// Tells everybody. Unless Wi-Fi is ready, a picker ends that can find nothing without it.
     public func networkRadioChanged(_ state: RadioState, reason: String) {
         log.notice("Wi-Fi is \(state.rawValue)", metadata: ["reason": "\(reason)"])
         news.tell(.wifi(state))
         if state != .ready { pickers.radioLost(.wifi, "Wi-Fi: \(reason)") }
     }
 
-    /// Ends a picker that searches by Wi-Fi alone.
+    /// Ends a picker that can find nothing without Wi-Fi.
     public func scanFailed(_ failure: RadioFailure) {
         log.error("scanning for networks failed", metadata: ["reason": "\(failure)"])
         pickers.radioLost(.wifi, "scanning for networks failed: \(failure)")

@@ -18,7 +18,7 @@ public final class Session {
     public let client: ClientID
     /// The app, by its manifest as it was when the session was made.
     public let app: AppManifest
-    /// How far it is: `created`, then `active`, then `invalidated`, or that at once; never back.
+    /// How far it is. It goes from `created` to `active` to `invalidated`, or straight to that, and never back.
     public private(set) var state: State = .created
 
     init(id: Int, client: ClientID, app: AppManifest) {

@@ -41,7 +41,7 @@ public struct AuditEntry: Hashable, Sendable {
         /// An app has given an accessory another descriptor, which a person agreed to.
         case updated
         case renamed
-        /// The first use on a connection.
+        /// An app has used an accessory; at most one line a minute of each grant.
         case used
         /// The machine has joined an accessory's network for an app, and left it.
         case joined

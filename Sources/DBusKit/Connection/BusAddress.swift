@@ -18,6 +18,7 @@ extension Connection {
             }
         }
 
+        /// The text that the initializer reads.
         public var description: String {
             switch self {
             case .system: "system"

@@ -22,6 +22,7 @@ public final class Connection {
         case adaptive(pause: Duration)
     }
 
+    /// Where it is served; everything that it calls is called there.
     public let loop: MainLoop
     /// The name the bus gave us, `:1.42`.
     public let uniqueName: String
@@ -35,6 +36,7 @@ public final class Connection {
     public var allowsInteraction = false
     /// For a peer: the name that what came by a detour is from, and what is done after each message that did.
     public var detouredSender: String?
+    /// Called on a peer after each message that was sent to it by a detour.
     public var onDetoured: (() -> Void)?
 
     let raw: OpaquePointer
@@ -52,6 +54,7 @@ public final class Connection {
     /// Calls without an answer yet: libdbus would let them wait for their time-outs when the bus goes.
     private var waiting: [ObjectIdentifier: PendingCall] = [:]
     private var forwarded = ForwardedCalls()
+    /// Whether the bus (or the peer) is there; never true again once it is gone.
     public private(set) var isConnected = true
     /// A peer of our own: nothing on it is for libdbus to answer.
     private let isPeer: Bool

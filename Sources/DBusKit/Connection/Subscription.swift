@@ -30,8 +30,11 @@ public final class Subscription {
         self.handler = handler
     }
 
+    /// Whether it was not cancelled. It says nothing of the bus.
     public var isActive: Bool { handler != nil }
 
+    /// Ends the subscription: the handler is not called any more, not even for a signal that has arrived. Safe at
+    /// any time.
     public func cancel() {
         guard handler != nil else { return }
         handler = nil

@@ -10,6 +10,7 @@ public final class MainLoop {
     let context: OpaquePointer
     private let loop: OpaquePointer
 
+    /// A loop that nothing runs yet, with a context of its own.
     public init() {
         context = g_main_context_new()
         loop = g_main_loop_new(context, 0)

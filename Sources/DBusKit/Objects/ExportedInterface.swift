@@ -13,6 +13,7 @@ public enum Access {
 
 /// One interface of an exported object: its description and what answers.
 public struct ExportedInterface {
+    /// What the interface's XML says.
     public let description: InterfaceDescription
     private var methods: [String: Method] = [:]
     private var getters: [String: Getter] = [:]
@@ -34,6 +35,7 @@ public struct ExportedInterface {
         let access: (any ExportedObject, String) -> Access
     }
 
+    /// An interface that nothing answers yet.
     public init(_ description: InterfaceDescription) {
         self.description = description
     }
@@ -164,6 +166,7 @@ public struct MemberTable<Object: ExportedObject> {
     private var interface: ExportedInterface
     private var members: [String: (rule: AccessRule<Object>, names: Set<String>)] = [:]
 
+    /// A table that nothing answers yet.
     public init(_ description: InterfaceDescription) {
         interface = ExportedInterface(description)
     }

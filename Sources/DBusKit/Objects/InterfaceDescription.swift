@@ -5,40 +5,63 @@ internal import CGLib
 
 /// The members of one interface.
 public struct InterfaceDescription: Sendable, Hashable {
+    /// An argument of a method or a signal.
     public struct Argument: Sendable, Hashable {
+        /// What the XML calls it; empty when it does not.
         public let name: String
+        /// Its one complete type.
         public let type: Signature
     }
 
+    /// A method.
     public struct Method: Sendable, Hashable {
+        /// Its member name.
         public let name: String
+        /// What a call carries, in its order.
         public let inputs: [Argument]
+        /// What the answer carries, in its order.
         public let outputs: [Argument]
 
+        /// The signature that a call's body must have; empty for none.
         public var inputSignature: String { inputs.map(\.type.rawValue).joined() }
+        /// The signature of the answer's body; empty for none.
         public var outputSignature: String { outputs.map(\.type.rawValue).joined() }
     }
 
+    /// A signal.
     public struct Signal: Sendable, Hashable {
+        /// Its member name.
         public let name: String
+        /// What it carries, in its order.
         public let arguments: [Argument]
     }
 
+    /// A property.
     public struct Property: Sendable, Hashable {
+        /// Its name, without the interface's.
         public let name: String
+        /// Its type, without the variant around it on the wire.
         public let type: Signature
+        /// Whether `Get` and `GetAll` have it.
         public let isReadable: Bool
+        /// Whether `Set` may be called for it.
         public let isWritable: Bool
         /// `true`, `invalidates`, `const` or `false`, as in `org.freedesktop.DBus.Property.EmitsChangedSignal`.
         public let emitsChanged: String
     }
 
+    /// The interface's name, for example `org.freedesktop.DBus.Properties`.
     public let name: String
+    /// In the document's order.
     public fileprivate(set) var methods: [Method] = []
+    /// In the document's order.
     public fileprivate(set) var signals: [Signal] = []
+    /// In the document's order.
     public fileprivate(set) var properties: [Property] = []
 
+    /// The method of this name; nil when there is none.
     public func method(_ name: String) -> Method? { methods.first { $0.name == name } }
+    /// The property of this name; nil when there is none.
     public func property(_ name: String) -> Property? { properties.first { $0.name == name } }
 
     /// The interfaces in an introspection document.

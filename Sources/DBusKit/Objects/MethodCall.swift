@@ -3,10 +3,15 @@
 
 /// A call that a handler answers, now or later.
 public final class MethodCall {
+    /// The unique name of who calls, as the bus sets it.
     public let sender: String
+    /// The object that is called.
     public let path: ObjectPath
+    /// The interface that was found to answer, also for a call that names none.
     public let interface: String
+    /// The method's name.
     public let member: String
+    /// The call's arguments; their types are the ones of the XML.
     public let arguments: [DBusValue]
     private let message: Message
     private let connection: Connection
@@ -32,6 +37,9 @@ public final class MethodCall {
         if !isAnswered { fail(.failed("the request was dropped")) }
     }
 
+    /// Answers with these values; their types must be the ones of the XML. Only the first answer counts, and none
+    /// goes out to
+    /// who wants none. Values that cannot travel become an error.
     public func reply(_ values: DBusValue...) {
         answer { () throws(BusError) in try message.reply(values) }
     }
@@ -53,6 +61,7 @@ public final class MethodCall {
         }
     }
 
+    /// Answers with an error. Only the first answer counts, and none goes out to who wants none.
     public func fail(_ error: BusError) {
         answer { () throws(BusError) in message.errorReply(error) }
     }

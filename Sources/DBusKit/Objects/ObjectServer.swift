@@ -27,12 +27,14 @@ public final class ObjectServer {
     /// Objects of a list that are added to it in one go.
     private static let objectsPerPart = 16
 
+    /// - Parameter root: the object that everything lies below; calls elsewhere are not served.
     public init(on connection: Connection, root: ObjectPath) {
         self.connection = connection
         self.root = root
         longAnswers = LongAnswers(on: connection)
     }
 
+    /// The object exported at this path, whoever may see it; nil when there is none.
     public func object(at path: ObjectPath) -> (any ExportedObject)? { objects[path] }
 
     /// Exports an object and tells its audience. The root itself is not announced. A member of its interfaces that nothing answers is a

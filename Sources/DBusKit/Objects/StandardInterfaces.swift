@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The interfaces that every object has (D-Bus specification, "Standard Interfaces"), as introspection tells them.
 
+/// Introspection XML of the standard interfaces.
 public enum StandardInterfaces {
     /// Introspectable, Peer and Properties.
     public static let everywhere = """
@@ -26,6 +27,7 @@ public enum StandardInterfaces {
 
         """
 
+    /// ObjectManager, which only the root has.
     public static let objectManager = """
           <interface name="org.freedesktop.DBus.ObjectManager">
             <method name="GetManagedObjects"><arg type="a{oa{sa{sv}}}" name="objects" direction="out"/></method>

@@ -17,6 +17,7 @@ public struct PeerLimits: Hashable, Sendable {
     /// Descriptors of one message.
     public var messageDescriptors = 16
 
+    /// 4 MiB and 16 descriptors.
     public init() {}
 }
 

@@ -25,15 +25,19 @@ public indirect enum DBusValue: Equatable, Sendable {
 
     /// One entry of a dictionary, in the order of the wire.
     public struct Entry: Equatable, Sendable {
+        /// Of a basic type: the specification allows no container as a key.
         public let key: DBusValue
+        /// Of any type; a variant in an `a{sv}`.
         public let value: DBusValue
 
+        /// An entry of these two; their types must be the dictionary's.
         public init(_ key: DBusValue, _ value: DBusValue) {
             self.key = key
             self.value = value
         }
     }
 
+    /// The value's type; for an empty container too.
     public var signature: Signature {
         switch self {
         case .byte: "y"
@@ -103,11 +107,17 @@ extension DBusValue {
 // MARK: - Reading
 
 extension DBusValue {
+    /// The text of an `s`, also in variants; nil for another type.
     public var stringValue: String? { if case .string(let value) = unwrapped { value } else { nil } }
+    /// The value of a `b`, also in variants; nil for another type.
     public var booleanValue: Bool? { if case .boolean(let value) = unwrapped { value } else { nil } }
+    /// The path of an `o`, also in variants; nil for another type.
     public var objectPathValue: ObjectPath? { if case .objectPath(let value) = unwrapped { value } else { nil } }
+    /// The bytes of an `ay`, also in variants; nil for another type.
     public var bytesValue: [UInt8]? { if case .bytes(let value) = unwrapped { value } else { nil } }
+    /// The value of a `d`, also in variants; nil for another type, integers too.
     public var doubleValue: Double? { if case .double(let value) = unwrapped { value } else { nil } }
+    /// The descriptor of an `h`, also in variants; nil for another type. It is closed with its last owner.
     public var fileDescriptorValue: FileDescriptor? {
         if case .fileDescriptor(let value) = unwrapped { value } else { nil }
     }
@@ -126,6 +136,7 @@ extension DBusValue {
         }
     }
 
+    /// The elements of an array, also in variants, bytes too; nil for another type, dictionaries too.
     public var arrayValue: [DBusValue]? {
         switch unwrapped {
         case .array(_, let values): values
@@ -134,13 +145,16 @@ extension DBusValue {
         }
     }
 
+    /// The texts of an `as`, also in variants; nil for another type.
     public var stringsValue: [String]? {
         guard case .array(let element, let values) = unwrapped, element == "s" else { return nil }
         return values.compactMap(\.stringValue)
     }
 
+    /// The fields of a structure, also in variants; nil for another type.
     public var structureValue: [DBusValue]? { if case .structure(let fields) = unwrapped { fields } else { nil } }
 
+    /// The entries of a dictionary, also in variants, in the order of the wire; nil for another type.
     public var entries: [Entry]? { if case .dictionary(_, _, let entries) = unwrapped { entries } else { nil } }
 
     /// `a{sv}` (or any dictionary with string keys) without the variants around its values. A key that comes twice counts once, with

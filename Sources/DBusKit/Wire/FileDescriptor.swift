@@ -23,6 +23,7 @@ public final class FileDescriptor: Sendable, Equatable {
         close(rawValue)
     }
 
+    /// Whether they are one owner: two of the same file, or of the same number, are not equal.
     public static func == (a: FileDescriptor, b: FileDescriptor) -> Bool { a === b }
 
     /// Two connected sockets that keep packets apart (`SOCK_SEQPACKET`), as bluetoothd hands them out; nil when there are no more.

@@ -5,6 +5,7 @@ internal import CDBus
 
 /// A message. Received ones are immutable; ones made here are filled before they are sent.
 public final class Message {
+    /// The message types of the D-Bus specification; `other` for one that it does not know.
     public enum Kind: Sendable { case call, reply, error, signal, other }
 
     let raw: OpaquePointer
@@ -123,6 +124,7 @@ public final class Message {
 
     // MARK: Header
 
+    /// What sort of message it is.
     public var kind: Kind {
         switch dbus_message_get_type(raw) {
         case 1: .call
@@ -133,25 +135,33 @@ public final class Message {
         }
     }
 
+    /// The object that a call is for or that a signal is from; nil for answers.
     public var path: ObjectPath? { dbus_message_get_path(raw).map { ObjectPath(validated: String(cString: $0)) } }
     /// A number that stands for the path (FNV-1a), for look-ups that cannot afford to make a String; compare with `hasPath` afterwards.
     public var pathFingerprint: UInt64 { dbus_message_get_path(raw).map(fingerprint(of:)) ?? 0 }
 
+    /// Whether the path is this one, without making a String of it.
     public func hasPath(_ path: ObjectPath) -> Bool {
         guard let pointer = dbus_message_get_path(raw) else { return false }
         return equals(pointer, path.rawValue)
     }
 
+    /// The member's interface; nil for answers, and for a call that names none.
     public var interface: String? { dbus_message_get_interface(raw).map { String(cString: $0) } }
+    /// The method's or the signal's name; nil for answers.
     public var member: String? { dbus_message_get_member(raw).map { String(cString: $0) } }
+    /// The unique name of who sent it, or the bus's own name; nil for what was made here and not sent.
     public var sender: String? { dbus_message_get_sender(raw).map { String(cString: $0) } }
+    /// Who is to get it: a unique or a well-known name; nil for a signal to everybody.
     public var destination: String? { dbus_message_get_destination(raw).map { String(cString: $0) } }
+    /// The types of all arguments in a row; empty for none.
     public var signature: String { String(cString: dbus_message_get_signature(raw)) }
     /// Whether the caller is prepared to wait for a person (a password, say).
     public var allowsInteraction: Bool {
         get { dbus_message_get_allow_interactive_authorization(raw) != 0 }
         set { dbus_message_set_allow_interactive_authorization(raw, newValue ? 1 : 0) }
     }
+    /// Whether the caller waits for an answer.
     public var wantsReply: Bool { dbus_message_get_no_reply(raw) == 0 }
 
     /// The error that an error message carries.

@@ -5,6 +5,7 @@ internal import CDBus
 
 /// An object path, always valid by the D-Bus specification.
 public struct ObjectPath: Hashable, Sendable, CustomStringConvertible, ExpressibleByStringLiteral, Comparable {
+    /// The path: `/`, or elements of `[A-Za-z0-9_]`, each after a slash.
     public let rawValue: String
 
     /// Nil when `rawValue` is not a valid object path.
@@ -24,14 +25,17 @@ public struct ObjectPath: Hashable, Sendable, CustomStringConvertible, Expressib
         self = path
     }
 
+    /// The same as `rawValue`.
     public var description: String { rawValue }
 
+    /// In the order of the text.
     public static func < (a: ObjectPath, b: ObjectPath) -> Bool { a.rawValue < b.rawValue }
 
     /// The same number as `Message.pathFingerprint` for this path.
     public var fingerprint: UInt64 { rawValue.withCString { DBusKit.fingerprint(of: $0) } }
 
-    /// The path of a child; nil when `element` may not stand in a path (`[A-Za-z0-9_]+`).
+    /// The path of a child, or of what is further down where `element` is several between slashes. Nil when that is no path:
+    /// an element is `[A-Za-z0-9_]+`.
     public func appending(_ element: String) -> ObjectPath? {
         ObjectPath(rawValue == "/" ? "/\(element)" : "\(rawValue)/\(element)")
     }
@@ -44,18 +48,22 @@ public struct ObjectPath: Hashable, Sendable, CustomStringConvertible, Expressib
 
 /// Checks of the other kinds of names.
 public enum BusNames {
+    /// Whether it is a unique name (`:1.42`) or a well-known one (`org.bluez`), at most 255 bytes.
     public static func isBusName(_ name: String) -> Bool {
         !name.utf8.contains(0) && dbus_validate_bus_name(name, nil) != 0
     }
 
+    /// Whether it is an interface's name: two or more elements between dots, at most 255 bytes.
     public static func isInterface(_ name: String) -> Bool {
         !name.utf8.contains(0) && dbus_validate_interface(name, nil) != 0
     }
 
+    /// Whether it is a method's or a signal's name: `[A-Za-z_][A-Za-z0-9_]*`, at most 255 bytes.
     public static func isMember(_ name: String) -> Bool {
         !name.utf8.contains(0) && dbus_validate_member(name, nil) != 0
     }
 
+    /// Whether it is an error's name, which follows the rules of interfaces.
     public static func isErrorName(_ name: String) -> Bool {
         !name.utf8.contains(0) && dbus_validate_error_name(name, nil) != 0
     }
@@ -63,11 +71,17 @@ public enum BusNames {
 
 /// Names of the bus itself.
 public enum Bus {
+    /// The bus's own name, which is also the name of its interface.
     public static let name = "org.freedesktop.DBus"
+    /// The bus's object.
     public static let path: ObjectPath = "/org/freedesktop/DBus"
+    /// The interface of properties (D-Bus specification, "Standard Interfaces").
     public static let properties = "org.freedesktop.DBus.Properties"
+    /// The interface of introspection.
     public static let introspectable = "org.freedesktop.DBus.Introspectable"
+    /// The interface that lists the objects below its own.
     public static let objectManager = "org.freedesktop.DBus.ObjectManager"
+    /// The interface of every connection; libdbus answers it by itself.
     public static let peer = "org.freedesktop.DBus.Peer"
 
     /// This machine's identifier, 32 hexadecimal digits; empty when it has none.

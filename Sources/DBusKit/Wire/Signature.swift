@@ -5,6 +5,7 @@ internal import CDBus
 
 /// One complete D-Bus type, for example `s`, `a{sv}` or `(oa{sv})`.
 public struct Signature: Hashable, Sendable, CustomStringConvertible, ExpressibleByStringLiteral {
+    /// The type's code.
     public let rawValue: String
 
     /// Nil unless `rawValue` is exactly one complete type.
@@ -23,6 +24,7 @@ public struct Signature: Hashable, Sendable, CustomStringConvertible, Expressibl
         self = signature
     }
 
+    /// The same as `rawValue`.
     public var description: String { rawValue }
 
     /// Splits a signature of any number of types; nil when it is not valid.

@@ -19,6 +19,10 @@ public struct DecodingLimits: Sendable {
     /// Bytes of text and of byte arrays in all.
     public var bytes: Int
 
+    /// - Parameters:
+    ///   - depth: containers inside containers, 1…64.
+    ///   - values: in all, containers included.
+    ///   - bytes: of text and byte arrays, in all.
     public init(depth: Int, values: Int, bytes: Int) {
         self.depth = depth
         self.values = values
@@ -164,10 +168,12 @@ func equals(_ pointer: UnsafePointer<CChar>, _ text: String) -> Bool {
 
 /// A place in a message's arguments. It is valid inside the closure that received it and cannot leave it.
 public struct ValueCursor: ~Copyable {
+    /// The types that a cursor tells apart; `end` is behind the last value.
     public enum Kind: Sendable { case end, string, objectPath, int16, uint16, byte, boolean, bytes, array, variant, other }
 
     var iterator: DBusMessageIter
 
+    /// The type of the value here.
     public var type: Kind {
         mutating get {
             switch dbus_message_iter_get_arg_type(&iterator) {
@@ -239,8 +245,11 @@ public struct ValueCursor: ~Copyable {
         return other.withUnsafeBytes { memcmp($0.baseAddress!, start, other.count) == 0 }
     }
 
+    /// The number here; nil when this is no `n`.
     public var int16: Int16? { mutating get { type == .int16 ? basic(&iterator, 0) : nil } }
+    /// The number here; nil when this is no `q`.
     public var uint16: UInt16? { mutating get { type == .uint16 ? basic(&iterator, 0) : nil } }
+    /// The value here; nil when this is no `b`.
     public var boolean: Bool? { mutating get { type == .boolean ? basic(&iterator, dbus_bool_t(0)) != 0 : nil } }
 
     /// The bytes here; nil when this is no array of bytes.
@@ -287,7 +296,7 @@ public struct ValueCursor: ~Copyable {
         }
     }
 
-    /// The value here, with everything in it.
+    /// The value here, with everything in it. Nil at the end, and when it and the values after it pass the limits.
     public mutating func value(limits: DecodingLimits = .standard) -> DBusValue? {
         guard type != .end else { return nil }
         var copy = iterator
