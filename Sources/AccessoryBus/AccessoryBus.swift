@@ -4,17 +4,28 @@
 public import AccessoryModel
 public import DBusKit
 
+/// The daemon's names on the bus (Docs/Interfaces).
 public enum AccessoryBus {
+    /// The well-known name.
     public static let name = "org.accessorysetup1"
+    /// The object that carries the manager and lists all others (ObjectManager).
     public static let root: ObjectPath = "/org/accessorysetup1"
 
+    /// The interface of the root: sessions begin here, and picker programs register.
     public static let manager = "org.accessorysetup1.Manager"
+    /// The interface of an app's session.
     public static let session = "org.accessorysetup1.Session"
+    /// The interface of an accessory, for the apps that have it.
     public static let accessory = "org.accessorysetup1.Accessory"
+    /// The interface of an accessory's Wi-Fi network, on the accessory's object.
     public static let network = "org.accessorysetup1.Network"
+    /// The interface of a picker, for the program that shows it.
     public static let picker = "org.accessorysetup1.Picker"
+    /// The interface of a grant, for admins.
     public static let grant = "org.accessorysetup1.Grant"
+    /// The interface of an app's manifest, for admins.
     public static let app = "org.accessorysetup1.App"
+    /// The interface of everything else that admins ask for.
     public static let admin = "org.accessorysetup1.Admin"
 
     /// The interface as its XML file describes it.
@@ -42,9 +53,13 @@ public enum AccessoryBus {
 
     // MARK: Paths
 
+    /// The object of the admins' interface.
     public static let adminPath: ObjectPath = "/org/accessorysetup1/admin"
+    /// - Parameter id: `Session.id`.
     public static func sessionPath(_ id: Int) -> ObjectPath { path("session", "\(id)") }
+    /// - Parameter id: `PickerRun.id`.
     public static func pickerPath(_ id: Int) -> ObjectPath { path("picker", "\(id)") }
+    /// - Parameter id: `Grant.id`.
     public static func grantPath(_ id: Int64) -> ObjectPath { path("grant", "\(id)") }
 
     /// What may not stand in a path (dots, hyphens) becomes `_` and two hexadecimal digits, the underscore itself too.
@@ -99,6 +114,7 @@ extension SetupError.Code {
 }
 
 extension BusError {
+    /// What the names of the session API's errors begin with.
     public static let accessorySetupPrefix = "org.accessorysetup1.Error."
 
     /// An error of the session API, on the bus.

@@ -252,6 +252,8 @@ public enum WireDecoding {
 public struct JoinOptions: Hashable, Sendable {
     /// The network that the app means; nil for the accessory's.
     public var ssid: SSID?
+    /// What opens the network; nil for one that is open.
     public var passphrase: NetworkJoin.Passphrase?
+    /// The network does not say its name, and has to be asked for by it.
     public var isHidden = false
 }

@@ -4,6 +4,7 @@
 public import AccessoryModel
 public import DBusKit
 
+/// The model in the words of the bus (Docs/Interfaces).
 public enum WireEncoding {
     /// A descriptor with the session API's keys.
     public static func descriptor(_ descriptor: DiscoveryDescriptor) -> DBusValue { .vardict(DescriptorKeys.encode(descriptor)) }

@@ -4,6 +4,7 @@
 public import AccessoryModel
 public import KeyFiles
 
+/// Reads manifests (Docs/Manifest.md).
 public enum ManifestReader {
     private static let application = "Application"
     private static let setup = "AccessorySetup"
@@ -87,5 +88,6 @@ public enum ManifestReader {
 
 /// All that is wrong with one file.
 public struct ManifestProblems: Error, Hashable, Sendable {
+    /// In the order in which they were found; never empty.
     public let list: [KeyFileProblem]
 }

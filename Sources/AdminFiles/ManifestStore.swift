@@ -7,6 +7,7 @@ internal import Foundation
 public import KeyFiles
 public import Logging
 
+/// The manifests, read at once and again after every change of their directories.
 public final class ManifestStore {
     /// Apps without problems, by identifier.
     public private(set) var apps: [AppID: AppManifest] = [:]
@@ -20,8 +21,12 @@ public final class ManifestStore {
     private let log: Logger
     private var watch: DirectoryWatch?
 
+    /// The vendor's directory, then the admin's.
     public static let standardDirectories = ["/usr/share/accessory-setup/apps", "/etc/accessory-setup/apps"]
 
+    /// - Parameters:
+    ///   - directories: where files are, later ones going before earlier ones. They need not exist.
+    ///   - loop: where changes are heard of.
     public init(directories: [String], loop: MainLoop, log: Logger) {
         self.directories = directories
         self.log = log
@@ -57,9 +62,13 @@ public final class ManifestStore {
 
     /// One manifest, good or bad.
     public struct Entry: Hashable, Sendable {
+        /// The identifier; of a manifest with problems, its file's name without `.conf`.
         public let id: String
+        /// For people; empty for a manifest with problems.
         public let name: String
+        /// The file's path.
         public let source: String
+        /// What is wrong with it, with file, line and key; empty for one that counts.
         public let problems: [String]
     }
 

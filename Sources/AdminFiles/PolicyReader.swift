@@ -8,6 +8,7 @@ internal import Foundation
 public import KeyFiles
 public import Logging
 
+/// Reads policy files (Docs/Policy.md).
 public enum PolicyReader {
     private static let picker = "Picker"
     private static let targetKeys: Set<String> = [
@@ -109,7 +110,9 @@ public enum PolicyReader {
 /// All policy files of a directory, watched. A file with a problem makes the whole policy unreliable: nothing new is set up, nothing is
 /// approved, until it is mended.
 public final class PolicyStore {
+    /// What all files say together. With a `problem` set it is not to be relied on.
     public private(set) var policy = AccessPolicy()
+    /// All that is wrong, over all files; empty for a policy that counts.
     public private(set) var problems: [KeyFileProblem] = []
     /// Called when the policy has changed.
     public var onChange: ((AccessPolicy) -> Void)?
@@ -117,6 +120,7 @@ public final class PolicyStore {
     private let log: Logger
     private var watch: DirectoryWatch?
 
+    /// The admin's directory; there is none of the vendor's.
     public static let standardDirectory = "/etc/accessory-setup/policy.d"
 
     /// - Parameter loop: for watching; nil reads once.

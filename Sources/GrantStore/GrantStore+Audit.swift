@@ -7,9 +7,11 @@ public import AccessoryModel
 internal import GRDB
 
 extension GrantStore: AuditTrail {
-    /// Lines kept: of refusals, of what was done, and of what changed access.
+    /// Lines kept of refusals.
     public static let refusalsKept = 2000
+    /// Lines kept of what was done and changed no access.
     public static let actionsKept = 10_000
+    /// Lines kept of what changed access.
     public static let changesKept = 20_000
     /// Events of a share, the rest is what was done.
     private static let refusals: Set<AuditEntry.Event> = [.refused]
@@ -23,6 +25,9 @@ extension GrantStore: AuditTrail {
         return ("actions", Set(AuditEntry.Event.allCases).subtracting(refusals).subtracting(changes), actionsKept)
     }
 
+    /// Adds lines, and drops the oldest of a share that has become too long; all in one transaction.
+    ///
+    /// - Throws: what SQLite says; nothing has changed then.
     public func append(_ entries: [AuditEntry]) throws {
         try queue.write { database in
             for entry in entries {
@@ -58,6 +63,10 @@ extension GrantStore: AuditTrail {
     /// Which lines a query asks for; its arguments are the app and the time.
     private static let asked = "(?1 IS NULL OR app = ?1) AND (?2 IS NULL OR time >= ?2)"
 
+    /// The number of the first of the newest `limit` lines that the query asks for; 0 when there are no more than
+    /// these.
+    ///
+    /// - Throws: what SQLite says.
     public func firstLine(of query: AuditQuery) throws -> Int64 {
         try queue.read { database in
             // None: there are no more than the limit.
@@ -67,6 +76,10 @@ extension GrantStore: AuditTrail {
         }
     }
 
+    /// Lines from a number on, oldest first. Events that only a newer daemon knows are left out, so a page may be
+    /// short.
+    ///
+    /// - Throws: what SQLite says.
     public func page(of query: AuditQuery, from number: Int64, atMost count: Int) throws -> AuditPage {
         try queue.read { database in
             let rows = try Row.fetchAll(

@@ -18,6 +18,7 @@ public enum GrantStoreError: Error, CustomStringConvertible {
     /// The file cannot be opened, and it is not damaged: somebody has to look.
     case unusable(path: String, reason: String)
 
+    /// For the admin: the path, and what is to be done or why it failed.
     public var description: String {
         switch self {
         case .directory(let path, let reason): "state directory \(path): \(reason)"
@@ -27,6 +28,7 @@ public enum GrantStoreError: Error, CustomStringConvertible {
     }
 }
 
+/// The store in SQLite (Docs/Storage.md). The daemon is its only writer.
 public final class GrantStore: LedgerStore {
     let queue: DatabaseQueue
     private let path: String
@@ -187,6 +189,9 @@ public final class GrantStore: LedgerStore {
         }
     }
 
+    /// One transaction. Once it is on disk, a change of who may use what is folded from the log into the file.
+    ///
+    /// - Throws: what SQLite says; nothing has changed then.
     public func commit(_ steps: [Ledger.Step], noting new: [BondIntent], finishing finished: [BondIntent]) throws {
         try queue.write { database in
             for step in steps {
@@ -212,16 +217,28 @@ public final class GrantStore: LedgerStore {
         }
     }
 
+    /// Notes an intent; one of the same address, kind and purpose is replaced.
+    ///
+    /// - Throws: what SQLite says.
     public func note(_ intent: BondIntent) throws {
         try queue.write { try Rows.put(intent, in: $0) }
     }
 
+    /// Drops an intent by its address, kind and purpose; nothing happens when there is none.
+    ///
+    /// - Throws: what SQLite says.
     public func forget(_ intent: BondIntent) throws {
         try queue.write { try Rows.delete(intent, in: $0) }
     }
 
+    /// Counts up on disk: a number that was given is not given again, whether it was used or not.
+    ///
+    /// - Throws: what SQLite says.
     public func nextGrantID() throws -> Int64 { try next("grant") }
 
+    /// Counts up on disk, as `nextGrantID` does.
+    ///
+    /// - Throws: what SQLite says.
     public func nextAwareDevice() throws -> UInt64 { UInt64(try next("awareDevice")) }
 
     private func next(_ counter: String) throws -> Int64 {
@@ -234,6 +251,9 @@ public final class GrantStore: LedgerStore {
 
 // What a network's joining must undo after a crash; at most one.
 extension GrantStore: JoinJournal {
+    /// Replaces the record on disk; nil drops it.
+    ///
+    /// - Throws: what SQLite says.
     public func write(_ record: JoinRecord?) throws {
         let content = try record.map { String(decoding: try JSONEncoder().encode($0), as: UTF8.self) }
         try queue.write { database in
@@ -242,6 +262,9 @@ extension GrantStore: JoinJournal {
         }
     }
 
+    /// The record of a network that an earlier run may have left joined; nil when there is none.
+    ///
+    /// - Throws: what SQLite says, or `DecodingError` for a record that makes no sense.
     public func read() throws -> JoinRecord? {
         try queue.read { try String.fetchOne($0, sql: "SELECT content FROM joinRecord") }
             .map { try JSONDecoder().decode(JoinRecord.self, from: Data($0.utf8)) }
