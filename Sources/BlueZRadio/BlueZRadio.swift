@@ -9,8 +9,11 @@ public import Logging
 
 internal import AccessoryCore
 
+/// The Bluetooth radio of BlueZ (org.bluez), on one adapter at a time.
 public final class BlueZRadio: Radio {
+    /// Held weakly; told on the main loop's thread.
     public weak var observer: (any RadioObserver)?
+    /// Of the adapter in use; `absent` until it was looked for.
     public private(set) var state = RadioState.absent
     /// Whether the state is known rather than assumed: the service was looked for, and its objects read if it is there.
     public private(set) var isSettled = false
@@ -69,6 +72,7 @@ public final class BlueZRadio: Radio {
         }
     }
 
+    /// Follows bluetoothd on the bus, and its objects once it is there.
     public func start() {
         discovery.onNeedChanged = { [weak self] in self?.needChanged($0) }
         nameWatch = connection.watchName(BlueZ.service) { [weak self] in self?.ownerChanged($0) }
@@ -76,8 +80,12 @@ public final class BlueZRadio: Radio {
 
     // MARK: Radio
 
+    /// `StartDiscovery` with our filter (org.bluez.Adapter), until all tokens are gone.
     public func discover() -> DiscoveryToken { discovery.token() }
 
+    /// Pairs (org.bluez.Device), then pairs the classic side and waits for the input device, as `support` says. A
+    /// device whose
+    /// pairing failed is removed from BlueZ, unless it is bonded all the same.
     public func pair(_ device: RadioDeviceID, support: SupportOptions) {
         guard let entry = devices[device.rawValue] else {
             return later { $0.pairingEnded(.failure(RadioFailure(.connection, "the accessory is gone"))) }
@@ -145,6 +153,7 @@ public final class BlueZRadio: Radio {
         forget(entry.path) { [weak self] in self?.ended(.failure(failure)) }
     }
 
+    /// Pairs the classic side, on the adapter that has the accessory. `busy` while anything else is paired.
     public func bridge(
         _ address: BluetoothAddress, classic: BluetoothAddress?,
         completion: @escaping (Result<BluetoothAddress, RadioFailure>) -> Void
@@ -167,6 +176,7 @@ public final class BlueZRadio: Radio {
         bridge.begin()
     }
 
+    /// Sets BlueZ's `Alias` (org.bluez.Device); a failure is only logged.
     public func setAlias(_ address: BluetoothAddress, _ name: String) {
         guard let device = devices.device(at: address) else { return }
         connection.call(
@@ -220,21 +230,26 @@ public final class BlueZRadio: Radio {
         }
     }
 
+    /// Devices that BlueZ calls paired, as they were last read.
     public var bonds: [RadioBond] { devices.bonds }
 
+    /// Reads all objects of BlueZ anew; completed at once when it is not running.
     public func refresh(_ completion: @escaping () -> Void) {
         guard owner != nil else { return completion() }
         readAll(completion)
     }
 
+    /// Answers BlueZ's agent call; nothing happens when none waits.
     public func answer(_ answer: PromptAnswer) { agent.answer(answer) }
 
+    /// Calls off what is being paired, be it the device, its classic side or its input device.
     public func cancelPairing() {
         attempt?.cancel()
         bridge?.cancel()
         inputSetup?.abort(RadioFailure(.cancelled, "cancelled"))
     }
 
+    /// `RemoveDevice` (org.bluez.Adapter). `unavailable` when the adapter has gone.
     public func removeBond(
         _ address: BluetoothAddress, device hint: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
@@ -256,6 +271,7 @@ public final class BlueZRadio: Radio {
         }
     }
 
+    /// The object path; nil when BlueZ has no object for it.
     public func device(for address: BluetoothAddress) -> RadioDeviceID? {
         devices.device(at: address).map { RadioDeviceID($0.path.rawValue) }
     }

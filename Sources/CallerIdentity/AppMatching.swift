@@ -24,7 +24,9 @@ public enum AppMatching {
 
     /// The one app whose manifest fits, and by what.
     public struct Match: Hashable, Sendable {
+        /// The app that the caller speaks for.
         public let app: AppManifest
+        /// The strongest ground that it fits on.
         public let basis: Basis
     }
 

@@ -8,8 +8,10 @@ public import DBusKit
 
 /// Why a caller could not be identified.
 public struct IdentityFailure: Error, Hashable, Sendable, CustomStringConvertible {
+    /// For the developer or the admin: what was looked for and not found.
     public let description: String
 
+    /// - Parameter description: a sentence without a full stop.
     public init(description: String) {
         self.description = description
     }
@@ -18,6 +20,7 @@ public struct IdentityFailure: Error, Hashable, Sendable, CustomStringConvertibl
 /// A caller, pinned: its process cannot be taken for a later one with the same number. That takes a descriptor while it is looked up, and
 /// none afterwards, when the time of its beginning tells it from later ones: a thousand callers do not cost a thousand descriptors.
 public final class PinnedCaller {
+    /// Who it is, as it was when it was looked up.
     public let caller: Caller
     private let began: UInt64?
     private let image: ProcessFacts.Image?
@@ -41,12 +44,15 @@ public final class PinnedCaller {
     }
 }
 
+/// Looks callers up, on a bus or at a socket.
 public final class CallerResolver {
     private let connection: Connection
 
     /// Whether callers on a bus without `ProcessFD` are nobody.
     private let needsDescriptor: Bool
 
+    /// - Parameter needsDescriptor: whether callers on a bus that hands out no `ProcessFD` are nobody
+    ///   (`BusIdentity=pidfd-only`).
     public init(on connection: Connection, needsDescriptor: Bool = false) {
         self.connection = connection
         self.needsDescriptor = needsDescriptor

@@ -7,6 +7,7 @@ internal import DBusKit
 internal import Foundation
 internal import KeyFiles
 
+/// What the kernel says of a process (proc(5)).
 public enum ProcessFacts {
     /// A Flatpak's information is a few hundred bytes.
     private static let largestInfo = 64 << 10

@@ -6,12 +6,18 @@ internal import CGLib
 
 /// What is wrong with a key file.
 public struct KeyFileProblem: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The file's path, as it was given.
     public let file: String
     /// 1…; 0 when it concerns the whole file.
     public let line: Int
+    /// The key, or a section's name in brackets; empty when it concerns neither.
     public let key: String
+    /// What is wrong, for who wrote the file.
     public let reason: String
 
+    /// - Parameters:
+    ///   - line: 1…; 0 for the whole file.
+    ///   - key: empty when it concerns none.
     public init(file: String, line: Int, key: String, reason: String) {
         self.file = file
         self.line = line
@@ -19,12 +25,15 @@ public struct KeyFileProblem: Error, Hashable, Sendable, CustomStringConvertible
         self.reason = reason
     }
 
+    /// `file:line: key: reason`, without what is not known.
     public var description: String {
         file + (line > 0 ? ":\(line)" : "") + ": " + (key.isEmpty ? "" : "\(key): ") + reason
     }
 }
 
+/// The contents of one key file (Desktop Entry Specification, "Basic format of the file").
 public final class KeyFile {
+    /// What problems name as the file.
     public let path: String
     private let raw: OpaquePointer
     private let lines: [Substring]
@@ -92,6 +101,7 @@ public final class KeyFile {
         KeyFileProblem(file: path, line: line(of: key, in: group), key: key, reason: reason)
     }
 
+    /// Whether a section has this key, with a value or an empty one.
     public func has(_ group: String, _ key: String) -> Bool { g_key_file_has_key(raw, group, key, nil) != 0 }
 
     /// The text of a key; nil when it is absent.

@@ -8,8 +8,11 @@ public import AccessoryModel
 public import DBusKit
 public import Logging
 
+/// The machine's Wi-Fi by NetworkManager, iwd or wpa_supplicant, on one interface at a time.
 public final class WiFiRadio: NetworkRadio {
+    /// Held weakly; told on the main loop's thread.
     public weak var observer: (any NetworkRadioObserver)?
+    /// Of the interface in use; `absent` until all services were looked for.
     public private(set) var state = RadioState.absent
     /// Whether the state is known rather than assumed: all services were looked for.
     public var isSettled: Bool { services.allSatisfy(\.isSettled) && awareSearch.isSettled }
@@ -82,6 +85,8 @@ public final class WiFiRadio: NetworkRadio {
         connection.onCall = { [server] in server.serve($0) }
     }
 
+    /// Reads the record of an earlier run's network and follows the services; that network is left once its service
+    /// is there.
     public func start() {
         do { record = try journal.read() } catch { log.error("the record of a joined network cannot be read: \(error)") }
         isFromEarlierRun = record != nil
@@ -101,6 +106,7 @@ public final class WiFiRadio: NetworkRadio {
         }
     }
 
+    /// Nil while wpa_supplicant with unsynchronized service discovery serves the interface.
     public var awareObstacle: String? { awareSearch.obstacle(on: selected?.interface) }
 
     // MARK: Which interface, and whose
@@ -157,6 +163,7 @@ public final class WiFiRadio: NetworkRadio {
 
     // MARK: Scanning
 
+    /// Scans the interface in use over and over until all tokens are gone, with a pause after each scan.
     public func scan(asking names: [SSID], aware: [WiFiAware]) -> DiscoveryToken {
         needsMade += 1
         let number = needsMade
@@ -229,6 +236,7 @@ public final class WiFiRadio: NetworkRadio {
 
     // MARK: Joining
 
+    /// Joins a network on the interface in use; waits first while an earlier one is being left.
     public func join(_ join: NetworkJoin, completion: @escaping (Result<String, RadioFailure>) -> Void) {
         if isRestoring { return afterRestoring.append { [weak self] in self?.join(join, completion: completion) } }
         guard let selected, selected.state == .ready else {
@@ -269,6 +277,7 @@ public final class WiFiRadio: NetworkRadio {
         }
     }
 
+    /// Gives the interface back, where it is on an accessory's network.
     public func leave(completion: @escaping () -> Void) {
         if isRestoring { return afterRestoring.append(completion) }
         restore(completion)
