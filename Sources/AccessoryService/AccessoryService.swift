@@ -11,6 +11,9 @@ public import CallerIdentity
 public import DBusKit
 public import Logging
 
+/// The daemon on the bus: org.accessorysetup1 and its objects (Docs/Interfaces), in front of the engine. Used on
+/// the main
+/// loop's thread only.
 public final class AccessoryService {
     let engine: AccessoryEngine
     let manifests: ManifestStore

@@ -6,15 +6,14 @@ internal import AccessoryModel
 internal import DBusKit
 public import Foundation
 
+// @unchecked because a class that is not final cannot be checked: every stored property here and in the one subclass is an immutable
+// value of a Sendable type, and no other module can add a subclass, as the class is not open.
 /// An accessory that the app may use.
 ///
 /// A snapshot: it does not change after it was made. ``ASAccessorySession/accessories`` has the present one. Two snapshots are equal when
 /// they are of the same accessory.
 ///
 /// Source: Apple's documentation of `ASAccessory`.
-//
-// @unchecked because a class that is not final cannot be checked: every stored property here and in the one subclass is an immutable
-// value of a Sendable type, and no other module can add a subclass, as the class is not open.
 public class ASAccessory: NSObject, @unchecked Sendable {
     /// The type of a Wi-Fi Aware pairing identifier; 0 is none.
     ///
@@ -129,11 +128,10 @@ public class ASAccessory: NSObject, @unchecked Sendable {
     }
 }
 
+// @unchecked as it is inherited; the reason at `ASAccessory` speaks of this class too.
 /// An accessory in range that the app is to decide about, see ``ASPickerDisplaySettings/Options/filterDiscoveryResults``.
 ///
 /// Source: Apple's documentation of `ASDiscoveredAccessory`.
-//
-// @unchecked as it is inherited; the reason at `ASAccessory` speaks of this class too.
 public final class ASDiscoveredAccessory: ASAccessory, @unchecked Sendable {
     /// The signal's strength when the accessory was discovered, in dBm (−127 to 20); nil when unknown.
     public let bluetoothRSSI: Int?

@@ -4,12 +4,11 @@
 public import Foundation
 internal import Synchronization
 
+// @unchecked because a class that is not final cannot be checked: every stored property here and in the two subclasses is an immutable
+// value of a Sendable type or a Mutex, and no other module can add a subclass, as the class is not open.
 /// One kind of accessory, as the picker is to present it.
 ///
 /// Source: Apple's documentation of `ASPickerDisplayItem`.
-//
-// @unchecked because a class that is not final cannot be checked: every stored property here and in the two subclasses is an immutable
-// value of a Sendable type or a Mutex, and no other module can add a subclass, as the class is not open.
 public class ASPickerDisplayItem: NSObject, @unchecked Sendable {
     /// What the picker does around a setup.
     ///
@@ -71,14 +70,13 @@ public class ASPickerDisplayItem: NSObject, @unchecked Sendable {
     public override var description: String { "“\(name)” (\(descriptor))" }
 }
 
+// @unchecked as it is inherited; the reason at `ASPickerDisplayItem` speaks of this class too.
 /// An accessory that the app set up before it used AccessorySetupKit.
 ///
-/// At least one of its identifiers must be set. When a picker's items are all of this kind the person is only told about it; together
+/// At least one of its identifiers must be set. When a picker's items are all of this kind the person is told and asked to agree; together
 /// with other items the migration happens when an accessory is set up in the same picker.
 ///
 /// Source: Apple's documentation of `ASMigrationDisplayItem`.
-//
-// @unchecked as it is inherited; the reason at `ASPickerDisplayItem` speaks of this class too.
 public final class ASMigrationDisplayItem: ASPickerDisplayItem, @unchecked Sendable {
     private struct Identifiers {
         var peripheral: UUID?
@@ -116,11 +114,10 @@ public final class ASMigrationDisplayItem: ASPickerDisplayItem, @unchecked Senda
     }
 }
 
+// @unchecked as it is inherited; the reason at `ASPickerDisplayItem` speaks of this class too.
 /// A discovered accessory that the app wants in the picker, with a name and an image of its own.
 ///
 /// Source: Apple's documentation of `ASDiscoveredDisplayItem`.
-//
-// @unchecked as it is inherited; the reason at `ASPickerDisplayItem` speaks of this class too.
 public final class ASDiscoveredDisplayItem: ASPickerDisplayItem, @unchecked Sendable {
     let accessory: ASDiscoveredAccessory
 

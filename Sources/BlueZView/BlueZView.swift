@@ -27,6 +27,7 @@ public protocol ViewAuthority: AnyObject {
 
 /// The app that a caller speaks for.
 public struct ViewIdentity: Hashable, Sendable {
+    /// The app, by its manifest.
     public let app: AppID
     /// It is that only because of what it executes, so it must go on executing that.
     public let goesByExecutable: Bool

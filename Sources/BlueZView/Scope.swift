@@ -7,9 +7,12 @@ public import DBusKit
 
 /// A granted accessory, and where org.bluez has it or would have it.
 public struct GrantedDevice: Hashable, Sendable {
+    /// The accessory that is granted.
     public let accessory: AccessoryID
+    /// Its objects in org.bluez, or the one that it would have; empty when there is no adapter.
     public let paths: Set<ObjectPath>
 
+    /// Stores its arguments.
     public init(accessory: AccessoryID, paths: Set<ObjectPath>) {
         self.accessory = accessory
         self.paths = paths

@@ -12,7 +12,9 @@ public import Logging
 
 /// A swift-log handler for daemons and their tools.
 public struct LogOutput: LogHandler {
+    /// Lines below this level are not written.
     public var logLevel: Logger.Level
+    /// Fields of every line.
     public var metadata: Logger.Metadata = [:]
     private let label: String
     private let journal: JournalSocket?
@@ -24,11 +26,13 @@ public struct LogOutput: LogHandler {
         journal = JournalSocket.shared
     }
 
+    /// One of `metadata`.
     public subscript(metadataKey key: String) -> Logger.Metadata.Value? {
         get { metadata[key] }
         set { metadata[key] = newValue }
     }
 
+    /// Writes one line, with the handler's fields and the event's; of a field that both have, the event's counts.
     public func log(event: LogEvent) {
         let fields = metadata.merging(event.metadata ?? [:]) { $1 }.sorted { $0.key < $1.key }
         var message = "\(event.message)"

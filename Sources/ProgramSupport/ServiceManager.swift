@@ -11,6 +11,7 @@ public import DBusKit
 
 /// What the service manager wants to know (sd_notify(3)); nothing happens where there is none.
 public enum ServiceManager {
+    /// - Parameter state: assignments as in sd_notify(3), for example `READY=1`.
     public static func notify(_ state: String) {
         guard let path = getenv("NOTIFY_SOCKET").map({ String(cString: $0) }) else { return }
         let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)

@@ -7,10 +7,12 @@
     internal import Musl
 #endif
 
+/// What our programs write for people and scripts.
 public enum StandardOutput {
     /// Writes a line at once.
     public static func line(_ text: String) { write(text + "\n") }
 
+    /// Writes text as it is, at once. Nothing is said of a failure: whoever closed the pipe does not read.
     public static func write(_ text: String) { put(text, 1) }
 
     /// A line on standard error.

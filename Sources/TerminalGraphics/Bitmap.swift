@@ -3,8 +3,11 @@
 
 /// Pixels, row by row from the top left; four bytes each: red, green, blue, alpha (not premultiplied).
 public struct Bitmap: Hashable, Sendable {
+    /// Pixels of a row, 1 or more.
     public let width: Int
+    /// Rows, 1 or more.
     public let height: Int
+    /// All pixels, `width` × `height` × 4 bytes.
     public let rgba: [UInt8]
 
     /// Nil unless there are exactly four bytes for every pixel, and at least one pixel.

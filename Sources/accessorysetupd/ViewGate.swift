@@ -59,5 +59,6 @@ final class ViewGate: ViewAuthority {
 }
 
 extension AccessoryService: ViewService {
+    /// The daemon's own name on the bus.
     public var name: String { AccessoryBus.name }
 }
