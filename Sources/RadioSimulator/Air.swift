@@ -107,7 +107,7 @@ final class Air {
         }
     }
 
-    /// Sends every advert over and over, as fast as `drain` takes them: for load.
+    /// Sends the first advert of each accessory over and over, as fast as `drain` takes them: for load.
     func flood(_ drain: @escaping () -> Void) {
         loop.every(.milliseconds(0)) { [weak self] in
             guard let self else { return false }

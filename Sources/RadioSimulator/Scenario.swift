@@ -3,24 +3,42 @@
 
 public import AccessoryModel
 
+/// A scenario file's contents. Where a type or member has a default, it is that of the file's key
+/// (Docs/Scenarios.md).
 public struct Scenario: Hashable, Sendable {
+    /// The Bluetooth adapters; empty for a machine without any.
     public var adapters: [Adapter] = [Adapter()]
+    /// The accessories, each of an entry with `count` by itself; their `id`s differ.
     public var accessories: [Accessory] = []
+    /// This machine's Wi-Fi.
     public var wifi = WiFi()
+    /// The access points, those of uplinks that nobody described too; their `id`s and the accessories' differ.
     public var accessPoints: [AccessPoint] = []
+    /// What other devices say over Wi-Fi Aware, while `wifi.isAware`.
     public var awareServices: [AwareService] = []
+    /// What happens meanwhile, in the order of the file.
     public var events: [Event] = []
 
+    /// One adapter with power, and nothing on the air.
     public init() {}
 
+    /// A Bluetooth adapter.
     public struct Adapter: Hashable, Sendable {
+        /// The kernel's name, the last element of its object path.
         public var name = "hci0"
+        /// Its public address.
         public var address = BluetoothAddress("00:AA:01:00:00:42", kind: .public)!
+        /// Whether it has power at the start.
         public var isPowered = true
+        /// `hci0`, with power.
         public init() {}
     }
 
+    /// An accessory with Bluetooth.
     public struct Accessory: Hashable, Sendable {
+        /// What kind of address it advertises with: `public`, `random` (static), or `rpa`, a resolvable private one
+        /// in place of
+        /// `address`.
         public enum AddressType: String, Hashable, Sendable, CaseIterable {
             case `public`, random, rpa
         }
@@ -30,103 +48,174 @@ public struct Scenario: Hashable, Sendable {
             case le, bredr, dual
         }
 
+        /// `[a-z0-9-]+`; events and logs name it so.
         public var id: String
+        /// The identity address; on the air it is another one with `rpa`.
         public var address: BluetoothAddress
+        /// What kind of address it advertises with.
         public var addressType: AddressType = .random
+        /// Seconds after the start at which it comes into range, 0–86,400.
         public var appearsAt = 0.0
+        /// Seconds after the start at which it goes away, 0–86,400; nil for never.
         public var leavesAt: Double?
+        /// Whether it accepts connections.
         public var isConnectable = true
+        /// How it can be heard and paired.
         public var transport = Transport.le
         /// Whether pairing over low energy makes the keys of the classic side too.
         public var crossesTransports = false
         /// Whether the kernel makes an input device of it.
         public var isInput = false
+        /// What it advertises, each on its own schedule; nothing while it is connected.
         public var adverts: [Advert] = []
+        /// How it pairs.
         public var pairing = Pairing()
+        /// Its GATT services.
         public var services: [Service] = []
     }
 
+    /// An advert, sent again and again for a time.
     public struct Advert: Hashable, Sendable {
+        /// Seconds after the accessory appeared at which it is sent first, 0–86,400.
         public var from = 0.0
+        /// Seconds after the accessory appeared from which on it is not sent any more; nil for never.
         public var until: Double?
+        /// Seconds between two of it, 0.02–10.
         public var interval = 0.1
         /// Nil for a radio that does not say.
         public var rssi: Int? = -50
+        /// What it carries.
         public var payload = Payload()
+        /// What an active scan gets besides; nil for nothing.
         public var scanResponse: Payload?
     }
 
+    /// The contents of one part of an advert.
     public struct Payload: Hashable, Sendable {
+        /// The complete Local Name; nil for none.
         public var name: String?
+        /// The list of services.
         public var serviceUUIDs: [BluetoothUUID] = []
+        /// Payloads by service.
         public var serviceData: [BluetoothUUID: [UInt8]] = [:]
+        /// Payloads by company, without the two bytes of the identifier.
         public var manufacturerData: [CompanyIdentifier: [UInt8]] = [:]
+        /// dBm, −127 to 20; nil for none.
         public var txPower: Int?
     }
 
+    /// How an accessory pairs.
     public struct Pairing: Hashable, Sendable {
+        /// What pairing asks: `displayPasskey` shows it at the accessory, `enterPasskey` at this machine; `pin` is
+        /// classic legacy
+        /// pairing; with `none` every pairing fails.
         public enum Mode: String, Hashable, Sendable, CaseIterable {
             case justWorks, displayPasskey, enterPasskey, numericComparison, pin, none
         }
 
+        /// What goes wrong: `refuse` (it says no), `vanish` (the link drops, and it is out of range), `drop` (the
+        /// link drops),
+        /// `silent` (it never answers), `slow` (it answers after `delay`), `wrongKey` (it has another key),
+        /// `unreachable` (no link).
         public enum Fault: String, Hashable, Sendable, CaseIterable {
             case refuse, vanish, drop, silent, slow, wrongKey, unreachable
         }
 
+        /// What pairing asks.
         public var mode = Mode.justWorks
+        /// What the accessory shows with `displayPasskey`, 0–999,999.
         public var passkey: UInt32 = 123_456
+        /// What the accessory expects with `pin`.
         public var pin = "0000"
+        /// Legacy pairing instead of secure connections. The simulator only says so (`LegacyPairing`, org.bluez.Device).
         public var isLegacy = false
+        /// Whether the accessory's side says yes with `numericComparison`.
         public var confirms = true
+        /// What goes wrong; nil for nothing.
         public var fault: Fault?
+        /// Seconds until the answer with `slow`, 0–120.
         public var delay = 2.0
         /// Nil: every time.
         public var faultCount: Int?
     }
 
+    /// A GATT service.
     public struct Service: Hashable, Sendable {
+        /// Its UUID.
         public var uuid: BluetoothUUID
+        /// Its characteristics.
         public var characteristics: [Characteristic] = []
     }
 
+    /// A GATT characteristic.
     public struct Characteristic: Hashable, Sendable {
+        /// Its UUID.
         public var uuid: BluetoothUUID
+        /// BlueZ's words for what it can do (`Flags`, org.bluez.GattCharacteristic).
         public var flags: [String] = ["read"]
+        /// What it reads at the start; what is written takes its place.
         public var value: [UInt8] = []
+        /// What it notifies of; nil for a characteristic that does not by itself.
         public var notify: Notify?
     }
 
+    /// What a characteristic notifies of while somebody is subscribed.
     public struct Notify: Hashable, Sendable {
+        /// Seconds between two values, 0.001–3,600.
         public var interval = 1.0
+        /// The values, in turn and from the first again.
         public var values: [[UInt8]] = []
     }
 
+    /// Something that happens once.
     public struct Event: Hashable, Sendable {
+        /// When an event happens; all times are seconds, 0–86,400.
         public enum Trigger: Hashable, Sendable {
+            /// So long after the start.
             case at(Double)
+            /// So long after the next discovery of Bluetooth has begun.
             case discoveryStarted(after: Double)
+            /// So long after a pairing with this accessory has begun.
             case pairingStarted(accessory: String, after: Double)
+            /// So long after the next scan for networks has begun.
             case scanStarted(after: Double)
         }
 
+        /// When it happens.
         public var trigger: Trigger
+        /// What happens.
         public var action: Action
     }
 
+    /// What happens, and to what. Names of adapters and interfaces are the kernel's, others are `id`s.
     public enum Action: Hashable, Sendable {
+        /// The adapter is unplugged.
         case adapterRemoved(String)
+        /// The adapter is plugged in.
         case adapterAdded(String)
+        /// The adapter loses its power.
         case adapterPowerOff(String)
+        /// The adapter gets power.
         case adapterPowerOn(String)
+        /// bluetoothd leaves the bus; bonds are kept.
         case serviceStopped
+        /// bluetoothd comes back.
         case serviceStarted
+        /// The accessory or access point goes out of range.
         case vanish(String)
+        /// The accessory or access point comes back.
         case `return`(String)
+        /// The Wi-Fi service leaves the bus.
         case wifiStopped(WiFi.Service)
+        /// The Wi-Fi service comes back, and has forgotten what the real one forgets.
         case wifiStarted(WiFi.Service)
+        /// The Wi-Fi interface is unplugged.
         case interfaceRemoved(String)
+        /// The Wi-Fi interface is plugged in.
         case interfaceAdded(String)
+        /// All Wi-Fi radios are blocked.
         case wifiOff
+        /// All Wi-Fi radios are unblocked.
         case wifiOn
 
         /// The action behind a word of the scenario language; nil when there is none.

@@ -5,8 +5,11 @@ internal import AccessoryModel
 public import DBusKit
 public import Logging
 
+/// Plays a scenario on a bus, from its beginning on. Used on the main loop's thread only.
 public final class Simulator {
+    /// The well-known name of the control object.
     public static let controlName = "org.accessorysetup.Simulator1"
+    /// The path of the control object, which anybody on the bus may use (Docs/Simulator.md).
     public static let controlPath: ObjectPath = "/org/accessorysetup/simulator"
 
     private let address: Connection.Address
@@ -55,7 +58,8 @@ public final class Simulator {
         }
     }
 
-    /// Adverts as fast as the bus takes them, whatever the scenario's intervals say.
+    /// Sends the first advert of each accessory as fast as the bus takes them, whatever the scenario's times say,
+    /// besides what the scenario sends. An accessory that is out of range, away or connected sends none.
     public func flood() {
         air.flood { [unowned self] in bluez?.connection.flush() }
     }

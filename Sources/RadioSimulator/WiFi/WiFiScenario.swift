@@ -2,6 +2,7 @@
 // The Wi-Fi half of a scenario: which services run, which access points are on the air, and how they misbehave.
 
 extension Scenario {
+    /// This machine's side of Wi-Fi.
     public struct WiFi: Hashable, Sendable {
         /// A service by the word for it in scenarios.
         public enum Service: String, Hashable, Sendable, CaseIterable {
@@ -10,17 +11,23 @@ extension Scenario {
             case wpaSupplicant = "wpa_supplicant"
         }
 
+        /// A Wi-Fi interface.
         public struct Interface: Hashable, Sendable {
+            /// The kernel's name, 1–15 bytes.
             public var name = "wlan0"
             /// The SSID of the saved network that it is connected to at the start and comes back to.
             public var uplink: String?
+            /// `wlan0`, without an uplink.
             public init() {}
         }
 
+        /// The services that run, each once.
         public var services: [Service] = []
         /// Whether the scenario says which services run.
         var namesServices = false
+        /// The interfaces; every service that runs shows them all.
         public var interfaces: [Interface] = [Interface()]
+        /// Seconds that a scan lasts, 0–60.
         public var scanTime = 0.2
         /// NetworkManager refuses scans within this long of the last one.
         public var rateLimit = 0.0
@@ -29,33 +36,49 @@ extension Scenario {
         /// Whether wpa_supplicant speaks Wi-Fi Aware.
         public var isAware = false
 
+        /// One interface, and no service.
         public init() {}
     }
 
+    /// An access point.
     public struct AccessPoint: Hashable, Sendable {
+        /// What protects it, in the words of scenarios. `wep` and `enterprise` are shown and not joined.
         public enum Security: String, Hashable, Sendable, CaseIterable {
             case open, wep, wpa, wpa2, wpa3
             case transition = "wpa2-wpa3"
             case enterprise
         }
 
+        /// What goes wrong with joining: `refuse` (it says no), `silent` (it never answers), `slow` (it answers
+        /// after `delay`),
+        /// `noAddress` (NetworkManager gets no address).
         public enum Fault: String, Hashable, Sendable, CaseIterable {
             case refuse, silent, slow, noAddress
         }
 
+        /// `[a-z0-9-]+`; events and logs name it so.
         public var id: String
+        /// The network's name, at most 32 bytes of anything.
         public var ssid: [UInt8]
+        /// Its address, 48 bits; 0 until the reader has given it one.
         public var bssid: UInt64 = 0
+        /// What protects it.
         public var security = Security.open
+        /// What opens it, 8–63 bytes; nil where nothing does.
         public var passphrase: String?
+        /// Whether it shows its name only to who asks by name.
         public var isHidden = false
         /// MHz.
         public var frequency = 2412
         /// dBm.
         public var rssi = -50
+        /// Seconds after the start at which it comes into range, 0–86,400.
         public var appearsAt = 0.0
+        /// Seconds after the start at which it goes away, 0–86,400; nil for never.
         public var leavesAt: Double?
+        /// What goes wrong; nil for nothing.
         public var fault: Fault?
+        /// Seconds that `slow`, `silent` and `noAddress` last, 0–120.
         public var delay = 2.0
         /// Nil: every time.
         public var faultCount: Int?
@@ -63,18 +86,28 @@ extension Scenario {
 
     /// What another device says over Wi-Fi Aware.
     public struct AwareService: Hashable, Sendable {
+        /// Which side of the service it is on.
         public enum Role: String, Hashable, Sendable, CaseIterable {
             case publisher, subscriber
         }
 
+        /// `[a-z0-9-]+`, another than accessories and access points have.
         public var id: String
+        /// The service's name.
         public var service: String
+        /// A publisher is found by who subscribes, a subscriber by who publishes.
         public var role = Role.publisher
+        /// `model=` in the service information; nil for none.
         public var model: String?
+        /// `vendor=` in the service information; nil for none.
         public var vendor: String?
+        /// The other device's address, 48 bits.
         public var address: UInt64
+        /// dBm, −127 to 20. Nothing that wpa_supplicant says carries it.
         public var rssi = -50
+        /// Seconds after the start at which it comes into range, 0–86,400.
         public var appearsAt = 0.0
+        /// Seconds after the start at which it goes away, 0–86,400; nil for never.
         public var leavesAt: Double?
     }
 }
