@@ -366,8 +366,8 @@ public final class AccessoryEngine {
 // MARK: - What Bluetooth tells
 
 extension AccessoryEngine: RadioObserver {
-    /// Tells everybody. When Bluetooth is ready, finishes what was left undone; else a picker ends that can find nothing
-    /// without it.
+    /// Tells everybody. When Bluetooth is ready, finishes what was left undone; else a picker ends that can find
+    /// nothing without it.
     public func radioChanged(_ state: RadioState, reason: String) {
         log.notice("Bluetooth is \(state.rawValue)", metadata: ["reason": "\(reason)"])
         news.tell(.bluetooth(state))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names that are shown to a person, checked in one place: by whomever they come over the bus (an app, an admin, a picker program), a
-// name must not be able to look like another, or like nothing.
+// Names that are shown to a person, checked in one place: by whomever they come over the bus (an app, an admin, a
+// picker program), a name must not be able to look like another, or like nothing.
 
 /// The check of names that a person is shown.
 public enum ShownName {

@@ -6,8 +6,8 @@ internal import AccessoryModel
 internal import DBusKit
 public import Foundation
 
-// @unchecked because a class that is not final cannot be checked: every stored property here and in the one subclass is an immutable
-// value of a Sendable type, and no other module can add a subclass, as the class is not open.
+// @unchecked because a class that is not final cannot be checked: every stored property here and in the one subclass
+// is an immutable value of a Sendable type, and no other module can add a subclass, as the class is not open.
 /// An accessory that the app may use.
 ///
 /// A snapshot: it does not change after it was made. ``ASAccessorySession/accessories`` has the present one. Two snapshots are equal when

@@ -4,8 +4,9 @@
 public import Foundation
 internal import Synchronization
 
-// @unchecked because a class that is not final cannot be checked: every stored property here and in the two subclasses is an immutable
-// value of a Sendable type or a Mutex, and no other module can add a subclass, as the class is not open.
+// @unchecked because a class that is not final cannot be checked: every stored property here and in the two
+// subclasses is an immutable value of a Sendable type or a Mutex, and no other module can add a subclass, as the
+// class is not open.
 /// One kind of accessory, as the picker is to present it.
 ///
 /// Source: Apple's documentation of `ASPickerDisplayItem`.
@@ -73,8 +74,8 @@ public class ASPickerDisplayItem: NSObject, @unchecked Sendable {
 // @unchecked as it is inherited; the reason at `ASPickerDisplayItem` speaks of this class too.
 /// An accessory that the app set up before it used AccessorySetupKit.
 ///
-/// At least one of its identifiers must be set. When a picker's items are all of this kind the person is told and asked to agree; together
-/// with other items the migration happens when an accessory is set up in the same picker.
+/// At least one of its identifiers must be set. When a picker's items are all of this kind the person is told and
+/// asked to agree; together with other items the migration happens when an accessory is set up in the same picker.
 ///
 /// Source: Apple's documentation of `ASMigrationDisplayItem`.
 public final class ASMigrationDisplayItem: ASPickerDisplayItem, @unchecked Sendable {

@@ -34,8 +34,8 @@ public struct ObjectPath: Hashable, Sendable, CustomStringConvertible, Expressib
     /// The same number as `Message.pathFingerprint` for this path.
     public var fingerprint: UInt64 { rawValue.withCString { DBusKit.fingerprint(of: $0) } }
 
-    /// The path of a child, or of what is further down where `element` is several between slashes. Nil when that is no path:
-    /// an element is `[A-Za-z0-9_]+`.
+    /// The path of a child, or of what is further down where `element` is several between slashes. Nil when that is
+    /// no path: an element is `[A-Za-z0-9_]+`.
     public func appending(_ element: String) -> ObjectPath? {
         ObjectPath(rawValue == "/" ? "/\(element)" : "\(rawValue)/\(element)")
     }
