@@ -7,8 +7,11 @@ public import AccessoryModel
 public final class Session {
     /// The raw values are the words of `State` on the bus.
     public enum State: String, Hashable, Sendable {
+        /// It may only be activated or invalidated.
         case created
+        /// It has events, accessories and pickers.
         case active
+        /// It is over.
         case invalidated
     }
 

@@ -66,8 +66,8 @@ public enum AuthorizationState: String, Hashable, Sendable {
 public struct Accessory: Hashable, Sendable {
     /// The same for all apps, for as long as it is set up.
     public let id: AccessoryID
-    /// As apps and the person see it, at most `Limits.nameBytes` bytes: the person's name for it, else the one of
-    /// its item.
+    /// As apps and the person see it, at most `Limits.nameBytes` bytes: the name that a person or an admin gave it,
+    /// else its item's.
     public var displayName: String
     /// The identity address, once known; nil for an accessory without Bluetooth.
     public var address: BluetoothAddress?

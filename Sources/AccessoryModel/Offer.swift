@@ -68,7 +68,9 @@ public enum PairingPrompt: Hashable, Sendable {
     case enterPasskey
     /// Enter this number at the accessory; `entered` digits are in.
     case displayPasskey(UInt32, entered: UInt16)
+    /// Which PIN does the accessory have? 1–16 bytes.
     case enterPIN
+    /// Enter this PIN at the accessory.
     case displayPIN(String)
     /// The accessory asks for access.
     case consent
@@ -104,8 +106,12 @@ public enum PairingPrompt: Hashable, Sendable {
 
 /// The person's answer to a prompt.
 public enum PromptAnswer: Hashable, Sendable {
+    /// Yes: the numbers are the same, or access is given.
     case accept
+    /// No, whatever was asked.
     case reject
+    /// The number that the accessory shows, 0–999,999.
     case passkey(UInt32)
+    /// The PIN, 1–16 bytes.
     case pin(String)
 }

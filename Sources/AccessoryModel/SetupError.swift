@@ -56,19 +56,33 @@ public struct SetupError: Error, Hashable, Sendable, CustomStringConvertible {
 
 /// What happened in a session (`ASAccessoryEventType`; raw values as there).
 public enum SessionEventType: Int, Hashable, Sendable, CaseIterable {
+    /// Never sent.
     case unknown = 0
+    /// The session is active, and its accessories can be seen.
     case activated = 10
+    /// The session has ended.
     case invalidated = 11
+    /// A known accessory was taken over, or could not be.
     case migrationComplete = 20
+    /// The app has an accessory more.
     case accessoryAdded = 30
+    /// The app no longer has an accessory.
     case accessoryRemoved = 31
+    /// An accessory has another name, state or descriptor.
     case accessoryChanged = 32
+    /// A picker that filters has found an accessory.
     case accessoryDiscovered = 33
+    /// The picker is there.
     case pickerDidPresent = 40
+    /// The picker is gone; only now may the next one be shown.
     case pickerDidDismiss = 50
+    /// The classic side is being paired.
     case pickerSetupBridging = 60
+    /// Pairing has failed; the person may try again.
     case pickerSetupFailed = 70
+    /// An accessory is being paired.
     case pickerSetupPairing = 80
+    /// The person is asked for a name.
     case pickerSetupRename = 90
 
     /// The name on the bus.

@@ -61,7 +61,8 @@ public class ASPickerDisplayItem: NSObject, @unchecked Sendable {
         set { options.withLock { $0.setup = newValue } }
     }
 
-    /// What renaming in the picker includes; counts only with ``SetupOptions/rename``.
+    /// What renaming in the picker includes. On Linux the daemon only checks it: the name of a setup is the accessory's
+    /// alone. ``ASAccessorySession/renameAccessory(_:options:completionHandler:)`` includes the network.
     public var renameOptions: ASAccessory.RenameOptions {
         get { options.withLock { $0.rename } }
         set { options.withLock { $0.rename = newValue } }

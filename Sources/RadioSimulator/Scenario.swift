@@ -127,7 +127,7 @@ public struct Scenario: Hashable, Sendable {
         public var passkey: UInt32 = 123_456
         /// What the accessory expects with `pin`.
         public var pin = "0000"
-        /// Legacy pairing instead of secure connections. The simulator only says so (`LegacyPairing`, org.bluez.Device).
+        /// Legacy pairing, not secure connections. The simulator only says so (`LegacyPairing`, org.bluez.Device).
         public var isLegacy = false
         /// Whether the accessory's side says yes with `numericComparison`.
         public var confirms = true

@@ -30,7 +30,7 @@ public struct JoinMachine: Hashable, Sendable {
         /// The app behind the connection.
         public let app: AppID
 
-        /// - Parameter client: the app's unique name on the bus.
+        /// - Parameter client: the unique name of the app's connection.
         public init(client: String, app: AppID) {
             self.client = client
             self.app = app

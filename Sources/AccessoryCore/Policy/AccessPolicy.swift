@@ -98,8 +98,8 @@ public struct AccessPolicy: Hashable, Sendable {
         denials.first { $0.concerns(app) && $0.target.concerns(accessory) }
     }
 
-    /// Whether a rule approves anything for an app: it may then do without a picker program. Never while there is a
-    /// `problem`.
+    /// Whether a rule approves anything for an app: `ShowPicker` may then do without a picker
+    /// program. Never while there is a `problem`.
     public func approves(_ app: AppID) -> Bool { problem == nil && approvals.contains { $0.app == app } }
 
     /// The rule by which an app takes a paired accessory over without a person. It is known by its bond, so how far away it is makes no

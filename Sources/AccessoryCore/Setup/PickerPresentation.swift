@@ -14,7 +14,7 @@ public struct PickerPresentation: Hashable, Sendable {
     public var stage: Stage
     /// What there is to pick; once something was picked, that alone. Empty at the end.
     public var offers: [Offer]
-    /// What pairing asks of the person or shows; nil when it does not.
+    /// What pairing asks of the person or shows, or whether known accessories may be taken over; nil for nothing.
     public var prompt: PairingPrompt?
     /// What went wrong: at the end of the run, or in an attempt after which the person may try again. Nil otherwise.
     public var failure: SetupError?

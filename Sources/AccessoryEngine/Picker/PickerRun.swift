@@ -12,6 +12,7 @@ public final class PickerRun {
         case discovery
         /// Take known accessories over.
         case migration
+        /// Another name for an accessory.
         case rename(AccessoryID)
         /// Give an accessory what a new descriptor asks for.
         case authorization(AccessoryID)

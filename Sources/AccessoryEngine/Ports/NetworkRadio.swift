@@ -6,6 +6,7 @@ public import AccessoryModel
 
 /// The machine's Wi-Fi, used on the engine's thread only.
 public protocol NetworkRadio: AnyObject {
+    /// Of the interface in use.
     var state: RadioState { get }
     /// Told what happens; set once, before `start()`.
     var observer: (any NetworkRadioObserver)? { get set }
@@ -34,6 +35,7 @@ public protocol NetworkRadio: AnyObject {
 
 /// What Wi-Fi tells.
 public protocol NetworkRadioObserver: AnyObject {
+    /// The radio's state has changed, and why, in words for people.
     func networkRadioChanged(_ state: RadioState, reason: String)
     /// A scan is complete: all networks that are in range now, each once.
     func heard(networks: [WiFiNetwork])
@@ -81,5 +83,6 @@ public struct JoinRecord: Codable, Hashable, Sendable {
 public protocol JoinJournal: AnyObject {
     /// - Parameter record: nil when nothing is to be undone any more.
     func write(_ record: JoinRecord?) throws
+    /// The record that was written last; nil when nothing is to be undone.
     func read() throws -> JoinRecord?
 }

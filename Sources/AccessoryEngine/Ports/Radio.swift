@@ -6,6 +6,7 @@ public import AccessoryModel
 
 /// Whether a radio can be used.
 public enum RadioState: String, Hashable, Sendable {
+    /// It can be used now.
     case ready
     /// There is an adapter, without power.
     case off
@@ -15,6 +16,7 @@ public enum RadioState: String, Hashable, Sendable {
 
 /// A Bluetooth radio, used on the engine's thread only.
 public protocol Radio: AnyObject {
+    /// Of the adapter in use.
     var state: RadioState { get }
     /// Told what happens; set once, before `start()`.
     var observer: (any RadioObserver)? { get set }
@@ -101,10 +103,13 @@ public struct RadioFailure: Error, Hashable, Sendable, CustomStringConvertible {
         case refused
         /// The link broke or the accessory is gone.
         case connection
+        /// Nobody answered in time.
         case timeout
+        /// It was called off here.
         case cancelled
         /// Somebody else is at it, another program for one: nothing came of this attempt, and what there is, is theirs.
         case busy
+        /// Anything else; the message says it.
         case other
     }
 
@@ -125,6 +130,7 @@ public struct RadioFailure: Error, Hashable, Sendable, CustomStringConvertible {
 
 /// What a radio tells.
 public protocol RadioObserver: AnyObject {
+    /// The radio's state has changed, and why, in words for people.
     func radioChanged(_ state: RadioState, reason: String)
     /// Discovery is needed and cannot be had; it will not come by itself.
     func discoveryFailed(_ failure: RadioFailure)
@@ -132,9 +138,11 @@ public protocol RadioObserver: AnyObject {
     func heard(_ changes: [HeardDevice])
     /// The radio has dropped a device.
     func lost(_ device: RadioDeviceID)
+    /// The pairing asks the person something, or shows it.
     func pairingPrompted(_ prompt: PairingPrompt)
     /// The classic side of what is being paired has its turn.
     func bridgingStarted()
+    /// The pairing has ended: with who the accessory is, or why not.
     func pairingEnded(_ result: Result<PairedIdentity, RadioFailure>)
     /// The radio's object for an identity (`device(for:)`) has come, gone or changed; for all of them when `address` is nil.
     func deviceChanged(_ address: BluetoothAddress?)

@@ -5,6 +5,7 @@
 
 /// Whether a caller may use a member of an object that it sees.
 public enum Access {
+    /// It may.
     case granted
     /// The member does not exist for it.
     case hidden

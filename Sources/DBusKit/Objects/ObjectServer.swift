@@ -4,7 +4,9 @@
 
 /// An object on the bus.
 public protocol ExportedObject: AnyObject {
+    /// Where it is; does not change while it is exported.
     var path: ObjectPath { get }
+    /// What it offers besides the standard interfaces.
     var interfaces: [ExportedInterface] { get }
     /// Whether the object exists for `caller` (a unique name).
     func isVisible(to caller: String) -> Bool
@@ -12,7 +14,9 @@ public protocol ExportedObject: AnyObject {
 
 /// Who gets a signal.
 public enum Audience: Sendable {
+    /// One signal without a destination.
     case everybody
+    /// One signal for each of these unique names; none for an empty list.
     case only([String])
 }
 
