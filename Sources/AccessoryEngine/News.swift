@@ -61,14 +61,20 @@ final class News {
 
 /// An event of a session, with what it speaks of as it is at this moment.
 public struct SessionEvent {
+    /// What has happened; which of the others are set depends on it.
     public var type: SessionEventType
+    /// The accessory that it speaks of; nil where it speaks of none.
     public var accessory: Accessory?
+    /// The app's state of that accessory; says nothing without one.
     public var state: AuthorizationState = .authorized
+    /// The number of the picker run that it belongs to; nil for what belongs to none.
     public var picker: Int?
+    /// Why something failed or ended; nil when it did not.
     public var error: SetupError?
     /// For `accessoryDiscovered`.
     public var discovered: DiscoveredAccessory?
 
+    /// Stores its arguments.
     public init(_ type: SessionEventType, accessory: Accessory? = nil, picker: Int? = nil, error: SetupError? = nil) {
         self.type = type
         self.accessory = accessory

@@ -43,8 +43,11 @@ public final class Session {
 
 /// A connection to us; the service says what the text is (a unique bus name).
 public struct ClientID: Hashable, Sendable, CustomStringConvertible {
+    /// The text that names the connection.
     public let rawValue: String
+    /// - Parameter rawValue: a unique name, the bus's or one of our own socket.
     public init(_ rawValue: String) { self.rawValue = rawValue }
+    /// The same as `rawValue`.
     public var description: String { rawValue }
     /// Stands in for a picker program where the admin's policy approves without a person. No bus name looks like this.
     public static let policy = ClientID("policy")

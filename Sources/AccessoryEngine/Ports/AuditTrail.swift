@@ -5,6 +5,7 @@ public import AccessoryModel
 
 /// Where the trail of what was done is kept.
 public protocol AuditTrail: AnyObject {
+    /// Adds lines, and gives them their numbers.
     func append(_ entries: [AuditEntry]) throws
     /// The number at which the lines that a query asks for begin.
     func firstLine(of query: AuditQuery) throws -> Int64
@@ -18,10 +19,12 @@ public protocol AuditTrail: AnyObject {
 
 /// Some lines of the trail, and where the next ones begin.
 public struct AuditPage {
+    /// Oldest first. Fewer than were asked for at the end, and where a newer daemon's events are left out.
     public let entries: [AuditEntry]
     /// Nil after the last line.
     public let next: Int64?
 
+    /// - Parameter next: the number that the next lines begin at; nil after the last line.
     public init(entries: [AuditEntry], next: Int64?) {
         self.entries = entries
         self.next = next

@@ -16,6 +16,8 @@ extension EngineClock {
     public var now: Int64 { Int64(wallTime) }
 }
 
+/// Something that is to be done later.
 public protocol EngineTimer: AnyObject {
+    /// It is not done then. Nothing happens to one that is done.
     func cancel()
 }

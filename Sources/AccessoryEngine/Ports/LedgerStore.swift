@@ -6,12 +6,14 @@ public import AccessoryModel
 
 /// Where accessories and grants survive. Calls return once the change is on disk.
 public protocol LedgerStore: AnyObject {
+    /// All that is stored, once at the start.
     func load() throws -> StoredState
     /// All steps together or none; new intents are noted, and finished ones dropped, in the same transaction.
     func commit(_ steps: [Ledger.Step], noting new: [BondIntent], finishing finished: [BondIntent]) throws
     /// Notes that a bond is about to be made or removed, before the radio is asked: after a power cut, what is noted and not granted
     /// is removed from the radio.
     func note(_ intent: BondIntent) throws
+    /// The bond is known to be there for a grant, or to be gone.
     func forget(_ intent: BondIntent) throws
     /// A number that no grant has had.
     func nextGrantID() throws -> Int64
@@ -20,6 +22,9 @@ public protocol LedgerStore: AnyObject {
 }
 
 extension LedgerStore {
+    /// All steps together or none; finished intents are dropped in the same transaction.
+    ///
+    /// - Throws: what the store throws when it cannot write; nothing has changed then.
     public func commit(_ steps: [Ledger.Step], finishing finished: [BondIntent]) throws {
         try commit(steps, noting: [], finishing: finished)
     }
@@ -27,10 +32,14 @@ extension LedgerStore {
 
 /// What the store holds.
 public struct StoredState {
+    /// All that are set up.
     public var accessories: [Accessory]
+    /// All, switched-off ones too.
     public var grants: [Grant]
+    /// Bonds that an earlier run of the daemon was about to make or remove.
     public var intents: [BondIntent]
 
+    /// Stores its arguments.
     public init(accessories: [Accessory] = [], grants: [Grant] = [], intents: [BondIntent] = []) {
         self.accessories = accessories
         self.grants = grants
@@ -40,14 +49,20 @@ public struct StoredState {
 
 /// A bond that may exist without a grant.
 public struct BondIntent: Hashable, Sendable {
+    /// Why the bond may be there. The raw values are the store's words.
     public enum Purpose: String, Hashable, Sendable {
+        /// It is about to be made, or was made and not granted yet.
         case pairing
+        /// It is about to be removed.
         case removal
     }
 
+    /// The device's address; for a device that is to be paired the one that it has at that time, which may be
+    /// private.
     public let address: BluetoothAddress
     /// The radio's object at that time: while the radio's service lives, it finds a device whose private address became an identity.
     public let device: RadioDeviceID?
+    /// Why the bond may be there.
     public let purpose: Purpose
     /// For a private address, which may be another one after a restart of everything: how to know the bond when it is seen again.
     public let trace: Trace?
@@ -59,12 +74,14 @@ public struct BondIntent: Hashable, Sendable {
         /// The bonds that were there before: none of them is meant.
         public let olderBonds: Set<String>
 
+        /// Stores its arguments.
         public init(name: String, olderBonds: Set<String>) {
             self.name = name
             self.olderBonds = olderBonds
         }
     }
 
+    /// Stores its arguments.
     public init(address: BluetoothAddress, device: RadioDeviceID?, purpose: Purpose, trace: Trace? = nil) {
         self.trace = trace
         self.address = address
