@@ -32,9 +32,7 @@ public enum ManifestReader {
         let stem = file.path.split(separator: "/").last.map { $0.hasSuffix(".conf") ? String($0.dropLast(5)) : String($0) } ?? ""
         if id != nil, stem != idText { note(application, "Id", "\(idText): the file must be called \(idText).conf") }
         let name = try file.string(application, "Name") ?? ""
-        if name.isEmpty || name.utf8.count > Limits.nameBytes {
-            note(application, "Name", name.isEmpty ? "is missing" : "is too long")
-        }
+        if let problem = ShownName.problem(with: name) { note(application, "Name", name.isEmpty ? "is missing" : problem) }
 
         var manifest = AppManifest(id: id ?? AppID("invalid")!, name: name, source: file.path)
         manifest.units = Set(try file.list(application, "Unit"))

@@ -63,6 +63,11 @@ private let good = """
         Mistake(from: "Name=Dice", to: "Nmae=Dice", says: "com.example.dice.conf:3: Nmae: unknown key"),
         Mistake(from: "Name=Dice", to: "", says: "Name: is missing"),
         Mistake(
+            from: "Name=Dice", to: "Name=Di\u{202E}ce",
+            says: "Name: has characters that are invisible or change the direction of text"),
+        Mistake(
+            from: "Name=Dice", to: "Name=\(String(repeating: "e", count: 257))", says: "Name: longer than 256 bytes"),
+        Mistake(
             from: "Id=com.example.dice", to: "Id=com example", says: "com.example.dice.conf:2: Id: com example: not an identifier"),
         Mistake(from: "Id=com.example.dice", to: "Id=com.example.other", says: "must be called com.example.other.conf"),
         Mistake(from: "180F", to: "18", says: "com.example.dice.conf:10: BluetoothServices: 18: not a UUID"),
