@@ -15,8 +15,7 @@ final class Access {
     private let log: Logger
     /// Accessories whose classic side is being paired.
     private var bridging: Set<AccessoryID> = []
-    /// Called after each change, when everybody has been told: what a running picker is about may have been taken away.
-    var onChange: (() -> Void)?
+    private var onChange: (() -> Void)?
 
     init(
         _ book: Book, _ bonds: BondKeeper, _ radio: any Radio, _ audit: AuditWriter, _ sessions: Sessions, _ log: Logger
@@ -28,6 +27,9 @@ final class Access {
         self.sessions = sessions
         self.log = log
     }
+
+    /// Called after each change, when everybody has been told: what a running picker is about may have been taken away.
+    func whenChanged(_ body: @escaping () -> Void) { onChange = body }
 
     /// Whether the classic side of an accessory is being paired.
     var isBridging: Bool { !bridging.isEmpty }

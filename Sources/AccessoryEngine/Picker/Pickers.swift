@@ -69,7 +69,7 @@ final class Pickers {
         writer = SetupWriter(
             book: book, bonds: bonds, access: access, radio: radio, sessions: sessions, news: news, audit: audit, clock: clock,
             log: log)
-        access.onChange = { [weak self] in self?.accessChanged() }
+        access.whenChanged { [weak self] in self?.accessChanged() }
     }
 
     var run: PickerRun? { current?.run }
