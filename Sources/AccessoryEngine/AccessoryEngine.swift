@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine: what may be asked of it and what it is told, each handed to the one who owns the matter. The owners are: `Book` (what is
-// granted), `Access` (taking it away), `BondKeeper` (whose bond is whose), `Sessions`, `Pickers` (the run and its programs),
+// granted), `AccessChanges` (taking it away), `BondKeeper` (whose bond is whose), `Sessions`, `Pickers` (the run and its programs),
 // `AccessoryNetworks` (joining), `Explanations`, `AuditWriter`, `News` (telling the outside). It lives on one thread and is not Sendable,
 // so the compiler keeps it there (Docs/Decisions/0003).
 
@@ -27,7 +27,7 @@ public final class AccessoryEngine {
     private let allSessions: Sessions
     private let book: Book
     private let bonds: BondKeeper
-    private let access: Access
+    private let access: AccessChanges
     private let pickers: Pickers
     private let networks: AccessoryNetworks
     private let explanations: Explanations
@@ -47,7 +47,7 @@ public final class AccessoryEngine {
         book = Book(
             Ledger(accessories: stored.accessories, grants: stored.grants), store, allSessions, news, audit, clock, log)
         bonds = BondKeeper(stored.intents, radio, store, book, clock, log)
-        access = Access(book, bonds, radio, audit, allSessions, log)
+        access = AccessChanges(book, bonds, radio, audit, allSessions, log)
         networks = AccessoryNetworks(networkRadio, book, allSessions, news, audit, log)
         pickers = Pickers(
             book, bonds, access, radio, networkRadio, allSessions, news, audit, clock, configuration, log)

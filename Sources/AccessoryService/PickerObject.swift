@@ -43,11 +43,11 @@ final class PickerObject: ServiceObject {
         table.property("Deadline", for: .whoeverSeesIt) { picker, _ in
             .uint64(picker.run.deadline.map { UInt64($0 * 1_000_000) } ?? 0)
         }
-        table.method("Pick", for: .shower, PickerObject.pick)
-        table.method("Respond", for: .shower, PickerObject.respond)
-        table.method("Cancel", for: .shower, PickerObject.cancel)
-        table.method("Rename", for: .shower, PickerObject.rename)
-        table.method("GetImage", for: .shower, PickerObject.getImage)
+        table.method("Pick", for: .itsPickerProgram, PickerObject.pick)
+        table.method("Respond", for: .itsPickerProgram, PickerObject.respond)
+        table.method("Cancel", for: .itsPickerProgram, PickerObject.cancel)
+        table.method("Rename", for: .itsPickerProgram, PickerObject.rename)
+        table.method("GetImage", for: .itsPickerProgram, PickerObject.getImage)
         return table.complete()
     }
 

@@ -80,7 +80,12 @@ import Testing
                 }
             case .retry(let ticket): try #require(world.owed.remove(ticket) != nil, "tried twice: \(ticket)")
             case .noteJoined(let goal, let holder, _):
-                try #require(was.state == .joining(goal) && was.holders.contains(holder))
+                // Once for each who comes: when it is joined, or when it is already.
+                if case .joined(goal, _) = was.state {
+                    try #require(!was.holders.contains(holder) && now.holders.contains(holder))
+                } else {
+                    try #require(was.state == .joining(goal) && was.holders.contains(holder))
+                }
             case .changed, .noteLeft: break
             }
         }
@@ -138,6 +143,17 @@ import Testing
                 .noteLeft(Self.first.accessory, reason: "left by the app"), .changed(Self.first.accessory), .leave,
             ])
         #expect(machine.handle(.left) == [.answer(4, failure: nil)])
+    }
+
+    @Test func whoComesLaterIsNotedToo() {
+        var machine = JoinMachine()
+        _ = machine.handle(.wanted(1, Self.first, by: Self.dice))
+        _ = machine.handle(.joined(interface: "wlan0"))
+        #expect(
+            machine.handle(.wanted(2, Self.first, by: Self.other)) == [
+                .noteJoined(Self.first, Self.other, interface: "wlan0"), .answer(2, failure: nil),
+            ])
+        #expect(machine.handle(.wanted(3, Self.first, by: Self.other)) == [.answer(3, failure: nil)])
     }
 
     @Test func aloneOnItAnAppChangesOver() {

@@ -194,7 +194,18 @@ final class Witness {
     func forgetEvents() { events = [] }
 }
 
+/// A trail that is kept in memory.
+final class ManualTrail: AuditTrail {
+    private(set) var lines: [AuditEntry] = []
+    func append(_ entries: [AuditEntry]) throws { lines += entries }
+    func firstLine(of query: AuditQuery) throws -> Int64 { 0 }
+    func page(of query: AuditQuery, from number: Int64, atMost count: Int) throws -> AuditPage {
+        AuditPage(entries: lines, next: nil)
+    }
+}
+
 final class Bench {
+    let trail = ManualTrail()
     let radio = ManualRadio()
     let networks = ManualNetworks()
     let store: ManualStore
@@ -207,7 +218,7 @@ final class Bench {
         self.store = store
         radio.state = radioState
         engine = try AccessoryEngine(
-            radio: radio, networks: networks, store: store, clock: clock,
+            radio: radio, networks: networks, store: store, clock: clock, trail: trail,
             log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         engine.listen { [witness] in witness.hear($0) }
         engine.start()

@@ -299,7 +299,7 @@ import Testing
         #expect(bench.networks.leaves == 1 && bench.engine.networkInterface(of: id) == nil)
     }
 
-    @Test func twoAppsOnOneNetwork() throws {
+    @Test func twoAppsAndTwoNetworks() throws {
         let bench = try Bench()
         let (session, id) = try granted(bench)
         let other = try bench.session(":other", app: "com.example.other")

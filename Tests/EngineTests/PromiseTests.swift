@@ -26,11 +26,6 @@ extension Bench {
         let accessory = try #require(engine.ledger.accessory(at: address(UInt64(number))))
         return (session, accessory.id)
     }
-
-    fileprivate var lines: [AuditEntry] {
-        var pages = try? engine.auditPages(AuditQuery(), of: 1000)
-        return (try? pages?.next()) ?? []
-    }
 }
 
 @Suite struct PromiseTests {
@@ -49,6 +44,21 @@ extension Bench {
         bench.paired(1)
         #expect(bench.engine.ledger == Ledger() && bench.engine.picker == nil)
         #expect(bench.radio.removed.contains(address(1)))
+    }
+
+    /// A stranger who has a new address each minute does not fill the memory, or the trail, of a picker without a deadline.
+    @Test func whatWasOfferedIsNotedWithinABound() throws {
+        let bench = try Bench()
+        try bench.engine.registerPicker(ClientID(":picker"))
+        var settings = PickerSettings()
+        settings.discoveryTimeout = nil
+        try bench.engine.showPicker(try bench.session(), items: [bench.item()], settings: settings)
+        for number in 1...600 {
+            bench.hear(number)
+            bench.radio.observer?.lost(RadioDeviceID("/dev/\(number)"))
+        }
+        bench.engine.flushAudit()
+        #expect(bench.trail.lines.count { $0.event == .offered } == Limits.discoveredPerPicker)
     }
 
     @Test func oneAppsWordIsNotAnothers() throws {

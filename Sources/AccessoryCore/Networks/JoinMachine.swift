@@ -132,11 +132,11 @@ public struct JoinMachine: Hashable, Sendable {
         case .leaving:
             afterwards.append(.retry(ticket))
             return []
-        case .joined(goal, _):
-            hold(holder)
-            return [.answer(ticket, failure: nil)]
+        case .joined(goal, let interface):
+            let isNew = hold(holder)
+            return (isNew ? [.noteJoined(goal, holder, interface: interface)] : []) + [.answer(ticket, failure: nil)]
         case .joining(goal):
-            hold(holder)
+            _ = hold(holder)
             joiners.append(Joiner(ticket: ticket, holder: holder))
             return []
         case .joined where holders.allSatisfy({ $0.client == holder.client }):
@@ -147,8 +147,11 @@ public struct JoinMachine: Hashable, Sendable {
         }
     }
 
-    private mutating func hold(_ holder: Holder) {
-        if !holders.contains(holder) { holders.append(holder) }
+    /// Whether it did not hold it yet.
+    private mutating func hold(_ holder: Holder) -> Bool {
+        guard !holders.contains(holder) else { return false }
+        holders.append(holder)
+        return true
     }
 
     private mutating func release(_ ticket: Ticket, _ accessory: AccessoryID, _ client: String) -> [Effect] {

@@ -12,7 +12,7 @@ final class Pickers {
 
     private let book: Book
     private let bonds: BondKeeper
-    private let access: Access
+    private let access: AccessChanges
     private let radio: any Radio
     private let networks: any NetworkRadio
     private let sessions: Sessions
@@ -51,7 +51,8 @@ final class Pickers {
     }
 
     init(
-        _ book: Book, _ bonds: BondKeeper, _ access: Access, _ radio: any Radio, _ networks: any NetworkRadio, _ sessions: Sessions,
+        _ book: Book, _ bonds: BondKeeper, _ access: AccessChanges, _ radio: any Radio, _ networks: any NetworkRadio,
+        _ sessions: Sessions,
         _ news: News, _ audit: AuditWriter, _ clock: any EngineClock, _ configuration: Configuration, _ log: Logger
     ) {
         self.book = book
@@ -110,7 +111,7 @@ final class Pickers {
         guard session.state == .active else { throw session.wrongState(request) }
         guard !items.isEmpty else { throw SetupError(.invalidRequest, "items: is empty") }
         for item in items { try requests.check(item.descriptor, session) }
-        let client = try freeProgram(session, request)
+        let client = try programForNewRun(session, request)
         try requests.needRadios(items.map(\.descriptor), request)
         var targets: [PickerRun.MigrationTarget] = []
         for (index, item) in items.enumerated() {
@@ -158,7 +159,7 @@ final class Pickers {
             throw .invalid("options.renameOptions", "ssid", "the accessory has no network")
         }
         let network = options.contains(.ssid) ? accessory.ssid : nil
-        let client = try freeProgram(session, request)
+        let client = try programForNewRun(session, request)
         let offer = Offer(
             id: "1", device: accessory.address.flatMap { radio.device(for: $0) }, address: accessory.address, item: 0,
             name: accessory.displayName, advertisedName: "", rssi: nil, shared: id, needsPairing: false,
@@ -185,7 +186,7 @@ final class Pickers {
         {
             throw SetupError(.userRestricted, "\(request): rule \(denial.name) in \(denial.source) denies it")
         }
-        let client = try freeProgram(session, request)
+        let client = try programForNewRun(session, request)
         try requests.needRadios([descriptor], request)
         let settings = PickerSettings()
         open(
@@ -199,7 +200,7 @@ final class Pickers {
     }
 
     /// The picker program for a new run (rule 7).
-    private func freeProgram(_ session: Session, _ request: String) throws(SetupError) -> ClientID {
+    private func programForNewRun(_ session: Session, _ request: String) throws(SetupError) -> ClientID {
         if let run {
             throw SetupError(
                 .pickerAlreadyActive,
@@ -287,7 +288,7 @@ final class Pickers {
 
     /// Goes on with the picker that waits for this app's confirmation of this accessory; nil when none does. Another app's picker may wait
     /// for the same accessory: this confirmation is not for that.
-    func awaitedConfirmation(of id: AccessoryID, by app: AppID) -> Access.Continuation? {
+    func awaitedConfirmation(of id: AccessoryID, by app: AppID) -> AccessChanges.Continuation? {
         guard let current, current.run.machine.awaitedAuthorization == id, current.run.session.app.id == app else { return nil }
         return { [weak self] settings, requester, bridges in
             if bridges { current.confirmation = (settings, requester) }
@@ -408,9 +409,10 @@ final class Pickers {
         }
     }
 
-    /// Every accessory that was offered, once in a run.
+    /// Every accessory that was offered, once in a run; so many at most, because a stranger may come by a new address each minute.
     private func noteOffers(_ current: Current) {
-        for offer in current.run.presentation.offers where current.noted.insert(offer.id).inserted {
+        for offer in current.run.presentation.offers
+        where current.noted.count < Limits.discoveredPerPicker && current.noted.insert(offer.id).inserted {
             audit.note(
                 .offered, app: current.run.session.app.id, accessory: offer.shared ?? offer.identifier, by: .daemon,
                 why: offer.advertisedName)

@@ -9,7 +9,7 @@ internal import Logging
 struct SetupWriter {
     let book: Book
     let bonds: BondKeeper
-    let access: Access
+    let access: AccessChanges
     let radio: any Radio
     let sessions: Sessions
     let news: News

@@ -4,7 +4,7 @@
 // their closures too. Who may call a member stands in the table, and is asked before its handler runs.
 
 /// Whether a caller may use a member of an object that it sees.
-public enum Access {
+public enum Permission {
     /// It may.
     case granted
     /// The member does not exist for it.
@@ -33,7 +33,7 @@ public struct ExportedInterface {
 
     private struct Rule {
         let members: Set<String>
-        let access: (any ExportedObject, String) -> Access
+        let access: (any ExportedObject, String) -> Permission
     }
 
     /// An interface that nothing answers yet.
@@ -59,7 +59,7 @@ public struct ExportedInterface {
     }
 
     /// Who may use these members; the others are for everybody who sees the object.
-    public mutating func restrict(_ members: Set<String>, _ access: @escaping (_ caller: String) -> Access) {
+    public mutating func restrict(_ members: Set<String>, _ access: @escaping (_ caller: String) -> Permission) {
         add(rule: members) { _, caller in access(caller) }
     }
 
@@ -84,7 +84,7 @@ public struct ExportedInterface {
         setters[name] = Setter(handler: handler)
     }
 
-    fileprivate mutating func add(rule members: Set<String>, _ access: @escaping (any ExportedObject, String) -> Access) {
+    fileprivate mutating func add(rule members: Set<String>, _ access: @escaping (any ExportedObject, String) -> Permission) {
         rules.append(Rule(members: members, access: access))
     }
 
@@ -101,7 +101,7 @@ public struct ExportedInterface {
     // MARK: Answering
 
     /// Whether `caller` may use a member; also for one that does not exist.
-    func access(to member: String, of object: any ExportedObject, for caller: String) -> Access {
+    func access(to member: String, of object: any ExportedObject, for caller: String) -> Permission {
         for rule in rules where rule.members.contains(member) { return rule.access(object, caller) }
         return .granted
     }
@@ -145,10 +145,10 @@ public struct ExportedInterface {
 /// Who may use a member of objects of a class.
 public struct AccessRule<Object: ExportedObject> {
     let name: String
-    let access: ((Object, String) -> Access)?
+    let access: ((Object, String) -> Permission)?
 
     /// - Parameter name: what tells this rule from others of the table.
-    public init(_ name: String, _ access: @escaping (_ object: Object, _ caller: String) -> Access) {
+    public init(_ name: String, _ access: @escaping (_ object: Object, _ caller: String) -> Permission) {
         self.name = name
         self.access = access
     }

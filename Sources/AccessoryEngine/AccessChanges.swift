@@ -6,7 +6,7 @@ internal import AccessoryCore
 internal import AccessoryModel
 internal import Logging
 
-final class Access {
+final class AccessChanges {
     private let book: Book
     private let bonds: BondKeeper
     private let radio: any Radio

@@ -52,8 +52,8 @@ extension AccessRule where Object == AccessoryObject {
 
 extension AccessRule where Object == PickerObject {
     /// The picker program that shows the picker.
-    static var shower: AccessRule {
-        AccessRule("shower") { picker, caller in
+    static var itsPickerProgram: AccessRule {
+        AccessRule("its picker program") { picker, caller in
             picker.run.client.rawValue == caller
                 ? .granted
                 : .refused(.accessDenied("only the picker program that shows this picker may answer for the person"))
