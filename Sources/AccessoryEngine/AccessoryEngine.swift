@@ -54,7 +54,7 @@ public final class AccessoryEngine {
         explanations = Explanations(book, pickers, radio, networkRadio, clock, nearness: configuration.nearness)
     }
 
-    /// Begins: follows the radios, and finishes what an earlier run left unfinished.
+    /// Begins: follows the radios, and finishes what an earlier run left unfinished, as soon as Bluetooth is ready.
     public func start() {
         radio.observer = self
         networkRadio.observer = self

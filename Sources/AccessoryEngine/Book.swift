@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The book of access: which accessories there are, which app has which of them, and what the admin's rules allow. It is the only place
 // that changes them: a change is written down, then applied, then told to everybody concerned, with its line in the audit trail.
+// (When a grant was last used is the exception: it is applied at once and written down in a while.)
 
 internal import AccessoryCore
 internal import AccessoryModel

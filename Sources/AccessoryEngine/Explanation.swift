@@ -12,7 +12,8 @@ public struct ExplainedDevice: Hashable, Sendable {
     public let rssi: Int?
     /// The item that it matches; nil for none.
     public let item: Int?
-    /// For each item the rules that it fails, or what else excludes it; empty when it is offered.
+    /// For each item the rules that it fails, or what else excludes it; empty when nothing keeps it from being
+    /// offered. (A picker may show fewer: the nearest, and what its app wants shown.)
     public let reasons: [String]
 }
 

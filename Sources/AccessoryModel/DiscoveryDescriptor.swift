@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an app looks for: the traits of ASDiscoveryDescriptor, the item that names it, and the rules that make one valid.
+// What an app looks for: the traits of ASDiscoveryDescriptor, and the item that names it. Which are valid says
+// `DescriptorRules`.
 
 /// A radio that an accessory is found by; the raw values are the words of manifests.
 public enum Technology: String, Hashable, Sendable, CaseIterable {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The limits that the daemon holds (rule 19 of Docs/Rules.md), each a number with a reason. Docs/Limits.md lists them.
+// The limits that the daemon holds (rule 19 of Docs/Rules.md), in numbers. Docs/Limits.md lists them and those that
+// stand beside what they bound.
 
-/// Limits on what a peer may ask for. Passing one is `InvalidRequest`, naming the limit.
+/// Limits on what a peer may ask for, and on what is kept of what comes over the air.
 public enum Limits {
     /// Sessions that one app may have at a time.
     public static let sessionsPerApp = 8

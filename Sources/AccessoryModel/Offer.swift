@@ -23,9 +23,9 @@ public struct Offer: Hashable, Sendable {
     public let shared: AccessoryID?
     /// Whether picking it pairs it.
     public let needsPairing: Bool
-    /// The machine is bonded with it already, by somebody else's doing.
+    /// The machine is bonded with it already, by whomever.
     public let isBonded: Bool
-    /// What the accessory will be once it is set up.
+    /// The identifier that the accessory will have once it is set up.
     public let identifier: AccessoryID
     /// What the picker does around the set-up.
     public let setup: SetupOptions

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Our interface on the bus: exported objects that decode, ask the engine and encode; who sees which of them; and the engine's news as
-// signals to the connections concerned. The only place that knows both a caller and an object.
+// signals to the connections concerned. Here callers and objects meet.
 
 internal import AccessoryBus
 internal import AccessoryCore

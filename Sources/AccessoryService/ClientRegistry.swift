@@ -114,13 +114,13 @@ final class ClientRegistry {
         }
     }
 
-    /// Nobody is refused in the words of what they asked for: an app that could not be identified is told that its session is not to be had.
+    /// An app that could not be identified is told that its session is not to be had; every other request is denied.
     private static func refusal(of message: Message, _ failure: IdentityFailure) -> BusError {
         message.member == "CreateSession" ? BusError(SetupError(.activationFailed, "\(failure)")) : .accessDenied("\(failure)")
     }
 
     private func admit(_ name: String, _ message: Message) -> Bool {
-        // Who is known counts for their user (see `resolved`); who is not yet, for all.
+        // All count here, known or not; those that are known count for their user, too (see `resolved`).
         guard clients.count < Limits.clients else {
             return refuse(message, .limitsExceeded("\(Limits.clients) connections use this service already"))
         }

@@ -106,7 +106,7 @@ final class ClassicBridge {
         attempt.begin(isPaired: false)
     }
 
-    /// Somebody answered: what takes long now is a person.
+    /// The accessory answered, and a person is asked: what takes long now is the person.
     func prompted() { watchdog?.cancel() }
 
     private func trust(_ path: ObjectPath) {

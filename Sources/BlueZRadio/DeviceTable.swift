@@ -148,7 +148,8 @@ final class Device {
     }
 }
 
-/// All devices of BlueZ, and the ones that were heard since the last hand-over: a state, not a log, so a flood stays bounded.
+/// All devices of BlueZ, and the ones that were heard since the last hand-over: a state, not a log, so a flood makes no
+/// more of it than there are devices in bluetoothd, which drops what has been silent for half a minute.
 final class DeviceTable {
     private var devices: [String: Device] = [:]
     /// The same by the fingerprint of the path, for signals. Paths with one fingerprint share an entry: the last one has it, and the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon: puts the parts together, in the order that keeps promises. Objects are exported before the name is owned, and the
+// The daemon: puts the parts together, and tells the view when access has changed. Objects are exported before the name is owned, and the
 // service manager hears of us only once it is.
 
 internal import AccessoryCore

@@ -6,7 +6,8 @@ public import AccessoryModel
 
 /// The admin's rules (Docs/Policy.md).
 public struct AccessPolicy: Hashable, Sendable {
-    /// Accessories that a rule speaks of: all that match, by their address or by what they advertise.
+    /// Accessories that a rule speaks of: all that have the address, if it names one, and
+    /// advertise what the descriptor asks for, if it has one.
     public struct Target: Hashable, Sendable {
         /// 48 bits, public or random. Nil: any address.
         public var address: UInt64?
@@ -92,8 +93,9 @@ public struct AccessPolicy: Hashable, Sendable {
         denials.first { $0.concerns(app) && $0.target.matches(sighting) }
     }
 
-    /// The rule that keeps an accessory from an app although it was granted. What it advertised is no longer known: of a rule's
-    /// descriptor the service and the company count, against those that it was found by.
+    /// The rule that keeps an accessory from an app although it was granted. What it advertised then is not kept but
+    /// for services and companies: of a rule's descriptor these count, against all that it was ever known by, and the network. A rule with
+    /// a name or data keeps away what is in range, and nothing that was granted.
     public func denial(of accessory: Accessory, to app: AppID) -> Denial? {
         denials.first { $0.concerns(app) && $0.target.concerns(accessory) }
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an app may ask a picker for: whatever can be refused is refused here, before anything changes.
+// What an app may ask a picker for: the checks of descriptors, radios and migrations that `Pickers` makes before anything
+// changes.
 
 internal import AccessoryCore
 internal import AccessoryModel

@@ -72,7 +72,8 @@ enum SightingKey: Hashable {
     case service(String)
 }
 
-/// Numbers and identifiers for what comes into range: the same accessory gets the same identifier when it comes back.
+/// Numbers and identifiers for what comes into range: the same accessory gets the same identifier when it
+/// comes back, as long as there are no more than `Limits.trackedDevices`.
 struct Enrolment {
     struct Place {
         let number: Int

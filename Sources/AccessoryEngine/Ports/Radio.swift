@@ -34,7 +34,7 @@ public protocol Radio: AnyObject {
     func pair(_ device: RadioDeviceID, support: SupportOptions)
     /// Answers the prompt that `pairingPrompted` brought.
     func answer(_ answer: PromptAnswer)
-    /// Calls pairing (or bridging) off; it still ends as it would have.
+    /// Calls pairing (or bridging) off. It still ends once, by `pairingEnded` (or the completion of `bridge`), whatever came of it.
     func cancelPairing()
     /// Pairs the classic side of an accessory that is paired already, and trusts it.
     ///
@@ -134,7 +134,7 @@ public protocol RadioObserver: AnyObject {
     func radioChanged(_ state: RadioState, reason: String)
     /// Discovery is needed and cannot be had; it will not come by itself.
     func discoveryFailed(_ failure: RadioFailure)
-    /// Devices heard since the last call, each once, with everything known of it.
+    /// Devices heard since the last call, each once: with everything known of it where that has changed, else with its strength.
     func heard(_ changes: [HeardDevice])
     /// The radio has dropped a device.
     func lost(_ device: RadioDeviceID)
