@@ -31,14 +31,20 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-log", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.5.0"),
-        .package(url: "https://github.com/groue/GRDB.swift", from: "7.5.0"),
     ],
     targets: [
         // The wire.
         .systemLibrary(name: "CDBus", pkgConfig: "dbus-1", providers: [.apt(["libdbus-1-dev"])]),
         .systemLibrary(name: "CGLib", pkgConfig: "glib-2.0", providers: [.apt(["libglib2.0-dev"])]),
+        .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(name: "CSystem"),
         .target(name: "DBusKit", dependencies: ["CDBus", "CGLib", "CSystem", log], swiftSettings: settings),
+
+        // Files by path, without Foundation.
+        .target(name: "SystemFiles", swiftSettings: settings),
+
+        // JSON for the tools.
+        .target(name: "JSONText", swiftSettings: settings),
 
         // Key files (manifests, configuration), read by GLib.
         .target(name: "KeyFiles", dependencies: ["CGLib"], swiftSettings: settings),
@@ -54,20 +60,21 @@ let package = Package(
             name: "BlueZRadio", dependencies: ["AccessoryCore", "AccessoryEngine", "AccessoryModel", "DBusKit", log],
             swiftSettings: settings),
         .target(
-            name: "WiFiRadio", dependencies: ["AccessoryEngine", "AccessoryModel", "DBusKit", log], swiftSettings: settings),
+            name: "WiFiRadio", dependencies: ["AccessoryEngine", "AccessoryModel", "DBusKit", "SystemFiles", log],
+            swiftSettings: settings),
         .target(
             name: "GrantStore",
-            dependencies: [
-                "AccessoryCore", "AccessoryEngine", "AccessoryModel", log, .product(name: "GRDB", package: "GRDB.swift"),
-            ],
+            dependencies: ["AccessoryCore", "AccessoryEngine", "AccessoryModel", "CSQLite", "SystemFiles", log],
             swiftSettings: settings),
         // What the admin and the packages put into files: manifests and policy.
         .target(
-            name: "AdminFiles", dependencies: ["AccessoryCore", "AccessoryModel", "CSystem", "DBusKit", "KeyFiles", log],
+            name: "AdminFiles",
+            dependencies: ["AccessoryCore", "AccessoryModel", "CGLib", "CSystem", "DBusKit", "KeyFiles", "SystemFiles", log],
             swiftSettings: settings),
         // Who calls, and whose app that is.
         .target(
-            name: "CallerIdentity", dependencies: ["AccessoryModel", "AdminFiles", "CSystem", "DBusKit", "KeyFiles"],
+            name: "CallerIdentity",
+            dependencies: ["AccessoryModel", "AdminFiles", "CSystem", "DBusKit", "KeyFiles", "SystemFiles"],
             swiftSettings: settings),
         .target(
             name: "AccessoryBus", dependencies: ["AccessoryModel", "DBusKit"],
@@ -93,7 +100,9 @@ let package = Package(
             swiftSettings: settings),
 
         // The other half of the air. Never BlueZRadio here: a shared bug would hide.
-        .target(name: "RadioSimulator", dependencies: ["AccessoryModel", "DBusKit", log], swiftSettings: settings),
+        .target(
+            name: "RadioSimulator", dependencies: ["AccessoryModel", "DBusKit", "JSONText", "SystemFiles", log],
+            swiftSettings: settings),
 
         // What apps use: Apple's names over our interface.
         .target(
@@ -106,15 +115,17 @@ let package = Package(
             dependencies: [
                 "AccessoryBus", "AccessoryCore", "AccessoryEngine", "AccessoryModel", "AccessoryService", "AdminFiles",
                 "BlueZRadio",
-                "BlueZView", "CallerIdentity", "DBusKit", "GrantStore", "KeyFiles", "ProgramSupport", "WiFiRadio", log, arguments,
+                "BlueZView", "CallerIdentity", "DBusKit", "GrantStore", "KeyFiles", "ProgramSupport", "SystemFiles", "WiFiRadio",
+                log,
+                arguments,
             ], swiftSettings: settings),
         // Images for the terminal picker.
         .target(name: "TerminalGraphics", swiftSettings: settings),
         .executableTarget(
             name: "accessoryctl",
             dependencies: [
-                "AccessoryBus", "AccessoryCore", "AccessoryModel", "AdminFiles", "CallerIdentity", "DBusKit", "ProgramSupport",
-                "TerminalGraphics", log, arguments,
+                "AccessoryBus", "AccessoryCore", "AccessoryModel", "AdminFiles", "CallerIdentity", "DBusKit", "JSONText",
+                "ProgramSupport", "SystemFiles", "TerminalGraphics", log, arguments,
             ],
             swiftSettings: settings),
         .executableTarget(
@@ -144,8 +155,7 @@ let package = Package(
             name: "GrantStoreTests",
             dependencies: [
                 "AccessoryCore", "AccessoryEngine", "AccessoryModel", "GrantStore", "TestSupport", log,
-                .product(name: "GRDB", package: "GRDB.swift"),
-            ], swiftSettings: testSettings),
+            ], exclude: ["store-of-grdb.sql"], swiftSettings: testSettings),
         .testTarget(
             name: "CallerIdentityTests",
             dependencies: ["AccessoryModel", "AdminFiles", "CallerIdentity", "DBusKit", "KeyFiles", "TestSupport", log],

@@ -7,7 +7,7 @@ internal import AccessoryModel
 internal import AdminFiles
 internal import CallerIdentity
 internal import DBusKit
-internal import Foundation
+internal import Glibc
 internal import Logging
 
 /// One connection that has called us.

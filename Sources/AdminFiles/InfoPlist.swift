@@ -2,7 +2,7 @@
 // The NSAccessorySetup… keys of an app's own Info.plist, for apps that bring one: they add to what the manifest says itself.
 
 internal import AccessoryModel
-internal import Foundation
+internal import SystemFiles
 
 enum InfoPlist {
     /// An Info.plist has a few kilobytes.
@@ -11,12 +11,13 @@ enum InfoPlist {
     /// - Parameter note: called for everything that is wrong.
     static func read(_ path: String, into manifest: inout AppManifest, note: (String) -> Void) {
         guard path.hasPrefix("/") else { return note("not an absolute path") }
-        guard let size = (try? FileManager.default.attributesOfItem(atPath: path))?[.size] as? Int,
-            let data = size <= largest ? FileManager.default.contents(atPath: path) : nil
-        else { return note("not a readable file of at most \(largest) bytes") }
-        guard let list = try? PropertyListSerialization.propertyList(from: data, format: nil) as? [String: Any] else {
-            return note("not a property list")
+        guard let data = try? SystemFile.contents(path, limit: largest) else {
+            return note("not a readable file of at most \(largest) bytes")
         }
+        guard !data.starts(with: "bplist".utf8) else {
+            return note("a binary property list: convert it to XML (plutil -convert xml1, or plistutil)")
+        }
+        guard case .dictionary(let list)? = PropertyList(xml: data) else { return note("not a property list") }
         // Both spellings are in use.
         let supports = ["NSAccessorySetupSupports", "NSAccessorySetupKitSupports"].filter { list[$0] != nil }
         if supports.isEmpty, manifest.supports.isEmpty { note("NSAccessorySetupSupports: is missing") }
@@ -47,17 +48,20 @@ enum InfoPlist {
     }
 
     /// The strings of an array; numbers, as some write company identifiers, as their hexadecimal digits.
-    private static func strings(_ list: [String: Any], _ key: String, _ note: (String) -> Void) -> [String] {
+    private static func strings(_ list: [String: PropertyList], _ key: String, _ note: (String) -> Void) -> [String] {
         guard let value = list[key] else { return [] }
-        guard let array = value as? [Any] else {
+        guard case .array(let array) = value else {
             note("\(key): not an array")
             return []
         }
         return array.compactMap { element in
-            if let text = element as? String { return text }
-            if let number = element as? Int, (0...0xFFFF).contains(number) { return String(number, radix: 16) }
-            note("\(key): \(element): neither a string nor a number of 16 bits")
-            return nil
+            switch element {
+            case .text(let text): return text
+            case .integer(let number) where (0...0xFFFF).contains(number): return String(number, radix: 16)
+            default:
+                note("\(key): \(element): neither a string nor a number of 16 bits")
+                return nil
+            }
         }
     }
 }

@@ -3,9 +3,9 @@
 
 public import AccessoryModel
 public import DBusKit
-internal import Foundation
 public import KeyFiles
 public import Logging
+internal import SystemFiles
 
 /// The manifests, read at once and again after every change of their directories.
 public final class ManifestStore {
@@ -38,7 +38,7 @@ public final class ManifestStore {
     private func load() {
         var files: [String: String] = [:]
         for directory in directories {
-            let names = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
+            let names = (try? SystemFile.names(in: directory)) ?? []
             // A later directory's file of the same name takes the place of the earlier one's.
             for name in names where name.hasSuffix(".conf") { files[name] = "\(directory)/\(name)" }
         }

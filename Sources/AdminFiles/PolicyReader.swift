@@ -4,9 +4,9 @@
 public import AccessoryCore
 internal import AccessoryModel
 public import DBusKit
-internal import Foundation
 public import KeyFiles
 public import Logging
+internal import SystemFiles
 
 /// Reads policy files (Docs/Policy.md).
 public enum PolicyReader {
@@ -137,14 +137,13 @@ public final class PolicyStore {
     private func load() {
         var policy = AccessPolicy()
         var problems: [KeyFileProblem] = []
-        do {
-            for name in try FileManager.default.contentsOfDirectory(atPath: directory).sorted() where name.hasSuffix(".conf") {
+        do throws(SystemFileError) {
+            for name in try SystemFile.names(in: directory) where name.hasSuffix(".conf") {
                 problems += PolicyReader.read(path: "\(directory)/\(name)", into: &policy)
             }
-        } catch CocoaError.fileReadNoSuchFile, CocoaError.fileNoSuchFile {
-            // No policy is a policy.
         } catch {
-            problems.append(KeyFileProblem(file: directory, line: 0, key: "", reason: error.localizedDescription))
+            // No policy is a policy.
+            if !error.isMissing { problems.append(KeyFileProblem(file: directory, line: 0, key: "", reason: error.reason)) }
         }
         policy.problem = problems.first.map { "\($0)" }
         if problems != self.problems {

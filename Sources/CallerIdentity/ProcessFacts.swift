@@ -4,8 +4,9 @@
 
 public import AccessoryModel
 internal import DBusKit
-internal import Foundation
+internal import Glibc
 internal import KeyFiles
+internal import SystemFiles
 
 /// What the kernel says of a process (proc(5)).
 public enum ProcessFacts {
@@ -16,13 +17,13 @@ public enum ProcessFacts {
     ///
     /// - Throws: when there is no such process, or it may not be looked at.
     public static func caller(pid: Int32) throws(IdentityFailure) -> Caller {
-        guard let status = try? String(contentsOfFile: "/proc/\(pid)/status", encoding: .utf8),
+        guard let status = try? SystemFile.text("/proc/\(pid)/status"),
             let line = status.split(separator: "\n").first(where: { $0.hasPrefix("Uid:") }),
             let uid = line.split(whereSeparator: \.isWhitespace).dropFirst(2).first.flatMap({ UInt32($0) })
         else { throw IdentityFailure(description: "there is no process \(pid)") }
         var caller = Caller(uid: uid, pid: pid)
-        if let text = try? String(contentsOfFile: "/proc/\(pid)/attr/current", encoding: .utf8) {
-            caller.securityLabel = label(text.trimmingCharacters(in: .whitespacesAndNewlines))
+        if let text = try? SystemFile.text("/proc/\(pid)/attr/current") {
+            caller.securityLabel = label(String(text.split(whereSeparator: \.isNewline).first ?? ""))
         }
         try read(pid, into: &caller)
         return caller
@@ -32,7 +33,7 @@ public enum ProcessFacts {
     static func read(_ pid: Int32, into caller: inout Caller, procfs: String = "/proc") throws(IdentityFailure) {
         let process = "\(procfs)/\(pid)"
         caller.executable = executable(pid, procfs: procfs)
-        if let text = try? String(contentsOfFile: process + "/cgroup", encoding: .utf8) {
+        if let text = try? SystemFile.text(process + "/cgroup") {
             caller.unit = unit(cgroup: text)
             // A unit of the system's was made by root: systemd vouches for the snap's service as for any other.
             caller.snap = snap(label: caller.unit)
@@ -42,7 +43,7 @@ public enum ProcessFacts {
         if let name = snap(label: caller.securityLabel), !caller.isSnapService { caller.snap = name }
         caller.choosesLabel = caller.securityLabel != nil && labelsAreChosen(procfs)
         caller.flatpak = try flatpak(process, &caller)
-        guard caller.groups.isEmpty, let status = try? String(contentsOfFile: process + "/status", encoding: .utf8) else { return }
+        guard caller.groups.isEmpty, let status = try? SystemFile.text(process + "/status") else { return }
         for line in status.split(separator: "\n") where line.hasPrefix("Groups:") || line.hasPrefix("Gid:") {
             for word in line.split(whereSeparator: \.isWhitespace).dropFirst() {
                 if let group = UInt32(word) { caller.groups.insert(group) }
@@ -87,7 +88,7 @@ public enum ProcessFacts {
 
     /// The users that a process acts as: real, effective, saved and of the file system; nil when there is none.
     static func users(_ pid: Int32, procfs: String = "/proc") -> Set<UInt32>? {
-        guard let status = try? String(contentsOfFile: "\(procfs)/\(pid)/status", encoding: .utf8),
+        guard let status = try? SystemFile.text("\(procfs)/\(pid)/status"),
             let line = status.split(separator: "\n").first(where: { $0.hasPrefix("Uid:") })
         else { return nil }
         return Set(line.split(whereSeparator: \.isWhitespace).dropFirst().compactMap { UInt32($0) })
@@ -95,7 +96,7 @@ public enum ProcessFacts {
 
     /// When a process began, in clock ticks since the machine did; nil when there is none.
     static func beginning(_ pid: Int32) -> UInt64? {
-        guard let text = try? String(contentsOfFile: "/proc/\(pid)/stat", encoding: .utf8), let name = text.lastIndex(of: ")")
+        guard let text = try? SystemFile.text("/proc/\(pid)/stat"), let name = text.lastIndex(of: ")")
         else { return nil }
         // The 22nd field; the name, which may hold spaces and brackets, is the second.
         let fields = text[text.index(after: name)...].split(separator: " ")
@@ -152,11 +153,10 @@ public enum ProcessFacts {
     /// Whether a process may choose its label: under AppArmor any that nothing confines may change to any profile, unless the kernel
     /// restricts that (apparmor.d(7), change_profile; the switch is there since Linux 6.7). SELinux and Smack ask their policy.
     static func labelsAreChosen(_ procfs: String, modules: String = "/sys/module") -> Bool {
-        guard let enabled = try? String(contentsOfFile: modules + "/apparmor/parameters/enabled", encoding: .utf8),
+        guard let enabled = try? SystemFile.text(modules + "/apparmor/parameters/enabled"),
             enabled.hasPrefix("Y")
         else { return false }
-        let restricted = try? String(
-            contentsOfFile: procfs + "/sys/kernel/apparmor_restrict_unprivileged_unconfined", encoding: .utf8)
+        let restricted = try? SystemFile.text(procfs + "/sys/kernel/apparmor_restrict_unprivileged_unconfined")
         return restricted?.hasPrefix("1") != true
     }
 

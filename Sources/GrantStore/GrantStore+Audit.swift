@@ -4,7 +4,6 @@
 
 public import AccessoryEngine
 public import AccessoryModel
-internal import GRDB
 
 extension GrantStore: AuditTrail {
     /// Lines kept of refusals.
@@ -29,35 +28,34 @@ extension GrantStore: AuditTrail {
     ///
     /// - Throws: what SQLite says; nothing has changed then.
     public func append(_ entries: [AuditEntry]) throws {
-        try queue.write { database in
+        try database.transaction {
             for entry in entries {
                 try database.execute(
-                    sql: "INSERT INTO audit (time, event, app, accessory, who, why) VALUES (?, ?, ?, ?, ?, ?)",
-                    arguments: [
-                        entry.time, entry.event.rawValue, entry.app?.rawValue, entry.accessory?.rawValue, entry.who, entry.why,
-                    ])
+                    "INSERT INTO audit (time, event, app, accessory, who, why) VALUES (?, ?, ?, ?, ?, ?)", .integer(entry.time),
+                    .text(entry.event.rawValue), SQLValue(entry.app?.rawValue), SQLValue(entry.accessory?.rawValue),
+                    .text(entry.who), .text(entry.why))
             }
             var pruned: Set<String> = []
             for entry in entries {
                 let share = Self.share(of: entry.event)
                 guard pruned.insert(share.name).inserted else { continue }
-                try Self.prune(share.events, app: nil, keeping: share.kept, in: database)
+                try prune(share.events, app: nil, keeping: share.kept)
             }
             for app in Set(entries.filter { Self.share(of: $0.event).name == "actions" }.compactMap(\.app)) {
-                try Self.prune(Self.share(of: .pickerShown).events, app: app, keeping: Self.actionsKeptPerApp, in: database)
+                try prune(Self.share(of: .pickerShown).events, app: app, keeping: Self.actionsKeptPerApp)
             }
         }
     }
 
     /// Drops the oldest lines of these events past `kept`.
-    private static func prune(_ events: Set<AuditEntry.Event>, app: AppID?, keeping kept: Int, in database: Database) throws {
+    private func prune(_ events: Set<AuditEntry.Event>, app: AppID?, keeping kept: Int) throws {
         let names = events.map { "'\($0.rawValue)'" }.sorted().joined(separator: ", ")
         let condition = "event IN (\(names)) AND (?1 IS NULL OR app = ?1)"
         try database.execute(
-            sql: """
-                DELETE FROM audit WHERE \(condition) AND id <=
-                    (SELECT id FROM audit WHERE \(condition) ORDER BY id DESC LIMIT 1 OFFSET \(kept))
-                """, arguments: [app?.rawValue])
+            """
+            DELETE FROM audit WHERE \(condition) AND id <=
+                (SELECT id FROM audit WHERE \(condition) ORDER BY id DESC LIMIT 1 OFFSET \(kept))
+            """, SQLValue(app?.rawValue))
     }
 
     /// Which lines a query asks for; its arguments are the app and the time.
@@ -68,12 +66,10 @@ extension GrantStore: AuditTrail {
     ///
     /// - Throws: what SQLite says.
     public func firstLine(of query: AuditQuery) throws -> Int64 {
-        try queue.read { database in
-            // None: there are no more than the limit.
-            try Int64.fetchOne(
-                database, sql: "SELECT id FROM audit WHERE \(Self.asked) ORDER BY id DESC LIMIT 1 OFFSET ?3",
-                arguments: [query.app?.rawValue, query.since, query.limit - 1]) ?? 0
-        }
+        // None: there are no more than the limit.
+        try database.integer(
+            "SELECT id FROM audit WHERE \(Self.asked) ORDER BY id DESC LIMIT 1 OFFSET ?3", SQLValue(query.app?.rawValue),
+            SQLValue(query.since), SQLValue(query.limit - 1)) ?? 0
     }
 
     /// Lines from a number on, oldest first. Events that only a newer daemon knows are left out, so a page may be
@@ -81,23 +77,21 @@ extension GrantStore: AuditTrail {
     ///
     /// - Throws: what SQLite says.
     public func page(of query: AuditQuery, from number: Int64, atMost count: Int) throws -> AuditPage {
-        try queue.read { database in
-            let rows = try Row.fetchAll(
-                database.cachedStatement(sql: "SELECT * FROM audit WHERE \(Self.asked) AND id >= ?3 ORDER BY id LIMIT ?4"),
-                arguments: [query.app?.rawValue, query.since, number, count])
-            let last: Int64? = rows.count < count ? nil : rows.last?["id"]
-            return AuditPage(entries: rows.compactMap(Self.entry), next: last.map { $0 + 1 })
-        }
+        let rows = try database.rows(
+            "SELECT * FROM audit WHERE \(Self.asked) AND id >= ?3 ORDER BY id LIMIT ?4", SQLValue(query.app?.rawValue),
+            SQLValue(query.since), .integer(number), SQLValue(count))
+        var next: Int64?
+        if rows.count == count, case .integer(let last)? = rows.last?["id"] { next = last + 1 }
+        return AuditPage(entries: rows.compactMap(Self.entry), next: next)
     }
 
     /// Nil for an event that a newer daemon knows.
-    private static func entry(_ row: Row) -> AuditEntry? {
-        let event: String = row["event"]
-        let app: String? = row["app"]
-        let accessory: String? = row["accessory"]
-        guard let event = AuditEntry.Event(rawValue: event) else { return nil }
+    private static func entry(_ row: SQLRow) -> AuditEntry? {
+        func text(_ column: String) -> String? { if case .text(let text) = row[column] { text } else { nil } }
+        func number(_ column: String) -> Int64 { if case .integer(let number) = row[column] { number } else { 0 } }
+        guard let event = text("event").flatMap({ AuditEntry.Event(rawValue: $0) }) else { return nil }
         return AuditEntry(
-            id: row["id"], time: row["time"], event: event, app: app.flatMap { AppID($0) },
-            accessory: accessory.flatMap { AccessoryID($0) }, who: row["who"], why: row["why"])
+            id: number("id"), time: number("time"), event: event, app: text("app").flatMap { AppID($0) },
+            accessory: text("accessory").flatMap { AccessoryID($0) }, who: text("who") ?? "", why: text("why") ?? "")
     }
 }

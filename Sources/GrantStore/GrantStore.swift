@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accessories, grants and unfinished bonds on disk: SQLite through GRDB, one writer, every change a transaction that is on the disk
-// when the call returns. Docs/Storage.md describes the file.
+// Accessories, grants and unfinished bonds on disk: SQLite, one writer, every change a transaction that is on the disk when the
+// call returns. Docs/Storage.md describes the file.
 
 public import AccessoryCore
 public import AccessoryEngine
 internal import AccessoryModel
-internal import Foundation
-internal import GRDB
+internal import Glibc
 public import Logging
+internal import SystemFiles
 
 /// Why the store cannot be used.
 public enum GrantStoreError: Error, CustomStringConvertible {
@@ -30,7 +30,7 @@ public enum GrantStoreError: Error, CustomStringConvertible {
 
 /// The store in SQLite (Docs/Storage.md). The daemon is its only writer.
 public final class GrantStore: LedgerStore {
-    let queue: DatabaseQueue
+    let database: Database
     private let path: String
     private let log: Logger
     /// Where a damaged file was put, if one was found at start.
@@ -42,98 +42,83 @@ public final class GrantStore: LedgerStore {
     public init(directory: String, log: Logger) throws {
         self.log = log
         do {
-            try FileManager.default.createDirectory(
-                atPath: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-            try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: directory)
+            try SystemFile.makeDirectory(directory, mode: 0o700)
+            try SystemFile.setMode(directory, 0o700)
         } catch {
-            throw GrantStoreError.directory(path: directory, reason: error.localizedDescription)
+            throw GrantStoreError.directory(path: directory, reason: error.reason)
         }
         let path = directory + "/grants.sqlite"
         self.path = path
         do {
             try Self.examine(path)
-            queue = try Self.open(path, log)
+            database = try Self.open(path, log)
             keptAside = nil
-        } catch let error as DatabaseError where [.SQLITE_NOTADB, .SQLITE_CORRUPT].contains(error.resultCode) {
+        } catch let error as DatabaseError where error.isDamage {
             let aside = try Self.moveAside(path)
             log.critical(
                 "the store is damaged; it was kept aside and a new one begun: all accessories must be set up again",
-                metadata: ["kept": "\(aside)", "reason": "\(error.message ?? "damaged")"])
-            queue = try Self.open(path, log)
+                metadata: ["kept": "\(aside)", "reason": "\(error.message)"])
+            database = try Self.open(path, log)
             keptAside = aside
         } catch let error as DatabaseError {
-            throw GrantStoreError.unusable(path: path, reason: error.message ?? error.description)
+            throw GrantStoreError.unusable(path: path, reason: error.message)
         }
-        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
+        try SystemFile.setMode(path, 0o600)
     }
 
     /// Looks whether the file is whole, and writes nothing into it: a damaged one is kept byte for byte. With a log beside it, which SQLite
     /// would fold in, copies of both are looked at.
     ///
-    /// - Throws: `DatabaseError` with `SQLITE_CORRUPT` or `SQLITE_NOTADB`.
+    /// - Throws: `DatabaseError` that `isDamage`.
     private static func examine(_ path: String) throws {
-        let files = FileManager.default
-        guard let size = try? files.attributesOfItem(atPath: path)[.size] as? Int else { return }
+        guard let size = SystemFile.size(path) else { return }
         // SQLite takes an empty file for a new one. We never leave one behind.
-        guard size > 0 else { throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: "the file is empty") }
+        guard size > 0 else { throw DatabaseError.damage("the file is empty") }
         let log = path + "-wal"
-        let logSize = (try? files.attributesOfItem(atPath: log)[.size] as? Int) ?? 0
-        var configuration = Configuration()
-        guard logSize > 0 else {
-            configuration.readonly = true
-            // Nobody else writes, and there is nothing to fold in: no lock and no other file is needed.
-            return try check(DatabaseQueue(path: "file:\(percentEncoded(path))?immutable=1", configuration: configuration))
-        }
+        // Nobody else writes, and without a log there is nothing to fold in: no lock and no other file is needed.
+        guard (SystemFile.size(log) ?? 0) > 0 else { return try check(Database(path: path, .immutable)) }
         let copy = path + ".examined"
         let names = [copy, copy + "-wal", copy + "-shm"]
-        defer { for name in names { try? files.removeItem(atPath: name) } }
-        for name in names { try? files.removeItem(atPath: name) }
-        try files.copyItem(atPath: path, toPath: copy)
-        try files.copyItem(atPath: log, toPath: copy + "-wal")
-        try check(DatabaseQueue(path: copy, configuration: configuration))
+        defer { for name in names { try? SystemFile.remove(name) } }
+        for name in names { try? SystemFile.remove(name) }
+        try SystemFile.copy(path, to: copy)
+        try SystemFile.copy(log, to: copy + "-wal")
+        try check(Database(path: copy))
     }
 
-    private static func check(_ queue: DatabaseQueue) throws {
-        let verdict = try queue.read { try String.fetchOne($0, sql: "PRAGMA quick_check(1)") }
-        guard verdict == "ok" else { throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: verdict) }
+    private static func check(_ database: Database) throws(DatabaseError) {
+        let verdict = try database.value("PRAGMA quick_check(1)")
+        guard verdict == .text("ok") else { throw DatabaseError.damage("\(verdict)") }
     }
 
-    private static func percentEncoded(_ path: String) -> String {
-        path.replacing("%", with: "%25").replacing("?", with: "%3f").replacing("#", with: "%23")
-    }
-
-    private static func open(_ path: String, _ log: Logger) throws -> DatabaseQueue {
+    private static func open(_ path: String, _ log: Logger) throws -> Database {
         let written = WriteAheadLog.frames(of: path)
-        var configuration = Configuration()
-        configuration.foreignKeysEnabled = true
-        configuration.journalMode = .wal
-        configuration.prepareDatabase { database in
-            // WAL's default may lose the last transactions in a power cut; a grant must not be lost.
-            try database.execute(sql: "PRAGMA synchronous = FULL")
-        }
-        let queue = try DatabaseQueue(path: path, configuration: configuration)
-        if try queue.read({ try Schema.migrator.hasBeenSuperseded($0) }) { throw GrantStoreError.newer(path: path) }
-        if let written, case let used = try queue.writeWithoutTransaction({ try WriteAheadLog.used(by: $0) }), used < written {
+        let database = try Database(path: path)
+        try database.execute("PRAGMA journal_mode = WAL")
+        // WAL's default may lose the last transactions in a power cut; a grant must not be lost.
+        try database.execute("PRAGMA synchronous = FULL")
+        guard try Schema.isKnown(in: database) else { throw GrantStoreError.newer(path: path) }
+        if let written, case let used = try WriteAheadLog.used(by: database), used < written {
             log.critical(
                 "the end of the store's log could not be read: the last changes may be lost",
                 metadata: ["file": "\(path)-wal", "pages": "\(written)", "readable": "\(used)"])
         }
-        try Schema.migrator.migrate(queue)
-        return queue
+        try Schema.migrate(database)
+        return database
     }
 
     /// Never overwrites: the new name carries the time and, if need be, a number.
     private static func moveAside(_ path: String) throws -> String {
-        let stamp = Int(Date().timeIntervalSince1970)
+        let stamp = time(nil)
         var target = "\(path).damaged-\(stamp)"
         var number = 1
-        while FileManager.default.fileExists(atPath: target) {
+        while SystemFile.exists(target) {
             number += 1
             target = "\(path).damaged-\(stamp)-\(number)"
         }
-        try FileManager.default.moveItem(atPath: path, toPath: target)
-        for suffix in ["-wal", "-shm"] where FileManager.default.fileExists(atPath: path + suffix) {
-            try FileManager.default.moveItem(atPath: path + suffix, toPath: target + suffix)
+        try SystemFile.move(path, to: target)
+        for suffix in ["-wal", "-shm"] where SystemFile.exists(path + suffix) {
+            try SystemFile.move(path + suffix, to: target + suffix)
         }
         return target
     }
@@ -144,28 +129,26 @@ public final class GrantStore: LedgerStore {
     /// bond behind it stays as it is.
     public func load() throws -> StoredState {
         var damages: [Rows.Damage] = []
-        let state = try queue.read { database in
-            func rows<Value>(_ table: String, _ decode: (Row) throws -> Value) throws -> [Value] {
-                try Row.fetchAll(database, sql: "SELECT rowid AS rowNumber, * FROM \(table)").compactMap { row in
-                    do {
-                        return try decode(row)
-                    } catch {
-                        damages.append(Rows.Damage(table: table, row: row, why: "\(error)"))
-                        return nil
-                    }
+        func rows<Value>(_ table: String, _ decode: (SQLRow) throws -> Value) throws -> [Value] {
+            try database.rows("SELECT rowid AS rowNumber, * FROM \(table)").compactMap { row in
+                do {
+                    return try decode(row)
+                } catch let error as Rows.Nonsense {
+                    damages.append(Rows.Damage(table: table, row: row, why: "\(error)"))
+                    return nil
                 }
             }
-            var state = StoredState(
-                accessories: try rows("accessory", Rows.accessory), grants: [], intents: try rows("bondIntent", Rows.intent))
-            let known = Set(state.accessories.map(\.id))
-            state.grants = try rows("accessGrant") { row in
-                let grant = try Rows.grant(row)
-                guard known.contains(grant.accessory) else {
-                    throw Rows.Nonsense("accessory \(grant.accessory): is not in the store")
-                }
-                return grant
+        }
+        var state = StoredState(
+            accessories: try rows("accessory") { try Rows.accessory($0, in: database) }, grants: [],
+            intents: try rows("bondIntent") { try Rows.intent($0, in: database) })
+        let known = Set(state.accessories.map(\.id))
+        state.grants = try rows("accessGrant") { row in
+            let grant = try Rows.grant(row)
+            guard known.contains(grant.accessory) else {
+                throw Rows.Nonsense("accessory \(grant.accessory): is not in the store")
             }
-            return state
+            return grant
         }
         try setAside(damages)
         return state
@@ -178,13 +161,13 @@ public final class GrantStore: LedgerStore {
                 "a row of the store is damaged and was set aside",
                 metadata: ["file": "\(path)", "table": "\(damage.table)", "row": "\(damage.number)", "why": "\(damage.why)"])
         }
-        try queue.write { database in
+        try database.transaction {
             // Grants refer to accessories: they go first.
             for damage in damages.sorted(by: { $0.table < $1.table }).sorted(by: { $0.isGrant && !$1.isGrant }) {
                 try database.execute(
-                    sql: "INSERT INTO setAside (time, what, why, content) VALUES (?, ?, ?, ?)",
-                    arguments: [Int(Date().timeIntervalSince1970), damage.table, damage.why, damage.content])
-                try database.execute(sql: "DELETE FROM \(damage.table) WHERE rowid = ?", arguments: [damage.number])
+                    "INSERT INTO setAside (time, what, why, content) VALUES (?, ?, ?, ?)", SQLValue(time(nil)),
+                    .text(damage.table), .text(damage.why), .text(damage.content))
+                try database.execute("DELETE FROM \(damage.table) WHERE rowid = ?", .integer(damage.number))
             }
         }
     }
@@ -193,13 +176,13 @@ public final class GrantStore: LedgerStore {
     ///
     /// - Throws: what SQLite says; nothing has changed then.
     public func commit(_ steps: [Ledger.Step], noting new: [BondIntent], finishing finished: [BondIntent]) throws {
-        try queue.write { database in
+        try database.transaction {
             for step in steps {
                 switch step {
                 case .put(let accessory): try Rows.put(accessory, in: database)
-                case .delete(let id): try database.execute(sql: "DELETE FROM accessory WHERE id = ?", arguments: [id.rawValue])
+                case .delete(let id): try database.execute("DELETE FROM accessory WHERE id = ?", .text(id.rawValue))
                 case .grant(let grant): try Rows.put(grant, in: database)
-                case .revoke(let id): try database.execute(sql: "DELETE FROM accessGrant WHERE id = ?", arguments: [id])
+                case .revoke(let id): try database.execute("DELETE FROM accessGrant WHERE id = ?", .integer(id))
                 }
             }
             for intent in new { try Rows.put(intent, in: database) }
@@ -211,7 +194,7 @@ public final class GrantStore: LedgerStore {
     /// Folds the log into the file: what is granted does not hang on a log that may be damaged.
     private func checkpoint() {
         do {
-            try queue.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
+            try database.checkpoint()
         } catch {
             log.warning("the store's log could not be folded in", metadata: ["error": "\(error)"])
         }
@@ -221,14 +204,14 @@ public final class GrantStore: LedgerStore {
     ///
     /// - Throws: what SQLite says.
     public func note(_ intent: BondIntent) throws {
-        try queue.write { try Rows.put(intent, in: $0) }
+        try database.transaction { try Rows.put(intent, in: database) }
     }
 
     /// Drops an intent by its address, kind and purpose; nothing happens when there is none.
     ///
     /// - Throws: what SQLite says.
     public func forget(_ intent: BondIntent) throws {
-        try queue.write { try Rows.delete(intent, in: $0) }
+        try database.transaction { try Rows.delete(intent, in: database) }
     }
 
     /// Counts up on disk: a number that was given is not given again, whether it was used or not.
@@ -242,9 +225,8 @@ public final class GrantStore: LedgerStore {
     public func nextAwareDevice() throws -> UInt64 { UInt64(try next("awareDevice")) }
 
     private func next(_ counter: String) throws -> Int64 {
-        try queue.write { database in
-            try Int64.fetchOne(
-                database, sql: "UPDATE counter SET value = value + 1 WHERE name = ? RETURNING value", arguments: [counter]) ?? 1
+        try database.transaction {
+            try database.integer("UPDATE counter SET value = value + 1 WHERE name = ? RETURNING value", .text(counter)) ?? 1
         }
     }
 }
@@ -255,19 +237,19 @@ extension GrantStore: JoinJournal {
     ///
     /// - Throws: what SQLite says.
     public func write(_ record: JoinRecord?) throws {
-        let content = try record.map { String(decoding: try JSONEncoder().encode($0), as: UTF8.self) }
-        try queue.write { database in
-            try database.execute(sql: "DELETE FROM joinRecord")
-            if let content { try database.execute(sql: "INSERT INTO joinRecord VALUES (?)", arguments: [content]) }
+        let content = try record.map { try Rows.content(of: $0).written(by: database) }
+        try database.transaction {
+            try database.execute("DELETE FROM joinRecord")
+            if let content { try database.execute("INSERT INTO joinRecord VALUES (?)", .text(content)) }
         }
     }
 
     /// The record of a network that an earlier run may have left joined; nil when there is none.
     ///
-    /// - Throws: what SQLite says, or `DecodingError` for a record that makes no sense.
+    /// - Throws: what SQLite says, or why a record makes no sense.
     public func read() throws -> JoinRecord? {
-        try queue.read { try String.fetchOne($0, sql: "SELECT content FROM joinRecord") }
-            .map { try JSONDecoder().decode(JoinRecord.self, from: Data($0.utf8)) }
+        guard case .text(let content) = try database.value("SELECT content FROM joinRecord") else { return nil }
+        return try Rows.joinRecord(JSONColumn(content, "joinRecord", in: database))
     }
 }
 

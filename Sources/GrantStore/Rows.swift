@@ -3,8 +3,6 @@
 
 internal import AccessoryEngine
 internal import AccessoryModel
-internal import Foundation
-internal import GRDB
 
 enum Rows {
     /// Why a row makes no sense.
@@ -21,232 +19,253 @@ enum Rows {
         let content: String
 
         /// - Parameter row: with its `rowid` as `rowNumber`.
-        init(table: String, row: Row, why: String) {
+        init(table: String, row: SQLRow, why: String) {
             self.table = table
             self.why = why
-            number = Int64.fromDatabaseValue(row["rowNumber"] as DatabaseValue) ?? 0
-            content = row.map { "\($0)=\($1)" }.joined(separator: "\n")
+            if case .integer(let number) = row["rowNumber"] { self.number = number } else { number = 0 }
+            content = zip(row.columns, row.values).map { "\($0)=\($1)" }.joined(separator: "\n")
         }
 
         var isGrant: Bool { table == "accessGrant" }
     }
 
-    /// A column's value; what a damaged file has there instead is no reason to stop.
-    private static func value<Value: DatabaseValueConvertible>(_ row: Row, _ column: String, _ type: Value.Type) throws -> Value {
-        guard let value = Value.fromDatabaseValue(row[column] as DatabaseValue) else {
-            throw Nonsense("\(column): not of type \(Value.self)")
-        }
+    /// A column's value, nil for NULL; what a damaged file has there instead is no reason to stop.
+    private static func optional<Value>(
+        _ row: SQLRow, _ column: String, _ what: String, _ read: (SQLValue) -> Value?
+    ) throws(Nonsense) -> Value? {
+        let value = row[column]
+        if value == .null { return nil }
+        guard let result = read(value) else { throw Nonsense("\(column): not \(what)") }
+        return result
+    }
+
+    private static func text(ifAny row: SQLRow, _ column: String) throws(Nonsense) -> String? {
+        try optional(row, column, "a text") { if case .text(let text) = $0 { text } else { nil } }
+    }
+
+    private static func number(ifAny row: SQLRow, _ column: String) throws(Nonsense) -> Int64? {
+        try optional(row, column, "a number") { if case .integer(let number) = $0 { number } else { nil } }
+    }
+
+    private static func bytes(ifAny row: SQLRow, _ column: String) throws(Nonsense) -> [UInt8]? {
+        try optional(row, column, "bytes") { if case .blob(let bytes) = $0 { bytes } else { nil } }
+    }
+
+    private static func needed<Value>(_ value: Value?, _ column: String) throws(Nonsense) -> Value {
+        guard let value else { throw Nonsense("\(column): is missing") }
         return value
     }
 
-    private static func optional<Value: DatabaseValueConvertible>(_ row: Row, _ column: String, _ type: Value.Type) throws -> Value?
-    {
-        (row[column] as DatabaseValue).isNull ? nil : try value(row, column, type)
+    private static func text(_ row: SQLRow, _ column: String) throws(Nonsense) -> String {
+        try needed(text(ifAny: row, column), column)
     }
+
+    private static func number(_ row: SQLRow, _ column: String) throws(Nonsense) -> Int64 {
+        try needed(number(ifAny: row, column), column)
+    }
+
+    private static func truth(_ row: SQLRow, _ column: String) throws(Nonsense) -> Bool { try number(row, column) != 0 }
 
     // MARK: Reading
 
-    static func accessory(_ row: Row) throws -> Accessory {
-        let text = try value(row, "id", String.self)
-        guard let id = AccessoryID(text) else { throw Nonsense("id \(text): not a UUID") }
-        let ssid = try optional(row, "ssid", Data.self)
-        let classic = try optional(row, "classicAddress", String.self)
-        let descriptor = try value(row, "descriptor", String.self)
-        let traits = try value(row, "traits", String.self)
+    static func accessory(_ row: SQLRow, in database: Database) throws -> Accessory {
+        let id = try text(row, "id")
+        guard let id = AccessoryID(id) else { throw Nonsense("id \(id): not a UUID") }
+        var ssid: SSID?
+        if let bytes = try bytes(ifAny: row, "ssid") {
+            ssid = SSID(bytes)
+            if ssid == nil { throw Nonsense("the SSID is not valid") }
+        }
+        var classic: BluetoothAddress?
+        if let address = try text(ifAny: row, "classicAddress") {
+            classic = BluetoothAddress(address, kind: .public)
+            if classic == nil { throw Nonsense("classic address \(address) is not valid") }
+        }
         return Accessory(
-            id: id, displayName: try value(row, "displayName", String.self), address: try address(row),
-            isBonded: try value(row, "isBonded", Bool.self),
-            descriptor: try JSONDecoder().decode(StoredDescriptor.self, from: Data(descriptor.utf8)).model,
-            image: try optional(row, "image", Data.self).flatMap { ProductImage(Array($0)) },
-            ssid: try ssid.map { bytes in
-                guard let ssid = SSID(Array(bytes)) else { throw Nonsense("the SSID is not valid") }
-                return ssid
-            },
-            classicAddress: try classic.map { text in
-                guard let address = BluetoothAddress(text, kind: .public) else {
-                    throw Nonsense("classic address \(text) is not valid")
-                }
-                return address
-            }, awareDevice: try optional(row, "awareDevice", Int64.self).map { UInt64(bitPattern: $0) },
-            ownsBond: try value(row, "ownsBond", Bool.self), ownsClassicBond: try value(row, "ownsClassicBond", Bool.self),
-            traits: try JSONDecoder().decode(StoredTraits.self, from: Data(traits.utf8)).model,
-            created: try value(row, "created", Int64.self))
+            id: id, displayName: try text(row, "displayName"), address: try address(row), isBonded: try truth(row, "isBonded"),
+            descriptor: try StoredDescriptor.read(JSONColumn(text(row, "descriptor"), "descriptor", in: database)),
+            image: try bytes(ifAny: row, "image").flatMap { ProductImage($0) }, ssid: ssid, classicAddress: classic,
+            awareDevice: try number(ifAny: row, "awareDevice").map { UInt64(bitPattern: $0) },
+            ownsBond: try truth(row, "ownsBond"), ownsClassicBond: try truth(row, "ownsClassicBond"),
+            traits: try StoredTraits.read(JSONColumn(text(row, "traits"), "traits", in: database)),
+            created: try number(row, "created"))
     }
 
-    static func grant(_ row: Row) throws -> Grant {
-        let app = try value(row, "app", String.self)
-        let accessory = try value(row, "accessory", String.self)
-        let state = try value(row, "state", String.self)
+    static func grant(_ row: SQLRow) throws(Nonsense) -> Grant {
+        let app = try text(row, "app")
+        let accessory = try text(row, "accessory")
+        let state = try text(row, "state")
         guard let app = AppID(app) else { throw Nonsense("app \(app): not an identifier") }
         guard let accessory = AccessoryID(accessory) else { throw Nonsense("accessory \(accessory): not a UUID") }
         guard let state = AuthorizationState(rawValue: state) else { throw Nonsense("state \(state): is none") }
         return Grant(
-            id: try value(row, "id", Int64.self), app: app, accessory: accessory, state: state,
-            isEnabled: try value(row, "isEnabled", Bool.self), created: try value(row, "created", Int64.self),
-            lastUsed: try optional(row, "lastUsed", Int64.self))
+            id: try number(row, "id"), app: app, accessory: accessory, state: state, isEnabled: try truth(row, "isEnabled"),
+            created: try number(row, "created"), lastUsed: try number(ifAny: row, "lastUsed"))
     }
 
-    static func intent(_ row: Row) throws -> BondIntent {
-        let purpose = try value(row, "purpose", String.self)
-        let device = try optional(row, "device", String.self)
+    static func intent(_ row: SQLRow, in database: Database) throws -> BondIntent {
+        let purpose = try text(row, "purpose")
         guard let address = try address(row) else { throw Nonsense("no address") }
         guard let purpose = BondIntent.Purpose(rawValue: purpose) else { throw Nonsense("purpose \(purpose): is none") }
-        let trace = try optional(row, "trace", String.self)
+        var trace: BondIntent.Trace?
+        if let content = try text(ifAny: row, "trace") {
+            let json = try JSONColumn(content, "trace", in: database)
+            trace = BondIntent.Trace(
+                name: try json.needed("name"), olderBonds: Set(try needed(json.texts("olderBonds"), "olderBonds")))
+        }
         return BondIntent(
-            address: address, device: device.map { RadioDeviceID($0) }, purpose: purpose,
-            trace: try trace.map { try JSONDecoder().decode(BondIntent.Trace.self, from: Data($0.utf8)) })
+            address: address, device: try text(ifAny: row, "device").map { RadioDeviceID($0) }, purpose: purpose, trace: trace)
     }
 
-    private static func address(_ row: Row) throws -> BluetoothAddress? {
-        guard let text = try optional(row, "address", String.self) else { return nil }
-        let kind = try optional(row, "addressKind", String.self) ?? ""
+    private static func address(_ row: SQLRow) throws(Nonsense) -> BluetoothAddress? {
+        guard let text = try text(ifAny: row, "address") else { return nil }
+        let kind = try Self.text(ifAny: row, "addressKind") ?? ""
         guard let kind = BluetoothAddress.Kind(rawValue: kind), let address = BluetoothAddress(text, kind: kind) else {
             throw Nonsense("address \(text) is not valid")
         }
         return address
     }
 
+    static func joinRecord(_ json: JSONColumn) throws(Nonsense) -> JoinRecord {
+        JoinRecord(
+            service: try json.needed("service"), owner: try json.needed("owner"), interface: try json.needed("interface"),
+            network: try json.needed("network"), joined: try json.needed("joined"), previous: try json.needed("previous"),
+            enabled: try needed(json.texts("enabled"), "enabled"))
+    }
+
     // MARK: Writing
 
     static func put(_ accessory: Accessory, in database: Database) throws {
-        let descriptor = String(decoding: try JSONEncoder().encode(StoredDescriptor(accessory.descriptor)), as: UTF8.self)
+        let descriptor = try StoredDescriptor.content(of: accessory.descriptor).written(by: database)
+        let traits = try StoredTraits.content(of: accessory.traits).written(by: database)
         // An upsert: REPLACE would delete the row first, and grants refer to it.
         try database.execute(
-            sql: """
-                INSERT INTO accessory VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-                ON CONFLICT (id) DO UPDATE SET displayName = excluded.displayName, address = excluded.address,
-                    addressKind = excluded.addressKind, isBonded = excluded.isBonded, descriptor = excluded.descriptor,
-                    image = excluded.image, ssid = excluded.ssid, created = excluded.created,
-                    classicAddress = excluded.classicAddress, awareDevice = excluded.awareDevice,
-                    ownsBond = excluded.ownsBond, ownsClassicBond = excluded.ownsClassicBond, traits = excluded.traits
-                """,
-            arguments: [
-                accessory.id.rawValue, accessory.displayName, accessory.address?.description, accessory.address?.kind.rawValue,
-                accessory.isBonded, descriptor, accessory.image.map { Data($0.bytes) }, accessory.ssid.map { Data($0.bytes) },
-                accessory.created, accessory.classicAddress?.description,
-                accessory.awareDevice.map { Int64(bitPattern: $0) }, accessory.ownsBond, accessory.ownsClassicBond,
-                String(decoding: try JSONEncoder().encode(StoredTraits(accessory.traits)), as: UTF8.self),
-            ])
+            """
+            INSERT INTO accessory VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            ON CONFLICT (id) DO UPDATE SET displayName = excluded.displayName, address = excluded.address,
+                addressKind = excluded.addressKind, isBonded = excluded.isBonded, descriptor = excluded.descriptor,
+                image = excluded.image, ssid = excluded.ssid, created = excluded.created,
+                classicAddress = excluded.classicAddress, awareDevice = excluded.awareDevice,
+                ownsBond = excluded.ownsBond, ownsClassicBond = excluded.ownsClassicBond, traits = excluded.traits
+            """, .text(accessory.id.rawValue), .text(accessory.displayName), SQLValue(accessory.address?.description),
+            SQLValue(accessory.address?.kind.rawValue), SQLValue(accessory.isBonded), .text(descriptor),
+            SQLValue(accessory.image.map { Array($0.bytes) }), SQLValue(accessory.ssid?.bytes), SQLValue(accessory.created),
+            SQLValue(accessory.classicAddress?.description),
+            SQLValue(accessory.awareDevice.map { Int64(bitPattern: $0) }), SQLValue(accessory.ownsBond),
+            SQLValue(accessory.ownsClassicBond), .text(traits))
     }
 
-    static func put(_ grant: Grant, in database: Database) throws {
+    static func put(_ grant: Grant, in database: Database) throws(DatabaseError) {
         try database.execute(
-            sql: """
-                INSERT INTO accessGrant VALUES (?, ?, ?, ?, ?, ?, ?)
-                ON CONFLICT (id) DO UPDATE SET state = excluded.state, isEnabled = excluded.isEnabled, lastUsed = excluded.lastUsed
-                """,
-            arguments: [
-                grant.id, grant.app.rawValue, grant.accessory.rawValue, grant.state.rawValue, grant.isEnabled, grant.created,
-                grant.lastUsed,
-            ])
+            """
+            INSERT INTO accessGrant VALUES (?, ?, ?, ?, ?, ?, ?)
+            ON CONFLICT (id) DO UPDATE SET state = excluded.state, isEnabled = excluded.isEnabled, lastUsed = excluded.lastUsed
+            """, .integer(grant.id), .text(grant.app.rawValue), .text(grant.accessory.rawValue), .text(grant.state.rawValue),
+            SQLValue(grant.isEnabled), .integer(grant.created), SQLValue(grant.lastUsed))
     }
 
-    static func put(_ intent: BondIntent, in database: Database) throws {
+    static func put(_ intent: BondIntent, in database: Database) throws(DatabaseError) {
+        let trace = intent.trace.map { trace in
+            JSONValue.object(["name": .text(trace.name), "olderBonds": JSONValue(trace.olderBonds.sorted())])
+        }
         try database.execute(
-            sql: "INSERT OR REPLACE INTO bondIntent VALUES (?, ?, ?, ?, ?)",
-            arguments: [
-                intent.address.description, intent.address.kind.rawValue, intent.device?.rawValue, intent.purpose.rawValue,
-                try intent.trace.map { String(decoding: try JSONEncoder().encode($0), as: UTF8.self) },
-            ])
+            "INSERT OR REPLACE INTO bondIntent VALUES (?, ?, ?, ?, ?)", .text(intent.address.description),
+            .text(intent.address.kind.rawValue), SQLValue(intent.device?.rawValue), .text(intent.purpose.rawValue),
+            SQLValue(try trace?.written(by: database)))
     }
 
-    static func delete(_ intent: BondIntent, in database: Database) throws {
+    static func delete(_ intent: BondIntent, in database: Database) throws(DatabaseError) {
         try database.execute(
-            sql: "DELETE FROM bondIntent WHERE address = ? AND addressKind = ? AND purpose = ?",
-            arguments: [intent.address.description, intent.address.kind.rawValue, intent.purpose.rawValue])
+            "DELETE FROM bondIntent WHERE address = ? AND addressKind = ? AND purpose = ?", .text(intent.address.description),
+            .text(intent.address.kind.rawValue), .text(intent.purpose.rawValue))
+    }
+
+    static func content(of record: JoinRecord) -> JSONValue {
+        .object([
+            "service": .text(record.service), "owner": .text(record.owner), "interface": .text(record.interface),
+            "network": .text(record.network), "joined": .text(record.joined), "previous": .text(record.previous),
+            "enabled": JSONValue(record.enabled),
+        ])
     }
 }
 
 /// What an accessory was known by, as JSON.
-struct StoredTraits: Codable {
-    var services: [String]?
-    var companies: [UInt16]?
-
-    init(_ model: Accessory.Traits) {
-        services = model.services.isEmpty ? nil : model.services.map(\.description).sorted()
-        companies = model.companies.isEmpty ? nil : model.companies.map(\.value).sorted()
+enum StoredTraits {
+    static func content(of model: Accessory.Traits) -> JSONValue {
+        var content: [String: JSONValue] = [:]
+        if !model.services.isEmpty { content["services"] = JSONValue(model.services.map(\.description).sorted()) }
+        if !model.companies.isEmpty { content["companies"] = JSONValue(model.companies.map(\.value).sorted()) }
+        return .object(content)
     }
 
-    var model: Accessory.Traits {
+    static func read(_ json: JSONColumn) throws(Rows.Nonsense) -> Accessory.Traits {
         Accessory.Traits(
-            services: (services ?? []).compactMap { BluetoothUUID($0) }, companies: (companies ?? []).map { CompanyIdentifier($0) })
+            services: (try json.texts("services") ?? []).compactMap { BluetoothUUID($0) },
+            companies: (try json.numbers("companies", UInt16.self) ?? []).map { CompanyIdentifier($0) })
     }
 }
 
-/// A descriptor as JSON, with the session API's keys: readable with any SQLite shell, and open for keys to come.
-struct StoredDescriptor: Codable {
-    var bluetoothCompanyIdentifier: UInt16?
-    var bluetoothManufacturerDataBlob: [UInt8]?
-    var bluetoothManufacturerDataMask: [UInt8]?
-    var bluetoothServiceUUID: String?
-    var bluetoothServiceDataBlob: [UInt8]?
-    var bluetoothServiceDataMask: [UInt8]?
-    var bluetoothNameSubstring: String?
-    var bluetoothNameSubstringCompareOptions: Int?
-    var bluetoothRange: String?
-    var ssid: [UInt8]?
-    var ssidPrefix: [UInt8]?
-    var supportedOptions: Int?
-    var wifiAwareServiceName: String?
-    var wifiAwareServiceRole: String?
-    var wifiAwareModelNameMatch: StoredMatch?
-    var wifiAwareVendorNameMatch: StoredMatch?
-
-    struct StoredMatch: Codable {
-        var string: String
-        var options: Int
-
-        init(_ model: WiFiAware.Match) {
-            string = model.string
-            options = model.options.rawValue
+/// A descriptor as JSON, with the session API's keys.
+enum StoredDescriptor {
+    static func content(of model: DiscoveryDescriptor) -> JSONValue {
+        func match(_ model: WiFiAware.Match?) -> JSONValue {
+            model.map { .object(["string": .text($0.string), "options": JSONValue($0.options.rawValue)]) } ?? .null
         }
-
-        var model: WiFiAware.Match { WiFiAware.Match(string: string, options: CompareOptions(rawValue: options)) }
+        return .object([
+            "bluetoothCompanyIdentifier": JSONValue(model.companyIdentifier?.value),
+            "bluetoothManufacturerDataBlob": JSONValue(model.manufacturerData?.blob),
+            "bluetoothManufacturerDataMask": JSONValue(model.manufacturerData?.mask),
+            "bluetoothServiceUUID": JSONValue(model.serviceUUID?.description),
+            "bluetoothServiceDataBlob": JSONValue(model.serviceData?.blob),
+            "bluetoothServiceDataMask": JSONValue(model.serviceData?.mask),
+            "bluetoothNameSubstring": JSONValue(model.nameSubstring),
+            "bluetoothNameSubstringCompareOptions":
+                JSONValue(model.nameCompareOptions.isEmpty ? nil : model.nameCompareOptions.rawValue),
+            "bluetoothRange": JSONValue(model.range == .default ? nil : model.range.rawValue),
+            "ssid": JSONValue(model.ssid),
+            "ssidPrefix": JSONValue(model.ssidPrefix),
+            "supportedOptions": JSONValue(model.supportedOptions.isEmpty ? nil : model.supportedOptions.rawValue),
+            "wifiAwareServiceName": JSONValue(model.wifiAware?.serviceName),
+            "wifiAwareServiceRole": JSONValue(model.wifiAware?.serviceRole?.rawValue),
+            "wifiAwareModelNameMatch": match(model.wifiAware?.modelName),
+            "wifiAwareVendorNameMatch": match(model.wifiAware?.vendorName),
+        ])
     }
 
-    init(_ model: DiscoveryDescriptor) {
-        bluetoothCompanyIdentifier = model.companyIdentifier?.value
-        bluetoothManufacturerDataBlob = model.manufacturerData?.blob
-        bluetoothManufacturerDataMask = model.manufacturerData?.mask
-        bluetoothServiceUUID = model.serviceUUID?.description
-        bluetoothServiceDataBlob = model.serviceData?.blob
-        bluetoothServiceDataMask = model.serviceData?.mask
-        bluetoothNameSubstring = model.nameSubstring
-        bluetoothNameSubstringCompareOptions = model.nameCompareOptions.isEmpty ? nil : model.nameCompareOptions.rawValue
-        bluetoothRange = model.range == .default ? nil : model.range.rawValue
-        ssid = model.ssid
-        ssidPrefix = model.ssidPrefix
-        supportedOptions = model.supportedOptions.isEmpty ? nil : model.supportedOptions.rawValue
-        wifiAwareServiceName = model.wifiAware?.serviceName
-        wifiAwareServiceRole = model.wifiAware?.serviceRole?.rawValue
-        wifiAwareModelNameMatch = (model.wifiAware?.modelName).map(StoredMatch.init)
-        wifiAwareVendorNameMatch = (model.wifiAware?.vendorName).map(StoredMatch.init)
-    }
-
-    var model: DiscoveryDescriptor {
-        get throws {
-            var model = DiscoveryDescriptor()
-            model.companyIdentifier = bluetoothCompanyIdentifier.map { CompanyIdentifier($0) }
-            model.serviceUUID = bluetoothServiceUUID.flatMap { BluetoothUUID($0) }
-            if let blob = bluetoothManufacturerDataBlob, let mask = bluetoothManufacturerDataMask {
-                model.manufacturerData = try MaskedData(blob: blob, mask: mask)
+    /// - Throws: also for bytes whose mask has another length.
+    static func read(_ json: JSONColumn) throws(Rows.Nonsense) -> DiscoveryDescriptor {
+        func bytes(_ key: String) throws(Rows.Nonsense) -> [UInt8]? { try json.numbers(key, UInt8.self) }
+        func masked(_ key: String) throws(Rows.Nonsense) -> MaskedData? {
+            guard let blob = try bytes(key + "Blob"), let mask = try bytes(key + "Mask") else { return nil }
+            do throws(MaskedData.Problem) {
+                return try MaskedData(blob: blob, mask: mask)
+            } catch {
+                throw Rows.Nonsense("\(key)Mask: \(error)")
             }
-            if let blob = bluetoothServiceDataBlob, let mask = bluetoothServiceDataMask {
-                model.serviceData = try MaskedData(blob: blob, mask: mask)
-            }
-            model.nameSubstring = bluetoothNameSubstring
-            model.nameCompareOptions = CompareOptions(rawValue: bluetoothNameSubstringCompareOptions ?? 0)
-            model.range = bluetoothRange.flatMap { DiscoveryDescriptor.Range(rawValue: $0) } ?? .default
-            model.ssid = ssid
-            model.ssidPrefix = ssidPrefix
-            model.supportedOptions = SupportOptions(rawValue: supportedOptions ?? 0)
-            var aware = WiFiAware()
-            aware.serviceName = wifiAwareServiceName
-            aware.serviceRole = wifiAwareServiceRole.flatMap { WiFiAware.Role(rawValue: $0) }
-            aware.modelName = wifiAwareModelNameMatch?.model
-            aware.vendorName = wifiAwareVendorNameMatch?.model
-            if aware != WiFiAware() { model.wifiAware = aware }
-            return model
         }
+        func match(_ key: String) throws(Rows.Nonsense) -> WiFiAware.Match? {
+            guard let json = try json.object(key) else { return nil }
+            return WiFiAware.Match(
+                string: try json.needed("string"), options: CompareOptions(rawValue: try json.number("options", Int.self) ?? 0))
+        }
+        var model = DiscoveryDescriptor()
+        model.companyIdentifier = try json.number("bluetoothCompanyIdentifier", UInt16.self).map { CompanyIdentifier($0) }
+        model.serviceUUID = try json.text("bluetoothServiceUUID").flatMap { BluetoothUUID($0) }
+        model.manufacturerData = try masked("bluetoothManufacturerData")
+        model.serviceData = try masked("bluetoothServiceData")
+        model.nameSubstring = try json.text("bluetoothNameSubstring")
+        model.nameCompareOptions = CompareOptions(
+            rawValue: try json.number("bluetoothNameSubstringCompareOptions", Int.self) ?? 0)
+        model.range = try json.text("bluetoothRange").flatMap { DiscoveryDescriptor.Range(rawValue: $0) } ?? .default
+        model.ssid = try bytes("ssid")
+        model.ssidPrefix = try bytes("ssidPrefix")
+        model.supportedOptions = SupportOptions(rawValue: try json.number("supportedOptions", Int.self) ?? 0)
+        var aware = WiFiAware()
+        aware.serviceName = try json.text("wifiAwareServiceName")
+        aware.serviceRole = try json.text("wifiAwareServiceRole").flatMap { WiFiAware.Role(rawValue: $0) }
+        aware.modelName = try match("wifiAwareModelNameMatch")
+        aware.vendorName = try match("wifiAwareVendorNameMatch")
+        if aware != WiFiAware() { model.wifiAware = aware }
+        return model
     }
 }

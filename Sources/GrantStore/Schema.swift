@@ -1,90 +1,122 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tables, as a list of migrations: never edited, only added to. Docs/Storage.md explains every column.
 
-internal import GRDB
-
 enum Schema {
-    static var migrator: DatabaseMigrator {
-        var migrator = DatabaseMigrator()
-        migrator.registerMigration("1 accessories and grants") { database in
-            try database.execute(
-                sql: """
-                    CREATE TABLE accessory (
-                        id TEXT PRIMARY KEY NOT NULL,
-                        displayName TEXT NOT NULL,
-                        address TEXT,
-                        addressKind TEXT,
-                        isBonded INTEGER NOT NULL,
-                        descriptor TEXT NOT NULL,
-                        image BLOB,
-                        ssid BLOB,
-                        created INTEGER NOT NULL,
-                        UNIQUE (address, addressKind)
-                    ) STRICT;
-                    CREATE TABLE accessGrant (
-                        id INTEGER PRIMARY KEY NOT NULL,
-                        app TEXT NOT NULL,
-                        accessory TEXT NOT NULL REFERENCES accessory (id),
-                        state TEXT NOT NULL,
-                        isEnabled INTEGER NOT NULL,
-                        created INTEGER NOT NULL,
-                        lastUsed INTEGER,
-                        UNIQUE (app, accessory)
-                    ) STRICT;
-                    CREATE TABLE bondIntent (
-                        address TEXT NOT NULL,
-                        addressKind TEXT NOT NULL,
-                        device TEXT,
-                        purpose TEXT NOT NULL,
-                        trace TEXT,
-                        PRIMARY KEY (address, addressKind, purpose)
-                    ) STRICT;
-                    CREATE TABLE counter (name TEXT PRIMARY KEY NOT NULL, value INTEGER NOT NULL) STRICT;
-                    INSERT INTO counter VALUES ('grant', 0);
-                    """)
+    private struct Migration {
+        let name: String
+        let script: String
+    }
+
+    private static let migrations: [Migration] = [
+        Migration(
+            name: "1 accessories and grants",
+            script: """
+                CREATE TABLE accessory (
+                    id TEXT PRIMARY KEY NOT NULL,
+                    displayName TEXT NOT NULL,
+                    address TEXT,
+                    addressKind TEXT,
+                    isBonded INTEGER NOT NULL,
+                    descriptor TEXT NOT NULL,
+                    image BLOB,
+                    ssid BLOB,
+                    created INTEGER NOT NULL,
+                    UNIQUE (address, addressKind)
+                ) STRICT;
+                CREATE TABLE accessGrant (
+                    id INTEGER PRIMARY KEY NOT NULL,
+                    app TEXT NOT NULL,
+                    accessory TEXT NOT NULL REFERENCES accessory (id),
+                    state TEXT NOT NULL,
+                    isEnabled INTEGER NOT NULL,
+                    created INTEGER NOT NULL,
+                    lastUsed INTEGER,
+                    UNIQUE (app, accessory)
+                ) STRICT;
+                CREATE TABLE bondIntent (
+                    address TEXT NOT NULL,
+                    addressKind TEXT NOT NULL,
+                    device TEXT,
+                    purpose TEXT NOT NULL,
+                    trace TEXT,
+                    PRIMARY KEY (address, addressKind, purpose)
+                ) STRICT;
+                CREATE TABLE counter (name TEXT PRIMARY KEY NOT NULL, value INTEGER NOT NULL) STRICT;
+                INSERT INTO counter VALUES ('grant', 0);
+                """),
+        Migration(name: "2 bridged transports", script: "ALTER TABLE accessory ADD COLUMN classicAddress TEXT"),
+        Migration(
+            name: "3 audit trail",
+            script: """
+                CREATE TABLE audit (
+                    id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
+                    time INTEGER NOT NULL,
+                    event TEXT NOT NULL,
+                    app TEXT,
+                    accessory TEXT,
+                    who TEXT NOT NULL,
+                    why TEXT NOT NULL
+                ) STRICT;
+                """),
+        Migration(
+            name: "4 Wi-Fi",
+            script: """
+                ALTER TABLE accessory ADD COLUMN awareDevice INTEGER;
+                INSERT INTO counter VALUES ('awareDevice', 0);
+                CREATE TABLE joinRecord (content TEXT NOT NULL) STRICT;
+                """),
+        // Of older accessories nobody noted whose bond it was: they go on as they were.
+        Migration(
+            name: "5 whose bond it is, and what it was known by",
+            script: """
+                ALTER TABLE accessory ADD COLUMN ownsBond INTEGER NOT NULL DEFAULT 1;
+                ALTER TABLE accessory ADD COLUMN ownsClassicBond INTEGER NOT NULL DEFAULT 1;
+                ALTER TABLE accessory ADD COLUMN traits TEXT NOT NULL DEFAULT '{}';
+                CREATE TABLE setAside (
+                    id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
+                    time INTEGER NOT NULL,
+                    what TEXT NOT NULL,
+                    why TEXT NOT NULL,
+                    content TEXT NOT NULL
+                ) STRICT;
+                CREATE INDEX auditByEvent ON audit (event, id);
+                """),
+        // From here on `user_version` counts. The library that counted before kept this table: a daemon of that time looks there, and
+        // says that a newer one wrote the file.
+        Migration(
+            name: "6 user_version",
+            script: """
+                CREATE TABLE IF NOT EXISTS grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY);
+                INSERT INTO grdb_migrations VALUES ('6 user_version');
+                """),
+    ]
+
+    /// Whether this daemon knows all that the file may hold.
+    static func isKnown(in database: Database) throws(DatabaseError) -> Bool {
+        let known = Set(migrations.map { SQLValue.text($0.name) })
+        guard try version(of: database) <= migrations.count else { return false }
+        return known.isSuperset(of: try names(in: database))
+    }
+
+    /// Brings the tables up to date, each step whole or not at all.
+    static func migrate(_ database: Database) throws {
+        for number in try version(of: database)..<migrations.count {
+            try database.transaction {
+                try database.run(script: migrations[number].script)
+                try database.run(script: "PRAGMA user_version = \(number + 1)")
+            }
         }
-        migrator.registerMigration("2 bridged transports") { database in
-            try database.execute(sql: "ALTER TABLE accessory ADD COLUMN classicAddress TEXT")
-        }
-        migrator.registerMigration("3 audit trail") { database in
-            try database.execute(
-                sql: """
-                    CREATE TABLE audit (
-                        id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
-                        time INTEGER NOT NULL,
-                        event TEXT NOT NULL,
-                        app TEXT,
-                        accessory TEXT,
-                        who TEXT NOT NULL,
-                        why TEXT NOT NULL
-                    ) STRICT;
-                    """)
-        }
-        migrator.registerMigration("4 Wi-Fi") { database in
-            try database.execute(
-                sql: """
-                    ALTER TABLE accessory ADD COLUMN awareDevice INTEGER;
-                    INSERT INTO counter VALUES ('awareDevice', 0);
-                    CREATE TABLE joinRecord (content TEXT NOT NULL) STRICT;
-                    """)
-        }
-        migrator.registerMigration("5 whose bond it is, and what it was known by") { database in
-            // Of older accessories nobody noted whose bond it was: they go on as they were.
-            try database.execute(
-                sql: """
-                    ALTER TABLE accessory ADD COLUMN ownsBond INTEGER NOT NULL DEFAULT 1;
-                    ALTER TABLE accessory ADD COLUMN ownsClassicBond INTEGER NOT NULL DEFAULT 1;
-                    ALTER TABLE accessory ADD COLUMN traits TEXT NOT NULL DEFAULT '{}';
-                    CREATE TABLE setAside (
-                        id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
-                        time INTEGER NOT NULL,
-                        what TEXT NOT NULL,
-                        why TEXT NOT NULL,
-                        content TEXT NOT NULL
-                    ) STRICT;
-                    CREATE INDEX auditByEvent ON audit (event, id);
-                    """)
-        }
-        return migrator
+    }
+
+    /// How many migrations the file has seen.
+    private static func version(of database: Database) throws(DatabaseError) -> Int {
+        let number = Int(try database.integer("PRAGMA user_version") ?? 0)
+        return number > 0 ? number : try names(in: database).count
+    }
+
+    /// What an older daemon noted of its migrations.
+    private static func names(in database: Database) throws(DatabaseError) -> [SQLValue] {
+        guard try database.integer("SELECT 1 FROM sqlite_schema WHERE name = 'grdb_migrations'") != nil else { return [] }
+        return try database.rows("SELECT identifier FROM grdb_migrations").map { $0.values[0] }
     }
 }

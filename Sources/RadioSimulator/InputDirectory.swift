@@ -3,7 +3,7 @@
 // connected accessory that the scenario calls an input device.
 
 internal import AccessoryModel
-internal import Foundation
+internal import SystemFiles
 
 final class InputDirectory {
     private let path: String?
@@ -19,9 +19,8 @@ final class InputDirectory {
         guard let path, entries[accessory.scenario.id] == nil else { return }
         let entry = "\(path)/input\(made)"
         do {
-            try FileManager.default.createDirectory(atPath: entry, withIntermediateDirectories: true)
-            try Data("\(accessory.scenario.address.description.lowercased())\n".utf8).write(
-                to: URL(fileURLWithPath: entry + "/uniq"))
+            try SystemFile.makeDirectory(entry)
+            try SystemFile.write("\(accessory.scenario.address.description.lowercased())\n".utf8, to: entry + "/uniq")
             entries[accessory.scenario.id] = made
             made += 1
         } catch {
@@ -31,6 +30,7 @@ final class InputDirectory {
 
     func remove(_ accessory: AirAccessory) {
         guard let path, let number = entries.removeValue(forKey: accessory.scenario.id) else { return }
-        try? FileManager.default.removeItem(atPath: "\(path)/input\(number)")
+        try? SystemFile.remove("\(path)/input\(number)/uniq")
+        try? SystemFile.remove("\(path)/input\(number)")
     }
 }

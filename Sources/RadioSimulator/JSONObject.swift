@@ -2,22 +2,22 @@
 // JSON as the scenario reader wants it: every question is typed, every answer that cannot be given names its place.
 
 internal import AccessoryModel
-internal import Foundation
+internal import JSONText
 
 /// A JSON object while it is read: every key that nobody asks for is an error; keys that start with `#` are comments.
 final class JSONObject {
-    private let values: [String: Any]
+    private let values: [String: JSON]
     private let place: String
     private var asked: Set<String> = []
 
-    private init(_ values: [String: Any], _ place: String) {
+    private init(_ values: [String: JSON], _ place: String) {
         self.values = values
         self.place = place
     }
 
     @discardableResult
-    static func read<Value>(_ value: Any, _ place: String, _ body: (JSONObject) throws -> Value) throws -> Value {
-        guard let values = value as? [String: Any] else { throw ScenarioProblem(place: place, reason: "must be an object") }
+    static func read<Value>(_ value: JSON, _ place: String, _ body: (JSONObject) throws -> Value) throws -> Value {
+        guard case .object(let values) = value else { throw ScenarioProblem(place: place, reason: "must be an object") }
         let object = JSONObject(values, place)
         let result = try body(object)
         if let key = values.keys.sorted().first(where: { !$0.hasPrefix("#") && !object.asked.contains($0) }) {
@@ -38,25 +38,39 @@ final class JSONObject {
         ScenarioProblem(place: place.isEmpty ? key : "\(place).\(key)", reason: reason)
     }
 
-    private func value<Value>(_ key: String, _ what: String, _ type: Value.Type) throws -> Value? {
+    private func value<Value>(_ key: String, _ what: String, _ read: (JSON) -> Value?) throws -> Value? {
         asked.insert(key)
-        guard let value = values[key], !(value is NSNull) else { return nil }
-        guard let typed = value as? Value else { throw problem(key, "must be \(what)") }
-        return typed
+        guard let value = values[key], value != .null else { return nil }
+        guard let result = read(value) else { throw problem(key, "must be \(what)") }
+        return result
     }
 
     func isNull(_ key: String) -> Bool {
         asked.insert(key)
-        return values[key] is NSNull
+        return values[key] == .null
     }
 
-    func string(_ key: String) throws -> String? { try value(key, "text", String.self) }
-    func boolean(_ key: String) throws -> Bool? { try value(key, "true or false", Bool.self) }
-    func strings(_ key: String) throws -> [String]? { try value(key, "a list of texts", [String].self) }
-    func texts(_ key: String) throws -> [String: String]? { try value(key, "an object of texts", [String: String].self) }
+    func string(_ key: String) throws -> String? { try value(key, "text") { $0.text } }
+    func boolean(_ key: String) throws -> Bool? {
+        try value(key, "true or false") { if case .boolean(let truth) = $0 { truth } else { nil } }
+    }
+    func strings(_ key: String) throws -> [String]? {
+        try value(key, "a list of texts") { value in
+            guard case .array(let list) = value else { return nil }
+            let texts = list.compactMap(\.text)
+            return texts.count == list.count ? texts : nil
+        }
+    }
+    func texts(_ key: String) throws -> [String: String]? {
+        try value(key, "an object of texts") { value in
+            guard case .object(let values) = value else { return nil }
+            let texts = values.compactMapValues(\.text)
+            return texts.count == values.count ? texts : nil
+        }
+    }
 
     func number(_ key: String, _ range: ClosedRange<Double>) throws -> Double? {
-        guard let number = try value(key, "a number", Double.self) else { return nil }
+        guard let number = try value(key, "a number", \.double) else { return nil }
         guard range.contains(number) else { throw problem(key, "\(number): must be \(range.lowerBound) to \(range.upperBound)") }
         return number
     }
@@ -71,12 +85,13 @@ final class JSONObject {
     }
 
     func object<Value>(_ key: String, _ body: (JSONObject) throws -> Value) throws -> Value? {
-        guard let value = try value(key, "an object", Any.self) else { return nil }
+        let value: JSON? = try value(key, "an object") { $0 }
+        guard let value else { return nil }
         return try Self.read(value, place.isEmpty ? key : "\(place).\(key)", body)
     }
 
     func objects<Value>(_ key: String, _ body: (JSONObject) throws -> Value) throws -> [Value]? {
-        guard let list = try value(key, "a list", [Any].self) else { return nil }
+        guard let list = try value(key, "a list", \.list) else { return nil }
         return try list.enumerated().map { index, value in
             try Self.read(value, (place.isEmpty ? key : "\(place).\(key)") + "[\(index)]", body)
         }
@@ -95,5 +110,17 @@ final class JSONObject {
     func hex(_ key: String, _ text: String) throws -> [UInt8] {
         guard let bytes = Hex.bytes(text) else { throw problem(key, "\(text): not hexadecimal bytes") }
         return bytes
+    }
+}
+
+extension JSON {
+    fileprivate var text: String? { if case .text(let text) = self { text } else { nil } }
+    fileprivate var list: [JSON]? { if case .array(let list) = self { list } else { nil } }
+    fileprivate var double: Double? {
+        switch self {
+        case .integer(let number): Double(number)
+        case .number(let number): number
+        default: nil
+        }
     }
 }

@@ -2,7 +2,8 @@
 // Reads a scenario from JSON: strict, so that a typing mistake is an error with its place and not a fault that never happens.
 
 internal import AccessoryModel
-internal import Foundation
+internal import JSONText
+internal import SystemFiles
 
 /// What is wrong with a scenario, and where: `accessories[2].pairing.mode: …`.
 public struct ScenarioProblem: Error, Hashable, Sendable, CustomStringConvertible {
@@ -19,19 +20,18 @@ public struct ScenarioProblem: Error, Hashable, Sendable, CustomStringConvertibl
 extension Scenario {
     /// - Throws: `ScenarioProblem`.
     public init(file: String) throws {
-        guard let data = FileManager.default.contents(atPath: file) else {
-            throw ScenarioProblem(place: file, reason: "cannot be read")
+        let text: [UInt8]
+        do throws(SystemFileError) { text = try SystemFile.contents(file) } catch {
+            throw ScenarioProblem(place: file, reason: "cannot be read: \(error.reason)")
         }
-        try self.init(json: Array(data))
+        try self.init(json: text)
     }
 
     /// - Throws: `ScenarioProblem`.
     public init(json: [UInt8]) throws {
-        let value: Any
-        do {
-            value = try JSONSerialization.jsonObject(with: Data(json))
-        } catch {
-            throw ScenarioProblem(place: "", reason: "not JSON: \(error.localizedDescription)")
+        let value: JSON
+        do throws(JSON.Problem) { value = try JSON(parsing: json) } catch {
+            throw ScenarioProblem(place: "", reason: "not JSON: \(error)")
         }
         self.init()
         try JSONObject.read(value, "") { top in

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which interfaces carry the machine's own traffic: read from the kernel's tables when an interface has to be chosen.
 
-internal import Foundation
+internal import SystemFiles
 
 enum DefaultRoute {
     /// The interfaces that a default route leads out of.
@@ -24,8 +24,7 @@ enum DefaultRoute {
     private static func isZero(_ digits: String) -> Bool { digits.allSatisfy { $0 == "0" } }
 
     private static func rows(_ path: String) -> [[String]] {
-        // Not FileManager: these files have no size.
-        guard let text = try? String(contentsOfFile: path, encoding: .utf8) else { return [] }
+        guard let text = try? SystemFile.text(path) else { return [] }
         return text.split(separator: "\n").map { $0.split(whereSeparator: \.isWhitespace).map(String.init) }
     }
 }

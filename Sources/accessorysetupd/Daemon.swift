@@ -13,12 +13,12 @@ internal import BlueZView
 internal import AdminFiles
 internal import CallerIdentity
 internal import DBusKit
-internal import Foundation
 internal import Glibc
 internal import GrantStore
 internal import KeyFiles
 public import Logging
 internal import ProgramSupport
+internal import SystemFiles
 internal import WiFiRadio
 
 @main
@@ -192,7 +192,7 @@ struct Daemon: ParsableCommand {
         guard Connection.Address(bus) == .system else { return nil }
         let directory = "/run/accessory-setup"
         let path = directory + "/bus"
-        if (try? String(contentsOfFile: "/proc/net/unix", encoding: .utf8))?.contains(" \(path)\n") == true {
+        if (try? SystemFile.text("/proc/net/unix"))?.contains(" \(path)\n") == true {
             log.warning("no view of org.bluez: somebody else listens there", metadata: ["socket": "\(path)"])
             return nil
         }

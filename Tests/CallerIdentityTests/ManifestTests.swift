@@ -300,7 +300,11 @@ private let good = """
         let plist = try directory.write(
             "Info.plist",
             """
-            <?xml version="1.0" encoding="UTF-8"?><plist version="1.0"><dict>
+            <?xml version="1.0" encoding="UTF-8"?>
+            <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+            <plist version="1.0"><!-- as Xcode writes it --><dict>
+            <key>CFBundleName</key><string>Dice &amp; more</string><key>LSRequiresIPhoneOS</key><true/>
+            <key>UIDeviceFamily</key><array><integer>1</integer></array><key>Nested</key><dict><key>x</key><real>1.5</real></dict>
             <key>NSAccessorySetupKitSupports</key><array><string>Bluetooth</string></array>
             <key>NSAccessorySetupBluetoothServices</key><array><string>180F</string></array>
             <key>NSAccessorySetupBluetoothNames</key><array><string>Dice</string></array>
@@ -313,11 +317,21 @@ private let good = """
         #expect(manifest.names == ["Dice", "Die"] && manifest.companies == [CompanyIdentifier(0xFFFF), CompanyIdentifier(0x4C)])
     }
 
+    @Test func aBinaryInfoPlistIsRefusedWithTheWayOut() throws {
+        let plist = try directory.write("Info.plist", "bplist00")
+        let text = "[Application]\nId=a\nName=x\nUnit=a.service\n[AccessorySetup]\nInfoPlist=\(plist)\n"
+        let found = try problems(text, name: "a.conf")
+        #expect(found.contains { $0.contains("binary property list: convert it") }, "\(found)")
+    }
+
     @Test(arguments: [
         ("<dict><key>NSAccessorySetupSupports</key><string>Bluetooth</string></dict>", "NSAccessorySetupSupports: not an array"),
         ("<dict><key>NSAccessorySetupSupports</key><array><string>USB</string></array></dict>", "USB: neither"),
         ("<dict></dict>", "NSAccessorySetupSupports: is missing"), ("<array></array>", "not a property list"),
-        ("<dict>", "not a property"),
+        ("<dict>", "not a property"), ("<dict><string>x</string></dict>", "not a property"),
+        ("<dict><key>a</key><key>b</key></dict>", "not a property"), ("<dict><key>a</key><wrong/></dict>", "not a property"),
+        (String(repeating: "<array>", count: 100) + String(repeating: "</array>", count: 100), "not a property"),
+        ("<dict/><dict/>", "not a property"),
         (
             "<dict><key>NSAccessorySetupSupports</key><array/><key>NSAccessorySetupBluetoothServices</key><array><string>x</string></array></dict>",
             "NSAccessorySetupBluetoothServices: x: not a UUID"

@@ -5,7 +5,6 @@ import AccessoryCore
 import AccessoryEngine
 import AccessoryModel
 import Foundation
-import GRDB
 import Synchronization
 @testable import GrantStore
 import Logging
@@ -214,15 +213,13 @@ import Testing
                     ], finishing: [])
             }
         }
-        let queue = try DatabaseQueue(path: path)
-        try queue.write {
-            try $0.execute(sql: "UPDATE accessory SET address = 'nonsense' WHERE id = ?", arguments: [bad.id.rawValue])
-            try $0.execute(sql: "INSERT INTO bondIntent VALUES ('11:22:33:44:55:66', 'public', NULL, 'pairinh', NULL)")
-        }
+        let database = try Database(path: path)
+        try database.execute("UPDATE accessory SET address = 'nonsense' WHERE id = ?", .text(bad.id.rawValue))
+        try database.execute("INSERT INTO bondIntent VALUES ('11:22:33:44:55:66', 'public', NULL, 'pairinh', NULL)")
         let state = try open().load()
         #expect(state.accessories.map(\.id) == [good.id] && state.grants.map(\.id) == [1] && state.intents.isEmpty)
-        let kept = try queue.read { try String.fetchAll($0, sql: "SELECT what FROM setAside ORDER BY id") }
-        #expect(kept.sorted() == ["accessGrant", "accessory", "bondIntent"])
+        let kept = try database.rows("SELECT what FROM setAside ORDER BY what").map { $0.values[0] }
+        #expect(kept == [.text("accessGrant"), .text("accessory"), .text("bondIntent")])
         // The place is free again.
         bad.displayName = "again"
         try open().commit([.put(bad)], finishing: [])
@@ -263,20 +260,50 @@ import Testing
         // Without the log.
         let copy = directory.path + "/alone.sqlite"
         try FileManager.default.copyItem(atPath: path, toPath: copy)
-        let count = try DatabaseQueue(path: copy).read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM accessGrant") }
-        #expect(count == 1)
+        #expect(try Database(path: copy).integer("SELECT COUNT(*) FROM accessGrant") == 1)
     }
 
-    @Test func aNewerFileIsRefusedAndLeftAlone() throws {
+    /// Of a daemon that counts as this one does, and of one that wrote the names of its migrations.
+    @Test(arguments: ["PRAGMA user_version = 99", "INSERT INTO grdb_migrations VALUES ('99 from the future')"])
+    func aNewerFileIsRefusedAndLeftAlone(mark: String) throws {
         do { _ = try open() }
         let path = directory.path + "/state/grants.sqlite"
-        do {
-            let queue = try DatabaseQueue(path: path)
-            try queue.write { try $0.execute(sql: "INSERT INTO grdb_migrations VALUES ('99 from the future')") }
-        }
+        do { try Database(path: path).execute(mark) }
         #expect { try open() } throws: { "\($0)".contains("newer") }
         #expect(FileManager.default.fileExists(atPath: path))
     }
+
+    /// A store of the daemon that counted migrations by their names , as that one wrote it: with JSON by another
+    /// writer, which escapes slashes, and the rows of all kinds.
+    @Test func anOlderStoreIsReadable() throws {
+        let path = try directory.write("state/grants.sqlite", "")
+        try FileManager.default.removeItem(atPath: path)
+        do {
+            let database = try Database(path: path)
+            try database.run(script: try String(contentsOfFile: Self.olderStore, encoding: .utf8))
+        }
+        let store = try open()
+        #expect(store.keptAside == nil)
+        let state = try store.load()
+        let accessory = try #require(state.accessories.first)
+        #expect(state.accessories.count == 1 && state.grants.map(\.id) == [1, 2] && state.intents.count == 1)
+        var descriptor = try self.accessory().descriptor
+        descriptor.wifiAware = WiFiAware()
+        descriptor.wifiAware?.serviceName = "_dice._tcp"
+        descriptor.wifiAware?.modelName = WiFiAware.Match(string: "a/b \"c\"", options: [.anchored])
+        #expect(accessory.descriptor == descriptor && accessory.displayName == "Würfel 🎲" && accessory.created == 1_700_000_000)
+        #expect(accessory.traits.companies == [CompanyIdentifier(76)] && accessory.ownsBond)
+        #expect(state.grants[1].lastUsed == nil && state.grants[0].lastUsed == 9 && !state.grants[1].isEnabled)
+        #expect(state.intents[0].trace == BondIntent.Trace(name: "Würfel", olderBonds: ["/org/bluez/hci0/dev_1"]))
+        #expect(try store.read()?.enabled == ["a/b"])
+        #expect(try store.nextGrantID() == 8)
+        #expect(try store.lines(AuditQuery()).map(\.why) == ["picked"])
+        // And what we write is read by the same words.
+        try store.commit([.put(accessory)], finishing: [])
+        #expect(try store.load().accessories == [accessory])
+    }
+
+    private static let olderStore = #filePath.replacing("GrantStoreTests.swift", with: "store-of-grdb.sql")
 
     @Test func aDirectoryThatCannotBeMadeIsAnError() throws {
         try directory.write("file", "x")

@@ -68,7 +68,7 @@ public struct BondIntent: Hashable, Sendable {
     public let trace: Trace?
 
     /// What is known of a device with a private address before it is paired.
-    public struct Trace: Hashable, Sendable, Codable {
+    public struct Trace: Hashable, Sendable {
         /// What it calls itself.
         public let name: String
         /// The bonds that were there before: none of them is meant.

@@ -48,7 +48,7 @@ public protocol NetworkRadioObserver: AnyObject {
 }
 
 /// What has to be undone when the daemon dies while a network is joined. It holds no passphrase.
-public struct JoinRecord: Codable, Hashable, Sendable {
+public struct JoinRecord: Hashable, Sendable {
     /// The service's bus name.
     public var service: String
     /// The service's connection to the bus: another one knows nothing of these objects.

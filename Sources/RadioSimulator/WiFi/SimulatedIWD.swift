@@ -3,7 +3,7 @@
 
 internal import AccessoryModel
 internal import DBusKit
-internal import Foundation
+internal import Glibc
 
 final class SimulatedIWD: WiFiService {
     let air: WiFiAir
@@ -166,7 +166,7 @@ final class IWDKnownNetwork: ExportedObject {
     private(set) var profile: StoredProfile
     private(set) var interfaces: [ExportedInterface] = []
     private(set) var autoconnects = true
-    private var lastJoined: Date?
+    private var lastJoined: time_t?
 
     init(_ profile: StoredProfile, _ iwd: SimulatedIWD) {
         self.profile = profile
@@ -178,7 +178,7 @@ final class IWDKnownNetwork: ExportedObject {
         description.property("Type") { _ in .string(type) }
         description.property("Hidden") { _ in .boolean(profile.isHidden) }
         description.property("AutoConnect") { [unowned self] _ in .boolean(autoconnects) }
-        description.property("LastConnectedTime") { [unowned self] _ in lastJoined.map { .string($0.ISO8601Format()) } }
+        description.property("LastConnectedTime") { [unowned self] _ in lastJoined.map { .string(Self.text($0)) } }
         description.writable("AutoConnect") { [unowned self, unowned iwd] value, _ in
             autoconnects = value.booleanValue ?? true
             iwd.bus.changed(self, IWDXML.knownNetwork, ["AutoConnect"])
@@ -192,8 +192,18 @@ final class IWDKnownNetwork: ExportedObject {
 
     func isVisible(to caller: String) -> Bool { true }
 
+    /// ISO 8601, in UTC.
+    private static func text(_ time: time_t) -> String {
+        var time = time
+        var parts = tm()
+        gmtime_r(&time, &parts)
+        var text = [CChar](repeating: 0, count: 32)
+        let count = strftime(&text, text.count, "%Y-%m-%dT%H:%M:%SZ", &parts)
+        return String(decoding: text.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+
     func joined(_ key: String?) {
-        lastJoined = Date()
+        lastJoined = time(nil)
         if let key { profile.key = key }
     }
 }

@@ -8,6 +8,7 @@ internal import AdminFiles
 internal import CallerIdentity
 internal import DBusKit
 internal import Glibc
+internal import JSONText
 internal import Logging
 internal import ProgramSupport
 
@@ -21,8 +22,14 @@ struct Apps: ParsableCommand {
         try Ending.guarding {
             let apps = try Inventory(options).apps
             if output.json {
-                return try Output.json(
-                    apps.map { ["id": $0.id, "name": $0.name, "source": $0.source, "problems": $0.problems] as [String: Any] })
+                return Output.json(
+                    .array(
+                        apps.map { app in
+                            [
+                                "id": JSON(app.id), "name": JSON(app.name), "source": JSON(app.source),
+                                "problems": JSON(app.problems),
+                            ]
+                        }))
             }
             Output.table(
                 ["ID", "NAME", "STATE", "SOURCE"],

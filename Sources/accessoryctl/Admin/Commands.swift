@@ -5,6 +5,7 @@ internal import AccessoryBus
 internal import AccessoryModel
 internal import ArgumentParser
 internal import DBusKit
+internal import JSONText
 internal import ProgramSupport
 
 struct JSONOption: ParsableArguments {
@@ -25,10 +26,10 @@ struct Status: ParsableCommand {
             let wifi = try inventory.manager("WiFi").stringValue ?? ""
             let picker = try inventory.manager("PickerAvailable").booleanValue ?? false
             if output.json {
-                return try Output.json([
-                    "version": version, "bluetooth": bluetooth, "wifi": wifi, "pickerAvailable": picker,
-                    "accessories": inventory.accessories.count, "grants": inventory.grants.count,
-                    "sessions": inventory.sessions.map { ["app": $0.app, "state": $0.state] },
+                return Output.json([
+                    "version": JSON(version), "bluetooth": JSON(bluetooth), "wifi": JSON(wifi), "pickerAvailable": JSON(picker),
+                    "accessories": JSON(inventory.accessories.count), "grants": JSON(inventory.grants.count),
+                    "sessions": .array(inventory.sessions.map { ["app": JSON($0.app), "state": JSON($0.state)] }),
                 ])
             }
             StandardOutput.line("accessorysetupd \(version)")
@@ -50,7 +51,7 @@ struct List: ParsableCommand {
     func run() throws {
         try Ending.guarding {
             let inventory = try Inventory(options)
-            if output.json { return try Output.json(inventory.accessories.map(\.json)) }
+            if output.json { return Output.json(.array(inventory.accessories.map { .object($0.json) })) }
             Output.table(
                 ["NAME", "ADDRESS", "NETWORK", "STATE", "APPS", "ID"],
                 inventory.accessories.map {
@@ -73,8 +74,8 @@ struct Show: ParsableCommand {
             let grants = inventory.grants.filter { $0.accessory == accessory.path }
             if output.json {
                 var json = accessory.json
-                json["grants"] = grants.map { $0.json(inventory) }
-                return try Output.json(json)
+                json["grants"] = .array(grants.map { $0.json(inventory) })
+                return Output.json(.object(json))
             }
             for (key, value) in [
                 ("name", accessory.name), ("id", accessory.id), ("address", accessory.address), ("state", accessory.state),
@@ -105,7 +106,7 @@ struct Grants: ParsableCommand {
     func run() throws {
         try Ending.guarding {
             let inventory = try Inventory(options)
-            if output.json { return try Output.json(inventory.grants.map { $0.json(inventory) }) }
+            if output.json { return Output.json(.array(inventory.grants.map { $0.json(inventory) })) }
             Output.table(
                 ["GRANT", "APP", "ACCESSORY", "STATE", "CREATED"],
                 inventory.grants.map {
@@ -169,40 +170,45 @@ struct Rename: ParsableCommand {
 }
 
 extension Inventory.Accessory {
-    var json: [String: Any] {
+    var json: [String: JSON] {
         [
-            "id": id, "name": name, "address": address, "state": state, "apps": apps, "device": device, "path": path.rawValue,
-            "ssid": ssid?.description ?? "", "interface": interface,
-            "descriptor": (properties["Descriptor"]?.vardictValue ?? [:]).mapValues(\.json),
+            "id": JSON(id), "name": JSON(name), "address": JSON(address), "state": JSON(state), "apps": JSON(apps),
+            "device": JSON(device), "path": JSON(path.rawValue), "ssid": JSON(ssid?.description ?? ""),
+            "interface": JSON(interface),
+            "descriptor": .object((properties["Descriptor"]?.vardictValue ?? [:]).mapValues(\.json)),
         ]
     }
 }
 
 extension Inventory.Grant {
-    func json(_ inventory: Inventory) -> [String: Any] {
+    func json(_ inventory: Inventory) -> JSON {
         [
-            "id": Int(id) ?? 0, "app": app, "accessory": accessory.rawValue, "name": inventory.name(of: accessory), "state": state,
-            "enabled": isEnabled, "created": created, "lastUsed": lastUsed,
+            "id": JSON(Int(id) ?? 0), "app": JSON(app), "accessory": JSON(accessory.rawValue),
+            "name": JSON(inventory.name(of: accessory)), "state": JSON(state), "enabled": JSON(isEnabled),
+            "created": JSON(created), "lastUsed": JSON(lastUsed),
         ]
     }
 }
 
 extension DBusValue {
     /// As JSON: bytes become hexadecimal text.
-    fileprivate var json: Any {
+    fileprivate var json: JSON {
         switch self {
-        case .string(let text): text
-        case .boolean(let value): value
-        case .bytes(let bytes): Hex.text(bytes)
-        case .array(_, let values): values.map(\.json)
-        case .objectPath(let path): path.rawValue
-        default: integerValue ?? doubleValue ?? "\(self)"
+        case .string(let text): .text(text)
+        case .boolean(let value): .boolean(value)
+        case .bytes(let bytes): .text(Hex.text(bytes))
+        case .array(_, let values): .array(values.map(\.json))
+        case .objectPath(let path): .text(path.rawValue)
+        default: integerValue.map { .integer($0) } ?? doubleValue.map { .number($0) } ?? .text("\(self)")
         }
     }
 
     /// For people.
     fileprivate var text: String {
         if let words = stringsValue { return words.joined(separator: " ") }
-        return "\(json)"
+        switch json {
+        case .text(let text): return text
+        case let json: return json.written
+        }
     }
 }

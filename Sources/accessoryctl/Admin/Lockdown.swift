@@ -4,8 +4,8 @@
 
 internal import ArgumentParser
 internal import DBusKit
-internal import Foundation
 internal import ProgramSupport
+internal import SystemFiles
 
 struct Lockdown: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -30,7 +30,7 @@ struct Lockdown: ParsableCommand {
 
         func run() throws {
             try Ending.guarding {
-                guard FileManager.default.fileExists(atPath: files.policy) else {
+                guard SystemFile.exists(files.policy) else {
                     throw Problem("\(files.policy) is not there: is accessorysetupd installed?")
                 }
                 let old = try BusConfiguration(files.file)
@@ -81,7 +81,7 @@ struct Lockdown: ParsableCommand {
                     StandardOutput.line("off")
                     throw Ending.failed
                 }
-                guard FileManager.default.fileExists(atPath: files.policy) else {
+                guard SystemFile.exists(files.policy) else {
                     throw Problem("switched on in \(files.file), but \(files.policy) is not there: nothing is locked")
                 }
                 StandardOutput.line("on")
@@ -118,11 +118,12 @@ struct BusConfiguration {
 
     /// - Throws: when the file is there and cannot be read.
     init(_ path: String) throws {
-        guard FileManager.default.fileExists(atPath: path) else {
+        guard SystemFile.exists(path) else {
             text = nil
             return
         }
-        text = try String(contentsOfFile: path, encoding: .utf8)
+        text = String(validating: try SystemFile.contents(path), as: UTF8.self)
+        guard text != nil else { throw Lockdown.Problem("\(path): is not UTF-8, so it cannot be changed with care") }
     }
 
     private init(text: String?) {
@@ -137,7 +138,7 @@ struct BusConfiguration {
         let block = Self.begin + "  <include ignore_missing=\"yes\">\(policy)</include>\n" + Self.end
         guard let text else { return BusConfiguration(text: Self.opening + block + Self.closing + "\n") }
         // Before the last closing tag: what is read last counts.
-        guard let close = text.range(of: Self.closing, options: .backwards) else {
+        guard let close = text.ranges(of: Self.closing).last else {
             throw Lockdown.Problem("the bus' configuration has no \(Self.closing): mend it first")
         }
         return BusConfiguration(text: text[..<close.lowerBound] + block + text[close.lowerBound...])
@@ -145,8 +146,8 @@ struct BusConfiguration {
 
     /// As it was before `locked`.
     func unlocked() -> BusConfiguration {
-        guard let text, let begin = text.range(of: Self.begin),
-            let end = text.range(of: Self.end, range: begin.upperBound..<text.endIndex)
+        guard let text, let begin = text.firstRange(of: Self.begin),
+            let end = text[begin.upperBound...].firstRange(of: Self.end)
         else { return self }
         let rest = String(text[..<begin.lowerBound] + text[end.upperBound...])
         return BusConfiguration(text: rest == Self.opening + Self.closing + "\n" ? nil : rest)
@@ -154,14 +155,10 @@ struct BusConfiguration {
 
     /// All of it or nothing: the bus may read it at any time.
     func write(to path: String) throws {
-        guard let text else { return try FileManager.default.removeItem(atPath: path) }
-        let attributes = try? FileManager.default.attributesOfItem(atPath: path)
+        guard let text else { return try SystemFile.remove(path) }
         let draft = path + ".accessoryctl-new"
-        try Data(text.utf8).write(to: URL(fileURLWithPath: draft))
-        try FileManager.default.setAttributes(
-            [.posixPermissions: attributes?[.posixPermissions] ?? 0o644], ofItemAtPath: draft)
-        guard rename(draft, path) == 0 else {
-            throw Lockdown.Problem("\(path): \(String(cString: strerror(errno)))")
-        }
+        try SystemFile.write(text.utf8, to: draft)
+        try SystemFile.setMode(draft, SystemFile.mode(path) ?? 0o644)
+        try SystemFile.move(draft, to: path)
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables for people, JSON for programs.
 
-internal import Foundation
+internal import Glibc
+internal import JSONText
 internal import ProgramSupport
 
 enum Output {
@@ -18,22 +19,16 @@ enum Output {
     }
 
     /// One JSON document, keys sorted.
-    static func json(_ value: Any) throws {
-        let data = try JSONSerialization.data(
-            withJSONObject: value, options: [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes])
-        StandardOutput.line(String(decoding: data, as: UTF8.self))
-    }
+    static func json(_ value: JSON) { StandardOutput.line(value.written) }
 
     /// Local time for people; "never" for 0.
     static func time(_ seconds: Int) -> String {
         guard seconds > 0 else { return "never" }
-        return minutes.string(from: Date(timeIntervalSince1970: Double(seconds)))
+        var time = time_t(seconds)
+        var parts = tm()
+        localtime_r(&time, &parts)
+        var text = [CChar](repeating: 0, count: 32)
+        let count = strftime(&text, text.count, "%Y-%m-%d %H:%M", &parts)
+        return String(decoding: text.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
-
-    /// Made once: making one takes longer than a hundred uses.
-    private static let minutes = {
-        let format = DateFormatter()
-        format.dateFormat = "yyyy-MM-dd HH:mm"
-        return format
-    }()
 }

@@ -7,7 +7,8 @@ internal import AccessoryModel
 internal import ArgumentParser
 internal import AdminFiles
 internal import DBusKit
-internal import Foundation
+internal import Glibc
+internal import JSONText
 internal import Logging
 internal import ProgramSupport
 
@@ -106,7 +107,7 @@ struct Audit: ParsableCommand {
             var filter: [String: DBusValue] = ["limit": .uint32(limit)]
             if let app { filter["app"] = .string(app) }
             if let since {
-                guard let time = Self.time(since, now: Date().timeIntervalSince1970) else {
+                guard let time = Self.time(since, now: Double(Glibc.time(nil))) else {
                     throw ValidationError("--since \(since): neither seconds since 1970 nor a time like 90s, 15m, 12h or 7d")
                 }
                 filter["since"] = .uint64(time)
@@ -118,12 +119,13 @@ struct Audit: ParsableCommand {
             func text(_ entry: [String: DBusValue], _ key: String) -> String { entry[key]?.stringValue ?? "" }
             func number(_ entry: [String: DBusValue], _ key: String) -> Int { entry[key]?.integerValue ?? 0 }
             if output.json {
-                return try Output.json(
-                    entries.map { entry in
-                        var json: [String: Any] = ["id": number(entry, "id"), "time": number(entry, "time")]
-                        for key in ["event", "app", "accessory", "who", "why"] { json[key] = text(entry, key) }
-                        return json
-                    })
+                return Output.json(
+                    .array(
+                        entries.map { entry in
+                            var json = ["id": JSON(number(entry, "id")), "time": JSON(number(entry, "time"))]
+                            for key in ["event", "app", "accessory", "who", "why"] { json[key] = JSON(text(entry, key)) }
+                            return .object(json)
+                        }))
             }
             Output.table(
                 ["TIME", "EVENT", "APP", "ACCESSORY", "WHO", "WHY"],
@@ -162,17 +164,18 @@ struct Explain: ParsableCommand {
                 [.vardict(["app": .string(app), "seconds": .double(seconds)])], timeout: .seconds(40))
             let devices = (reply.first?.arrayValue ?? []).compactMap(\.vardictValue)
             if output.json {
-                return try Output.json(
-                    devices.map { device in
-                        [
-                            "address": device["address"]?.stringValue ?? "",
-                            "ssid": device["ssid"]?.bytesValue.flatMap { SSID($0) }?.description ?? "",
-                            "name": device["name"]?.stringValue ?? "",
-                            "rssi": device["rssi"]?.integerValue.map { $0 as Any } ?? NSNull(),
-                            "item": device["item"]?.stringValue ?? "",
-                            "reasons": device["reasons"]?.stringsValue ?? [],
-                        ] as [String: Any]
-                    })
+                return Output.json(
+                    .array(
+                        devices.map { device in
+                            [
+                                "address": JSON(device["address"]?.stringValue ?? ""),
+                                "ssid": JSON(device["ssid"]?.bytesValue.flatMap { SSID($0) }?.description ?? ""),
+                                "name": JSON(device["name"]?.stringValue ?? ""),
+                                "rssi": device["rssi"]?.integerValue.map { .integer($0) } ?? .null,
+                                "item": JSON(device["item"]?.stringValue ?? ""),
+                                "reasons": JSON(device["reasons"]?.stringsValue ?? []),
+                            ]
+                        }))
             }
             for device in devices {
                 let name = StandardOutput.printable(device["name"]?.stringValue ?? "")

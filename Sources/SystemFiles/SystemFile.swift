@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small files and directories, by path, through the C library: what the daemon and its tools need without Foundation, which is five times
+// their size (Docs/Decisions/0017-without-foundation.md).
+
+public import Glibc
+
+/// Why a file could not be used.
+public struct SystemFileError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The path, as it was given.
+    public let path: String
+    /// The C library's number (errno(3)).
+    public let code: Int32
+
+    /// Whether it is simply not there.
+    public var isMissing: Bool { code == ENOENT || code == ENOTDIR }
+
+    /// The C library's words for it: "No such file or directory".
+    public var reason: String { String(cString: strerror(code)) }
+
+    /// Path and reason.
+    public var description: String { "\(path): \(reason)" }
+
+    /// - Parameter code: errno(3)'s number; nil for what went wrong last.
+    public init(_ path: String, code: Int32? = nil) {
+        self.code = code ?? errno
+        self.path = path
+    }
+}
+
+/// Files by path. Errors are `SystemFileError`.
+public enum SystemFile {
+    /// What is in a file, also in one of the kernel's that has no size.
+    ///
+    /// - Parameter limit: bytes; a longer file is an error (`EFBIG`).
+    /// - Throws: when it is not there, is no file, may not be read or is too long.
+    public static func contents(_ path: String, limit: Int = 64 << 20) throws(SystemFileError) -> [UInt8] {
+        let file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY)
+        guard file >= 0 else { throw SystemFileError(path) }
+        defer { close(file) }
+        var status = stat()
+        guard fstat(file, &status) == 0 else { throw SystemFileError(path) }
+        var bytes = [UInt8](repeating: 0, count: min(limit + 1, max(4096, Int(status.st_size) + 1)))
+        var count = 0
+        while true {
+            let got = bytes.withUnsafeMutableBytes { read(file, $0.baseAddress! + count, $0.count - count) }
+            if got < 0, errno == EINTR { continue }
+            guard got >= 0 else { throw SystemFileError(path) }
+            guard got > 0 else { break }
+            count += got
+            guard count <= limit else { throw SystemFileError(path, code: EFBIG) }
+            if count == bytes.count { bytes.append(contentsOf: repeatElement(0, count: min(count, limit + 1 - count))) }
+        }
+        bytes.removeLast(bytes.count - count)
+        return bytes
+    }
+
+    /// What is in a file, as text; what is no UTF-8 becomes U+FFFD.
+    ///
+    /// - Throws: as `contents`.
+    public static func text(_ path: String, limit: Int = 64 << 20) throws(SystemFileError) -> String {
+        String(decoding: try contents(path, limit: limit), as: UTF8.self)
+    }
+
+    /// Writes a whole file, over one that is there.
+    ///
+    /// - Parameter mode: of a new file, less the process' mask.
+    /// - Throws: when it cannot be written.
+    public static func write(_ bytes: some Collection<UInt8>, to path: String, mode: mode_t = 0o666) throws(SystemFileError) {
+        let file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)
+        guard file >= 0 else { throw SystemFileError(path) }
+        defer { close(file) }
+        var rest = Array(bytes)[...]
+        while !rest.isEmpty {
+            let written = rest.withUnsafeBytes { Glibc.write(file, $0.baseAddress, $0.count) }
+            if written < 0, errno == EINTR { continue }
+            guard written > 0 else { throw SystemFileError(path) }
+            rest = rest.dropFirst(written)
+        }
+    }
+
+    /// Bytes of a file; nil when there is none.
+    public static func size(_ path: String) -> Int? {
+        var status = stat()
+        return stat(path, &status) == 0 ? Int(status.st_size) : nil
+    }
+
+    /// The permission bits of a file; nil when there is none.
+    public static func mode(_ path: String) -> mode_t? {
+        var status = stat()
+        return stat(path, &status) == 0 ? status.st_mode & 0o7777 : nil
+    }
+
+    /// Whether something is there.
+    public static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
+
+    /// - Throws: when it is not ours to change.
+    public static func setMode(_ path: String, _ mode: mode_t) throws(SystemFileError) {
+        guard chmod(path, mode) == 0 else { throw SystemFileError(path) }
+    }
+
+    /// Makes a directory, and those above it.
+    ///
+    /// - Parameter mode: of those that are made, less the process' mask.
+    /// - Throws: when one cannot be made, or something else has its name.
+    public static func makeDirectory(_ path: String, mode: mode_t = 0o777) throws(SystemFileError) {
+        if mkdir(path, mode) == 0 { return }
+        let code = errno
+        if code == ENOENT, let slash = path.lastIndex(of: "/"), slash > path.startIndex {
+            try makeDirectory(String(path[..<slash]), mode: mode)
+            guard mkdir(path, mode) == 0 || errno == EEXIST else { throw SystemFileError(path) }
+        } else if code != EEXIST {
+            throw SystemFileError(path, code: code)
+        }
+        var status = stat()
+        guard stat(path, &status) == 0 else { throw SystemFileError(path) }
+        guard status.st_mode & S_IFMT == S_IFDIR else { throw SystemFileError(path, code: ENOTDIR) }
+    }
+
+    /// The names in a directory, in order, without `.` and `..`.
+    ///
+    /// - Throws: when it is not there, or may not be read.
+    public static func names(in path: String) throws(SystemFileError) -> [String] {
+        guard let directory = opendir(path) else { throw SystemFileError(path) }
+        defer { closedir(directory) }
+        var names: [String] = []
+        while let entry = readdir(directory) {
+            let name = withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
+                String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            if name != ".", name != ".." { names.append(name) }
+        }
+        return names.sorted()
+    }
+
+    /// Renames; what has the new name already goes.
+    ///
+    /// - Throws: when it cannot be done.
+    public static func move(_ path: String, to target: String) throws(SystemFileError) {
+        guard rename(path, target) == 0 else { throw SystemFileError(path) }
+    }
+
+    /// - Throws: when one cannot be read or the other not be written.
+    public static func copy(_ path: String, to target: String) throws(SystemFileError) {
+        let source = open(path, O_RDONLY | O_CLOEXEC)
+        guard source >= 0 else { throw SystemFileError(path) }
+        defer { close(source) }
+        let copy = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard copy >= 0 else { throw SystemFileError(target) }
+        defer { close(copy) }
+        while true {
+            let count = sendfile(copy, source, nil, 1 << 20)
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw SystemFileError(target) }
+            if count == 0 { return }
+        }
+    }
+
+    /// Removes a file or an empty directory.
+    ///
+    /// - Throws: when it is not there, or cannot be removed.
+    public static func remove(_ path: String) throws(SystemFileError) {
+        guard Glibc.remove(path) == 0 else { throw SystemFileError(path) }
+    }
+}
