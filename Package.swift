@@ -114,10 +114,8 @@ let package = Package(
             name: "accessorysetupd",
             dependencies: [
                 "AccessoryBus", "AccessoryCore", "AccessoryEngine", "AccessoryModel", "AccessoryService", "AdminFiles",
-                "BlueZRadio",
-                "BlueZView", "CallerIdentity", "DBusKit", "GrantStore", "KeyFiles", "ProgramSupport", "SystemFiles", "WiFiRadio",
-                log,
-                arguments,
+                "BlueZRadio", "BlueZView", "CGLib", "CallerIdentity", "DBusKit", "GrantStore", "KeyFiles", "ProgramSupport",
+                "SystemFiles", "WiFiRadio", log,
             ], swiftSettings: settings),
         // Images for the terminal picker.
         .target(name: "TerminalGraphics", swiftSettings: settings),

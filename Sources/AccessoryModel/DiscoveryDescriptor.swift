@@ -362,8 +362,9 @@ public struct ProductImage: Hashable, Sendable {
                 text.hasPrefix("<!--")
                 ? "-->" : text.hasPrefix("<?") ? "?>" : text.lowercased().hasPrefix("<!doctype svg") ? ">" : nil
             guard let end else { break }
-            guard let range = text.firstRange(of: end) else { return false }
-            text = text[range.upperBound...]
+            while !text.isEmpty, !text.hasPrefix(end) { text = text.dropFirst() }
+            guard !text.isEmpty else { return false }
+            text = text.dropFirst(end.count)
         }
         guard text.hasPrefix("<svg") else { return false }
         return text.dropFirst(4).first.map { $0.isWhitespace || $0 == ">" || $0 == "/" } ?? false

@@ -133,8 +133,10 @@ public enum ProcessFacts {
 
     /// A label without AppArmor's mode; nil for what is not confined.
     static func label(_ text: String) -> String? {
-        let name = text.hasSuffix(")") ? text.split(separator: " (", maxSplits: 1).first.map(String.init) ?? "" : text
-        return name.isEmpty || name == "unconfined" ? nil : name
+        var name = text[...]
+        // The mode is the last word: "snap.dice.play (enforce)".
+        if text.hasSuffix(")"), let mode = text.lastIndex(of: " "), text[mode...].hasPrefix(" (") { name = text[..<mode] }
+        return name.isEmpty || name == "unconfined" ? nil : String(name)
     }
 
     /// A label as the kernel hands it out, perhaps with a NUL behind it.

@@ -3,6 +3,7 @@
 // are allowed, so that a typing mistake is an error and not silence.
 
 internal import CGLib
+internal import Glibc
 
 /// What is wrong with a key file.
 public struct KeyFileProblem: Error, Hashable, Sendable, CustomStringConvertible {
@@ -60,7 +61,7 @@ public final class KeyFile {
             var problem = Self.problem(path, &failure)
             // GLib quotes the line that it did not understand, if any; else it stumbled over the first that says anything.
             let line =
-                lines.firstIndex { !$0.isEmpty && problem.reason.contains("“\($0)”") }
+                lines.firstIndex { !$0.isEmpty && strstr(problem.reason, "“\($0)”") != nil }
                 ?? lines.firstIndex { line in line.trimmingSpaces.first.map { $0 != "#" } ?? false } ?? 0
             problem = KeyFileProblem(file: path, line: line + 1, key: "", reason: problem.reason)
             throw problem

@@ -7,7 +7,6 @@ internal import AccessoryEngine
 internal import AccessoryBus
 internal import AccessoryModel
 internal import AccessoryService
-public import ArgumentParser
 internal import BlueZRadio
 internal import BlueZView
 internal import AdminFiles
@@ -16,105 +15,68 @@ internal import DBusKit
 internal import Glibc
 internal import GrantStore
 internal import KeyFiles
-public import Logging
+internal import Logging
 internal import ProgramSupport
 internal import SystemFiles
 internal import WiFiRadio
 
 @main
-struct Daemon: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "accessorysetupd",
-        abstract: "Lets apps set up exactly the Bluetooth and Wi-Fi accessories that they declare.",
-        discussion: """
-            Exit status: 0 after SIGTERM or SIGINT, 1 when the bus or the store cannot be used now, 64 for wrong arguments, \
-            78 for what no further try mends: a mistake in the configuration, a store of a newer daemon.
-            """,
-        version: Version.current)
+struct Daemon {
+    private let options: Options
 
-    @Option(help: "The bus to serve: system, session, or an address.")
-    var bus = "system"
+    static func main() {
+        let options: Options
+        do throws(Options.Problem) {
+            options = try Options(arguments: CommandLine.arguments)
+        } catch {
+            StandardOutput.errorLine("accessorysetupd: \(error)\nTry accessorysetupd --help.")
+            exit(EX_USAGE)
+        }
+        if let answer = options.answer { return StandardOutput.line(answer) }
+        exit(Daemon(options: options).run())
+    }
 
-    @Option(help: "The bus that carries org.bluez and the Wi-Fi services, when it is another one.")
-    var bluezBus: String?
-
-    @Option(help: "Where the store is; default $STATE_DIRECTORY, else /var/lib/accessory-setup.")
-    var stateDirectory: String?
-
-    @Option(
-        name: .customLong("apps"),
-        help:
-            "A directory of app manifests; may be given again, later ones override. Default: /usr/share and /etc/accessory-setup/apps."
-    )
-    var appDirectories: [String] = []
-
-    @Option(name: .customLong("policy"), help: "The directory of policy files.", completion: .directory)
-    var policyDirectory = PolicyStore.standardDirectory
-
-    @Option(help: "The configuration file; the default one may be absent.")
-    var config: String?
-
-    @Option(help: "Where the kernel lists input devices.", completion: .directory)
-    var inputDirectory = "/sys/class/input"
-
-    // Process 1's: the daemon may have no network of its own.
-    @Option(help: "Where the kernel's routing tables are.", completion: .directory)
-    var routeDirectory = "/proc/1/net"
-
-    @Option(
-        name: .customLong("view"),
-        help: """
-            Where apps find the scoped view of org.bluez: a socket's path. Default: the socket that systemd hands over, else \
-            /run/accessory-setup/bus when --bus is system.
-            """,
-        completion: .file())
-    var viewPath: String?
-
-    @Option(help: "trace, debug, info, notice, warning, error or critical. Addresses appear at debug only.")
-    var logLevel = Logger.Level.info
-
-    func run() throws {
-        let level = logLevel
+    /// Until the daemon is told to end, or cannot go on; the exit status.
+    private func run() -> Int32 {
+        let level = options.logLevel
         LoggingSystem.bootstrap { LogOutput(label: $0, level: level) }
         let log = Logger(label: "accessorysetupd")
         do {
-            try serve(log)
-        } catch let code as ExitCode {
-            // Said already.
-            throw code
+            return try serve(log) ? EXIT_SUCCESS : EXIT_FAILURE
         } catch let error as any Unmendable where error.needsSomebody {
             log.critical("cannot run: \(error)")
-            throw ExitCode(EX_CONFIG)
+            return EX_CONFIG
         } catch {
             log.critical("cannot run: \(error)")
-            throw ExitCode.failure
+            return EXIT_FAILURE
         }
     }
 
-    private func serve(_ log: Logger) throws {
+    /// Whether it ended because it was told to.
+    private func serve(_ log: Logger) throws -> Bool {
         umask(0o077)
         let configuration = try readConfiguration()
         let loop = MainLoop()
         let store = try GrantStore(directory: storeDirectory, log: log)
-        let connection = try Connection(Connection.Address(bus), loop: loop)
+        let connection = try Connection(Connection.Address(options.bus), loop: loop)
         // A bus connection of the radio's own: its agent and its discovery filter belong to it, and a flood of adverts waits in its
         // queue, not in front of an app's call. Adverts may wait a few milliseconds so that one wakeup serves many.
         let radioConnection = try Connection(
-            Connection.Address(bluezBus ?? bus), loop: loop, reading: .adaptive(pause: .milliseconds(20)))
-        let radio = try BlueZRadio(on: radioConnection, adapter: configuration.adapter, inputDirectory: inputDirectory, log: log)
-        let wifiConnection = try Connection(Connection.Address(bluezBus ?? bus), loop: loop)
+            Connection.Address(options.bluezBus ?? options.bus), loop: loop, reading: .adaptive(pause: .milliseconds(20)))
+        let radio = try BlueZRadio(on: radioConnection, adapter: configuration.adapter, inputDirectory: options.inputDirectory, log: log)
+        let wifiConnection = try Connection(Connection.Address(options.bluezBus ?? options.bus), loop: loop)
         let wifi = try WiFiRadio(
-            on: wifiConnection, interface: configuration.wifiInterface, routeDirectory: routeDirectory, journal: store, log: log)
+            on: wifiConnection, interface: configuration.wifiInterface, routeDirectory: options.routeDirectory, journal: store, log: log)
         var engineConfiguration = AccessoryEngine.Configuration()
         engineConfiguration.nearness = Matcher.Nearness(threshold: configuration.immediateRSSI)
         let engine = try AccessoryEngine(
             radio: radio, networks: wifi, store: store, clock: LoopClock(loop), configuration: engineConfiguration, trail: store,
             log: log)
-        let policies = PolicyStore(directory: policyDirectory, loop: loop, log: log)
+        let policies = PolicyStore(directory: options.policyDirectory, loop: loop, log: log)
         engine.setPolicy(policies.policy)
         policies.onChange = { [unowned engine] in engine.setPolicy($0) }
         let manifests = ManifestStore(
-            directories: appDirectories.isEmpty ? ManifestStore.standardDirectories : appDirectories, loop: loop, log: log)
+            directories: options.appDirectories.isEmpty ? ManifestStore.standardDirectories : options.appDirectories, loop: loop, log: log)
         let service = try AccessoryService(
             engine: engine, manifests: manifests,
             resolver: CallerResolver(on: connection, needsDescriptor: configuration.needsProcessDescriptor),
@@ -149,7 +111,7 @@ struct Daemon: ParsableCommand {
         try connection.requestName(AccessoryBus.name)
         ServiceManager.notify("READY=1")
         ServiceManager.keepAlive(on: loop)
-        log.notice("ready", metadata: ["version": "\(Version.current)", "bus": "\(bus)", "apps": "\(manifests.apps.count)"])
+        log.notice("ready", metadata: ["version": "\(Version.current)", "bus": "\(options.bus)", "apps": "\(manifests.apps.count)"])
         loop.run()
         ServiceManager.notify("STOPPING=1")
         // The interface is given back in time; what is left over is given back by the next run.
@@ -167,9 +129,10 @@ struct Daemon: ParsableCommand {
         withExtendedLifetime((service, radio, manifests, policies, view)) {}
         if let failure {
             log.critical("\(failure)")
-            throw ExitCode.failure
+            return false
         }
         log.notice("stopped")
+        return true
     }
 
     /// The scoped view, where there is a socket for it.
@@ -177,7 +140,7 @@ struct Daemon: ParsableCommand {
         _ gate: ViewGate, _ service: AccessoryService, linger: Int, _ loop: MainLoop, _ log: Logger
     ) throws -> BlueZView? {
         guard let address = viewAddress(log) else { return nil }
-        let bus = Connection.Address(bluezBus ?? bus)
+        let bus = Connection.Address(options.bluezBus ?? options.bus)
         // A connection of its own: the radio's reads with pauses while adverts pour in.
         let connection = try Connection(bus, loop: loop)
         var limits = ViewLimits()
@@ -186,13 +149,14 @@ struct Daemon: ParsableCommand {
     }
 
     private func viewAddress(_ log: Logger) -> BusServer.Address? {
-        if let viewPath { return .path(viewPath) }
+        if let path = options.viewPath { return .path(path) }
         if getenv("LISTEN_FDS") != nil, getenv("LISTEN_PID").map({ String(cString: $0) }) == String(getpid()) { return .inherited }
         // Without systemd: the usual place, on the system's own bus only. Two daemons on test buses must not fight for it.
-        guard Connection.Address(bus) == .system else { return nil }
+        guard Connection.Address(options.bus) == .system else { return nil }
         let directory = "/run/accessory-setup"
         let path = directory + "/bus"
-        if (try? SystemFile.text("/proc/net/unix"))?.contains(" \(path)\n") == true {
+        let sockets = (try? SystemFile.text("/proc/net/unix")) ?? ""
+        if sockets.split(separator: "\n").contains(where: { $0.hasSuffix(" \(path)") }) {
             log.warning("no view of org.bluez: somebody else listens there", metadata: ["socket": "\(path)"])
             return nil
         }
@@ -207,18 +171,16 @@ struct Daemon: ParsableCommand {
     }
 
     private func readConfiguration() throws -> Configuration {
-        if let config { return try Configuration(path: config) }
+        if let path = options.config { return try Configuration(path: path) }
         return access(Configuration.standardPath, F_OK) == 0 ? try Configuration(path: Configuration.standardPath) : Configuration()
     }
 
     private var storeDirectory: String {
         // systemd gives a list when several are configured; ours is the first.
         let given = getenv("STATE_DIRECTORY").map { String(cString: $0) }?.split(separator: ":").first.map(String.init)
-        return stateDirectory ?? given ?? "/var/lib/accessory-setup"
+        return options.stateDirectory ?? given ?? "/var/lib/accessory-setup"
     }
 }
-
-extension Logger.Level: @retroactive ExpressibleByArgument {}
 
 /// A failure of which some kinds are there again at the next start, until somebody does something.
 private protocol Unmendable: Error {

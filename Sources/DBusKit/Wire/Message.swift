@@ -100,7 +100,7 @@ public final class Message {
         let name = BusNames.isErrorName(error.name) ? error.name : "org.freedesktop.DBus.Error.Failed"
         let message =
             error.message.utf8.count <= Self.longestError ? error.message : String(error.message.prefix(Self.longestError)) + "…"
-        let text = message.utf8.contains(0) ? message.replacing("\0", with: "\u{FFFD}") : message
+        let text = message.withoutNUL
         return dbus_message_new_error(raw, name, text).map { Message(adopting: $0) }
     }
 

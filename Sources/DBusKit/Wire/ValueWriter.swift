@@ -112,8 +112,7 @@ struct ValueWriter {
     }
 
     private static func text(_ code: Int32, _ text: String, _ iterator: inout DBusMessageIter) {
-        let text = text.hasNUL ? text.replacing("\0", with: "\u{FFFD}") : text
-        text.withCString { pointer in
+        text.withoutNUL.withCString { pointer in
             var pointer: UnsafePointer<CChar>? = pointer
             _ = dbus_message_iter_append_basic(&iterator, code, &pointer)
         }
@@ -199,8 +198,15 @@ final class ArrayAnswer {
 }
 
 extension String {
-    /// Whether there is a NUL in it, which no text on the bus may have.
     fileprivate var hasNUL: Bool {
         utf8.withContiguousStorageIfAvailable { !$0.isEmpty && memchr($0.baseAddress!, 0, $0.count) != nil } ?? utf8.contains(0)
+    }
+
+    /// With U+FFFD for NUL, which no text on the bus may have.
+    var withoutNUL: String {
+        guard hasNUL else { return self }
+        var scalars = UnicodeScalarView()
+        for scalar in unicodeScalars { scalars.append(scalar == "\0" ? "\u{FFFD}" : scalar) }
+        return String(scalars)
     }
 }

@@ -97,7 +97,14 @@ final class Database {
     }
 
     private static func percentEncoded(_ path: String) -> String {
-        path.replacing("%", with: "%25").replacing("?", with: "%3f").replacing("#", with: "%23")
+        path.map { character in
+            switch character {
+            case "%": "%25"
+            case "?": "%3f"
+            case "#": "%23"
+            default: String(character)
+            }
+        }.joined()
     }
 
     private func check(_ status: Int32) throws(DatabaseError) {
