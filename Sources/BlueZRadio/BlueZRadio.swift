@@ -32,6 +32,11 @@ public final class BlueZRadio: Radio {
     private var nameWatch: Subscription?
     private var subscriptions: [Subscription] = []
     private var airSubscription: Subscription?
+    /// What BlueZ says of its objects while adverts are wanted: in order, on a connection that only listens.
+    private var feed: SignalFeed?
+    private let feedAddress: Connection.Address?
+    /// The bus sent what our own reader does not understand: libdbus reads from then on.
+    private var isFeedBroken = false
     private var adapters: [ObjectPath: Adapter] = [:]
     /// The adapter in use; nil when there is none.
     public private(set) var adapter: ObjectPath?
@@ -55,10 +60,13 @@ public final class BlueZRadio: Radio {
     ///   - connection: one of the radio's own; agent, discovery filter and pairing belong to the connection that asks.
     ///   - adapter: the adapter's name (`hci1`); nil takes the first one with power.
     ///   - inputDirectory: where the kernel lists input devices.
+    ///   - feed: the bus that `connection` is on, for a connection that only listens for adverts; nil does without.
     public init(
-        on connection: Connection, adapter: String?, inputDirectory: String = "/sys/class/input", log: Logger
+        on connection: Connection, adapter: String?, inputDirectory: String = "/sys/class/input",
+        feed: Connection.Address? = nil, log: Logger
     ) throws(BusError) {
         self.connection = connection
+        feedAddress = feed
         self.log = log
         preferredAdapter = adapter
         self.inputDirectory = inputDirectory
@@ -293,8 +301,7 @@ public final class BlueZRadio: Radio {
         agent.owner = new
         for subscription in subscriptions { subscription.cancel() }
         subscriptions = []
-        airSubscription?.cancel()
-        airSubscription = nil
+        listen(false)
         adapters = [:]
         devices.removeAll()
         abort(RadioFailure(.unavailable, "bluetoothd is gone"))
@@ -303,14 +310,14 @@ public final class BlueZRadio: Radio {
         guard let new else { return }
         subscriptions = [
             connection.subscribe(sender: new, path: BlueZ.root, interface: Bus.objectManager, member: "InterfacesAdded") {
-                [weak self] in self?.interfacesAdded($0)
+                [weak self] in self?.unlessFed($0) { $0.interfacesAdded($1) }
             },
             connection.subscribe(sender: new, path: BlueZ.root, interface: Bus.objectManager, member: "InterfacesRemoved") {
-                [weak self] in self?.interfacesRemoved($0)
+                [weak self] in self?.unlessFed($0) { $0.interfacesRemoved($1) }
             },
             connection.subscribe(
                 sender: new, interface: Bus.properties, member: "PropertiesChanged", argument0: BlueZ.adapter
-            ) { [weak self] in self?.adapterChanged($0) },
+            ) { [weak self] in self?.unlessFed($0) { $0.adapterChanged($1) } },
         ]
         if discovery.isNeeded { listen(true) }
         readAll()
@@ -323,12 +330,15 @@ public final class BlueZRadio: Radio {
                 to: BlueZ.service, path: BlueZ.root, interface: Bus.objectManager, member: "GetManagedObjects")
         else { return completion() }
         let asked = owner
+        let askedFeed = feed
         reads += 1
-        connection.call(message) { [weak self] result in
-            defer { completion() }
-            guard let self else { return }
+        let taken: (Result<Message, BusError>) -> Void = { [weak self] result in
+            guard let self else { return completion() }
             self.reads -= 1
-            guard self.owner == asked else { return }
+            guard self.owner == asked else { return completion() }
+            // What is known by now came on another connection, and may be newer.
+            guard self.feed === askedFeed else { return self.readAll(completion) }
+            defer { completion() }
             defer { self.isSettled = true }
             switch result {
             case .failure(let error):
@@ -350,6 +360,7 @@ public final class BlueZRadio: Radio {
                 self.scheduleHandOver()
             }
         }
+        if let feed { feed.call(message, completion: taken) } else { connection.call(message, completion: taken) }
     }
 
     /// Takes over an object's interfaces (`a{sa{sv}}` under the cursor).
@@ -450,10 +461,13 @@ public final class BlueZRadio: Radio {
             // Devices that came and went while nobody listened.
             if owner != nil { readAll() }
         } else {
+            let wasFed = feed != nil
             listen(false)
             contentPacer.cancel()
             strengthPacer.cancel()
             devices.forgetAir()
+            // What the feed had not told yet.
+            if wasFed, owner != nil { readAll() }
         }
     }
 
@@ -461,10 +475,58 @@ public final class BlueZRadio: Radio {
     private func listen(_ isNeeded: Bool) {
         airSubscription?.cancel()
         airSubscription = nil
+        let former = feed
+        feed = nil
+        // Readings that it has not answered are made anew, with what comes now.
+        defer { former?.close() }
         guard isNeeded, let owner else { return }
+        feed = openFeed(owner)
+        guard feed == nil else { return }
         airSubscription = connection.subscribe(
             sender: owner, below: BlueZ.manager, interface: Bus.properties, member: "PropertiesChanged", argument0: BlueZ.device
         ) { [weak self] in self?.deviceChanged($0) }
+    }
+
+    /// All that BlueZ says of its objects comes this way then, so that nothing is overtaken.
+    private func openFeed(_ owner: String) -> SignalFeed? {
+        guard let feedAddress, !isFeedBroken else { return nil }
+        do throws(BusError) {
+            let feed = try SignalFeed(
+                feedAddress, loop: connection.loop,
+                stream: SignalFeed.Stream(sender: owner, namespace: BlueZ.manager, interface: BlueZ.device),
+                pause: .milliseconds(20),
+                onChange: { [weak self] source, arguments in
+                    guard let self, let device = self.devices.device(of: source) else { return }
+                    self.devices.update(device, &arguments)
+                    self.scheduleHandOver()
+                }, onFailure: { [weak self] in self?.feedFailed($0) })
+            feed.subscribe(sender: owner, path: BlueZ.root, interface: Bus.objectManager, member: "InterfacesAdded") {
+                [weak self] in self?.interfacesAdded($0)
+            }
+            feed.subscribe(sender: owner, path: BlueZ.root, interface: Bus.objectManager, member: "InterfacesRemoved") {
+                [weak self] in self?.interfacesRemoved($0)
+            }
+            feed.subscribe(
+                sender: owner, path: nil, interface: Bus.properties, member: "PropertiesChanged", argument0: BlueZ.adapter
+            ) { [weak self] in self?.adapterChanged($0) }
+            return feed
+        } catch {
+            isFeedBroken = true
+            log.notice("adverts are read with libdbus", metadata: ["reason": "\(error)"])
+            return nil
+        }
+    }
+
+    private func feedFailed(_ reason: String) {
+        isFeedBroken = true
+        log.warning("the connection for adverts ended; they are read with libdbus from now on", metadata: ["reason": "\(reason)"])
+        listen(discovery.isNeeded)
+        if owner != nil { readAll() }
+    }
+
+    /// What comes on the radio's own connection counts only while there is no feed.
+    private func unlessFed(_ message: Message, _ handler: (BlueZRadio, Message) -> Void) {
+        if feed == nil { handler(self, message) }
     }
 
     private func deviceChanged(_ message: Message) {

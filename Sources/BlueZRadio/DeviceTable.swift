@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What BlueZ says of its devices: one row per foreign property that we use, read straight from the wire. This is the path that
-// thousands of adverts a second take; whoever replaces it (a reader of its own) replaces this file and its one caller.
+// What BlueZ says of its devices: one row per foreign property that we use, read straight from the wire, be it libdbus' or the feed's.
+// This is the path that thousands of adverts a second take.
 
 internal import AccessoryEngine
 internal import AccessoryModel
@@ -51,7 +51,7 @@ final class Device {
     /// Takes over one property: the cursor stands on its name, the next value is its variant.
     ///
     /// - Returns: whether it is something that only a packet on the air brings.
-    func apply(_ entry: inout ValueCursor) -> Bool {
+    func apply<Walker: ValueWalker & ~Copyable>(_ entry: inout Walker) -> Bool {
         switch entry.word(among: Self.properties) {
         case 0: return value(&entry) { takeSample($0.int16) }
         case 1: return value(&entry) { manufacturerData(&$0) }
@@ -77,7 +77,7 @@ final class Device {
         contentChanged = true
     }
 
-    private func value(_ entry: inout ValueCursor, _ body: (inout ValueCursor) -> Void) -> Bool {
+    private func value<Walker: ValueWalker & ~Copyable>(_ entry: inout Walker, _ body: (inout Walker) -> Void) -> Bool {
         entry.next()
         entry.withVariant(body)
         return true
@@ -96,13 +96,13 @@ final class Device {
         rssiCount += 1
     }
 
-    private func name(_ value: inout ValueCursor) {
+    private func name<Walker: ValueWalker & ~Copyable>(_ value: inout Walker) {
         if let old = advertisement.localName, value.isString(equalTo: old) { return }
         advertisement.localName = value.string
         contentChanged = true
     }
 
-    private func uuids(_ value: inout ValueCursor) {
+    private func uuids<Walker: ValueWalker & ~Copyable>(_ value: inout Walker) {
         var fingerprint: UInt64 = 1
         value.forEachElement { fingerprint = fingerprint &* 31 &+ $0.fingerprint }
         guard fingerprint != uuidsFingerprint else { return }
@@ -116,7 +116,7 @@ final class Device {
         }
     }
 
-    private func serviceData(_ value: inout ValueCursor) {
+    private func serviceData<Walker: ValueWalker & ~Copyable>(_ value: inout Walker) {
         value.forEachEntry { entry in
             guard let uuid = entry.string.flatMap({ BluetoothUUID($0) }) else { return }
             entry.next()
@@ -131,7 +131,7 @@ final class Device {
         }
     }
 
-    private func manufacturerData(_ value: inout ValueCursor) {
+    private func manufacturerData<Walker: ValueWalker & ~Copyable>(_ value: inout Walker) {
         value.forEachEntry { entry in
             guard let company = entry.uint16.map({ CompanyIdentifier($0) }) else { return }
             entry.next()
@@ -168,6 +168,12 @@ final class DeviceTable {
     func device(of message: Message) -> Device? {
         if let device = byFingerprint[message.pathFingerprint], message.hasPath(device.path) { return device }
         return message.path.flatMap { self[$0] }
+    }
+
+    /// The device that a change of the feed speaks of.
+    func device(of source: borrowing SignalFeed.Source) -> Device? {
+        if let device = byFingerprint[source.fingerprint], source.isObject(device.path) { return device }
+        return self[source.objectPath]
     }
 
     var bonds: [RadioBond] {
@@ -215,7 +221,7 @@ final class DeviceTable {
     }
 
     /// Takes over a `PropertiesChanged` of a device; the cursor stands on the interface's name.
-    func update(_ device: Device, _ arguments: inout ValueCursor) {
+    func update<Walker: ValueWalker & ~Copyable>(_ device: Device, _ arguments: inout Walker) {
         arguments.next()
         var heard = false
         arguments.forEachEntry { entry in

@@ -63,10 +63,13 @@ struct Daemon {
         // queue, not in front of an app's call. Adverts may wait a few milliseconds so that one wakeup serves many.
         let radioConnection = try Connection(
             Connection.Address(options.bluezBus ?? options.bus), loop: loop, reading: .adaptive(pause: .milliseconds(20)))
-        let radio = try BlueZRadio(on: radioConnection, adapter: configuration.adapter, inputDirectory: options.inputDirectory, log: log)
+        let radio = try BlueZRadio(
+            on: radioConnection, adapter: configuration.adapter, inputDirectory: options.inputDirectory,
+            feed: Connection.Address(options.bluezBus ?? options.bus), log: log)
         let wifiConnection = try Connection(Connection.Address(options.bluezBus ?? options.bus), loop: loop)
         let wifi = try WiFiRadio(
-            on: wifiConnection, interface: configuration.wifiInterface, routeDirectory: options.routeDirectory, journal: store, log: log)
+            on: wifiConnection, interface: configuration.wifiInterface, routeDirectory: options.routeDirectory, journal: store,
+            log: log)
         var engineConfiguration = AccessoryEngine.Configuration()
         engineConfiguration.nearness = Matcher.Nearness(threshold: configuration.immediateRSSI)
         let engine = try AccessoryEngine(
@@ -76,7 +79,8 @@ struct Daemon {
         engine.setPolicy(policies.policy)
         policies.onChange = { [unowned engine] in engine.setPolicy($0) }
         let manifests = ManifestStore(
-            directories: options.appDirectories.isEmpty ? ManifestStore.standardDirectories : options.appDirectories, loop: loop, log: log)
+            directories: options.appDirectories.isEmpty ? ManifestStore.standardDirectories : options.appDirectories, loop: loop,
+            log: log)
         let service = try AccessoryService(
             engine: engine, manifests: manifests,
             resolver: CallerResolver(on: connection, needsDescriptor: configuration.needsProcessDescriptor),
@@ -111,7 +115,8 @@ struct Daemon {
         try connection.requestName(AccessoryBus.name)
         ServiceManager.notify("READY=1")
         ServiceManager.keepAlive(on: loop)
-        log.notice("ready", metadata: ["version": "\(Version.current)", "bus": "\(options.bus)", "apps": "\(manifests.apps.count)"])
+        log.notice(
+            "ready", metadata: ["version": "\(Version.current)", "bus": "\(options.bus)", "apps": "\(manifests.apps.count)"])
         loop.run()
         ServiceManager.notify("STOPPING=1")
         // The interface is given back in time; what is left over is given back by the next run.

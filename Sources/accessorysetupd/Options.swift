@@ -66,7 +66,8 @@ struct Options {
         ) { options, value in options.stateDirectory = value },
         Option(
             name: "apps", value: "DIRECTORY",
-            help: "A directory of app manifests; may be given again, later ones override (default: /usr/share and /etc/accessory-setup/apps)"
+            help:
+                "A directory of app manifests; may be given again, later ones override (default: /usr/share and /etc/accessory-setup/apps)"
         ) { options, value in options.appDirectories.append(value) },
         Option(
             name: "policy", value: "DIRECTORY", help: "The directory of policy files (default: /etc/accessory-setup/policy.d)"
@@ -109,22 +110,25 @@ struct Options {
     /// - Throws: what is wrong with it.
     init(arguments: [String]) throws(Problem) {
         let reading = Reading()
-        let take: @convention(c) (
-            UnsafePointer<gchar>?, UnsafePointer<gchar>?, gpointer?, UnsafeMutablePointer<UnsafeMutablePointer<GError>?>?
-        ) -> gboolean = { name, value, reading, failure in
-            guard let name, let reading else { return 0 }
-            let known = Unmanaged<Reading>.fromOpaque(reading).takeUnretainedValue()
-            let given = String(cString: name)
-            guard let option = Options.all.first(where: { "--\($0.name)" == given || "-\($0.letter)" == given }) else { return 0 }
-            do throws(Problem) {
-                try option.set(&known.options, value.map { String(cString: $0) } ?? "")
-                return 1
-            } catch {
-                known.problem = error
-                g_set_error_literal(failure, g_option_error_quark(), gint(G_OPTION_ERROR_BAD_VALUE.rawValue), "bad value")
-                return 0
+        let take:
+            @convention(c) (
+                UnsafePointer<gchar>?, UnsafePointer<gchar>?, gpointer?, UnsafeMutablePointer<UnsafeMutablePointer<GError>?>?
+            ) -> gboolean = { name, value, reading, failure in
+                guard let name, let reading else { return 0 }
+                let known = Unmanaged<Reading>.fromOpaque(reading).takeUnretainedValue()
+                let given = String(cString: name)
+                guard let option = Options.all.first(where: { "--\($0.name)" == given || "-\($0.letter)" == given }) else {
+                    return 0
+                }
+                do throws(Problem) {
+                    try option.set(&known.options, value.map { String(cString: $0) } ?? "")
+                    return 1
+                } catch {
+                    known.problem = error
+                    g_set_error_literal(failure, g_option_error_quark(), gint(G_OPTION_ERROR_BAD_VALUE.rawValue), "bad value")
+                    return 0
+                }
             }
-        }
         var entries = Self.all.map { option in
             var entry = GOptionEntry()
             entry.long_name = Self.text(option.name)

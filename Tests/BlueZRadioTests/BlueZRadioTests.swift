@@ -41,8 +41,18 @@ private final class Witness: RadioObserver {
     func advert(_ address: String) -> Advertisement? { heard.values.first { $0.address.description == address } }
 }
 
+/// Who reads adverts from the bus.
+private enum Reader: CaseIterable {
+    /// Our own reader, as in the daemon.
+    case feed
+    case libdbus
+    /// Our own reader until it meets what it does not understand.
+    case libdbusAfterNonsense
+}
+
 private final class Stage {
     let bus: PrivateBus
+    private let nonsense: PlayedBus
     let simulator: ChildProcess
     let directory: TemporaryDirectory
     let loop = MainLoop()
@@ -50,8 +60,10 @@ private final class Stage {
     let radio: BlueZRadio
     let witness = Witness()
 
-    init(_ scenario: String) throws {
+    init(_ scenario: String, _ reader: Reader = .feed) throws {
         bus = try PrivateBus()
+        nonsense = try PlayedBus(on: loop)
+        nonsense.say("OK 0123\r\nthis is no D-Bus message at all")
         directory = try TemporaryDirectory()
         let file = try directory.write("scenario.json", scenario)
         simulator = try ChildProcess(
@@ -61,6 +73,7 @@ private final class Stage {
         let connection = try Connection(.server(bus.address), loop: loop, reading: .adaptive(pause: .milliseconds(5)))
         radio = try BlueZRadio(
             on: connection, adapter: nil, inputDirectory: directory.path + "/input",
+            feed: reader == .feed ? .server(bus.address) : reader == .libdbus ? nil : nonsense.address,
             log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         radio.observer = witness
         radio.start()
@@ -111,8 +124,8 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         }
     }
 
-    @Test func twoNeedsShareOneDiscovery() throws {
-        let stage = try Stage("{ \"accessories\": [\(accessory())] }")
+    @Test(arguments: Reader.allCases) fileprivate func twoNeedsShareOneDiscovery(reader: Reader) throws {
+        let stage = try Stage("{ \"accessories\": [\(accessory())] }", reader)
         stage.wait { stage.radio.state == .ready }
         #expect(!stage.isDiscovering)
         var first: DiscoveryToken? = stage.radio.discover()
@@ -130,8 +143,8 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         _ = consume second
     }
 
-    @Test func discoveryComesBackWithTheAdapter() throws {
-        let stage = try Stage("{ \"accessories\": [\(accessory())] }")
+    @Test(arguments: Reader.allCases) fileprivate func discoveryComesBackWithTheAdapter(reader: Reader) throws {
+        let stage = try Stage("{ \"accessories\": [\(accessory())] }", reader)
         let token = stage.radio.discover()
         stage.wait { stage.isDiscovering }
         for (down, up, target) in [("adapterPowerOff", "adapterPowerOn", "hci0"), ("serviceStopped", "serviceStarted", "")] {
@@ -143,13 +156,13 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         _ = consume token
     }
 
-    @Test func piecesAreOneAdvert() throws {
+    @Test(arguments: Reader.allCases) fileprivate func piecesAreOneAdvert(reader: Reader) throws {
         let stage = try Stage(
             """
             { "accessories": [ { "id": "a", "address": "C0:00:00:00:00:01", "adverts": [
                 { "serviceUUIDs": ["180F"], "rssi": -40, "scanResponse": { "name": "Dice", "txPower": 4 } },
                 { "from": 0.3, "serviceData": { "FE00": "0102" }, "manufacturerData": { "FFFF": "AB" }, "rssi": null } ] } ] }
-            """)
+            """, reader)
         let token = stage.radio.discover()
         stage.wait {
             guard let advert = stage.witness.advert("C0:00:00:00:00:01") else { return false }
@@ -160,8 +173,8 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         _ = consume token
     }
 
-    @Test func adaptersThatGoTakeTheirDevicesAlong() throws {
-        let stage = try Stage("{ \"accessories\": [\(accessory())] }")
+    @Test(arguments: Reader.allCases) fileprivate func adaptersThatGoTakeTheirDevicesAlong(reader: Reader) throws {
+        let stage = try Stage("{ \"accessories\": [\(accessory())] }", reader)
         let token = stage.radio.discover()
         stage.wait { stage.witness.advert("C0:00:00:00:00:01") != nil }
         try stage.play("adapterRemoved", "hci0")

@@ -209,12 +209,18 @@ public final class Message {
         }
     }
 
+    /// The message as bytes, to be sent with this number.
+    func wireFormat(serial: UInt32) -> [UInt8]? {
+        dbus_message_set_serial(raw, serial)
+        return wireFormat
+    }
+
     /// A message from bytes; nil when libdbus finds them invalid.
-    public static func demarshal(_ bytes: [UInt8]) -> Message? {
-        bytes.withUnsafeBytes { buffer in
-            guard let start = buffer.baseAddress else { return nil }
-            return dbus_message_demarshal(start.assumingMemoryBound(to: CChar.self), Int32(buffer.count), nil)
-                .map { Message(adopting: $0) }
-        }
+    public static func demarshal(_ bytes: [UInt8]) -> Message? { bytes.withUnsafeBytes { demarshal($0) } }
+
+    static func demarshal(_ bytes: UnsafeRawBufferPointer) -> Message? {
+        guard let start = bytes.baseAddress else { return nil }
+        return dbus_message_demarshal(start.assumingMemoryBound(to: CChar.self), Int32(bytes.count), nil)
+            .map { Message(adopting: $0) }
     }
 }

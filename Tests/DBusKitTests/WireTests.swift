@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Our own reader of messages against libdbus: what one takes for a message the other does, whatever is in the bytes, and both see the same
+// values. The fuzzer (Tests/Fuzz) plays the same with inputs that it finds itself.
+
+import Foundation
+import TestSupport
+import Testing
+
+@testable import DBusKit
+
+@Suite struct WireTests {
+    /// Messages of all types in all nestings, whole and damaged: accepted by both or by neither.
+    @Test(arguments: [1, 2, 3, 4] as [UInt64]) func whatLibdbusRefusesIsRefused(seed: UInt64) throws {
+        var random = SeededGenerator(state: seed)
+        var accepted = 0
+        var refused = 0
+        for _ in 0..<4000 {
+            var bytes = try Self.message(&random)
+            for _ in 0..<Int.random(in: 0...3, using: &random) { Self.damage(&bytes, &random) }
+            // What comes behind it is the next message.
+            if let length = try? bytes.withUnsafeBytes({ try WireMessage.length(of: $0) }), length < bytes.count {
+                bytes.removeLast(bytes.count - length)
+            }
+            let verdict = Self.accepts(bytes)
+            if verdict { accepted += 1 } else { refused += 1 }
+            #expect(verdict == (Message.demarshal(bytes)?.kind == .signal), "\(Hex.dump(bytes))")
+        }
+        #expect(accepted > 1000 && refused > 1000)
+    }
+
+    /// Whether our reader would walk through the message: header and all values are valid.
+    static func accepts(_ bytes: [UInt8]) -> Bool {
+        bytes.withUnsafeBytes { bytes in
+            guard let length = try? WireMessage.length(of: bytes), length == bytes.count, let message = try? WireMessage(bytes),
+                message.type == WireMessage.signal
+            else { return false }
+            var body = WireValidator(bytes, from: message.bodyOffset, to: bytes.count)
+            return body.values(UnsafeRawBufferPointer(rebasing: bytes[message.signature]), depth: 0) && body.isAtEnd
+        }
+    }
+
+    private static func message(_ random: inout SeededGenerator) throws -> [UInt8] {
+        let values = (0..<Int.random(in: 0...3, using: &random)).map { _ in value(&random, depth: 0) }
+        let message = try Message.signal(
+            path: ["/", "/org/bluez", "/org/bluez/hci0/dev_C0_FF_EE_00_00_01"].randomElement(using: &random)!,
+            interface: "org.freedesktop.DBus.Properties", member: "PropertiesChanged",
+            to: Bool.random(using: &random) ? ":1.42" : nil, values)
+        if Bool.random(using: &random) { message.setSender(":1.7") }
+        return try #require(message.wireFormat)
+    }
+
+    static func value(_ random: inout SeededGenerator, depth: Int) -> DBusValue {
+        switch Int.random(in: 0...(depth < 3 ? 15 : 11), using: &random) {
+        case 0: return .byte(.random(in: .min ... .max, using: &random))
+        case 1: return .boolean(.random(using: &random))
+        case 2: return .int16(.random(in: .min ... .max, using: &random))
+        case 3: return .uint16(.random(in: .min ... .max, using: &random))
+        case 4: return .uint32(.random(in: .min ... .max, using: &random))
+        case 5: return .int64(.random(in: .min ... .max, using: &random))
+        case 6: return .double(.random(in: -1...1, using: &random))
+        case 7, 8: return .string(["", "RSSI", "Würfel 🎲", String(repeating: "x", count: 70)].randomElement(using: &random)!)
+        case 9: return .objectPath("/a/b_c/1")
+        case 10: return .signature(["", "a{sv}", "(iay)"].randomElement(using: &random)!)
+        case 11: return .bytes((0..<Int.random(in: 0...9, using: &random)).map { UInt8($0) })
+        case 12: return .variant(value(&random, depth: depth + 1))
+        case 13: return .structure((0...Int.random(in: 0...2, using: &random)).map { _ in value(&random, depth: depth + 1) })
+        case 14:
+            return .array(
+                of: "v", (0..<Int.random(in: 0...3, using: &random)).map { _ in .variant(value(&random, depth: depth + 1)) })
+        default:
+            return .dictionary(
+                key: "q", value: "v",
+                (0..<Int.random(in: 0...3, using: &random)).map {
+                    .init(.uint16(UInt16($0)), .variant(value(&random, depth: depth + 1)))
+                })
+        }
+    }
+
+    static func damage(_ bytes: inout [UInt8], _ random: inout SeededGenerator) {
+        guard !bytes.isEmpty else { return }
+        let place = Int.random(in: 0..<bytes.count, using: &random)
+        switch Int.random(in: 0...6, using: &random) {
+        case 0: bytes[place] ^= 1 << UInt8.random(in: 0...7, using: &random)
+        case 1: bytes[place] = .random(in: .min ... .max, using: &random)
+        case 2: bytes.removeLast(Int.random(in: 0...min(9, bytes.count - 1), using: &random))
+        case 3: bytes.append(contentsOf: repeatElement(0, count: Int.random(in: 1...9, using: &random)))
+        case 4: bytes[place] = [0, 1, 2, 4, 8, 0x61, 0x7B, 0x7D, 0x28, 0x76, 0x80, 0xC0, 0xFF].randomElement(using: &random)!
+        case 5 where bytes.count >= 16:
+            // The lengths of body and fields, as they would be by mistake.
+            bytes[[4, 12].randomElement(using: &random)!] &+= [1, 4, 8, 0xFF].randomElement(using: &random)!
+        default: if place + 1 < bytes.count { bytes.swapAt(place, place + 1) }
+        }
+    }
+
+    @Test(arguments: [
+        ("", true), ("s", true), ("a{sv}", true), ("sa{sv}as", true), ("a{vs}", false), ("{sv}", false), ("()", false),
+        ("(", false),
+        ("a", false), ("a{s}", false), ("a{svs}", false), ("z", false), ("r", false), ("(a)", false), (")", false), ("a{sv", false),
+        (String(repeating: "a", count: 32) + "y", true), (String(repeating: "a", count: 33) + "y", false),
+        (String(repeating: "(", count: 32) + "y" + String(repeating: ")", count: 32), true),
+        (String(repeating: "(", count: 33) + "y" + String(repeating: ")", count: 33), false),
+        (String(repeating: "y", count: 255), true), (String(repeating: "y", count: 256), false),
+    ])
+    func signaturesAreThoseOfTheSpecification(signature: String, isValid: Bool) {
+        #expect(Array(signature.utf8).withUnsafeBytes { WireValidator.isSignature($0) } == isValid)
+    }
+
+    @Test(arguments: [
+        "", ".", "a", ".a", "a.", "a..b", "a.b", "a.1b", "1a.b", "a.b-c", ":1.2", ":a", ":1.", "a.b_c", "ä.b", "a-b.c", ":.1",
+        ":..1", ":", ":1..2", ":-.-", ":a b",
+    ])
+    func namesAreThoseOfTheSpecification(name: String) {
+        let bytes = Array(name.utf8)
+        #expect(bytes.withUnsafeBytes { WireValidator.isBusName($0) } == BusNames.isBusName(name), "bus name")
+        #expect(bytes.withUnsafeBytes { WireValidator.isInterface($0) } == BusNames.isInterface(name), "interface")
+        #expect(bytes.withUnsafeBytes { WireValidator.isMember($0) } == BusNames.isMember(name), "member")
+        #expect(bytes.withUnsafeBytes { WireValidator.isPath($0) } == (ObjectPath(name) != nil), "path")
+    }
+
+    @Test(arguments: ["/", "//", "/a", "/a/", "/a//b", "/a/b", "a", "/ä", "/a-b", "/a_1"])
+    func pathsAreThoseOfTheSpecification(path: String) {
+        #expect(Array(path.utf8).withUnsafeBytes { WireValidator.isPath($0) } == (ObjectPath(path) != nil))
+    }
+
+    /// Both cursors, step by step through the same values.
+    @Test(arguments: [1, 2, 3] as [UInt64]) func bothCursorsSeeTheSame(seed: UInt64) throws {
+        var random = SeededGenerator(state: seed)
+        for _ in 0..<500 {
+            let entries = (0..<Int.random(in: 0...6, using: &random)).map { number in
+                DBusValue.Entry(.string("key\(number)"), .variant(Self.value(&random, depth: 1)))
+            }
+            let values: [DBusValue] = [
+                .string("org.bluez.Device1"), .dictionary(key: "s", value: "v", entries), Self.value(&random, depth: 0),
+                .array(of: "s", [.string("a"), .string("bc")]),
+            ]
+            let message = try Message.signal(path: "/a", interface: "a.b", member: "C", values)
+            let bytes = try #require(message.wireFormat)
+            var theirs: [String] = []
+            message.withArguments { Self.walk(&$0, into: &theirs) }
+            var ours: [String] = []
+            try bytes.withUnsafeBytes { bytes in
+                let read = try WireMessage(bytes)
+                var cursor = SpanCursor(
+                    bytes, at: read.bodyOffset, types: UnsafeRawBufferPointer(rebasing: bytes[read.signature]))
+                Self.walk(&cursor, into: &ours)
+            }
+            #expect(ours == theirs)
+        }
+    }
+
+    /// Everything that a cursor can tell of a value, and of all values in it and after it.
+    private static func walk<Walker: ValueWalker & ~Copyable>(_ cursor: inout Walker, into lines: inout [String]) {
+        repeat {
+            let bytes = cursor.bytes
+            lines.append(
+                "\(String(describing: cursor.string)) \(cursor.isString("key1")) \(cursor.isString(equalTo: "key2")) "
+                    + "\(String(describing: cursor.word(among: ["key3", "RSSI"]))) \(cursor.fingerprint) "
+                    + "\(String(describing: cursor.int16)) \(String(describing: cursor.uint16)) "
+                    + "\(String(describing: cursor.boolean)) \(String(describing: bytes)) \(cursor.isBytes(bytes ?? [1, 2]))")
+            var inner: [String] = []
+            cursor.withVariant { Self.walk(&$0, into: &inner) }
+            cursor.forEachEntry { entry in
+                inner.append("entry")
+                Self.walk(&entry, into: &inner)
+            }
+            cursor.forEachElement { element in
+                inner.append("element \(String(describing: element.string)) \(String(describing: element.uint16))")
+                element.withVariant { Self.walk(&$0, into: &inner) }
+            }
+            lines += inner.map { "  " + $0 }
+        } while cursor.next()
+    }
+}
+
+private enum Hex {
+    static func dump(_ bytes: [UInt8]) -> String { bytes.map { String(format: "%02x", $0) }.joined() }
+}
