@@ -6,10 +6,12 @@ SWIFT ?= swift
 BIN := .build/debug
 RELEASE := .build/release
 # Release builds carry the Swift standard library: a gateway needs no toolchain, and idle memory is lower.
-RELEASE_FLAGS := -c release --static-swift-stdlib
+# Relocations are packed: a tenth of a program (glibc 2.36 and later, which the packages ask for).
+RELEASE_FLAGS := -c release --static-swift-stdlib -Xlinker --pack-dyn-relocs=relr
 PICK ?=
 DEB ?=
-PROGRAMS := accessorysetupd accessoryctl accessory-sim
+# The simulator is in accessoryctl, under its own name.
+PROGRAMS := accessorysetupd accessoryctl
 VERSION := $(shell sed -n 's/.* current = "\(.*\)"/\1/p' Sources/AccessoryModel/Version.swift)
 # The date of what is built, not of the building.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || date +%s)
@@ -30,11 +32,11 @@ FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 help:
 	@echo "make demo [PICK=\"Pink Dice\"]  the main job on simulated radios, in this terminal"
 	@echo "make test                     all tests but the lab's (installs bleak and BlueZ' tools for them)"
-	@echo "make lab [DEB=FILE]           the radio lab: a real kernel and a real bluetoothd under qemu"
+	@echo "make lab [DEB=\"FILE …\"]      the radio lab: a real kernel and a real bluetoothd under qemu"
 	@echo "make bench                    the benchmark (several minutes)"
 	@echo "make build | release          debug build | release build"
 	@echo "make install DESTDIR= PREFIX= installs a release build (make uninstall)"
-	@echo "make deb                      a Debian package, in .build/deb"
+	@echo "make deb                      Debian packages, in .build/deb"
 	@echo "make man | check-man          the manual pages, in .build/man | holds them against --help"
 	@echo "make lint | format            checks | applies the formatting"
 
@@ -47,7 +49,6 @@ build: deps
 release: deps
 	$(SWIFT) build $(RELEASE_FLAGS) --product accessorysetupd
 	$(SWIFT) build $(RELEASE_FLAGS) --product accessoryctl
-	$(SWIFT) build $(RELEASE_FLAGS) --product accessory-sim
 
 demo: build
 	@PICK="$(PICK)" BIN=$(BIN) Tests/Demo/run
@@ -58,13 +59,14 @@ test: build
 	BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/API Tests/Simulator Tests/Attacks
 	PICK="Pink Dice" PATIENCE=4 BIN=$(BIN) Tests/Demo/run
 
-# With the package in DEB, if that is given, else with one that is built now.
+# With the packages in DEB, if they are given, else with some that are built now.
 lab: build
 	$(if $(DEB),,Tests/Support/deps-package)
 	$(if $(DEB),,$(MAKE) deb)
 	Tests/Lab/run --bin $(BIN) $(if $(DEB),--deb $(DEB))
 
 bench: release
+	$(SWIFT) build $(RELEASE_FLAGS) --product accessory-sim
 	$(SWIFT) build $(RELEASE_FLAGS) --product advert-baseline
 	$(SWIFT) build $(RELEASE_FLAGS) --product gatt-baseline
 	$(SWIFT) build $(RELEASE_FLAGS) --product scan-baseline
@@ -82,8 +84,8 @@ man: deps
 	rm -rf .build/man
 	Docs/Man/render .build/man $(VERSION) $$(date -u -d @$(SOURCE_DATE_EPOCH) +%F)
 
-check-man: man
-	Tests/Support/check-man-pages .build/man $(RELEASE)
+check-man: man build
+	Tests/Support/check-man-pages .build/man $(BIN)
 
 install: release man install-files
 
@@ -91,6 +93,7 @@ install: release man install-files
 install-files:
 	install -d $(DESTDIR)$(PREFIX)/bin
 	install -m 755 $(addprefix $(RELEASE)/,$(PROGRAMS)) $(DESTDIR)$(PREFIX)/bin
+	ln -sf accessoryctl $(DESTDIR)$(PREFIX)/bin/accessory-sim
 	install -D -m 644 dbus-policy/org.accessorysetup1.conf -t $(DESTDIR)$(DATADIR)/dbus-1/system.d
 	install -D -m 644 dbus-policy/org.accessorysetup1.policy -t $(DESTDIR)$(DATADIR)/polkit-1/actions
 	install -D -m 644 dbus-policy/accessorysetupd.rules -t $(DESTDIR)$(DATADIR)/polkit-1/rules.d
@@ -112,7 +115,7 @@ install-files:
 
 # The store, the admin's configuration and manifests, and the user stay.
 uninstall:
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,$(PROGRAMS))
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,$(PROGRAMS) accessory-sim)
 	rm -f $(DESTDIR)$(DATADIR)/dbus-1/system.d/org.accessorysetup1.conf $(DESTDIR)$(DATADIR)/dbus-1/system-services/org.accessorysetup1.service
 	rm -f $(addprefix $(DESTDIR)$(UNITDIR)/,accessorysetupd.service accessorysetupd-bus.socket)
 	rm -f $(DESTDIR)$(SYSUSERSDIR)/accessorysetupd.conf $(DESTDIR)$(TMPFILESDIR)/accessorysetupd.conf

@@ -123,12 +123,13 @@ let package = Package(
             name: "accessoryctl",
             dependencies: [
                 "AccessoryBus", "AccessoryCore", "AccessoryModel", "AdminFiles", "CallerIdentity", "DBusKit", "JSONText",
-                "ProgramSupport", "SystemFiles", "TerminalGraphics", log, arguments,
+                "ProgramSupport", "SimulatorProgram", "SystemFiles", "TerminalGraphics", log, arguments,
             ],
             swiftSettings: settings),
-        .executableTarget(
-            name: "accessory-sim", dependencies: ["DBusKit", "RadioSimulator", "ProgramSupport", log, arguments],
+        .target(
+            name: "SimulatorProgram", dependencies: ["DBusKit", "RadioSimulator", "ProgramSupport", log, arguments],
             swiftSettings: settings),
+        .executableTarget(name: "accessory-sim", dependencies: ["SimulatorProgram"], swiftSettings: settings),
         // The yardstick of `make bench`, in C on purpose.
         .target(name: "BaselineSupport", dependencies: ["CDBus"]),
         .executableTarget(name: "advert-baseline", dependencies: ["BaselineSupport", "CDBus"]),

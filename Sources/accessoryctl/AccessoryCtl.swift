@@ -6,6 +6,7 @@ internal import AccessoryModel
 internal import ArgumentParser
 internal import DBusKit
 internal import ProgramSupport
+internal import SimulatorProgram
 
 @main
 struct AccessoryCtl: ParsableCommand {
@@ -24,6 +25,8 @@ struct AccessoryCtl: ParsableCommand {
         defaultSubcommand: Status.self)
 
     static func main() {
+        // A package has the simulator in this file, too: by another name it is another program.
+        if CommandLine.arguments.first?.split(separator: "/").last == "accessory-sim" { return SimulatorProgram.main() }
         main(reordered(Array(CommandLine.arguments.dropFirst())))
     }
 

@@ -115,7 +115,7 @@ class Machine(Lab):
         # The bonds that were in bluetoothd's store before anything of this boot could touch them.
         self.found_bonds = found_bonds
         self.after_cut = False
-        self.deb = Path(os.environ["LAB_DEB"])
+        self.debs = [Path(each) for each in os.environ["LAB_DEB"].split(":")]
         self.dice = Path(os.environ["LAB_BIN"]) / "dice"
 
     def open(self):
@@ -193,7 +193,7 @@ class Machine(Lab):
     # What has to be there
 
     def install(self):
-        said = self.run("dpkg", "--install", self.deb, seconds=180)
+        said = self.run("dpkg", "--install", *self.debs, seconds=180)
         # Late, because the package makes the group.
         if "person" not in grp.getgrnam("accessory-picker").gr_mem:
             self.run("gpasswd", "--add", "person", "accessory-picker")

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The simulator as a program: a scenario file in, org.bluez and Wi-Fi services on a private bus out.
+
+public import ArgumentParser
+internal import DBusKit
+internal import Glibc
+internal import Logging
+internal import ProgramSupport
+internal import RadioSimulator
+
+/// The command `accessory-sim`.
+public struct SimulatorProgram: ParsableCommand {
+    public static let configuration = CommandConfiguration(
+        commandName: "accessory-sim",
+        abstract: "Simulated Bluetooth and Wi-Fi accessories, served as org.bluez and Wi-Fi services on a private bus.",
+        discussion: """
+            Prints "ready" once all services of the scenario are on the bus. Exit status: 0 after SIGTERM or SIGINT, 1 when the bus or the scenario \
+            cannot be used, 64 for wrong arguments.
+            """)
+
+    @Option(help: "The bus to serve: session, or an address. The system bus is refused: real programs live there.")
+    var bus = "session"
+
+    @Flag(help: "Only check the scenario.")
+    var check = false
+
+    @Flag(help: "Send adverts as fast as the bus takes them, whatever the scenario's intervals say: for load.")
+    var flood = false
+
+    @Option(help: "Where to list simulated input devices, as in /sys/class/input.", completion: .directory)
+    var inputDirectory: String?
+
+    @Option(help: "trace, debug, info, notice, warning, error or critical.")
+    var logLevel = Logger.Level.notice
+
+    @Argument(help: "The scenario (Docs/Scenarios.md).", completion: .file(extensions: ["json"]))
+    var scenario: String
+
+    public init() {}
+
+    /// - Throws: for the system bus.
+    public func validate() throws {
+        if bus == "system" { throw ValidationError("--bus: system: a simulated org.bluez does not belong on the system bus") }
+    }
+
+    /// - Throws: the exit status, when the bus or the scenario cannot be used.
+    public func run() throws {
+        let level = logLevel
+        LoggingSystem.bootstrap { LogOutput(label: $0, level: level) }
+        let log = Logger(label: "accessory-sim")
+        do {
+            let scenario = try Scenario(file: scenario)
+            if check {
+                return print(
+                    """
+                    \(self.scenario): \(scenario.accessories.count) accessories, \(scenario.accessPoints.count) access points, \
+                    \(scenario.events.count) events
+                    """)
+            }
+            try serve(scenario, log)
+        } catch {
+            log.critical("\(error)")
+            throw ExitCode.failure
+        }
+    }
+
+    private func serve(_ scenario: Scenario, _ log: Logger) throws {
+        let loop = MainLoop()
+        let simulator = try Simulator(scenario, bus: Connection.Address(bus), inputDirectory: inputDirectory, loop: loop, log: log)
+        simulator.onDisconnect = { loop.quit() }
+        for signal in [SIGTERM, SIGINT] {
+            loop.onSignal(signal) {
+                loop.quit()
+                return false
+            }
+        }
+        if flood { simulator.flood() }
+        StandardOutput.line("ready")
+        loop.run()
+        withExtendedLifetime(simulator) {}
+    }
+}
+
+extension Logger.Level: @retroactive ExpressibleByArgument {}
