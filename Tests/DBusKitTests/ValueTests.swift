@@ -81,6 +81,119 @@ private func roundTrip(_ values: [DBusValue]) throws -> [DBusValue] {
         #expect(Signature(["s", "s"].joined()) == nil)
     }
 
+    // MARK: Reading in place
+
+    /// What a cursor says of a message's first argument.
+    private func reading<Result>(_ value: DBusValue, _ body: (inout ValueCursor) -> Result) throws -> Result {
+        var result: Result?
+        try message([value]).withArguments { result = body(&$0) }
+        return try #require(result)
+    }
+
+    /// The entries that `forEachEntry(among:)` hands out, as values; nil when it says that this is no such dictionary.
+    private func entries(_ value: DBusValue, among keys: [StaticString]) throws -> [(Int, DBusValue?)]? {
+        try reading(value) { cursor in
+            var found: [(Int, DBusValue?)] = []
+            return cursor.forEachEntry(among: keys) { found.append(($0, $1.value())) } ? found : nil
+        }
+    }
+
+    @Test func wantedEntriesAreRead() throws {
+        let dictionary = DBusValue.dictionary(
+            key: "s", value: "v",
+            [
+                ("b", DBusValue.uint16(1)), ("", .string("x")), ("ab", .vardict(["a": .byte(9)])),
+                ("a", .variant(.variant(.bytes([1, 2])))),
+                ("b", .strings(["y"])),
+            ].map { .init(.string($0.0), .variant($0.1)) })
+        let found = try #require(try entries(dictionary, among: ["a", "b", "c"]))
+        // In the order of the wire, out of all variants, twice what comes twice; what merely begins alike is another
+        // key.
+        #expect(found.map(\.0) == [1, 0, 1])
+        #expect(found.map(\.1) == [.uint16(1), .bytes([1, 2]), .strings(["y"])])
+        #expect(try entries(dictionary, among: [""])?.map(\.1) == [.string("x")])
+        #expect(try entries(dictionary, among: [])?.isEmpty == true)
+        // Also in another dictionary with texts as keys.
+        let plain = DBusValue.dictionary(key: "s", value: "u", [.init(.string("a"), .uint32(7))])
+        #expect(try entries(plain, among: ["a"])?.map(\.1) == [.uint32(7)])
+    }
+
+    @Test(arguments: [
+        DBusValue.string("a"), .byte(1), .strings(["a"]), .bytes([97]), .array(of: "v", []), .structure([.string("a")]),
+        .variant(.vardict(["a": .byte(1)])), .dictionary(key: "q", value: "v", [.init(.uint16(97), .variant(.byte(1)))]),
+        .dictionary(key: "o", value: "s", [.init(.objectPath("/a"), .string("a"))]),
+    ])
+    func whatIsNoDictionaryOfTextsIsSaid(value: DBusValue) throws {
+        #expect(try entries(value, among: ["a"]) == nil)
+    }
+
+    @Test func anEmptyDictionaryHasKeysOfAnyType() throws {
+        #expect(try entries(.dictionary(key: "q", value: "v", []), among: ["a"])?.isEmpty == true)
+        #expect(try entries(.vardict([:]), among: ["a"])?.isEmpty == true)
+    }
+
+    /// Reading in place says what reading everything says.
+    @Test func bothWaysOfReadingAgree() throws {
+        let seed = UInt64.random(in: 0...UInt64.max)
+        var generator = SeededGenerator(state: seed)
+        let keys: [StaticString] = ["k", "l", "text", "none"]
+        for _ in 0..<2000 {
+            let values = (0..<Int.random(in: 0...5, using: &generator)).map { _ in
+                (["k", "l", "m", "text"].randomElement(using: &generator)!, generator.value(depth: 1))
+            }
+            let dictionary = DBusValue.dictionary(key: "s", value: "v", values.map { .init(.string($0.0), .variant($0.1)) })
+            let all = try #require(dictionary.vardictValue)
+            let complaint: Comment = "seed \(seed)"
+            var found: [String: DBusValue] = [:]
+            try message([dictionary]).withArguments { cursor in
+                cursor.forEachEntry(among: keys) { key, cursor in
+                    let value = cursor.value()
+                    found["\(keys[key])"] = value
+                    #expect(cursor.integer == value?.integerValue && cursor.boolean == value?.booleanValue, complaint)
+                    #expect(cursor.bytes == value?.bytesValue && cursor.objectPath == value?.objectPathValue, complaint)
+                    #expect(cursor.objectPaths == value?.arrayValue?.compactMap(\.objectPathValue), complaint)
+                    #expect((cursor.type == .string ? cursor.string : nil) == value?.stringValue, complaint)
+                    #expect(cursor.contains("need") == (value?.stringValue?.contains("need") == true), complaint)
+                }
+            }
+            #expect(found == all.filter { $0.key != "m" }, complaint)
+        }
+    }
+
+    @Test func numbersOfAnyWidth() throws {
+        let numbers: [(DBusValue, Int?)] = [
+            (.byte(255), 255), (.int16(-1), -1), (.uint16(65535), 65535), (.int32(.min), -2_147_483_648),
+            (.uint32(.max), 4_294_967_295),
+            (.int64(.min), .min), (.uint64(7), 7), (.uint64(.max), nil), (.boolean(true), nil), (.double(1), nil),
+            (.string("1"), nil),
+        ]
+        for (value, number) in numbers { #expect(try reading(value) { $0.integer } == number) }
+    }
+
+    @Test func fieldsAndPaths() throws {
+        let row = DBusValue.structure([.objectPath("/a"), .int16(-5)])
+        try message([row]).withArguments { cursor in
+            cursor.withStructure { field in
+                #expect(field.objectPath == "/a" && field.next() && field.integer == -5 && !field.next())
+            }
+        }
+        let mixed = DBusValue.array(
+            of: "v", [.variant(.objectPath("/a")), .variant(.string("/b")), .variant(.variant(.objectPath("/c")))])
+        #expect(try reading(mixed) { $0.objectPaths } == ["/a", "/c"])
+        #expect(try reading(.objectPaths([])) { $0.objectPaths } == [])
+        #expect(try reading(.bytes([1])) { $0.objectPaths } == [])
+        for value in [DBusValue.objectPath("/a"), row, .vardict([:])] { #expect(try reading(value) { $0.objectPaths } == nil) }
+        try message([.byte(1)]).withArguments { cursor in cursor.withStructure { _ in Issue.record("no structure") } }
+    }
+
+    /// A message that is cut off, anywhere, reaches no cursor.
+    @Test func aTruncatedMessageIsNone() throws {
+        let bytes = try #require(try message([.vardict(["a": .strings(["x", "y"]), "b": .variant(.uint64(1))])]).wireFormat)
+        for length in 0..<bytes.count { #expect(Message.demarshal(Array(bytes[..<length])) == nil) }
+    }
+
+    // MARK: Hostile bytes
+
     /// Bytes of real messages, broken at random: decoding answers or throws.
     @Test func fuzzedMessagesNeverCrash() throws {
         let seed = UInt64.random(in: 0...UInt64.max)
@@ -112,6 +225,12 @@ private func roundTrip(_ values: [DBusValue]) throws -> [DBusValue] {
                         _ = entry.uint16
                         entry.next()
                         entry.withVariant { _ = $0.value() }
+                    }
+                    cursor.withStructure { _ = $0.string }
+                    _ = cursor.objectPaths
+                    cursor.forEachEntry(among: ["k", "l"]) { _, value in
+                        #expect(value.type != .end && value.type != .variant)
+                        _ = (value.integer, value.contains("long"), value.objectPath, value.value())
                     }
                 } while cursor.next()
             }

@@ -166,6 +166,16 @@ func equals(_ pointer: UnsafePointer<CChar>, _ text: String) -> Bool {
     return text.withUTF8 { $0.count == length && ($0.isEmpty || memcmp($0.baseAddress!, pointer, length) == 0) }
 }
 
+/// Which of `words` a C string is. Most differ in their first byte.
+private func place(of pointer: UnsafePointer<CChar>, among words: [StaticString]) -> Int? {
+    let first = UInt8(bitPattern: pointer[0])
+    for index in words.indices {
+        let start = words[index].utf8Start
+        if start.pointee == first, strcmp(pointer, start) == 0 { return index }
+    }
+    return nil
+}
+
 /// A place in a message's arguments. It is valid inside the closure that received it and cannot leave it.
 public struct ValueCursor: ~Copyable {
     /// The types that a cursor tells apart; `end` is behind the last value.
@@ -221,7 +231,21 @@ public struct ValueCursor: ~Copyable {
     /// Which of `words` the text here is; nil when none.
     public mutating func word(among words: [StaticString]) -> Int? {
         guard type == .string, let pointer = cString(&iterator) else { return nil }
-        return words.firstIndex { strcmp(pointer, $0.utf8Start) == 0 }
+        return place(of: pointer, among: words)
+    }
+
+    /// Whether `part` is somewhere in the text here, compared byte by byte; false when this is no text.
+    public mutating func contains(_ part: StaticString) -> Bool {
+        guard type == .string, let pointer = cString(&iterator) else { return false }
+        return part.utf8Start.withMemoryRebound(to: CChar.self, capacity: part.utf8CodeUnitCount) { strstr(pointer, $0) != nil }
+    }
+
+    /// The path here; nil when this is no `o`.
+    public var objectPath: ObjectPath? {
+        mutating get {
+            guard type == .objectPath else { return nil }
+            return cString(&iterator).map { ObjectPath(validated: String(cString: $0)) }
+        }
     }
 
     /// A number that changes with the text here (FNV-1a), to see cheaply whether it is the same as last time.
@@ -249,6 +273,21 @@ public struct ValueCursor: ~Copyable {
     public var int16: Int16? { mutating get { type == .int16 ? basic(&iterator, 0) : nil } }
     /// The number here; nil when this is no `q`.
     public var uint16: UInt16? { mutating get { type == .uint16 ? basic(&iterator, 0) : nil } }
+    /// The number here, of any integer type; nil when this is none, or one that `Int` cannot hold.
+    public var integer: Int? {
+        mutating get {
+            switch dbus_message_iter_get_arg_type(&iterator) {
+            case TypeCode.byte: Int(basic(&iterator, UInt8(0)))
+            case TypeCode.int16: Int(basic(&iterator, Int16(0)))
+            case TypeCode.uint16: Int(basic(&iterator, UInt16(0)))
+            case TypeCode.int32: Int(basic(&iterator, Int32(0)))
+            case TypeCode.uint32: Int(basic(&iterator, UInt32(0)))
+            case TypeCode.int64: Int(exactly: basic(&iterator, Int64(0)))
+            case TypeCode.uint64: Int(exactly: basic(&iterator, UInt64(0)))
+            default: nil
+            }
+        }
+    }
     /// The value here; nil when this is no `b`.
     public var boolean: Bool? { mutating get { type == .boolean ? basic(&iterator, dbus_bool_t(0)) != 0 : nil } }
 
@@ -262,9 +301,35 @@ public struct ValueCursor: ~Copyable {
         }
     }
 
+    /// The paths in the array here, in or out of variants, without what is no path; nil when this is no array.
+    public var objectPaths: [ObjectPath]? {
+        mutating get {
+            switch type {
+            case .bytes: return []
+            case .array where dbus_message_iter_get_element_type(&iterator) != TypeCode.dictEntry: break
+            default: return nil
+            }
+            var paths: [ObjectPath] = []
+            forEachElement { element in
+                var value = ValueCursor(iterator: element.iterator)
+                value.enterVariants()
+                if let path = value.objectPath { paths.append(path) }
+            }
+            return paths
+        }
+    }
+
     /// The contents of the variant here.
     public mutating func withVariant(_ body: (inout ValueCursor) -> Void) {
         guard type == .variant else { return }
+        var inner = ValueCursor(iterator: DBusMessageIter())
+        dbus_message_iter_recurse(&iterator, &inner.iterator)
+        body(&inner)
+    }
+
+    /// The fields of the structure here: the cursor stands on the first.
+    public mutating func withStructure(_ body: (inout ValueCursor) -> Void) {
+        guard dbus_message_iter_get_arg_type(&iterator) == TypeCode.structure else { return }
         var inner = ValueCursor(iterator: DBusMessageIter())
         dbus_message_iter_recurse(&iterator, &inner.iterator)
         body(&inner)
@@ -293,6 +358,46 @@ public struct ValueCursor: ~Copyable {
             dbus_message_iter_recurse(&inner, &pair.iterator)
             body(&pair)
             dbus_message_iter_next(&inner)
+        }
+    }
+
+    /// Reads an `a{sv}`, or another dictionary with texts as keys: `body` gets the entries whose key is one of `keys`,
+    /// in the order of the wire, a key that comes twice twice. Of the others only the key is read.
+    ///
+    /// - Parameter body: is told which key it is, by its place in `keys`; the cursor stands on the value, inside all
+    ///   variants around it.
+    /// - Returns: false when this is no such dictionary; `body` was not called then. An empty dictionary may have keys
+    ///   of any type.
+    @discardableResult
+    public mutating func forEachEntry(among keys: [StaticString], _ body: (Int, inout ValueCursor) -> Void) -> Bool {
+        guard dbus_message_iter_get_arg_type(&iterator) == TypeCode.array,
+            dbus_message_iter_get_element_type(&iterator) == TypeCode.dictEntry
+        else { return false }
+        var inner = DBusMessageIter()
+        dbus_message_iter_recurse(&iterator, &inner)
+        guard dbus_message_iter_get_arg_type(&inner) != TypeCode.invalid else { return true }
+        repeat {
+            var pair = ValueCursor(iterator: DBusMessageIter())
+            dbus_message_iter_recurse(&inner, &pair.iterator)
+            // All keys are of one type: what is no text is none from the first on.
+            guard dbus_message_iter_get_arg_type(&pair.iterator) == TypeCode.string, let key = cString(&pair.iterator) else {
+                return false
+            }
+            guard let index = place(of: key, among: keys) else { continue }
+            pair.next()
+            pair.enterVariants()
+            body(index, &pair)
+        } while dbus_message_iter_next(&inner) != 0
+        return true
+    }
+
+    /// Goes into the variant here, and into the one in it, up to what is none. What comes after the variant is out of
+    /// reach then.
+    public mutating func enterVariants() {
+        while dbus_message_iter_get_arg_type(&iterator) == TypeCode.variant {
+            var inner = DBusMessageIter()
+            dbus_message_iter_recurse(&iterator, &inner)
+            iterator = inner
         }
     }
 
