@@ -156,6 +156,81 @@ private final class Stage {
     }
 
     @Test(arguments: [false, true])
+    func manyObjectsAreAskedAtOnce(adaptive: Bool) throws {
+        let stage = try Stage(reading: adaptive ? .adaptive(pause: .milliseconds(5)) : .immediate)
+        let things = try (0..<50).map { try Thing(try #require(ObjectPath("/test/many/\($0)"))) }
+        for (level, thing) in things.enumerated() where level != 7 {
+            thing.level = UInt32(level)
+            stage.tree.export(thing)
+        }
+        var levels: [Int: Int] = [:]
+        var ends = 0
+        stage.client.callEach(
+            stage.server.uniqueName, things.map(\.path), Bus.properties, "Get", [.string("test.Thing"), .string("Level")]
+        ) { index, answer in
+            #expect(levels[index] == nil && ends == 0)
+            levels[index] = (try? answer.arguments())?.first?.integerValue
+        } completion: {
+            ends += 1
+        }
+        #expect(ends == 0)
+        #expect(stage.loop.run(until: { ends > 0 }, timeout: .seconds(20)))
+        // The one that is not there has answered with an error.
+        #expect(levels == Dictionary(uniqueKeysWithValues: (0..<50).filter { $0 != 7 }.map { ($0, $0) }))
+        _ = try stage.call("test.Thing", "Echo", [.variant(.byte(1))])
+        #expect(ends == 1)
+    }
+
+    @Test func oneTimerWaitsForAllAnswers() throws {
+        let stage = try Stage()
+        var answers = 0
+        var ends = 0
+        func hold(_ paths: [ObjectPath], _ destination: String? = nil) {
+            stage.client.callEach(
+                destination ?? stage.server.uniqueName, paths, "test.Thing", "Hold", timeout: .milliseconds(50)
+            ) { _, _ in
+                answers += 1
+            } completion: {
+                ends += 1
+            }
+        }
+        hold(["/test/thing", "/test/thing"])
+        #expect(stage.loop.run(until: { ends == 1 }, timeout: .seconds(10)))
+        // Late answers are dropped.
+        #expect(stage.loop.run(until: { stage.thing.held.count == 2 }, timeout: .seconds(10)))
+        for call in stage.thing.held { call.reply() }
+        _ = try stage.call("test.Thing", "Echo", [.variant(.byte(1))])
+        #expect(answers == 0 && ends == 1)
+        // Nobody to ask, and nobody who can be asked.
+        hold([])
+        hold(["/test/thing"], "no name")
+        #expect(ends == 1)
+        #expect(stage.loop.run(until: { ends == 3 }, timeout: .seconds(10)))
+        #expect(answers == 0)
+    }
+
+    @Test(arguments: [false, true])
+    func aBusThatGoesEndsTheWait(adaptive: Bool) throws {
+        let stage = try Stage(reading: adaptive ? .adaptive(pause: .milliseconds(20)) : .immediate)
+        var ends = 0
+        let paths = [ObjectPath](repeating: "/test/thing", count: 20)
+        stage.client.callEach(stage.server.uniqueName, paths, "test.Thing", "Hold") { _, _ in
+            Issue.record("nobody answers")
+        } completion: {
+            ends += 1
+        }
+        #expect(stage.loop.run(until: { stage.thing.held.count == 20 }, timeout: .seconds(10)))
+        stage.bus.end()
+        #expect(stage.loop.run(until: { ends == 1 }, timeout: .seconds(10)))
+        // And so does one that has gone already.
+        stage.client.callEach(stage.server.uniqueName, paths, "test.Thing", "Hold") { _, _ in
+        } completion: {
+            ends += 1
+        }
+        #expect(stage.loop.run(until: { ends == 2 }, timeout: .seconds(10)))
+    }
+
+    @Test(arguments: [false, true])
     func signalsArriveInOrder(adaptive: Bool) throws {
         let stage = try Stage(reading: adaptive ? .adaptive(pause: .milliseconds(5)) : .immediate)
         var numbers: [Int] = []

@@ -17,8 +17,9 @@ public final class Connection {
     public enum Reading: Sendable {
         /// As soon as something arrives.
         case immediate
-        /// As soon as something arrives; but when a drain returned several messages, the next drain waits, for this long at most and
-        /// shorter the busier it is. A busy stream then costs a fraction of the wakeups, and a quiet one is not delayed.
+        /// As soon as something arrives; but when a drain returned several messages, or many answers are awaited
+        /// (`callEach`), the next drain waits, for this long at most and shorter the busier it is. A busy stream then
+        /// costs a fraction of the wakeups, and a quiet one is not delayed.
         case adaptive(pause: Duration)
     }
 
@@ -412,10 +413,22 @@ public final class Connection {
         let drained = dispatchAll()
         guard what & DBUS_WATCH_READABLE.rawValue != 0, case .adaptive(let longest) = reading, drained > 2, watches[watch] != nil
         else { return }
-        // Busy: read after pauses instead of at every message, and go back to the descriptor when it is quiet.
+        beginPauses(watch, longest)
+    }
+
+    /// Busy: reads after pauses instead of at every message, and goes back to the descriptor when it is quiet.
+    private func beginPauses(_ watch: OpaquePointer, _ longest: Duration) {
         remove(watch: watch)
         pausedWatch = watch
         pause(for: longest, atMost: longest)
+    }
+
+    /// Many messages are about to come: where reading is adaptive, the first does not have to show it.
+    func expectMany() {
+        guard case .adaptive(let longest) = reading, pausedWatch == nil,
+            let watch = watches.keys.first(where: { dbus_watch_get_flags($0) & DBUS_WATCH_READABLE.rawValue != 0 })
+        else { return }
+        beginPauses(watch, longest)
     }
 
     private func read(_ watch: OpaquePointer, _ what: UInt32) {

@@ -35,15 +35,40 @@ public final class Message {
     public static func call(
         to destination: String, path: ObjectPath, interface: String, member: String, _ arguments: [DBusValue] = []
     ) throws(BusError) -> Message {
-        guard BusNames.isBusName(destination) else { throw .invalidArguments("not a bus name: \(destination)") }
-        guard BusNames.isInterface(interface) else { throw .invalidArguments("not an interface: \(interface)") }
-        guard BusNames.isMember(member) else { throw .invalidArguments("not a method: \(member)") }
+        try check(destination, interface, member)
         guard let raw = dbus_message_new_method_call(destination, path.rawValue, interface, member) else {
             throw .failed("out of memory")
         }
         let message = Message(adopting: raw)
         try message.append(arguments)
         return message
+    }
+
+    /// A method call without its object, of which `copy(to:)` makes calls: what they have in common is checked and
+    /// written once. Throws as `call` does.
+    static func question(
+        to destination: String, interface: String, member: String, _ arguments: [DBusValue] = []
+    ) throws(BusError) -> Message {
+        try check(destination, interface, member)
+        guard let raw = dbus_message_new(1) else { throw .failed("out of memory") }
+        let message = Message(adopting: raw)
+        guard dbus_message_set_destination(raw, destination) != 0, dbus_message_set_interface(raw, interface) != 0,
+            dbus_message_set_member(raw, member) != 0
+        else { throw .failed("out of memory") }
+        try message.append(arguments)
+        return message
+    }
+
+    /// A question as the call to this object. Nil when memory is short.
+    func copy(to path: ObjectPath) -> Message? {
+        guard let copy = copy(), dbus_message_set_path(copy.raw, path.rawValue) != 0 else { return nil }
+        return copy
+    }
+
+    private static func check(_ destination: String, _ interface: String, _ member: String) throws(BusError) {
+        guard BusNames.isBusName(destination) else { throw .invalidArguments("not a bus name: \(destination)") }
+        guard BusNames.isInterface(interface) else { throw .invalidArguments("not an interface: \(interface)") }
+        guard BusNames.isMember(member) else { throw .invalidArguments("not a method: \(member)") }
     }
 
     /// A signal, for one connection or (without `destination`) for all who match.
