@@ -274,6 +274,45 @@ final class ServiceLink {
         }
     }
 
+    /// What `read` makes of the properties of each object, in the objects' order; called once all have answered. The
+    /// cursor stands on the properties. An object that has gone, or of which `read` makes nothing, is left out.
+    func read<Value>(
+        _ paths: [ObjectPath], _ interface: String, _ read: @escaping (inout ValueCursor) -> Value?,
+        completion: @escaping ([Value]) -> Void
+    ) {
+        guard let owner, !paths.isEmpty else { return completion([]) }
+        var found = [Value?](repeating: nil, count: paths.count)
+        connection.callEach(owner, paths, Bus.properties, "GetAll", [.string(interface)], timeout: WiFiTimes.call) {
+            index, answer in
+            answer.withArguments { properties in
+                properties.enterVariants()
+                found[index] = read(&properties)
+            }
+        } completion: {
+            completion(found.compactMap(\.self))
+        }
+    }
+
+    /// Calls a method and hands over the answer unread: the cursor stands on its first argument. `read` is called for an
+    /// answer with arguments, `completion` always.
+    func ask(
+        _ path: ObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue] = [],
+        read: @escaping (inout ValueCursor) -> Void, completion: @escaping () -> Void
+    ) {
+        guard let owner, let call = try? Message.call(to: owner, path: path, interface: interface, member: member, arguments)
+        else {
+            connection.loop.soon(completion)
+            return
+        }
+        connection.call(call, timeout: WiFiTimes.call) { result in
+            (try? result.get())?.withArguments { argument in
+                argument.enterVariants()
+                read(&argument)
+            }
+            completion()
+        }
+    }
+
     /// The properties of several objects, in their order; called once all have answered.
     func properties(
         _ paths: [ObjectPath], _ interface: String,
@@ -295,33 +334,59 @@ final class ServiceLink {
         call(path, Bus.properties, "Set", [.string(interface), .string(property), .variant(value)]) { _ in completion() }
     }
 
-    /// Changed properties of an object, or of all objects below a path.
+    /// Changed properties of an object, or of all objects. What a scan changes comes by the hundred, so only what is
+    /// asked for is read.
+    ///
+    /// - Parameters:
+    ///   - names: the properties that matter.
+    ///   - handler: gets those of them that have changed, which may be none.
     func onProperties(
-        of path: ObjectPath? = nil, below namespace: ObjectPath? = nil, _ interface: String,
+        of path: ObjectPath? = nil, _ interface: String, _ names: [StaticString],
         _ handler: @escaping (ObjectPath, [String: DBusValue]) -> Void
     ) -> Subscription? {
         guard let owner else { return nil }
         return connection.subscribe(
-            sender: owner, path: path, below: namespace, interface: Bus.properties, member: "PropertiesChanged",
-            argument0: interface
+            sender: owner, path: path, interface: Bus.properties, member: "PropertiesChanged", argument0: interface
         ) { message in
-            guard let path = message.path, let arguments = try? message.arguments(limits: .generous), arguments.count == 3,
-                var values = arguments[1].vardictValue
-            else { return }
-            // Named without a value: it is gone.
-            for name in arguments[2].stringsValue ?? [] { values[name] = .string("") }
-            handler(path, values)
+            if let values = message.changedProperties(among: names), let path = message.path { handler(path, values) }
         }
+    }
+
+    /// Signals, unread.
+    func onMessage(
+        _ interface: String, _ member: String, of path: ObjectPath? = nil, _ handler: @escaping (Message) -> Void
+    ) -> Subscription? {
+        owner.map { connection.subscribe(sender: $0, path: path, interface: interface, member: member, handler: handler) }
     }
 
     func onSignal(
         _ interface: String, _ member: String, of path: ObjectPath? = nil, _ handler: @escaping (ObjectPath, [DBusValue]) -> Void
     ) -> Subscription? {
-        guard let owner else { return nil }
-        return connection.subscribe(sender: owner, path: path, interface: interface, member: member) { message in
+        onMessage(interface, member, of: path) { message in
             guard let path = message.path, let arguments = try? message.arguments(limits: .generous) else { return }
             handler(path, arguments)
         }
+    }
+}
+
+extension Message {
+    /// What a `PropertiesChanged` says of the properties that are named; nil when it is none by its types. One that is
+    /// told without a value is gone: its value is an empty text.
+    func changedProperties(among names: [StaticString]) -> [String: DBusValue]? {
+        var values: [String: DBusValue] = [:]
+        var isComplete = false
+        withArguments { argument in
+            argument.next()
+            let isDictionary = argument.forEachEntry(among: names) { name, value in
+                values["\(names[name])"] = value.value(limits: .generous)
+            }
+            guard isDictionary, argument.next() else { return }
+            argument.forEachElement { element in
+                if let name = element.word(among: names) { values["\(names[name])"] = .string("") }
+            }
+            isComplete = !argument.next()
+        }
+        return isComplete ? values : nil
     }
 }
 

@@ -66,7 +66,9 @@ struct Daemon {
         let radio = try BlueZRadio(
             on: radioConnection, adapter: configuration.adapter, inputDirectory: options.inputDirectory,
             feed: Connection.Address(options.bluezBus ?? options.bus), log: log)
-        let wifiConnection = try Connection(Connection.Address(options.bluezBus ?? options.bus), loop: loop)
+        // A scan's results come in one go, each as an answer of its own.
+        let wifiConnection = try Connection(
+            Connection.Address(options.bluezBus ?? options.bus), loop: loop, reading: .adaptive(pause: .milliseconds(20)))
         let wifi = try WiFiRadio(
             on: wifiConnection, interface: configuration.wifiInterface, routeDirectory: options.routeDirectory, journal: store,
             log: log)

@@ -11,6 +11,23 @@ import Testing
 @testable import WiFiRadio
 
 @Suite struct WordsTests {
+    /// A message of these arguments.
+    private func message(_ arguments: [DBusValue]) throws -> Message {
+        try Message.signal(path: "/x", interface: "a.b", member: "C", arguments)
+    }
+
+    /// What `read` makes of a message's first argument.
+    private func reading<Value>(_ argument: DBusValue, _ read: (inout ValueCursor) -> Value?) throws -> Value? {
+        var value: Value?
+        try message([argument]).withArguments { value = read(&$0) }
+        return value
+    }
+
+    /// An `a{sv}` whose keys may come twice.
+    private func entries(_ values: [(String, DBusValue)]) -> DBusValue {
+        .dictionary(key: "s", value: "v", values.map { DBusValue.Entry(.string($0.0), .variant($0.1)) })
+    }
+
     private func bss(rsn: [String]? = nil, wpa: [String]? = nil, privacy: Bool = false) -> [String: DBusValue] {
         var values: [String: DBusValue] = ["SSID": .bytes(Array("Dice".utf8)), "Signal": .int16(-47), "Frequency": .uint16(5180)]
         values["RSN"] = .vardict(rsn.map { ["KeyMgmt": .strings($0)] } ?? [:])
@@ -19,7 +36,7 @@ import Testing
         return values
     }
 
-    @Test func whatWpaSupplicantSays() {
+    @Test func whatWpaSupplicantSays() throws {
         for (values, security) in [
             (bss(), NetworkSecurity.open), (bss(privacy: true), .wep), (bss(wpa: ["wpa-psk"], privacy: true), .wpa),
             (bss(rsn: ["wpa-psk"], privacy: true), .wpa2), (bss(rsn: ["wpa-psk-sha256"], wpa: ["wpa-psk"], privacy: true), .wpa2),
@@ -27,18 +44,81 @@ import Testing
             (bss(rsn: ["owe"], privacy: true), .owe), (bss(rsn: ["wpa-eap"], privacy: true), .enterprise),
             (bss(rsn: ["wpa-eap-suite-b-192"]), .enterprise),
         ] {
-            let network = SupplicantNetwork.network(values)
+            let network = try reading(.vardict(values), SupplicantNetwork.sighting)?.network
             #expect(network?.security == security)
             #expect(network?.rssi == -47 && network?.band == .ghz5)
         }
         var hidden = bss()
         for name in [[], [0, 0, 0, 0]] as [[UInt8]] {
             hidden["SSID"] = .bytes(name)
-            #expect(SupplicantNetwork.network(hidden) == nil)
+            #expect(try reading(.vardict(hidden), SupplicantNetwork.sighting) == nil)
+        }
+        var old = bss()
+        #expect(try reading(.vardict(old), SupplicantNetwork.sighting)?.age == 0)
+        old["Age"] = .uint32(7)
+        #expect(try reading(.vardict(old), SupplicantNetwork.sighting)?.age == 7)
+    }
+
+    @Test func oddTypesOfWpaSupplicant() throws {
+        // Numbers of any width, variants in variants.
+        var values = bss(rsn: ["sae"])
+        values["Signal"] = .variant(.int64(-47))
+        values["Frequency"] = .int32(5180)
+        values["RSN"] = values["RSN"].map { .variant($0) }
+        let network = WiFiNetwork(ssid: SSID("Dice")!, rssi: -47, security: .wpa3, band: .ghz5)
+        #expect(try reading(.vardict(values), SupplicantNetwork.sighting)?.network == network)
+        // A value of another type is none, and the network is there all the same; not without its name.
+        for (name, value) in [
+            ("Signal", DBusValue.string("-47")), ("Frequency", .bytes([1])), ("Age", .string("9")), ("RSN", .string("sae")),
+            ("RSN", .vardict(["KeyMgmt": .string("sae")])), ("RSN", .vardict(["KeyMgmt": .bytes(Array("sae".utf8))])),
+            ("WPA", .array(of: "s", [.string("KeyMgmt")])), ("Privacy", .uint32(1)),
+        ] {
+            var odd = bss()
+            odd[name] = value
+            let read = try reading(.vardict(odd), SupplicantNetwork.sighting)
+            #expect(read?.network.ssid == network.ssid && read?.network.security == .open && read?.age == 0, "\(name): \(value)")
+            #expect((read?.network.rssi == nil) == (name == "Signal") && (read?.network.band == nil) == (name == "Frequency"))
+        }
+        for value in [DBusValue.string("Dice"), .array(of: "q", [.uint16(1)]), .uint32(1)] {
+            #expect(try reading(.vardict(["SSID": value]), SupplicantNetwork.sighting) == nil)
+        }
+        // What comes twice counts as it comes last.
+        let name = DBusValue.bytes(Array("Dice".utf8))
+        let keys = DBusValue.vardict(["KeyMgmt": .strings(["sae"])])
+        let twice = [("SSID", DBusValue.bytes([1])), ("RSN", keys), ("Signal", .int16(-1)), ("SSID", name), ("RSN", .vardict([:]))]
+        let read = try reading(entries(twice + [("Signal", .string(""))]), SupplicantNetwork.sighting)?.network
+        #expect(read == WiFiNetwork(ssid: network.ssid, rssi: nil, security: .open, band: nil))
+        #expect(try reading(entries([("SSID", name), ("SSID", .string(""))]), SupplicantNetwork.sighting) == nil)
+        // No dictionary of properties at all.
+        for value in [
+            DBusValue.string("SSID"), .vardict([:]), .dictionary(key: "q", value: "v", [.init(.uint16(1), .variant(name))]),
+        ] {
+            #expect(try reading(value, SupplicantNetwork.sighting) == nil)
+            #expect(try reading(value, ManagedNetwork.sighting) == nil)
         }
     }
 
-    @Test func whatNetworkManagerSays() {
+    @Test func whatHasChanged() throws {
+        let values = DBusValue.vardict(["State": .string("completed"), "Scanning": .boolean(true), "BSSs": .objectPaths(["/1"])])
+        let names: [StaticString] = ["State", "CurrentNetwork", "Scanning"]
+        func changed(_ arguments: DBusValue...) throws -> [String: DBusValue]? {
+            try message([.string("a.b")] + arguments).changedProperties(among: names)
+        }
+        #expect(try changed(values, .strings([])) == ["State": .string("completed"), "Scanning": .boolean(true)])
+        // Gone: an empty text.
+        #expect(
+            try changed(.vardict(["State": .variant(.int32(1))]), .strings(["CurrentNetwork", "BSSs"]))
+                == ["State": .int32(1), "CurrentNetwork": .string("")])
+        #expect(try changed(.vardict(["Mode": .byte(1)]), .strings([])) == [:])
+        #expect(try changed(values, .uint32(1)) == ["State": .string("completed"), "Scanning": .boolean(true)])
+        // Others than the signal's types.
+        #expect(try changed(values) == nil)
+        #expect(try changed(values, .strings([]), .byte(1)) == nil)
+        #expect(try changed(.strings(["State"]), .strings([])) == nil)
+        #expect(try message([]).changedProperties(among: names) == nil)
+    }
+
+    @Test func whatNetworkManagerSays() throws {
         func point(_ rsn: UInt32, _ wpa: UInt32 = 0, _ flags: UInt32 = 1) -> [String: DBusValue] {
             [
                 "Ssid": .bytes(Array("Dice".utf8)), "Strength": .byte(50), "Frequency": .uint32(2412), "RsnFlags": .uint32(rsn),
@@ -50,8 +130,20 @@ import Testing
             (point(0x488), .wpa3),
             (point(0x588), .wpa2wpa3), (point(0x888), .owe), (point(0x288), .enterprise),
         ] {
-            #expect(ManagedNetwork.network(values)?.security == security)
+            #expect(try reading(.vardict(values), ManagedNetwork.sighting)?.network.security == security)
         }
+        var point = point(0x188)
+        let network = WiFiNetwork(ssid: SSID("Dice")!, rssi: -70, security: .wpa2, band: .ghz2)
+        // Never heard, unless it says when.
+        for (lastSeen, expected) in [(nil, -1), (.string("7"), -1), (.int32(7), 7), (.int64(7), 7)] as [(DBusValue?, Int)] {
+            point["LastSeen"] = lastSeen
+            let read = try reading(.vardict(point), ManagedNetwork.sighting)
+            #expect(read?.network == network && read?.lastSeen == expected)
+        }
+        point["RsnFlags"] = .string("392")
+        #expect(try reading(.vardict(point), ManagedNetwork.sighting)?.network.security == .wep)
+        point["Ssid"] = .string("Dice")
+        #expect(try reading(.vardict(point), ManagedNetwork.sighting) == nil)
         // NetworkManager's own: 0 % at −100 dBm, 100 % at −40.
         #expect([0, 50, 100, 255].map(ManagedNetwork.rssi) == [-100, -70, -40, -40])
     }

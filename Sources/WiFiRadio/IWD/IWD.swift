@@ -12,10 +12,15 @@ final class IWD: WiFiService {
     let common: ServiceCommon
     static let busName = "net.connman.iwd"
     static let manager: ObjectPath = "/net/connman/iwd"
-    static let station = "net.connman.iwd.Station"
-    static let device = "net.connman.iwd.Device"
-    static let network = "net.connman.iwd.Network"
+    static let station = "\(stationKey)"
+    static let device = "\(deviceKey)"
+    static let network = "\(networkKey)"
     static let knownNetwork = "net.connman.iwd.KnownNetwork"
+
+    /// The same, to be compared with what a message says.
+    private static let stationKey: StaticString = "net.connman.iwd.Station"
+    private static let deviceKey: StaticString = "net.connman.iwd.Device"
+    private static let networkKey: StaticString = "net.connman.iwd.Network"
 
     private let agent: NetworkAgent
     /// Follows the joined network, while it is.
@@ -41,16 +46,20 @@ final class IWD: WiFiService {
     func follow() {
         agent.owner = owner
         link.subscriptions = [
-            link.onSignal(Bus.objectManager, "InterfacesAdded", of: "/") { [weak self] _, arguments in
+            link.onMessage(Bus.objectManager, "InterfacesAdded", of: "/") { [weak self] message in
                 // Networks come and go with every scan; they are read when they are needed.
-                let names = (arguments.last?.entries ?? []).compactMap(\.key.stringValue)
-                if names.contains(Self.station) || names.contains(Self.device) { self?.read() }
+                var isOurs = false
+                message.withArguments { argument in
+                    argument.next()
+                    argument.forEachEntry(among: [Self.stationKey, Self.deviceKey]) { _, _ in isOurs = true }
+                }
+                if isOurs { self?.read() }
             },
             link.onSignal(Bus.objectManager, "InterfacesRemoved", of: "/") { [weak self] _, arguments in
                 let names = arguments.last?.stringsValue ?? []
                 if names.contains(Self.station) || names.contains(Self.device) { self?.read() }
             },
-            link.onProperties(Self.device) { [weak self] _, values in if values["Powered"] != nil { self?.read() } },
+            link.onProperties(Self.device, ["Powered"]) { [weak self] _, values in if values["Powered"] != nil { self?.read() } },
         ].compactMap(\.self)
         read()
     }
@@ -101,7 +110,7 @@ final class IWD: WiFiService {
         // The end of a scan that was running before is not ours.
         var hasBegun = false
         awaited.subscriptions = [
-            link.onProperties(of: path, Self.station) { [weak awaited] _, values in
+            link.onProperties(of: path, Self.station, ["Scanning"]) { [weak awaited] _, values in
                 guard let isScanning = values["Scanning"]?.booleanValue else { return }
                 if isScanning { hasBegun = true } else if hasBegun { awaited?.end(.success(())) }
             }
@@ -118,28 +127,48 @@ final class IWD: WiFiService {
 
     /// All that it lists: it forgets by itself what it has not heard for half a minute.
     func read(_ path: ObjectPath, since begun: Int64, completion: @escaping ([WiFiNetwork]) -> Void) {
-        link.call(path, Self.station, "GetOrderedNetworks") { [weak self] result in
-            let rows = (try? result.get())?.first?.arrayValue ?? []
-            let strengths = rows.compactMap { row -> (ObjectPath, Int)? in
-                guard let fields = row.structureValue, fields.count == 2, let path = fields[0].objectPathValue,
-                    let strength = fields[1].integerValue
-                else { return nil }
-                return (path, strength)
+        var strengths: [(path: ObjectPath, strength: Int)] = []
+        link.ask(path, Self.station, "GetOrderedNetworks") { rows in
+            rows.forEachElement { row in
+                row.withStructure { field in
+                    guard let path = field.objectPath, field.next(), let strength = field.integer, !field.next() else { return }
+                    strengths.append((path, strength))
+                }
             }
+        } completion: { [weak self] in
             guard let self, !strengths.isEmpty else { return completion([]) }
-            self.objects { objects in
+            var networks: [ObjectPath: (ssid: SSID, security: NetworkSecurity)] = [:]
+            self.link.ask("/", Bus.objectManager, "GetManagedObjects") { objects in
+                objects.forEachEntry { object in
+                    guard let path = object.objectPath else { return }
+                    object.next()
+                    networks[path] = Self.sighting(&object)
+                }
+            } completion: {
                 completion(
                     WiFiNetwork.merged(
-                        strengths.compactMap { path, strength in
-                            guard let values = objects[path]?[Self.network],
-                                let ssid = values["Name"]?.stringValue.flatMap({ SSID($0) })
-                            else { return nil }
+                        strengths.lazy.compactMap { path, strength in
                             // iwd says neither which WPA it is nor where.
-                            return WiFiNetwork(
-                                ssid: ssid, rssi: strength / 100, security: Self.security(values["Type"]?.stringValue), band: nil)
+                            networks[path].map {
+                                WiFiNetwork(ssid: $0.ssid, rssi: strength / 100, security: $0.security, band: nil)
+                            }
                         }))
             }
         }
+    }
+
+    /// What an object's interfaces say of the network that it is; nil for what is none.
+    private static func sighting(_ interfaces: inout ValueCursor) -> (ssid: SSID, security: NetworkSecurity)? {
+        var name: String?
+        var type: String?
+        interfaces.forEachEntry(among: [networkKey]) { _, properties in
+            (name, type) = (nil, nil)
+            properties.forEachEntry(among: ["Name", "Type"]) { key, value in
+                let text = value.type == .string ? value.string : nil
+                if key == 0 { name = text } else { type = text }
+            }
+        }
+        return name.flatMap { SSID($0) }.map { ($0, security(type)) }
     }
 
     private static func security(_ type: String?) -> NetworkSecurity {
@@ -241,7 +270,7 @@ final class IWD: WiFiService {
                 network.map { $0 == now } ?? (now.rawValue.split(separator: "/").last?.lowercased().hasPrefix(element) == true)
             if isOurs { self.noteAway(false) } else { self.lost("iwd has gone to another network") }
         }
-        joined = link.onProperties(of: path, Self.station) { _, values in
+        joined = link.onProperties(of: path, Self.station, ["ConnectedNetwork"]) { _, values in
             if let value = values["ConnectedNetwork"] { changed(value) }
         }
         // What happened before the subscription.

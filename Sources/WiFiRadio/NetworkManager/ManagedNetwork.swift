@@ -19,27 +19,51 @@ enum ManagedNetwork {
         static let suiteB = 0x2000
     }
 
-    /// A network from an access point's properties; nil for one that hides its name.
-    static func network(_ values: [String: DBusValue]) -> WiFiNetwork? {
-        guard let ssid = values["Ssid"]?.bytesValue.flatMap({ SSID($0) }) else { return nil }
-        return WiFiNetwork(
-            ssid: ssid, rssi: values["Strength"]?.integerValue.map(rssi), security: security(values),
-            band: values["Frequency"]?.integerValue.flatMap { NetworkBand(frequency: $0) })
+    /// What an access point's properties say.
+    ///
+    /// - Parameter properties: stands on the dictionary. Of one that is told twice the last value counts, and a value
+    ///   of another type as none.
+    /// - Returns: a network, and when it was heard, in seconds since the machine started, -1 for never; nil for one
+    ///   that hides its name.
+    static func sighting(_ properties: inout ValueCursor) -> (network: WiFiNetwork, lastSeen: Int)? {
+        var ssid: SSID?
+        var strength: Int?
+        var frequency: Int?
+        var lastSeen: Int?
+        var rsn: Int?
+        var wpa: Int?
+        var flags: Int?
+        properties.forEachEntry(
+            among: ["Ssid", "Strength", "Frequency", "LastSeen", "RsnFlags", "WpaFlags", "Flags"]
+        ) { key, value in
+            switch key {
+            case 0: ssid = value.bytes.flatMap { SSID($0) }
+            case 1: strength = value.integer
+            case 2: frequency = value.integer
+            case 3: lastSeen = value.integer
+            case 4: rsn = value.integer
+            case 5: wpa = value.integer
+            default: flags = value.integer
+            }
+        }
+        guard let ssid else { return nil }
+        let network = WiFiNetwork(
+            ssid: ssid, rssi: strength.map(rssi), security: security(rsn: rsn ?? 0, wpa: wpa ?? 0, flags: flags ?? 0),
+            band: frequency.flatMap { NetworkBand(frequency: $0) })
+        return (network, lastSeen ?? -1)
     }
 
     /// dBm from a strength in percent: NetworkManager makes 0 % of −100 dBm and 100 % of −40 dBm.
     static func rssi(_ percent: Int) -> Int { -40 - (100 - min(max(percent, 0), 100)) * 60 / 100 }
 
-    static func security(_ values: [String: DBusValue]) -> NetworkSecurity {
-        let rsn = values["RsnFlags"]?.integerValue ?? 0
-        let wpa = values["WpaFlags"]?.integerValue ?? 0
+    private static func security(rsn: Int, wpa: Int, flags: Int) -> NetworkSecurity {
         if (rsn | wpa) & (KeyManagement.enterprise | KeyManagement.suiteB) != 0 { return .enterprise }
         if rsn & KeyManagement.psk != 0 { return rsn & KeyManagement.sae != 0 ? .wpa2wpa3 : .wpa2 }
         if rsn & KeyManagement.sae != 0 { return .wpa3 }
         if rsn & KeyManagement.owe != 0 { return .owe }
         if wpa & KeyManagement.psk != 0 { return .wpa }
         // 1: the access point wants privacy, and says nothing about how.
-        return (values["Flags"]?.integerValue ?? 0) & 1 != 0 ? .wep : .open
+        return flags & 1 != 0 ? .wep : .open
     }
 
     /// The settings of a connection that lives as long as it is used, and takes nothing but the network: the machine's own routes and

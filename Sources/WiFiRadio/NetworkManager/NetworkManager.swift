@@ -100,7 +100,7 @@ final class NetworkManager: WiFiService {
 
     func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>) {
         awaited.subscriptions = [
-            link.onProperties(of: path, Self.wireless) { [weak awaited] _, values in
+            link.onProperties(of: path, Self.wireless, ["LastScan"]) { [weak awaited] _, values in
                 if values["LastScan"] != nil { awaited?.end(.success(())) }
             }
         ]
@@ -121,16 +121,16 @@ final class NetworkManager: WiFiService {
     }
 
     func read(_ path: ObjectPath, since begun: Int64, completion: @escaping ([WiFiNetwork]) -> Void) {
-        link.call(path, Self.wireless, "GetAllAccessPoints") { [weak self] result in
+        var points: [ObjectPath] = []
+        link.ask(path, Self.wireless, "GetAllAccessPoints") { argument in
+            points = argument.objectPaths ?? []
+        } completion: { [weak self] in
             guard let self else { return completion([]) }
-            let points = ((try? result.get())?.first?.arrayValue ?? []).compactMap(\.objectPathValue)
-            self.link.properties(points, Self.accessPoint) { [weak self] found in
+            self.link.read(points, Self.accessPoint) {
+                ManagedNetwork.sighting(&$0)
+            } completion: { [weak self] sightings in
                 let earliest = Self.secondsSinceBoot - (self?.age(since: begun) ?? 0)
-                completion(
-                    WiFiNetwork.merged(
-                        found.compactMap { _, values in
-                            (values["LastSeen"]?.integerValue ?? -1) >= earliest ? ManagedNetwork.network(values) : nil
-                        }))
+                completion(WiFiNetwork.merged(sightings.lazy.filter { $0.lastSeen >= earliest }.map(\.network)))
             }
         }
     }

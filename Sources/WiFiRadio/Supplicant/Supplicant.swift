@@ -71,7 +71,9 @@ final class Supplicant: WiFiService {
         watches.removeValue(forKey: path)?.cancel()
         if !isShadowed {
             // Before its properties are read: nothing is missed in between.
-            watches[path] = link.onProperties(of: path, Self.interface) { [weak self] _, values in self?.changed(path, values) }
+            watches[path] = link.onProperties(of: path, Self.interface, ["State"]) { [weak self] _, values in
+                self?.changed(path, values)
+            }
         }
         link.properties(path, Self.interface) { [weak self] values in
             defer { completion() }
@@ -129,16 +131,16 @@ final class Supplicant: WiFiService {
     }
 
     func read(_ path: ObjectPath, since begun: Int64, completion: @escaping ([WiFiNetwork]) -> Void) {
-        link.properties(path, Self.interface) { [weak self] values in
+        var points: [ObjectPath] = []
+        link.ask(path, Bus.properties, "Get", [.string(Self.interface), .string("BSSs")]) { value in
+            points = value.objectPaths ?? []
+        } completion: { [weak self] in
             guard let self else { return completion([]) }
-            let points = (values["BSSs"]?.arrayValue ?? []).compactMap(\.objectPathValue)
-            self.link.properties(points, Self.bss) { [weak self] found in
+            self.link.read(points, Self.bss) {
+                SupplicantNetwork.sighting(&$0)
+            } completion: { [weak self] sightings in
                 let age = self?.age(since: begun) ?? 0
-                completion(
-                    WiFiNetwork.merged(
-                        found.compactMap { _, values in
-                            (values["Age"]?.integerValue ?? 0) <= age ? SupplicantNetwork.network(values) : nil
-                        }))
+                completion(WiFiNetwork.merged(sightings.lazy.filter { $0.age <= age }.map(\.network)))
             }
         }
     }
@@ -197,7 +199,7 @@ final class Supplicant: WiFiService {
             completion(result)
         }
         awaited.subscriptions = [
-            link.onProperties(of: path, Self.interface) { [weak self, weak awaited] _, values in
+            link.onProperties(of: path, Self.interface, SupplicantAttempt.properties) { [weak self, weak awaited] _, values in
                 if let verdict = attempt.verdict(on: values, network: network) { awaited?.end(verdict) }
                 guard attempt.isToBeAsked, awaited?.isPending == true else { return }
                 self?.link.properties(path, Self.interface) { [weak awaited] values in

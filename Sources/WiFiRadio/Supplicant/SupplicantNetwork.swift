@@ -6,25 +6,72 @@ internal import AccessoryModel
 internal import DBusKit
 
 enum SupplicantNetwork {
-    /// A network from a BSS object's properties; nil for one that hides its name.
-    static func network(_ values: [String: DBusValue]) -> WiFiNetwork? {
-        guard let ssid = values["SSID"]?.bytesValue.flatMap({ SSID($0) }) else { return nil }
-        return WiFiNetwork(
-            ssid: ssid, rssi: values["Signal"]?.integerValue, security: security(values),
-            band: values["Frequency"]?.integerValue.flatMap { NetworkBand(frequency: $0) })
+    /// What a BSS object's properties say.
+    ///
+    /// - Parameter properties: stands on the dictionary. Of one that is told twice the last value counts, and a value
+    ///   of another type as none.
+    /// - Returns: a network, and how many seconds ago it was heard; nil for one that hides its name.
+    static func sighting(_ properties: inout ValueCursor) -> (network: WiFiNetwork, age: Int)? {
+        var ssid: SSID?
+        var rssi: Int?
+        var frequency: Int?
+        var age: Int?
+        var rsn: KeyManagement = []
+        var wpa: KeyManagement = []
+        var isPrivate = false
+        properties.forEachEntry(among: ["SSID", "Signal", "Frequency", "Age", "RSN", "WPA", "Privacy"]) { key, value in
+            switch key {
+            case 0: ssid = value.bytes.flatMap { SSID($0) }
+            case 1: rssi = value.integer
+            case 2: frequency = value.integer
+            case 3: age = value.integer
+            case 4: rsn = KeyManagement(&value)
+            case 5: wpa = KeyManagement(&value)
+            default: isPrivate = value.boolean == true
+            }
+        }
+        guard let ssid else { return nil }
+        let network = WiFiNetwork(
+            ssid: ssid, rssi: rssi, security: security(rsn: rsn, wpa: wpa, isPrivate: isPrivate),
+            band: frequency.flatMap { NetworkBand(frequency: $0) })
+        return (network, age ?? 0)
     }
 
-    static func security(_ values: [String: DBusValue]) -> NetworkSecurity {
-        let rsn = Set(values["RSN"]?.vardictValue?["KeyMgmt"]?.stringsValue ?? [])
-        let wpa = Set(values["WPA"]?.vardictValue?["KeyMgmt"]?.stringsValue ?? [])
-        let all = rsn.union(wpa)
-        if all.contains(where: { $0.contains("eap") || $0.contains("8021x") }) { return .enterprise }
-        let isSAE = rsn.contains { $0.contains("sae") }
-        if rsn.contains(where: { $0.contains("psk") }) { return isSAE ? .wpa2wpa3 : .wpa2 }
-        if isSAE { return .wpa3 }
-        if rsn.contains("owe") { return .owe }
-        if wpa.contains(where: { $0.contains("psk") }) { return .wpa }
-        return values["Privacy"]?.booleanValue == true ? .wep : .open
+    private static func security(rsn: KeyManagement, wpa: KeyManagement, isPrivate: Bool) -> NetworkSecurity {
+        if rsn.union(wpa).contains(.enterprise) { return .enterprise }
+        if rsn.contains(.psk) { return rsn.contains(.sae) ? .wpa2wpa3 : .wpa2 }
+        if rsn.contains(.sae) { return .wpa3 }
+        if rsn.contains(.owe) { return .owe }
+        if wpa.contains(.psk) { return .wpa }
+        return isPrivate ? .wep : .open
+    }
+
+    /// What `KeyMgmt` of a BSS' `RSN` or `WPA` names.
+    private struct KeyManagement: OptionSet {
+        let rawValue: UInt8
+        static let enterprise = Self(rawValue: 1)
+        static let psk = Self(rawValue: 2)
+        static let sae = Self(rawValue: 4)
+        static let owe = Self(rawValue: 8)
+
+        init(rawValue: UInt8) {
+            self.rawValue = rawValue
+        }
+
+        /// - Parameter value: stands on the dictionary.
+        init(_ value: inout ValueCursor) {
+            var found: Self = []
+            value.forEachEntry(among: ["KeyMgmt"]) { _, names in
+                found = []
+                names.forEachElement { name in
+                    if name.contains("eap") || name.contains("8021x") { found.insert(.enterprise) }
+                    if name.contains("psk") { found.insert(.psk) }
+                    if name.contains("sae") { found.insert(.sae) }
+                    if name.isString("owe") { found.insert(.owe) }
+                }
+            }
+            self = found
+        }
     }
 
     /// Whether an interface's `Capabilities` name SAE. One that does not say is believed to know it.
@@ -64,6 +111,9 @@ enum SupplicantNetwork {
 
 /// What the changes of an interface's state say of an attempt.
 final class SupplicantAttempt {
+    /// The properties that the verdict depends on.
+    static let properties: [StaticString] = ["CurrentNetwork", "State", "DisconnectReason", "AuthStatusCode", "AssocStatusCode"]
+
     /// What comes before belongs to the network that is left.
     var isSelected = false {
         didSet { state = "" }
