@@ -129,7 +129,7 @@ let package = Package(
         .target(
             name: "SimulatorProgram", dependencies: ["DBusKit", "RadioSimulator", "ProgramSupport", log, arguments],
             swiftSettings: settings),
-        .executableTarget(name: "accessory-sim", dependencies: ["SimulatorProgram"], swiftSettings: settings),
+        .executableTarget(name: "accessory-sim", dependencies: ["SimulatorProgram", arguments], swiftSettings: settings),
         // The yardstick of `make bench`, in C on purpose.
         .target(name: "BaselineSupport", dependencies: ["CDBus"]),
         .executableTarget(name: "advert-baseline", dependencies: ["BaselineSupport", "CDBus"]),

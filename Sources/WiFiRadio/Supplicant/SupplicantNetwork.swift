@@ -4,6 +4,7 @@
 internal import AccessoryEngine
 internal import AccessoryModel
 internal import DBusKit
+internal import Glibc
 
 enum SupplicantNetwork {
     /// What a BSS object's properties say.
@@ -77,7 +78,7 @@ enum SupplicantNetwork {
     /// Whether an interface's `Capabilities` name SAE. One that does not say is believed to know it.
     static func knowsSAE(_ values: [String: DBusValue]) -> Bool {
         guard let known = values["Capabilities"]?.vardictValue?["KeyMgmt"]?.stringsValue else { return true }
-        return known.contains { $0.contains("sae") }
+        return known.contains { strstr($0, "sae") != nil }
     }
 
     /// What `AddNetwork` takes: text is quoted by wpa_supplicant itself, bytes are taken as they are.
