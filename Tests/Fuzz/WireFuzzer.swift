@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Our own reader of messages under libFuzzer: whatever the bytes, it takes for a valid signal what libdbus takes for one, and walks through
+// it without leaving the bytes (AddressSanitizer watches). Compiled together with the reader's own sources by Tests/Fuzz/run.
+
+import CDBus
+
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
+    guard let length = try? WireMessage.length(of: UnsafeRawBufferPointer(start: start, count: count)), length <= count else {
+        return 0
+    }
+    // A copy, so that a byte too far is noticed.
+    let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: length, alignment: 16)
+    defer { copy.deallocate() }
+    copy.copyMemory(from: UnsafeRawBufferPointer(start: start, count: length))
+    let bytes = UnsafeRawBufferPointer(copy)
+    let ours = signal(bytes)
+    let theirs = dbus_message_demarshal(start.withMemoryRebound(to: CChar.self, capacity: count) { $0 }, Int32(length), nil)
+    defer { if let theirs { dbus_message_unref(theirs) } }
+    let isTheirs = theirs.map { dbus_message_get_type($0) == 4 } ?? false
+    precondition((ours != nil) == isTheirs, ours == nil ? "libdbus accepts what we refuse" : "libdbus refuses what we accept")
+    guard let ours else { return 0 }
+    var cursor = SpanCursor(
+        bytes, at: ours.bodyOffset, types: UnsafeRawBufferPointer(rebasing: bytes[ours.signature]))
+    walk(&cursor)
+    return 0
+}
+
+/// The message when it is a signal and valid throughout.
+private func signal(_ bytes: UnsafeRawBufferPointer) -> WireMessage? {
+    guard let message = try? WireMessage(bytes), message.type == WireMessage.signal else { return nil }
+    var body = WireValidator(bytes, from: message.bodyOffset, to: bytes.count)
+    let isValid = body.values(UnsafeRawBufferPointer(rebasing: bytes[message.signature]), depth: 0) && body.isAtEnd
+    return isValid ? message : nil
+}
+
+private func walk(_ cursor: inout SpanCursor) {
+    repeat {
+        _ = cursor.string
+        _ = cursor.int16
+        _ = cursor.uint16
+        _ = cursor.boolean
+        _ = cursor.bytes
+        _ = cursor.fingerprint
+        _ = cursor.isString("RSSI")
+        _ = cursor.isBytes([1, 2, 3])
+        cursor.withVariant { walk(&$0) }
+        cursor.forEachElement { walk(&$0) }
+        cursor.forEachEntry { walk(&$0) }
+    } while cursor.next()
+}
