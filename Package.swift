@@ -51,7 +51,7 @@ let package = Package(
 
         // Words and decisions: no bus, no disk, no clock.
         .target(name: "AccessoryModel", swiftSettings: settings),
-        .target(name: "AccessoryCore", dependencies: ["AccessoryModel"], swiftSettings: settings),
+        .target(name: "AccessoryCore", dependencies: ["AccessoryModel", "CGLib"], swiftSettings: settings),
         .target(
             name: "AccessoryEngine", dependencies: ["AccessoryCore", "AccessoryModel", log], swiftSettings: settings),
 
