@@ -18,7 +18,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     let theirs = dbus_message_demarshal(start.withMemoryRebound(to: CChar.self, capacity: count) { $0 }, Int32(length), nil)
     defer { if let theirs { dbus_message_unref(theirs) } }
     let isTheirs = theirs.map { dbus_message_get_type($0) == 4 } ?? false
-    precondition((ours != nil) == isTheirs, ours == nil ? "libdbus accepts what we refuse" : "libdbus refuses what we accept")
+    guard (ours != nil) == isTheirs else { fatalError(ours == nil ? "libdbus accepts it" : "libdbus refuses it") }
     guard let ours else { return 0 }
     var cursor = SpanCursor(
         bytes, at: ours.bodyOffset, types: UnsafeRawBufferPointer(rebasing: bytes[ours.signature]))

@@ -82,7 +82,8 @@ struct WireMessage {
         guard WireValidator.length(of: letters, at: 0) == letters.count, code != 0 else { return false }
         let expected: StaticString
         switch code {
-        case 1: expected = "o"
+        // 10: the container that it comes from, which libdbus knows and the specification not yet.
+        case 1, 10: expected = "o"
         case 2, 3, 4, 6, 7: expected = "s"
         case 5, 9: expected = "u"
         case 8: expected = "g"
@@ -127,6 +128,8 @@ struct WireMessage {
         case 7:
             sender = range
             return WireValidator.isBusName(text)
+        case 10:
+            return WireValidator.isPath(text)
         default:
             return WireValidator.isBusName(text)
         }
