@@ -6,8 +6,8 @@ SWIFT ?= swift
 BIN := .build/debug
 RELEASE := .build/release
 # Release builds carry the Swift standard library: a gateway needs no toolchain, and idle memory is lower.
-# Relocations are packed: a tenth of a program (glibc 2.36 and later, which the packages ask for).
-RELEASE_FLAGS := -c release --static-swift-stdlib -Xlinker --pack-dyn-relocs=relr
+# lld packs relocations: a tenth of a program (glibc 2.36 and later, which the packages ask for).
+RELEASE_FLAGS := -c release --static-swift-stdlib -Xswiftc -use-ld=lld -Xlinker -z -Xlinker pack-relative-relocs
 PICK ?=
 DEB ?=
 # The simulator is in accessoryctl, under its own name.

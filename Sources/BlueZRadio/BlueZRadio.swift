@@ -32,7 +32,7 @@ public final class BlueZRadio: Radio {
     private var nameWatch: Subscription?
     private var subscriptions: [Subscription] = []
     private var airSubscription: Subscription?
-    /// What BlueZ says of its objects while adverts are wanted: in order, on a connection that only listens.
+    /// What BlueZ says of its devices while adverts are wanted: in order, on a connection that only listens.
     private var feed: SignalFeed?
     private let feedAddress: Connection.Address?
     /// The bus sent what our own reader does not understand: libdbus reads from then on.
@@ -310,27 +310,47 @@ public final class BlueZRadio: Radio {
         guard let new else { return }
         subscriptions = [
             connection.subscribe(sender: new, path: BlueZ.root, interface: Bus.objectManager, member: "InterfacesAdded") {
-                [weak self] in self?.unlessFed($0) { $0.interfacesAdded($1) }
+                [weak self] in if let self { self.interfacesAdded(self.ownPart, $0) }
             },
             connection.subscribe(sender: new, path: BlueZ.root, interface: Bus.objectManager, member: "InterfacesRemoved") {
-                [weak self] in self?.unlessFed($0) { $0.interfacesRemoved($1) }
+                [weak self] in if let self { self.interfacesRemoved(self.ownPart, $0) }
             },
             connection.subscribe(
                 sender: new, interface: Bus.properties, member: "PropertiesChanged", argument0: BlueZ.adapter
-            ) { [weak self] in self?.unlessFed($0) { $0.adapterChanged($1) } },
+            ) { [weak self] in self?.adapterChanged($0) },
         ]
         if discovery.isNeeded { listen(true) }
         readAll()
     }
 
+    /// What comes over a connection: while adverts are wanted, what is said of devices comes with them over the feed, so that nothing is
+    /// overtaken; what is said of adapters always comes in order with the answers to what adapters are asked to do.
+    private struct Part: OptionSet {
+        let rawValue: Int
+        static let devices = Part(rawValue: 1)
+        static let adapters = Part(rawValue: 2)
+    }
+
+    /// What the radio's own connection tells now.
+    private var ownPart: Part { feed == nil ? [.devices, .adapters] : .adapters }
+
     /// Reads all objects, at the start and after anything that may have been missed.
     private func readAll(_ completion: @escaping () -> Void = {}) {
+        guard let feed else { return read(ownPart, over: nil, completion) }
+        // The devices first: an adapter counts once its devices are read.
+        read(.devices, over: feed) { [weak self] in
+            guard let self else { return completion() }
+            self.read(self.ownPart, over: nil, completion)
+        }
+    }
+
+    private func read(_ part: Part, over feed: SignalFeed?, _ completion: @escaping () -> Void) {
         guard
             let message = try? Message.call(
                 to: BlueZ.service, path: BlueZ.root, interface: Bus.objectManager, member: "GetManagedObjects")
         else { return completion() }
         let asked = owner
-        let askedFeed = feed
+        let askedFeed = self.feed
         reads += 1
         let taken: (Result<Message, BusError>) -> Void = { [weak self] result in
             guard let self else { return completion() }
@@ -339,37 +359,44 @@ public final class BlueZRadio: Radio {
             // What is known by now came on another connection, and may be newer.
             guard self.feed === askedFeed else { return self.readAll(completion) }
             defer { completion() }
-            defer { self.isSettled = true }
             switch result {
             case .failure(let error):
                 self.log.error("BlueZ' objects cannot be read", metadata: ["error": "\(error)"])
-            case .success(let reply):
-                var paths: Set<String> = []
-                reply.withArguments { objects in
-                    objects.forEachEntry { entry in
-                        guard let path = entry.string.flatMap({ ObjectPath($0) }) else { return }
-                        entry.next()
-                        paths.insert(path.rawValue)
-                        self.put(path, &entry, isNew: false)
-                    }
-                }
-                for device in self.devices.keep(only: paths) { self.observer?.lost(device.advertisement.device) }
-                self.adapters = self.adapters.filter { paths.contains($0.key.rawValue) }
-                self.settle(reason: "the adapter is there")
-                self.observer?.deviceChanged(nil)
-                self.scheduleHandOver()
+            case .success(let reply): self.take(part, of: reply)
             }
+            if part.contains(.adapters) { self.isSettled = true }
         }
         if let feed { feed.call(message, completion: taken) } else { connection.call(message, completion: taken) }
     }
 
+    private func take(_ part: Part, of reply: Message) {
+        var paths: Set<String> = []
+        reply.withArguments { objects in
+            objects.forEachEntry { entry in
+                guard let path = entry.string.flatMap({ ObjectPath($0) }) else { return }
+                entry.next()
+                paths.insert(path.rawValue)
+                put(part, path, &entry, isNew: false)
+            }
+        }
+        if part.contains(.devices) {
+            for device in devices.keep(only: paths) { observer?.lost(device.advertisement.device) }
+        }
+        if part.contains(.adapters) {
+            adapters = adapters.filter { paths.contains($0.key.rawValue) }
+            settle(reason: "the adapter is there")
+        }
+        observer?.deviceChanged(nil)
+        scheduleHandOver()
+    }
+
     /// Takes over an object's interfaces (`a{sa{sv}}` under the cursor).
-    private func put(_ path: ObjectPath, _ interfaces: inout ValueCursor, isNew: Bool) {
+    private func put(_ part: Part, _ path: ObjectPath, _ interfaces: inout ValueCursor, isNew: Bool) {
         interfaces.forEachEntry { entry in
-            if entry.isString("org.bluez.Adapter1") {
+            if part.contains(.adapters), entry.isString("org.bluez.Adapter1") {
                 entry.next()
                 self.putAdapter(path, &entry)
-            } else if entry.isString("org.bluez.Device1") {
+            } else if part.contains(.devices), entry.isString("org.bluez.Device1") {
                 entry.next()
                 _ = self.devices.put(path, &entry, isNew: isNew)
             }
@@ -392,29 +419,29 @@ public final class BlueZRadio: Radio {
         if path == adapter, let isDiscovering { discovery.discoveringChanged(isDiscovering) }
     }
 
-    private func interfacesAdded(_ message: Message) {
+    private func interfacesAdded(_ part: Part, _ message: Message) {
         message.withArguments { arguments in
             guard let path = arguments.string.flatMap({ ObjectPath($0) }) else { return }
             arguments.next()
             let wasKnown = adapters[path] != nil
-            put(path, &arguments, isNew: true)
+            put(part, path, &arguments, isNew: true)
             // An adapter's remembered devices follow it: it counts once they are read.
             if !wasKnown, adapters[path] != nil { readAll() }
-            if let device = devices[path] {
+            if part.contains(.devices), let device = devices[path] {
                 if let observer { observer.deviceChanged(device.advertisement.address) }
                 scheduleHandOver()
             }
         }
     }
 
-    private func interfacesRemoved(_ message: Message) {
+    private func interfacesRemoved(_ part: Part, _ message: Message) {
         guard let arguments = try? message.arguments(), arguments.count == 2, let path = arguments[0].objectPathValue,
             let names = arguments[1].stringsValue
         else { return }
-        if names.contains(BlueZ.adapter), adapters.removeValue(forKey: path) != nil {
+        if part.contains(.adapters), names.contains(BlueZ.adapter), adapters.removeValue(forKey: path) != nil {
             settle(reason: "the adapter \(path) was removed")
         }
-        guard names.contains(BlueZ.device), let device = devices.remove(path) else { return }
+        guard part.contains(.devices), names.contains(BlueZ.device), let device = devices.remove(path) else { return }
         if attempt?.device == path { attempt?.abort(RadioFailure(.connection, "the accessory is gone")) }
         bridge?.lost(path)
         observer?.lost(device.advertisement.device)
@@ -487,7 +514,7 @@ public final class BlueZRadio: Radio {
         ) { [weak self] in self?.deviceChanged($0) }
     }
 
-    /// All that BlueZ says of its objects comes this way then, so that nothing is overtaken.
+    /// All that BlueZ says of its devices comes this way then.
     private func openFeed(_ owner: String) -> SignalFeed? {
         guard let feedAddress, !isFeedBroken else { return nil }
         do throws(BusError) {
@@ -501,14 +528,11 @@ public final class BlueZRadio: Radio {
                     self.scheduleHandOver()
                 }, onFailure: { [weak self] in self?.feedFailed($0) })
             feed.subscribe(sender: owner, path: BlueZ.root, interface: Bus.objectManager, member: "InterfacesAdded") {
-                [weak self] in self?.interfacesAdded($0)
+                [weak self] in self?.interfacesAdded(.devices, $0)
             }
             feed.subscribe(sender: owner, path: BlueZ.root, interface: Bus.objectManager, member: "InterfacesRemoved") {
-                [weak self] in self?.interfacesRemoved($0)
+                [weak self] in self?.interfacesRemoved(.devices, $0)
             }
-            feed.subscribe(
-                sender: owner, path: nil, interface: Bus.properties, member: "PropertiesChanged", argument0: BlueZ.adapter
-            ) { [weak self] in self?.adapterChanged($0) }
             return feed
         } catch {
             isFeedBroken = true
@@ -522,11 +546,6 @@ public final class BlueZRadio: Radio {
         log.warning("the connection for adverts ended; they are read with libdbus from now on", metadata: ["reason": "\(reason)"])
         listen(discovery.isNeeded)
         if owner != nil { readAll() }
-    }
-
-    /// What comes on the radio's own connection counts only while there is no feed.
-    private func unlessFed(_ message: Message, _ handler: (BlueZRadio, Message) -> Void) {
-        if feed == nil { handler(self, message) }
     }
 
     private func deviceChanged(_ message: Message) {

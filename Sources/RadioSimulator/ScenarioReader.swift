@@ -103,8 +103,8 @@ extension Scenario {
             copy.address = BluetoothAddress(value: accessory.address.value + UInt64(number), kind: accessory.address.kind)
             copy.adverts = accessory.adverts.map { advert in
                 var advert = advert
-                advert.payload.name = advert.payload.name?.replacing("%d", with: "\(number)")
-                if let name = advert.scanResponse?.name { advert.scanResponse?.name = name.replacing("%d", with: "\(number)") }
+                advert.payload.name = advert.payload.name.map { numbered($0, number) }
+                if let name = advert.scanResponse?.name { advert.scanResponse?.name = numbered(name, number) }
                 return advert
             }
             return copy
@@ -198,4 +198,18 @@ extension Scenario {
         default: throw json.problem("at", "needs exactly one of at and on")
         }
     }
+}
+
+/// With the number for each `%d` in it.
+func numbered(_ text: String, _ number: Int) -> String {
+    var result = ""
+    var rest = text[...]
+    while let sign = rest.firstIndex(of: "%") {
+        result += rest[..<sign]
+        rest = rest[sign...]
+        let isPlace = rest.hasPrefix("%d")
+        result += isPlace ? "\(number)" : "%"
+        rest = rest.dropFirst(isPlace ? 2 : 1)
+    }
+    return result + rest
 }

@@ -45,7 +45,7 @@ final class SimulatedDevice: ExportedObject {
         address = accessory.bonds.contains(adapter.name) ? accessory.scenario.address : accessory.airAddress
         lastHeard = adapter.bluez.air.now
         advertisedName = accessory.storedName
-        let element = "dev_" + address.description.replacing(":", with: "_")
+        let element = "dev_" + String(address.description.map { $0 == ":" ? "_" : $0 })
         path = adapter.path.appending(element) ?? adapter.path
         interfaces = [makeInterface()]
     }
@@ -58,7 +58,7 @@ final class SimulatedDevice: ExportedObject {
         device.property("AddressType") { [unowned self] _ in .string(address.kind.rawValue) }
         device.property("Name") { [unowned self] _ in advertisedName.map { .string($0) } }
         device.property("Alias") { [unowned self] _ in
-            .string(alias ?? advertisedName ?? address.description.replacing(":", with: "-"))
+            .string(alias ?? advertisedName ?? String(address.description.map { $0 == ":" ? "-" : $0 }))
         }
         device.property("Paired") { [unowned self] _ in .boolean(isPaired) }
         device.property("Bonded") { [unowned self] _ in .boolean(isPaired) }

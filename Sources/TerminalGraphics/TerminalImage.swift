@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Images as terminals take them: kitty's graphics protocol, sixels, or half blocks, which every terminal with colours can show.
 
+internal import Glibc
+
 /// How a terminal shows images.
 public enum GraphicsProtocol: Hashable, Sendable {
     /// kitty's protocol (sw.kovidgoyal.net/kitty/graphics-protocol): the terminal scales and blends.
@@ -17,7 +19,7 @@ public enum GraphicsProtocol: Hashable, Sendable {
     ///   - attributes: the parameters of its answer to "primary device attributes" (`ESC [ c`); 4 is sixel graphics.
     public init(environment: (String) -> String?, attributes: [Int]) {
         let isKitty =
-            environment("KITTY_WINDOW_ID") != nil || environment("TERM")?.contains("kitty") == true
+            environment("KITTY_WINDOW_ID") != nil || environment("TERM").map { strstr($0, "kitty") != nil } == true
             || ["ghostty", "WezTerm"].contains(environment("TERM_PROGRAM") ?? "")
         // Between us and a terminal inside tmux or screen stands another one.
         if isKitty, environment("TMUX") == nil, environment("STY") == nil {

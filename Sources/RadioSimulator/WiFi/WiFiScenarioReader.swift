@@ -99,7 +99,7 @@ extension Scenario {
     private static func copy(_ point: AccessPoint, _ number: Int, _ text: String?) -> AccessPoint {
         var copy = point
         copy.id = "\(point.id)-\(number)"
-        if let text { copy.ssid = Array(text.replacing("%d", with: "\(number)").utf8) }
+        if let text { copy.ssid = Array(numbered(text, number).utf8) }
         if point.bssid != 0 { copy.bssid = point.bssid + UInt64(number) }
         return copy
     }

@@ -130,7 +130,9 @@ struct BusConfiguration {
         self.text = text
     }
 
-    var isLocked: Bool { text.map { $0.contains(Self.begin) && $0.contains(Self.end) } ?? false }
+    var isLocked: Bool {
+        text.map { !Self.places(of: Self.begin, in: $0[...]).isEmpty && !Self.places(of: Self.end, in: $0[...]).isEmpty } ?? false
+    }
 
     /// - Throws: when the file is no configuration of a bus.
     func locked(including policy: String) throws -> BusConfiguration {
@@ -138,18 +140,22 @@ struct BusConfiguration {
         let block = Self.begin + "  <include ignore_missing=\"yes\">\(policy)</include>\n" + Self.end
         guard let text else { return BusConfiguration(text: Self.opening + block + Self.closing + "\n") }
         // Before the last closing tag: what is read last counts.
-        guard let close = text.ranges(of: Self.closing).last else {
+        guard let close = Self.places(of: Self.closing, in: text[...]).last else {
             throw Lockdown.Problem("the bus' configuration has no \(Self.closing): mend it first")
         }
-        return BusConfiguration(text: text[..<close.lowerBound] + block + text[close.lowerBound...])
+        return BusConfiguration(text: text[..<close] + block + text[close...])
+    }
+
+    private static func places(of words: String, in text: Substring) -> [String.Index] {
+        text.indices.filter { text[$0...].hasPrefix(words) }
     }
 
     /// As it was before `locked`.
     func unlocked() -> BusConfiguration {
-        guard let text, let begin = text.firstRange(of: Self.begin),
-            let end = text[begin.upperBound...].firstRange(of: Self.end)
+        guard let text, let begin = Self.places(of: Self.begin, in: text[...]).first,
+            let end = Self.places(of: Self.end, in: text[begin...]).first
         else { return self }
-        let rest = String(text[..<begin.lowerBound] + text[end.upperBound...])
+        let rest = String(text[..<begin] + text[end...].dropFirst(Self.end.count))
         return BusConfiguration(text: rest == Self.opening + Self.closing + "\n" ? nil : rest)
     }
 
