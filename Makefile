@@ -27,16 +27,18 @@ BASHDIR ?= $(PREFIX)/share/bash-completion/completions
 ZSHDIR ?= $(PREFIX)/share/zsh/site-functions
 FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 
-.PHONY: help deps build release man check-man demo test lab bench lint format install install-files uninstall deb clean
+.PHONY: help deps build release man check-man demo test lab bench fuzz lint format install install-files uninstall deb check-sizes clean
 
 help:
 	@echo "make demo [PICK=\"Pink Dice\"]  the main job on simulated radios, in this terminal"
 	@echo "make test                     all tests but the lab's (installs bleak and BlueZ' tools for them)"
 	@echo "make lab [DEB=\"FILE …\"]      the radio lab: a real kernel and a real bluetoothd under qemu"
 	@echo "make bench                    the benchmark (several minutes)"
+	@echo "make fuzz                     the reader for adverts under libFuzzer (some minutes)"
 	@echo "make build | release          debug build | release build"
 	@echo "make install DESTDIR= PREFIX= installs a release build (make uninstall)"
 	@echo "make deb                      Debian packages, in .build/deb"
+	@echo "make check-sizes              whether the packages of make deb have grown too large"
 	@echo "make man | check-man          the manual pages, in .build/man | holds them against --help"
 	@echo "make lint | format            checks | applies the formatting"
 
@@ -71,6 +73,9 @@ bench: release
 	$(SWIFT) build $(RELEASE_FLAGS) --product gatt-baseline
 	$(SWIFT) build $(RELEASE_FLAGS) --product scan-baseline
 	/usr/bin/python3 Tests/Bench/run $(RELEASE)
+
+fuzz: deps
+	Tests/Fuzz/run
 
 lint:
 	$(SWIFT) format lint --strict --recursive Sources Tests Package.swift
@@ -133,6 +138,10 @@ deb: release man
 	systemd/debian/make-changelog $(VERSION) $(SOURCE_DATE_EPOCH) > .build/deb/source/debian/changelog
 	cd .build/deb/source && dpkg-buildpackage --build=binary --no-sign > ../build.log 2>&1 || { cat ../build.log; exit 1; }
 	@ls .build/deb/*.deb
+
+# What the packages may have: bytes installed by the daemon's and by all, and of the files themselves.
+check-sizes:
+	Tests/Support/check-sizes $(RELEASE)/accessorysetupd .build/deb 12000000 30000000 7500000
 
 clean:
 	rm -rf .build .lab

@@ -12,7 +12,7 @@ public struct SystemFileError: Error, Hashable, Sendable, CustomStringConvertibl
     public let code: Int32
 
     /// Whether it is simply not there.
-    public var isMissing: Bool { code == ENOENT || code == ENOTDIR }
+    public var isMissing: Bool { code == ENOENT }
 
     /// The C library's words for it: "No such file or directory".
     public var reason: String { String(cString: strerror(code)) }
