@@ -90,6 +90,8 @@ public final class SignalFeed {
     }
 
     private static let usualBuffer = 64 << 10
+    /// Messages of a few hundred bytes that a socket's buffer holds, with what the kernel adds to each, are some 150.
+    private static let most = 110
 
     /// Connects, and sends all that begins the stream without waiting for answers.
     ///
@@ -234,7 +236,7 @@ public final class SignalFeed {
             let taken = self.drain()
             guard self.isOpen else { return }
             if taken > 2 {
-                let next = taken > 64 ? length / 2 : taken < 16 ? length * 2 : length
+                let next = taken > Self.most ? length / 2 : taken < Self.most / 4 ? length * 2 : length
                 self.wait(for: min(max(next, .milliseconds(1)), self.longestPause))
             } else {
                 self.pause = nil
