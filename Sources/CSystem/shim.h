@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linux system calls that Swift's Glibc module does not show: sealed memory, process descriptors, who is behind a socket.
+// Linux system calls that Swift's Glibc module does not show: sealed memory, process descriptors, who is behind a socket, epoll.
 #pragma once
+#include <errno.h>
 #include <fcntl.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -61,4 +63,31 @@ static inline int csystem_peer_pidfd(int descriptor) {
     socklen_t length = sizeof process;
     if (getsockopt(descriptor, SOL_SOCKET, 77, &process, &length) != 0) return -1;
     return process;
+}
+
+// Which descriptors are ready (epoll). The events are those of poll(2): IN 1, PRI 2, OUT 4, ERR 8, HUP 16.
+struct csystem_ready { unsigned long long key; unsigned events; };
+
+// A new set of descriptors, close-on-exec; -1 on failure. (EPOLL_CLOEXEC)
+static inline int csystem_epoll(void) { return epoll_create1(EPOLL_CLOEXEC); }
+
+// Adds a descriptor to the set, or changes what is waited for; 0 on success.
+static inline int csystem_epoll_set(int set, int descriptor, unsigned events, unsigned long long key) {
+    struct epoll_event event = {.events = events, .data = {.u64 = key}};
+    // Another one of the same number may have been closed meanwhile, and that has left the set by itself.
+    if (epoll_ctl(set, EPOLL_CTL_MOD, descriptor, &event) == 0) return 0;
+    return errno == ENOENT ? epoll_ctl(set, EPOLL_CTL_ADD, descriptor, &event) : -1;
+}
+
+static inline void csystem_epoll_remove(int set, int descriptor) { epoll_ctl(set, EPOLL_CTL_DEL, descriptor, NULL); }
+
+// Waits until some are ready: how many of at most 32 were written, 0 also after a signal.
+static inline int csystem_epoll_wait(int set, struct csystem_ready *ready, int milliseconds) {
+    struct epoll_event events[32];
+    int count = epoll_wait(set, events, 32, milliseconds);
+    for (int index = 0; index < count; index++) {
+        ready[index].key = events[index].data.u64;
+        ready[index].events = events[index].events;
+    }
+    return count < 0 ? 0 : count;
 }

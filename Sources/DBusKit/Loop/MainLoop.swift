@@ -1,39 +1,77 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one thread: GLib's main loop with a context of its own. Watches and timeouts of the bus, timers and Unix signals are its
-// sources. Everything that lives on it is a plain, non-Sendable object: the compiler then keeps it on the thread that made it,
+// The one thread: GLib's main loop with a context of its own for timers and Unix signals, and a set of descriptors that the kernel
+// keeps. Watches and timeouts of the bus are among them. Everything that lives on it is a plain, non-Sendable object: the compiler then keeps it on the thread that made it,
 // without hops and without locks (Docs/Decisions/0003).
 
 internal import CGLib
 
 /// GLib's main loop, private to the thread that creates and runs it.
 public final class MainLoop {
-    let context: OpaquePointer
-    private let loop: OpaquePointer
+    private let context: OpaquePointer
+    private let descriptors: DescriptorSet
+    /// What GLib waits for by itself: its bell, which wakes it up, and seldom more.
+    private var polled = [GPollFD](repeating: GPollFD(), count: 8)
+    private var isRunning = false
 
     /// A loop that nothing runs yet, with a context of its own.
     public init() {
         context = g_main_context_new()
-        loop = g_main_loop_new(context, 0)
+        var priority: gint = 0
+        var timeout: gint = 0
+        g_main_context_acquire(context)
+        g_main_context_prepare(context, &priority)
+        // The first is the bell; there is nothing else in a new context.
+        g_main_context_query(context, priority, &timeout, &polled, gint(polled.count))
+        g_main_context_release(context)
+        descriptors = DescriptorSet(bell: polled[0].fd)
     }
 
     deinit {
-        g_main_loop_unref(loop)
         g_main_context_unref(context)
     }
 
     /// Runs until `quit()`. Sources fire on the calling thread.
     public func run() {
-        g_main_loop_run(loop)
+        isRunning = true
+        while isRunning { iterate() }
     }
 
-    /// Ends `run()` after the source that is firing.
+    /// Ends `run()` after the sources that are firing.
     public func quit() {
-        g_main_loop_quit(loop)
+        isRunning = false
     }
 
     /// One turn of the loop; waits for a source to be ready when `mayBlock`.
     public func iterate(mayBlock: Bool = true) {
-        g_main_context_iteration(context, mayBlock ? 1 : 0)
+        // As g_main_context_iteration() does it, but for the wait.
+        g_main_context_acquire(context)
+        defer { g_main_context_release(context) }
+        var priority: gint = 0
+        var timeout: gint = 0
+        g_main_context_prepare(context, &priority)
+        var count = g_main_context_query(context, priority, &timeout, &polled, gint(polled.count))
+        while count > polled.count {
+            polled = [GPollFD](repeating: GPollFD(), count: Int(count))
+            count = g_main_context_query(context, priority, &timeout, &polled, count)
+        }
+        if !mayBlock { timeout = 0 }
+        if count > 1 || descriptors.raw < 0 {
+            poll(Int(count), timeout)
+            timeout = 0
+        }
+        descriptors.wait(timeout) { hasRung in
+            if hasRung { polled[0].revents = gushort(G_IO_IN.rawValue) }
+            // Which of GLib's sources are ready; they are served after the descriptors.
+            g_main_context_check(context, priority, &polled, count)
+        }
+        g_main_context_dispatch(context)
+    }
+
+    /// Waits for what only poll(2) can wait for (files, which are always ready), and for the set.
+    private func poll(_ count: Int, _ timeout: gint) {
+        var others = polled[..<count] + [GPollFD(fd: descriptors.raw, events: gushort(G_IO_IN.rawValue), revents: 0)]
+        others.withUnsafeMutableBufferPointer { _ = g_poll($0.baseAddress!, guint($0.count), timeout) }
+        for index in 0..<count { polled[index].revents = others[index].revents }
     }
 
     /// Runs the loop until `condition` holds or `timeout` is over; for programs that have nothing else to do meanwhile.
@@ -105,10 +143,9 @@ public final class MainLoop {
     func onReady(_ descriptor: Int32, _ condition: GIOCondition, _ body: @escaping (GIOCondition) -> Bool)
         -> LoopSource
     {
+        let watch = descriptors.add(descriptor, UInt32(condition.rawValue)) { body(GIOCondition(rawValue: $0)) }
+        if let watch { return LoopSource(watch) }
         let source = g_unix_fd_source_new(descriptor, condition)!
-        // Else GLib takes the descriptor out of the poll and puts it back for every call, and wakes the loop up for both. Nobody runs
-        // the loop from inside a body.
-        g_source_set_can_recurse(source, 1)
         let handle = LoopSource(source)
         let box = Unmanaged.passRetained(DescriptorBody(body))
         let callback: @convention(c) (gint, GIOCondition, gpointer?) -> gboolean = { _, ready, data in
@@ -143,28 +180,45 @@ public final class MainLoop {
 
 /// A source of the loop: a timer, a signal, a descriptor. It goes on until cancelled or done; dropping the handle does not end it.
 public final class LoopSource {
-    private var source: UnsafeMutablePointer<GSource>?
+    private enum Kind {
+        case source(UnsafeMutablePointer<GSource>)
+        case descriptor(DescriptorSet.Watch)
+    }
+
+    private var kind: Kind?
 
     init(_ source: UnsafeMutablePointer<GSource>) {
-        self.source = source
+        kind = .source(source)
+    }
+
+    init(_ watch: DescriptorSet.Watch) {
+        kind = .descriptor(watch)
     }
 
     deinit {
-        if let source { g_source_unref(source) }
+        if case .source(let source) = kind { g_source_unref(source) }
     }
 
     /// Whether the source can still fire.
     public var isActive: Bool {
-        guard let source else { return false }
-        return g_source_is_destroyed(source) == 0
+        switch kind {
+        case .source(let source): g_source_is_destroyed(source) == 0
+        case .descriptor(let watch): watch.body != nil
+        case nil: false
+        }
     }
 
-    /// Ends the source. Safe at any time, also from its own body.
+    /// Ends the source; that of a descriptor before this is closed. Safe at any time, also from its own body.
     public func cancel() {
-        guard let source else { return }
-        self.source = nil
-        g_source_destroy(source)
-        g_source_unref(source)
+        let kind = kind
+        self.kind = nil
+        switch kind {
+        case .source(let source):
+            g_source_destroy(source)
+            g_source_unref(source)
+        case .descriptor(let watch): watch.cancel()
+        case nil: break
+        }
     }
 }
 
