@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Descriptors of the main loop: several who wait for one, numbers that are used again, and what cannot be waited for.
+
+import DBusKit
+import Glibc
+import Testing
+
+@Suite struct DescriptorSetTests {
+    private let loop = MainLoop()
+
+    private func pipe() throws -> (FileDescriptor, FileDescriptor) {
+        var ends: [Int32] = [-1, -1]
+        try #require(Glibc.pipe(&ends) == 0)
+        return (FileDescriptor(owning: ends[0]), FileDescriptor(owning: ends[1]))
+    }
+
+    private func fill(_ end: FileDescriptor) { _ = write(end.rawValue, "x", 1) }
+
+    @Test func severalWaitForOneDescriptor() throws {
+        let (ours, theirs) = try #require(FileDescriptor.packetPair())
+        var called: [String] = []
+        let reader = loop.onReadable(ours.rawValue) {
+            called.append("read")
+            return true
+        }
+        let writer = loop.onWritable(ours.rawValue) {
+            called.append("write")
+            return false
+        }
+        loop.iterate()
+        #expect(called == ["write"] && !writer.isActive && reader.isActive)
+        fill(theirs)
+        loop.iterate()
+        #expect(called == ["write", "read"])
+        reader.cancel()
+        loop.iterate(mayBlock: false)
+        #expect(called == ["write", "read"])
+    }
+
+    @Test func oneWhoIsCancelledByAnotherIsNotCalled() throws {
+        let (first, firstEnd) = try pipe()
+        let (second, secondEnd) = try pipe()
+        var sources: [LoopSource] = []
+        var calls = 0
+        for descriptor in [first, second] {
+            sources.append(
+                loop.onReadable(descriptor.rawValue) {
+                    calls += 1
+                    for source in sources { source.cancel() }
+                    return true
+                })
+        }
+        fill(firstEnd)
+        fill(secondEnd)
+        loop.iterate()
+        loop.iterate(mayBlock: false)
+        #expect(calls == 1)
+    }
+
+    @Test func aNumberThatIsUsedAgainIsAnother() throws {
+        for isCancelledFirst in [true, false] {
+            var calls = (old: 0, new: 0)
+            var number: Int32 = -1
+            var old: LoopSource?
+            do {
+                let (end, rope) = try pipe()
+                number = end.rawValue
+                fill(rope)
+                old = loop.onReadable(number) {
+                    calls.old += 1
+                    return true
+                }
+                loop.iterate()
+                if isCancelledFirst { old?.cancel() }
+            }
+            let (end, rope) = try pipe()
+            #expect(end.rawValue == number)
+            let new = loop.onReadable(number) {
+                calls.new += 1
+                return true
+            }
+            old?.cancel()
+            loop.iterate(mayBlock: false)
+            fill(rope)
+            loop.iterate()
+            #expect(calls == (1, 1))
+            new.cancel()
+        }
+    }
+
+    @Test func aFileIsAlwaysReady() throws {
+        let file = FileDescriptor(owning: open("/proc/self/exe", O_RDONLY | O_CLOEXEC))
+        let (end, rope) = try pipe()
+        var calls = (file: 0, pipe: 0)
+        let source = loop.onReadable(file.rawValue) {
+            calls.file += 1
+            return true
+        }
+        let other = loop.onReadable(end.rawValue) {
+            calls.pipe += 1
+            return true
+        }
+        loop.iterate()
+        #expect(calls == (1, 0))
+        fill(rope)
+        loop.iterate()
+        #expect(calls == (2, 1))
+        source.cancel()
+        other.cancel()
+    }
+
+    @Test func timersAndWhatIsSoonHaveTheirTurn() throws {
+        let (end, rope) = try pipe()
+        fill(rope)
+        var order: [String] = []
+        let source = loop.onReadable(end.rawValue) {
+            if order.count < 100 { order.append("pipe") }
+            return true
+        }
+        loop.soon { order.append("soon") }
+        loop.after(.milliseconds(1)) { order.append("timer") }
+        #expect(loop.run(until: { order.contains("timer") && order.contains("soon") }, timeout: .seconds(10)))
+        #expect(order.first == "pipe")
+        source.cancel()
+    }
+}
