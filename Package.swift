@@ -90,7 +90,8 @@ let package = Package(
             ], swiftSettings: settings),
         // The data path: org.bluez as one app may see it.
         .target(
-            name: "BlueZView", dependencies: ["AccessoryModel", "CallerIdentity", "DBusKit", log], swiftSettings: settings),
+            name: "BlueZView", dependencies: ["AccessoryModel", "CSystem", "CallerIdentity", "DBusKit", log],
+            swiftSettings: settings),
         .target(
             name: "AccessoryService",
             dependencies: [

@@ -2,6 +2,7 @@
 // Between a descriptor of org.bluez (AcquireWrite, AcquireNotify) and the one that the app holds: packets go through here, so that
 // revoking can end it, and closing the app's end ends the other too.
 
+internal import CSystem
 internal import DBusKit
 internal import Glibc
 
@@ -13,14 +14,15 @@ final class DescriptorRelay {
     /// The radio service's, and the inner one of the pair whose outer one the app holds.
     private let sockets: [FileDescriptor]
     private var sources: [LoopSource?] = [nil, nil]
-    /// A packet that the other side had no room for; until it has, nothing more is read: whoever sends feels it.
-    private var held: [[UInt8]?] = [nil, nil]
-    private var buffer = [UInt8](repeating: 0, count: DescriptorRelay.longestPacket)
+    /// Packets that a side has no room for; until it has, nothing more is read for it: whoever sends feels it.
+    private var held: [[[UInt8]]] = [[], []]
 
     /// Far above the longest attribute (512 bytes).
     private static let longestPacket = 4096
-    /// Packets passed on in one turn of the loop.
-    private static let burst = 64
+    /// Packets that one call receives, or sends.
+    private static let batch = 8
+    /// Such calls in one turn of the loop.
+    private static let burst = 8
 
     /// - Returns: the relay and the app's socket; nil when `descriptor` is no socket that keeps packets apart, or there are no descriptors
     ///   left.
@@ -64,14 +66,27 @@ final class DescriptorRelay {
 
     /// True to go on listening.
     private func pass(from side: Int) -> Bool {
-        for _ in 0..<Self.burst {
-            let count = recv(sockets[side].rawValue, &buffer, buffer.count, Int32(MSG_DONTWAIT))
-            if count < 0 { return errno == EAGAIN || errno == EINTR ? true : sideClosed() }
-            // An empty packet, or the end.
-            if count == 0, isClosed(side) { return sideClosed() }
-            guard send(1 - side, buffer[..<count]) else { return false }
+        withUnsafeTemporaryAllocation(byteCount: Self.batch * Self.longestPacket, alignment: 16) { space in
+            let bytes = space.baseAddress!.assumingMemoryBound(to: UInt8.self)
+            var packets = csystem_packets()
+            packets.bytes = bytes
+            packets.size = UInt32(Self.longestPacket)
+            for _ in 0..<Self.burst {
+                let count = Int(csystem_receive(sockets[side].rawValue, &packets))
+                if count < 0 { return errno == EAGAIN || errno == EINTR ? true : sideClosed() }
+                // An empty packet, or the end.
+                let end = (0..<count).first { length(of: $0, in: packets) == 0 && isClosed(side) } ?? count
+                guard send(1 - side, packets, end) else { return false }
+                if end < count { return sideClosed() }
+                // Nothing was left.
+                if count < Self.batch { return true }
+            }
+            return true
         }
-        return true
+    }
+
+    private func length(of index: Int, in packets: csystem_packets) -> Int {
+        withUnsafeBytes(of: packets.lengths) { Int($0.loadUnaligned(fromByteOffset: index * 4, as: UInt32.self)) }
     }
 
     /// A side has closed: false, because nothing is listened to any more.
@@ -88,27 +103,52 @@ final class DescriptorRelay {
     }
 
     /// False when reading is to stop: there is no room, or nobody any more.
-    private func send(_ side: Int, _ packet: ArraySlice<UInt8>) -> Bool {
-        let sent = packet.withUnsafeBytes {
-            Glibc.send(sockets[side].rawValue, $0.baseAddress, $0.count, Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL))
+    private func send(_ side: Int, _ packets: csystem_packets, _ end: Int) -> Bool {
+        var sent = 0
+        var packets = packets
+        while sent < end {
+            let count = Int(csystem_send(sockets[side].rawValue, &packets, Int32(sent), Int32(end)))
+            if count > 0 {
+                sent += count
+            } else if errno == EAGAIN || errno == ENOBUFS || errno == EINTR {
+                let left = (sent..<end).map { index in
+                    Array(
+                        UnsafeBufferPointer(
+                            start: packets.bytes + index * Self.longestPacket, count: length(of: index, in: packets))
+                    )
+                }
+                hold(left, for: side)
+                return false
+            } else {
+                return sideClosed()
+            }
         }
-        if sent >= 0 { return true }
-        guard errno == EAGAIN || errno == ENOBUFS || errno == EINTR else { return sideClosed() }
-        held[side] = Array(packet)
+        return true
+    }
+
+    private func hold(_ packets: [[UInt8]], for side: Int) {
+        held[side] = packets
         sources[1 - side]?.cancel()
         sources[1 - side] = nil
         // Meanwhile only whether there is room; the end of this side is seen when that comes.
         sources[side]?.cancel()
         sources[side] = loop.onWritable(sockets[side].rawValue) { [weak self] in self?.resume(side) ?? false }
-        return false
     }
 
     private func resume(_ side: Int) -> Bool {
-        guard let packet = held[side] else { return false }
-        held[side] = nil
+        var left = held[side][...]
+        while let packet = left.first {
+            let sent = Glibc.send(sockets[side].rawValue, packet, packet.count, Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL))
+            if sent < 0 {
+                guard errno == EAGAIN || errno == ENOBUFS || errno == EINTR else { return sideClosed() }
+                held[side] = Array(left)
+                return true
+            }
+            left.removeFirst()
+        }
+        held[side] = []
         sources[side]?.cancel()
         sources[side] = nil
-        guard send(side, packet[...]) else { return false }
         for side in 0...1 { listen(side) }
         return false
     }

@@ -91,3 +91,33 @@ static inline int csystem_epoll_wait(int set, struct csystem_ready *ready, int m
     }
     return count < 0 ? 0 : count;
 }
+
+// Packets of a socket, several by one call: `count` slots of `size` bytes each.
+struct csystem_packets { unsigned char *bytes; unsigned size; int count; unsigned lengths[8]; };
+
+// As the kernel has it: the C library shows it to GNU programs only.
+struct csystem_message { struct msghdr header; unsigned length; };
+
+// Receives at most 8 packets that are there: how many, or -1. A socket that has ended gives empty ones.
+static inline int csystem_receive(int socket, struct csystem_packets *packets) {
+    struct csystem_message messages[8];
+    struct iovec slots[8];
+    for (int index = 0; index < 8; index++) {
+        slots[index] = (struct iovec){packets->bytes + index * packets->size, packets->size};
+        messages[index] = (struct csystem_message){.header = {.msg_iov = &slots[index], .msg_iovlen = 1}};
+    }
+    packets->count = (int)syscall(SYS_recvmmsg, socket, messages, 8u, MSG_DONTWAIT, NULL);
+    for (int index = 0; index < packets->count; index++) packets->lengths[index] = messages[index].length;
+    return packets->count;
+}
+
+// Sends the packets from the one at `first` to the one before `end`: how many the socket took, or -1 when none.
+static inline int csystem_send(int socket, const struct csystem_packets *packets, int first, int end) {
+    struct csystem_message messages[8];
+    struct iovec slots[8];
+    for (int index = first; index < end; index++) {
+        slots[index - first] = (struct iovec){packets->bytes + index * packets->size, packets->lengths[index]};
+        messages[index - first] = (struct csystem_message){.header = {.msg_iov = &slots[index - first], .msg_iovlen = 1}};
+    }
+    return (int)syscall(SYS_sendmmsg, socket, messages, (unsigned)(end - first), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
