@@ -20,6 +20,8 @@ final class BlueZSide {
     private(set) var isEngaged = false
     /// Whether the radio service was there when the scope was updated last.
     private var wasServicePresent = false
+    /// The call that came last, and what is done with it: most clients go on to ask the same.
+    private var known: KnownCall?
     /// Calls that wait until it is known whether the service is there.
     private var callsWaiting = 0
 
@@ -79,8 +81,8 @@ final class BlueZSide {
         }
         if !wasServicePresent || identity.hasChangedProgram { updateScope() }
         if let refusal = identity.refusal { return connection.fail(call, .accessDenied("\(refusal)"), from: service) }
-        guard let path = call.path, let member = call.member else { return }
-        switch scope.verdict(path: path, interface: call.interface, member: member) {
+        guard let (path, member, verdict) = verdict(on: call) else { return }
+        switch verdict {
         case .refused(let error): refuse(call, error)
         case .managedObjects: answerManagedObjects(call)
         case .introspection: reply(to: call, [.string(ObjectTree.introspection(of: path, scope))])
@@ -92,6 +94,15 @@ final class BlueZSide {
         case .passed(let device): pass(call, about: device)
         case .attribute(let device), .acquisition(let device): passToAttribute(call, path, member, device)
         }
+    }
+
+    private func verdict(on call: Message) -> (ObjectPath, String, Scope.Verdict)? {
+        if let known, known.isSame(as: call) { return (known.path, known.member, known.verdict) }
+        guard let path = call.path, let member = call.member else { return nil }
+        let interface = call.interface
+        let verdict = scope.verdict(path: path, interface: interface, member: member)
+        known = KnownCall(path: path, interface: interface, member: member, verdict: verdict)
+        return (path, member, verdict)
     }
 
     private func reply(to call: Message, _ arguments: [DBusValue]) {
@@ -129,7 +140,7 @@ final class BlueZSide {
                 guard let self else { return }
                 guard case .reply(let answer) = outcome else { return self.answerFailure(call, outcome) }
                 do throws(BusError) {
-                    self.sendOn(try adapting(answer), to: call)
+                    self.connection.pass(try adapting(answer), answering: call, from: self.service)
                 } catch {
                     self.connection.fail(call, error, from: self.service)
                 }
@@ -139,14 +150,9 @@ final class BlueZSide {
         }
     }
 
-    private func sendOn(_ answer: Message, to call: Message) {
-        guard call.wantsReply, let copy = answer.copy(answering: call) else { return }
-        connection.send(copy, from: service)
-    }
-
     private func answerFailure(_ call: Message, _ outcome: Upstream.Outcome) {
         switch outcome {
-        case .reply(let answer), .error(let answer): sendOn(answer, to: call)
+        case .reply(let answer), .error(let answer): connection.pass(answer, answering: call, from: service)
         case .noReply: connection.fail(call, .standard("NoReply", "org.bluez has gone"), from: service)
         case .abandoned(let error): connection.fail(call, error, from: service)
         }
@@ -197,7 +203,7 @@ final class BlueZSide {
         switch links.handle(.connectConfirmed(device, client, isGranted: isGranted)) {
         case .held:
             followNeeds()
-            sendOn(answer, to: call)
+            connection.pass(answer, answering: call, from: service)
         case .broken: refuse(call, .bluez("Failed", "the link broke at once"))
         default: refuse(call, .unknownObject(device))
         }
@@ -327,6 +333,7 @@ final class BlueZSide {
     /// Asks what is granted now: what is no longer granted is cut off before this returns.
     func updateScope() {
         identity.reconsider(client: connection.name)
+        known = nil
         let change = shown.setScope(Scope(adapter: environment.authority.adapter, granted: identity.grantedDevices))
         guard isEngaged else { return }
         let isFirst = !wasServicePresent
@@ -361,5 +368,18 @@ final class BlueZSide {
         upstream.close()
         sessions.forgetNotifications()
         shown.setDiscovering(false)
+    }
+}
+
+/// A call's header, and what the scope says of it.
+private struct KnownCall {
+    let path: ObjectPath
+    let interface: String?
+    let member: String
+    let verdict: Scope.Verdict
+
+    func isSame(as call: Message) -> Bool {
+        guard call.hasPath(path), call.hasMember(member) else { return false }
+        return interface.map { call.hasInterface($0) } ?? !call.namesInterface
     }
 }

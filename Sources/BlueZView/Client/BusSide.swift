@@ -73,9 +73,11 @@ final class BusSide {
 
     /// Who has the name that a call is for.
     func receiver(of call: Message) -> Receiver {
-        switch call.destination {
+        // Nearly all are for it.
+        if call.hasDestination(Scope.service) { return .bluez }
+        return switch call.destination {
         case nil, Bus.name: .bus
-        case Scope.service, feed.alias: .bluez
+        case feed.alias: .bluez
         case serviceName, Self.serviceAlias: .service
         case let other?: .nobody(other)
         }

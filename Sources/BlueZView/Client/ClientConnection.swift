@@ -62,10 +62,24 @@ final class ClientConnection {
     /// - Parameters:
     ///   - names: what a rule may call the sender.
     ///   - sender: its unique name.
-    func broadcast(_ message: Message, from names: Set<String>, as sender: String) {
+    func broadcast(_ message: Message, from names: [String], as sender: String) {
         guard rules.contains(where: { $0.matches(message, from: names) }) else { return }
         message.setSender(sender)
         deliver(message)
+    }
+
+    /// Passes a signal on, as `broadcast` sends one that was made here.
+    func pass(signal: Message, from names: [String], as sender: String) {
+        guard rules.contains(where: { $0.matches(signal, from: names) }) else { return }
+        peer.pass(signal: signal, from: sender)
+        checkReading()
+    }
+
+    /// Passes an answer on, or an error, if the call wants one.
+    func pass(_ answer: Message, answering call: Message, from sender: String) {
+        guard call.wantsReply else { return }
+        peer.pass(answer, answering: call, from: sender, to: name)
+        checkReading()
     }
 
     /// Answers a call, if it wants an answer.

@@ -194,6 +194,8 @@ final class ShownObjects {
 
     /// Passes on that properties of a device's have changed, or of what is below it. Values of attributes are for who holds the link.
     func tellChanged(_ message: Message, of device: ObjectPath) {
+        // Nearly all are values.
+        if message.hasFirstText(Scope.characteristicInterface) { return tellValue(message, of: device) }
         guard let interface = message.firstText, Scope.shown.contains(interface) else { return }
         if interface == Scope.deviceInterface {
             guard let arguments = try? message.arguments(), arguments.count == 3, var changes = arguments[1].vardictValue else {
@@ -204,8 +206,12 @@ final class ShownObjects {
             changes["ServicesResolved"] = nil
             return tellProperties(device, interface, changes)
         }
-        guard link(of: device).isConnected, let copy = message.copy() else { return }
-        connection.broadcast(copy, from: [Scope.service, service], as: service)
+        tellValue(message, of: device)
+    }
+
+    private func tellValue(_ message: Message, of device: ObjectPath) {
+        guard link(of: device).isConnected else { return }
+        connection.pass(signal: message, from: [Scope.service, service], as: service)
     }
 
     private func tellProperties(_ path: ObjectPath, _ interface: String, _ changes: [String: DBusValue]) {

@@ -91,15 +91,13 @@ final class Upstream {
     /// - Parameter completion: called exactly once, later.
     /// - Throws: when it is not passed on.
     func forward(_ call: Message, about device: ObjectPath?, completion: @escaping (Outcome) -> Void) throws(BusError) {
-        guard let connection, let copy = call.copy() else { throw .notReady }
+        guard let connection else { throw .notReady }
         guard calls.count < limit else { throw .limitsExceeded("\(limit) calls are not answered yet") }
-        // By its name: an answer can only come from its owner, and libdbus knows answers by their serial.
-        copy.setDestination(Scope.service)
-        // The app may not care for the answer; whether it worked matters here, and a call without one would count for ever.
-        copy.expectReply()
         callsMade += 1
         let number = callsMade
-        let serial = connection.forward(copy) { [weak self] answer in
+        // By its name: an answer can only come from its owner, and answers are known by their serial. The app may not care for one;
+        // whether it worked matters here, and a call without one would count for ever.
+        let serial = connection.pass(call, to: Scope.service) { [weak self] answer in
             guard let call = self?.calls.removeValue(forKey: number) else { return }
             call.completion(answer.map { $0.kind == .error ? .error($0) : .reply($0) } ?? .noReply)
         }

@@ -65,7 +65,7 @@ final class ViewClient {
     /// Has a call go to the one it is for.
     func serve(_ call: Message) {
         guard hasSaidHello else { return greet(call) }
-        if call.interface == Bus.peer { return bus.servePeer(call) }
+        if call.hasInterface(Bus.peer) { return bus.servePeer(call) }
         switch bus.receiver(of: call) {
         case .bus: bus.serve(call)
         case .bluez: bluez.serve(call)

@@ -55,6 +55,8 @@ public final class Connection {
     /// Calls without an answer yet: libdbus would let them wait for their time-outs when the bus goes.
     private var waiting: [ObjectIdentifier: PendingCall] = [:]
     private var forwarded = ForwardedCalls()
+    /// Messages that were written past libdbus.
+    private var passed: UInt32 = 0
     /// Whether the bus (or the peer) is there; never true again once it is gone.
     public private(set) var isConnected = true
     /// A peer of our own: nothing on it is for libdbus to answer.
@@ -195,6 +197,17 @@ public final class Connection {
         }
         forwarded.add(serial, completion)
         return serial
+    }
+
+    /// Waits for the answer to a call that was written past libdbus.
+    func expectAnswer(_ serial: UInt32, _ completion: @escaping (Message?) -> Void) {
+        forwarded.add(serial, completion)
+    }
+
+    /// The number of a message that is written past libdbus, whose own numbers are counted from 1.
+    func nextPassedSerial() -> UInt32 {
+        passed &+= 1
+        return 1 << 31 | passed
     }
 
     /// Forgets a call that was passed on: a late answer is dropped.

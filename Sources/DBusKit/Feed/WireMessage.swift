@@ -46,7 +46,15 @@ struct WireMessage {
 
     private static func bodyOffset(_ fields: Int) -> Int { (prefix + fields + 7) & ~7 }
 
-    private static var order: UInt8 { 1.littleEndian == 1 ? UInt8(ascii: "l") : UInt8(ascii: "B") }
+    /// The arguments of a whole valid message; nil when it is in another byte order.
+    static func body(of bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
+        guard bytes.count >= prefix, bytes[0] == order else { return nil }
+        let offset = bodyOffset(Int(bytes.loadUnaligned(fromByteOffset: 12, as: UInt32.self)))
+        return offset <= bytes.count ? UnsafeRawBufferPointer(rebasing: bytes[offset...]) : nil
+    }
+
+    /// The letter of this machine's byte order.
+    static var order: UInt8 { 1.littleEndian == 1 ? UInt8(ascii: "l") : UInt8(ascii: "B") }
 
     /// Reads the header of a whole message, whose length `length(of:)` told.
     ///

@@ -111,21 +111,21 @@ public struct MatchRule: Hashable, Sendable {
     /// Whether a message is what the rule asks for.
     ///
     /// - Parameter names: every name of the message's sender.
-    public func matches(_ message: Message, from names: Set<String>) -> Bool {
+    public func matches(_ message: Message, from names: [String]) -> Bool {
         parts.allSatisfy { Self.holds($0, message, names) }
     }
 
-    private static func holds(_ part: Part, _ message: Message, _ names: Set<String>) -> Bool {
+    private static func holds(_ part: Part, _ message: Message, _ names: [String]) -> Bool {
         switch part {
         case .kind(let kind): message.kind == kind
         case .sender(let name): names.contains(name)
-        case .interface(let name): dbus_message_has_interface(message.raw, name) != 0
-        case .member(let name): dbus_message_has_member(message.raw, name) != 0
-        case .path(let path): dbus_message_has_path(message.raw, path) != 0
-        case .namespace(let path): message.path.map { $0.rawValue == path || $0.rawValue.hasPrefix(path + "/") } ?? false
+        case .interface(let name): message.hasInterface(name)
+        case .member(let name): message.hasMember(name)
+        case .path(let path): message.isPath(path)
+        case .namespace(let path): message.isPath(path) || message.isPath(below: path)
         // Nothing is eavesdropped on: what is sent to one client is not matched at all.
         case .destination: false
-        case .argument(let number, let text): message.textArgument(number, paths: false) == text
+        case .argument(let number, let text): message.withTextArgument(number, paths: false) { equals($0, text) } ?? false
         case .argumentPath(let number, let text):
             message.textArgument(number, paths: true).map { $0 == text || isPrefix($0, text) || isPrefix(text, $0) } ?? false
         case .argumentNamespace(let text):
@@ -141,8 +141,17 @@ extension Message {
     /// The first argument, when it is text.
     public var firstText: String? { textArgument(0, paths: false) }
 
+    /// Whether the first argument is this text, without making a String of it.
+    public func hasFirstText(_ text: String) -> Bool { withTextArgument(0, paths: false) { equals($0, text) } ?? false }
+
     /// The text in argument `number`, a string or (with `paths`) an object path; nil when it is something else.
     func textArgument(_ number: Int, paths: Bool) -> String? {
+        withTextArgument(number, paths: paths) { String(cString: $0) }
+    }
+
+    fileprivate func withTextArgument<Result>(
+        _ number: Int, paths: Bool, _ body: (UnsafePointer<CChar>) -> Result
+    ) -> Result? {
         var iterator = DBusMessageIter()
         guard dbus_message_iter_init(raw, &iterator) != 0 else { return nil }
         for _ in 0..<number where dbus_message_iter_next(&iterator) == 0 { return nil }
@@ -150,6 +159,6 @@ extension Message {
         guard type == TypeCode.string || (paths && type == TypeCode.objectPath) else { return nil }
         var text: UnsafePointer<CChar>?
         dbus_message_iter_get_basic(&iterator, &text)
-        return text.map { String(cString: $0) }
+        return text.map(body)
     }
 }

@@ -3,6 +3,12 @@
 
 internal import CDBus
 
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Musl)
+    internal import Musl
+#endif
+
 /// A message. Received ones are immutable; ones made here are filled before they are sent.
 public final class Message {
     /// The message types of the D-Bus specification; `other` for one that it does not know.
@@ -166,10 +172,31 @@ public final class Message {
     public var pathFingerprint: UInt64 { dbus_message_get_path(raw).map(fingerprint(of:)) ?? 0 }
 
     /// Whether the path is this one, without making a String of it.
-    public func hasPath(_ path: ObjectPath) -> Bool {
+    public func hasPath(_ path: ObjectPath) -> Bool { isPath(path.rawValue) }
+
+    func isPath(_ path: String) -> Bool { dbus_message_get_path(raw).map { equals($0, path) } ?? false }
+
+    /// Whether the path lies below this one.
+    func isPath(below path: String) -> Bool {
         guard let pointer = dbus_message_get_path(raw) else { return false }
-        return equals(pointer, path.rawValue)
+        var path = path
+        return path.withUTF8 { above in
+            strlen(pointer) > above.count && memcmp(pointer, above.baseAddress!, above.count) == 0
+                && pointer[above.count] == CChar(UInt8(ascii: "/"))
+        }
     }
+
+    /// Whether the member is this interface's, without making a String of it.
+    public func hasInterface(_ name: String) -> Bool { dbus_message_get_interface(raw).map { equals($0, name) } ?? false }
+
+    /// Whether the method or the signal has this name, without making a String of it.
+    public func hasMember(_ name: String) -> Bool { dbus_message_get_member(raw).map { equals($0, name) } ?? false }
+
+    /// Whether it is for who has this name, without making a String of it.
+    public func hasDestination(_ name: String) -> Bool { dbus_message_get_destination(raw).map { equals($0, name) } ?? false }
+
+    /// Whether it has an interface: a call need not name one.
+    public var namesInterface: Bool { dbus_message_get_interface(raw) != nil }
 
     /// The member's interface; nil for answers, and for a call that names none.
     public var interface: String? { dbus_message_get_interface(raw).map { String(cString: $0) } }
