@@ -14,7 +14,7 @@ internal import Synchronization
 /// A thread with a `MainLoop` of its own, and one object that lives on it.
 ///
 /// The thread ends when the last reference to the `LoopThread` goes, after everything handed over before has been done. While nothing
-/// happens it sleeps in `poll(2)` without a time-out.
+/// happens it sleeps in `epoll_wait(2)` without a time-out.
 ///
 /// Why this is safe without a word to the compiler: the main loop and the resident are local to the thread's function and never stored
 /// anywhere else. The only objects that two threads touch are the inbox, which is a lock around a list of `@Sendable` closures, and a
