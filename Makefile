@@ -68,6 +68,7 @@ lab: build
 	Tests/Lab/run --bin $(BIN) $(if $(DEB),--deb $(DEB))
 
 bench: release
+	@Tests/Support/deps-test
 	$(SWIFT) build $(RELEASE_FLAGS) --product accessory-sim
 	$(SWIFT) build $(RELEASE_FLAGS) --product advert-baseline
 	$(SWIFT) build $(RELEASE_FLAGS) --product gatt-baseline

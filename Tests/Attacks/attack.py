@@ -57,9 +57,9 @@ class Attack(ViewTest):
         self.addCleanup(lambda: program.stop(signal.SIGKILL))
         return program
 
-    def said(self, program, **more):
+    def said(self, program, *, words=(), **more):
         """All that a program of an attacker said; it has to end well."""
-        started = self.attack(program, **more)
+        started = self.attack(program, *words, **more)
         self.assertEqual(started.wait_end(), 0, "\n".join(started.lines))
         return started.lines
 

@@ -2,13 +2,14 @@
 """Another user's process, and an app without a grant: they see nothing of others, learn nothing by guessing, and answer for nobody."""
 
 import contextlib
+import os
 import socket
 import subprocess
 from pathlib import Path
 
 import dbus
 
-from attack import INVALID, Attack
+from attack import AS_SOMEBODY_ELSE, INVALID, Attack
 from harness.clients import Client, Identity
 from harness.names import (
     ACCESSORY, GRANT, MANAGER, NAME, OBJECT_MANAGER, PICKER, PINK, PROPERTIES, ROOT, SESSION, SOMEBODY, SOMEBODY_ELSE, UNKNOWN_OBJECT,
@@ -52,6 +53,42 @@ class Strangers(Attack):
                 ours = [each for each in attacker.signals if each.interface.startswith(NAME) or str(each.path).startswith(ROOT)]
                 self.assertEqual(ours, [])
         self.assertTrue(self.dice.wait_event("accessoryRemoved"))
+
+    def test_nobody_but_bluetoothd_tells_what_is_in_range(self):
+        """Signals can be sent straight to anybody, past all match rules: to each connection of the daemon, as BlueZ sends them."""
+        self.show()
+        self.person.wait_offer("other")
+        said = self.said("""
+            from dbus.lowlevel import SignalMessage
+            bus = dbus.bus.BusConnection(BUS)
+            names = [name for name in bus.list_names() if name.startswith(":") and bus.get_unix_user(name) == int(sys.argv[3])]
+            say(len(names))
+            PROPERTIES = "org.freedesktop.DBus.Properties"
+            def device(address, **more):
+                return dbus.Dictionary(dict(Address=address, AddressType="random", Name="Evil", RSSI=dbus.Int16(-30), UUIDs=[sys.argv[4]],
+                                            **more), signature="sv")
+            def send(path, interface, member, signature, *arguments):
+                for name in names:
+                    message = SignalMessage(path, interface, member)
+                    message.set_destination(name)
+                    message.append(*arguments, signature=signature)
+                    bus.send_message(message)
+            path = "/org/bluez/hci0/dev_C0_00_00_00_00_02"
+            send("/", "org.freedesktop.DBus.ObjectManager", "InterfacesAdded", "oa{sa{sv}}", "/org/bluez/hci0/dev_EE_00_00_00_00_01",
+                 {"org.bluez.Device1": device("EE:00:00:00:00:01")})
+            send(path, PROPERTIES, "PropertiesChanged", "sa{sv}as", "org.bluez.Device1", device("C0:00:00:00:00:02"), [])
+            send(path, PROPERTIES, "PropertiesChanged", "s", "org.bluez.Device1")
+            send("/", "org.freedesktop.DBus.ObjectManager", "InterfacesRemoved", "oas", path, ["org.bluez.Device1"])
+            bus.flush()
+            bus.get_name_owner(NAME)
+        """, words=(str(os.getuid()), PINK), identity=AS_SOMEBODY_ELSE)
+        self.assertGreater(int(said[0]), 2)
+        # What bluetoothd says is heard after it, and nothing else was.
+        self.simulator.do("vanish", "pink")
+        self.simulator.do("return", "pink")
+        self.switch(False)
+        self.assertEqual([str(each["advertisedName"]) for each in self.person.offers], ["other"])
+        self.assertFalse([line for line in self.world.daemon.lines if "libdbus" in line])
 
     def test_a_guess_tells_nothing(self):
         """What is there for somebody else is refused in the words for what is not there at all."""
