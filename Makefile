@@ -142,7 +142,7 @@ deb: release man
 
 # What the packages may have: bytes installed by the daemon's and by all, and of the files themselves.
 check-sizes:
-	Tests/Support/check-sizes $(RELEASE)/accessorysetupd .build/deb 12000000 30000000 7500000
+	Tests/Support/check-sizes $(RELEASE)/accessorysetupd .build/deb 12000000 30000000 7000000
 
 clean:
 	rm -rf .build .lab
