@@ -424,7 +424,8 @@ public final class Connection {
     private func handle(_ watch: OpaquePointer, _ what: UInt32) {
         read(watch, what)
         let drained = dispatchAll()
-        guard what & DBUS_WATCH_READABLE.rawValue != 0, case .adaptive(let longest) = reading, drained > 2, watches[watch] != nil
+        guard what & DBUS_WATCH_READABLE.rawValue != 0, case .adaptive(let longest) = reading, ReadingPace.isBusy(drained),
+            watches[watch] != nil
         else { return }
         beginPauses(watch, longest)
     }
@@ -433,7 +434,7 @@ public final class Connection {
     private func beginPauses(_ watch: OpaquePointer, _ longest: Duration) {
         remove(watch: watch)
         pausedWatch = watch
-        pause(for: longest, atMost: longest)
+        wait(ReadingPace(longest: longest, most: 64))
     }
 
     /// Many messages are about to come: where reading is adaptive, the first does not have to show it.
@@ -450,16 +451,15 @@ public final class Connection {
         isReading = false
     }
 
-    /// Waits, reads, and goes on so until there is little to read. The pause follows the load: what arrives in it must fit into the
-    /// socket's buffer, else the bus would have to keep it for us.
-    private func pause(for length: Duration, atMost longest: Duration) {
-        pause = loop.after(length) { [weak self] in
+    /// Waits, reads, and goes on so until there is little to read.
+    private func wait(_ pace: ReadingPace) {
+        pause = loop.after(pace.pause) { [weak self] in
             guard let self, let watch = self.pausedWatch else { return }
             let drained = self.drain()
             guard self.pausedWatch != nil else { return }
-            if drained > 2 {
-                let next = drained > 64 ? length / 2 : drained < 16 ? length * 2 : length
-                self.pause(for: min(max(next, .milliseconds(1)), longest), atMost: longest)
+            var pace = pace
+            if pace.goesOn(after: drained) {
+                self.wait(pace)
             } else {
                 self.resume()
                 self.update(watch: watch)

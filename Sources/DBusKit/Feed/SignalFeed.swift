@@ -114,11 +114,7 @@ public final class SignalFeed {
         // All at once, as sd-bus does it: the bus answers in order.
         let user = "\(getuid())".utf8.map { "3\($0 - 0x30)" }.joined()
         outgoing = Array("\0AUTH EXTERNAL \(user)\r\nBEGIN\r\n".utf8)
-        readable = loop.onReadable(socket) { [weak self] in
-            guard let self else { return false }
-            self.becameReadable()
-            return true
-        }
+        listen()
         ask(Bus.name, Bus.path, Bus.name, "Hello")
         match(
             "type='signal',sender='\(stream.sender)',interface='\(Bus.properties)',member='PropertiesChanged',"
@@ -219,32 +215,34 @@ public final class SignalFeed {
 
     // MARK: Reading
 
+    private func listen() {
+        readable = loop.onReadable(socket) { [weak self] in
+            guard let self else { return false }
+            self.becameReadable()
+            return self.readable != nil
+        }
+    }
+
     private func becameReadable() {
-        let taken = drain()
-        guard isOpen, taken > 2 else { return }
+        guard ReadingPace.isBusy(drain()), isOpen else { return }
         // Busy: read after pauses instead of at every message, and go back to the descriptor when it is quiet.
         readable?.cancel()
         readable = nil
-        wait(for: longestPause)
+        wait(ReadingPace(longest: longestPause, most: Self.most))
     }
 
-    /// Waits, reads, and goes on so until there is little to read. The pause follows the load: what arrives in it must fit into the
-    /// socket's buffer, else the bus would have to keep it for us.
-    private func wait(for length: Duration) {
-        pause = loop.after(length) { [weak self] in
+    /// Waits, reads, and goes on so until there is little to read.
+    private func wait(_ pace: ReadingPace) {
+        pause = loop.after(pace.pause) { [weak self] in
             guard let self, self.isOpen else { return }
             let taken = self.drain()
             guard self.isOpen else { return }
-            if taken > 2 {
-                let next = taken > Self.most ? length / 2 : taken < Self.most / 4 ? length * 2 : length
-                self.wait(for: min(max(next, .milliseconds(1)), self.longestPause))
+            var pace = pace
+            if pace.goesOn(after: taken) {
+                self.wait(pace)
             } else {
                 self.pause = nil
-                self.readable = self.loop.onReadable(self.socket) { [weak self] in
-                    guard let self else { return false }
-                    self.becameReadable()
-                    return self.readable != nil
-                }
+                self.listen()
             }
         }
     }
