@@ -11,6 +11,11 @@ protocol ServiceObject: ExportedObject {
     var service: AccessoryService { get }
 }
 
+extension ServiceObject {
+    /// `Members` makes them, when somebody asks.
+    var hasCompleteTables: Bool { true }
+}
+
 extension AccessRule where Object: ServiceObject {
     /// Admins; for everybody else the member does not exist.
     static var admins: AccessRule {

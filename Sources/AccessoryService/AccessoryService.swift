@@ -21,7 +21,7 @@ public final class AccessoryService {
     let server: ObjectServer
     let connection: Connection
     let log: Logger
-    let members: Members
+    let members = Members()
 
     private var managerObject: ManagerObject?
     private var sessionObjects: [Int: SessionObject] = [:]
@@ -39,14 +39,13 @@ public final class AccessoryService {
     public init(
         engine: AccessoryEngine, manifests: ManifestStore, resolver: CallerResolver, connection: Connection,
         pickerGroup: String = "accessory-picker", log: Logger
-    ) throws(BusError) {
+    ) {
         self.engine = engine
         self.manifests = manifests
         self.connection = connection
         self.log = log
         clients = ClientRegistry(on: connection, resolver: resolver, pickerGroup: pickerGroup, log: log)
         server = ObjectServer(on: connection, root: AccessoryBus.root)
-        members = try Members()
     }
 
     /// Exports everything; the name is to be owned after this, never before.

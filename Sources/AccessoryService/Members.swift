@@ -1,27 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of members: for each class of objects, what answers, and who may call it. One set for all objects of the service.
+// The tables of members: for each class of objects, what answers, and who may call it. One set for all objects of the service, each
+// made when somebody asks such an object for the first time: starting, and a daemon that nobody asks, do without.
 
 internal import AccessoryBus
 internal import DBusKit
 
-struct Members {
-    let manager: [ExportedInterface]
-    let session: [ExportedInterface]
-    let accessory: [ExportedInterface]
-    let picker: [ExportedInterface]
-    let grant: [ExportedInterface]
-    let app: [ExportedInterface]
-    let admin: [ExportedInterface]
+final class Members {
+    private(set) lazy var manager = [ManagerObject.members(Self.description(of: AccessoryBus.manager))]
+    private(set) lazy var session = [SessionObject.members(Self.description(of: AccessoryBus.session))]
+    private(set) lazy var accessory = AccessoryObject.members(
+        Self.description(of: AccessoryBus.accessory), Self.description(of: AccessoryBus.network))
+    private(set) lazy var picker = [PickerObject.members(Self.description(of: AccessoryBus.picker))]
+    private(set) lazy var grant = [GrantObject.members(Self.description(of: AccessoryBus.grant))]
+    private(set) lazy var app = [AppObject.members(Self.description(of: AccessoryBus.app))]
+    private(set) lazy var admin = [AdminObject.members(Self.description(of: AccessoryBus.admin))]
 
-    /// - Throws: when an interface's XML, which is built in, is not valid.
-    init() throws(BusError) {
-        manager = [ManagerObject.members(try AccessoryBus.description(of: AccessoryBus.manager))]
-        session = [SessionObject.members(try AccessoryBus.description(of: AccessoryBus.session))]
-        accessory = AccessoryObject.members(
-            try AccessoryBus.description(of: AccessoryBus.accessory), try AccessoryBus.description(of: AccessoryBus.network))
-        picker = [PickerObject.members(try AccessoryBus.description(of: AccessoryBus.picker))]
-        grant = [GrantObject.members(try AccessoryBus.description(of: AccessoryBus.grant))]
-        app = [AppObject.members(try AccessoryBus.description(of: AccessoryBus.app))]
-        admin = [AdminObject.members(try AccessoryBus.description(of: AccessoryBus.admin))]
+    private static func description(of interface: String) -> InterfaceDescription {
+        do throws(BusError) {
+            return try AccessoryBus.description(of: interface)
+        } catch {
+            preconditionFailure("the built-in description of \(interface): \(error)")
+        }
     }
 }

@@ -57,18 +57,20 @@ struct Daemon {
         umask(0o077)
         let configuration = try readConfiguration()
         let loop = MainLoop()
+        let radioBus = Connection.Address(options.bluezBus ?? options.bus)
+        // The bus looks who we are while the store is read.
+        let opening = try Connection.Opening(Connection.Address(options.bus))
+        let radioOpening = try Connection.Opening(radioBus)
+        let wifiOpening = try Connection.Opening(radioBus)
         let store = try GrantStore(directory: storeDirectory, log: log)
-        let connection = try Connection(Connection.Address(options.bus), loop: loop)
+        let connection = try Connection(opening, loop: loop)
         // A bus connection of the radio's own: its agent and its discovery filter belong to it, and a flood of adverts waits in its
         // queue, not in front of an app's call. Adverts may wait a few milliseconds so that one wakeup serves many.
-        let radioConnection = try Connection(
-            Connection.Address(options.bluezBus ?? options.bus), loop: loop, reading: .adaptive(pause: .milliseconds(20)))
+        let radioConnection = try Connection(radioOpening, loop: loop, reading: .adaptive(pause: .milliseconds(20)))
         let radio = try BlueZRadio(
-            on: radioConnection, adapter: configuration.adapter, inputDirectory: options.inputDirectory,
-            feed: Connection.Address(options.bluezBus ?? options.bus), log: log)
+            on: radioConnection, adapter: configuration.adapter, inputDirectory: options.inputDirectory, feed: radioBus, log: log)
         // A scan's results come in one go, each as an answer of its own.
-        let wifiConnection = try Connection(
-            Connection.Address(options.bluezBus ?? options.bus), loop: loop, reading: .adaptive(pause: .milliseconds(20)))
+        let wifiConnection = try Connection(wifiOpening, loop: loop, reading: .adaptive(pause: .milliseconds(20)))
         let wifi = try WiFiRadio(
             on: wifiConnection, interface: configuration.wifiInterface, routeDirectory: options.routeDirectory, journal: store,
             log: log)
@@ -83,7 +85,7 @@ struct Daemon {
         let manifests = ManifestStore(
             directories: options.appDirectories.isEmpty ? ManifestStore.standardDirectories : options.appDirectories, loop: loop,
             log: log)
-        let service = try AccessoryService(
+        let service = AccessoryService(
             engine: engine, manifests: manifests,
             resolver: CallerResolver(on: connection, needsDescriptor: configuration.needsProcessDescriptor),
             connection: connection, log: log)

@@ -152,7 +152,7 @@ final class PlayedService {
         let engine = try AccessoryEngine(
             radio: StillRadio(), networks: NoNetworks(), store: StillStore(StoredState(accessories: [accessory], grants: [grant])),
             clock: StillClock(), log: log)
-        service = try AccessoryService(
+        service = AccessoryService(
             engine: engine, manifests: ManifestStore(directories: [directory.path], loop: loop, log: log),
             resolver: CallerResolver(on: server), connection: server, pickerGroup: Self.group, log: log)
         engine.start()

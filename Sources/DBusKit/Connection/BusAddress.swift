@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which bus a program means, as its options say it.
 
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Musl)
+    internal import Musl
+#endif
+
 extension Connection {
     /// Which bus.
     public enum Address: Hashable, Sendable, CustomStringConvertible {
@@ -24,6 +30,16 @@ extension Connection {
             case .system: "system"
             case .session: "session"
             case .server(let address): address
+            }
+        }
+
+        /// The server address that libdbus takes for it.
+        var text: String {
+            func variable(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
+            return switch self {
+            case .system: variable("DBUS_SYSTEM_BUS_ADDRESS") ?? "unix:path=/var/run/dbus/system_bus_socket"
+            case .session: variable("DBUS_SESSION_BUS_ADDRESS") ?? "autolaunch:"
+            case .server(let text): text
             }
         }
     }

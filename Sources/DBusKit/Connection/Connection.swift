@@ -65,27 +65,17 @@ public final class Connection {
     /// Connects and says hello, waiting for both.
     ///
     /// - Throws: the bus' error, or `org.freedesktop.DBus.Error.BadAddress`.
-    public init(_ address: Address, loop: MainLoop, reading: Reading = .immediate) throws(BusError) {
+    public convenience init(_ address: Address, loop: MainLoop, reading: Reading = .immediate) throws(BusError) {
+        try self.init(try Opening(address), loop: loop, reading: reading)
+    }
+
+    /// Says hello on a connection that was begun, waiting for the bus.
+    ///
+    /// - Throws: the bus' error.
+    public init(_ opening: consuming Opening, loop: MainLoop, reading: Reading = .immediate) throws(BusError) {
         self.loop = loop
         self.reading = reading
-        var failure = CDBus.DBusError()
-        dbus_error_init(&failure)
-        let raw: OpaquePointer? =
-            switch address {
-            case .system: dbus_bus_get_private(DBUS_BUS_SYSTEM, &failure)
-            case .session: dbus_bus_get_private(DBUS_BUS_SESSION, &failure)
-            case .server(let text):
-                text.utf8.contains(0) ? nil : dbus_connection_open_private(text, &failure)
-            }
-        guard let raw else { throw BusError(taking: &failure) }
-        // libdbus would end the process when the bus goes; that is for us to decide.
-        dbus_connection_set_exit_on_disconnect(raw, 0)
-        if case .server = address, dbus_bus_register(raw, &failure) == 0 {
-            dbus_connection_close(raw)
-            dbus_connection_unref(raw)
-            throw BusError(taking: &failure)
-        }
-        self.raw = raw
+        raw = try opening.register()
         isPeer = false
         uniqueName = dbus_bus_get_unique_name(raw).map { String(cString: $0) } ?? ""
         // The most that a message may carry; the bus has a limit of its own, often lower.

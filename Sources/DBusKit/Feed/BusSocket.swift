@@ -18,7 +18,7 @@ enum BusSocket {
         dbus_error_init(&failure)
         var entries: UnsafeMutablePointer<OpaquePointer?>?
         var count: Int32 = 0
-        guard dbus_parse_address(text(of: address), &entries, &count, &failure) != 0, let entries else {
+        guard dbus_parse_address(address.text, &entries, &count, &failure) != 0, let entries else {
             throw BusError(taking: &failure)
         }
         defer { dbus_address_entries_free(entries) }
@@ -37,16 +37,6 @@ enum BusSocket {
             }
         }
         throw last
-    }
-
-    /// What libdbus takes for it.
-    private static func text(of address: Connection.Address) -> String {
-        func variable(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
-        return switch address {
-        case .system: variable("DBUS_SYSTEM_BUS_ADDRESS") ?? "unix:path=/var/run/dbus/system_bus_socket"
-        case .session: variable("DBUS_SESSION_BUS_ADDRESS") ?? "autolaunch:"
-        case .server(let text): text
-        }
     }
 
     static func end(_ descriptor: Int32) { close(descriptor) }

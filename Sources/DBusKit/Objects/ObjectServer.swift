@@ -8,8 +8,14 @@ public protocol ExportedObject: AnyObject {
     var path: ObjectPath { get }
     /// What it offers besides the standard interfaces.
     var interfaces: [ExportedInterface] { get }
+    /// Whether they come from `MemberTable.complete()`: then exporting the object does not look at them.
+    var hasCompleteTables: Bool { get }
     /// Whether the object exists for `caller` (a unique name).
     func isVisible(to caller: String) -> Bool
+}
+
+extension ExportedObject {
+    public var hasCompleteTables: Bool { false }
 }
 
 /// Who gets a signal.
@@ -44,7 +50,9 @@ public final class ObjectServer {
     /// Exports an object and tells its audience. The root itself is not announced. A member of its interfaces that nothing answers is a
     /// programming error.
     public func export(_ object: any ExportedObject, to audience: Audience = .only([])) {
-        for interface in object.interfaces { interface.checkCompleteness() }
+        if !object.hasCompleteTables {
+            for interface in object.interfaces { interface.checkCompleteness() }
+        }
         objects[object.path] = object
         guard object.path != root else { return }
         announce(object, to: audience)
