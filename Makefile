@@ -6,8 +6,14 @@ SWIFT ?= swift
 BIN := .build/debug
 RELEASE := .build/release
 # Release builds carry the Swift standard library: a gateway needs no toolchain, and idle memory is lower.
-# lld packs relocations: a tenth of a program (glibc 2.36 and later, which the packages ask for).
-RELEASE_FLAGS := -c release --static-swift-stdlib -Xswiftc -use-ld=lld -Xlinker -z -Xlinker pack-relative-relocs
+# lld packs relocations: a tenth of a program (glibc 2.36 and later, which the packages ask for). A section for each function, none of them
+# exported: what nobody calls is left out. libstdc++, which the runtime needs little of, is linked statically where it is found.
+STATIC := .build/static-libraries
+RELEASE_FLAGS := -c release --static-swift-stdlib -Xswiftc -use-ld=lld -Xlinker -z -Xlinker pack-relative-relocs \
+	-Xswiftc -Xfrontend -Xswiftc -function-sections -Xlinker --no-export-dynamic -Xlinker -L$(CURDIR)/$(STATIC)
+# What starting needs lies together: fewer pages of the program are in memory (Docs/Decisions/0017).
+START_ORDER := Sources/accessorysetupd/start-order.txt
+DAEMON_FLAGS := $(RELEASE_FLAGS) -Xlinker --symbol-ordering-file=$(CURDIR)/$(START_ORDER) -Xlinker --no-warn-symbol-ordering
 PICK ?=
 DEB ?=
 # The simulator is in accessoryctl, under its own name.
@@ -27,7 +33,7 @@ BASHDIR ?= $(PREFIX)/share/bash-completion/completions
 ZSHDIR ?= $(PREFIX)/share/zsh/site-functions
 FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 
-.PHONY: help deps build release man check-man demo test lab bench fuzz lint format install install-files uninstall deb check-sizes clean
+.PHONY: help deps build release man check-man demo test lab bench fuzz start-order lint format install install-files uninstall deb check-sizes clean
 
 help:
 	@echo "make demo [PICK=\"Pink Dice\"]  the main job on simulated radios, in this terminal"
@@ -35,6 +41,7 @@ help:
 	@echo "make lab [DEB=\"FILE …\"]      the radio lab: a real kernel and a real bluetoothd under qemu"
 	@echo "make bench                    the benchmark (several minutes)"
 	@echo "make fuzz                     the reader for adverts under libFuzzer (some minutes)"
+	@echo "make start-order              notes anew what the daemon runs to start, for the linker"
 	@echo "make build | release          debug build | release build"
 	@echo "make install DESTDIR= PREFIX= installs a release build (make uninstall)"
 	@echo "make deb                      Debian packages, in .build/deb"
@@ -48,9 +55,21 @@ deps:
 build: deps
 	$(SWIFT) build
 
-release: deps
-	$(SWIFT) build $(RELEASE_FLAGS) --product accessorysetupd
+# SwiftPM does not know that the linker reads the list.
+release: deps $(STATIC)
+	@[ ! $(START_ORDER) -nt $(RELEASE)/accessorysetupd ] || rm -f $(RELEASE)/accessorysetupd
+	$(SWIFT) build $(DAEMON_FLAGS) --product accessorysetupd
 	$(SWIFT) build $(RELEASE_FLAGS) --product accessoryctl
+
+$(STATIC):
+	install -d $@
+	library=$$($$(dirname $$(readlink -f $$(command -v $(SWIFT))))/clang -print-file-name=libstdc++.a) && \
+		if [ -f "$$library" ]; then ln -sf "$$library" $@/libstdc++.a; fi
+
+# After changes to what the daemon does when it starts; needs valgrind.
+start-order: release
+	Tests/Bench/start-order $(RELEASE) > $(START_ORDER).new
+	mv $(START_ORDER).new $(START_ORDER)
 
 demo: build
 	@PICK="$(PICK)" BIN=$(BIN) Tests/Demo/run

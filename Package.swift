@@ -117,7 +117,7 @@ let package = Package(
                 "AccessoryBus", "AccessoryCore", "AccessoryEngine", "AccessoryModel", "AccessoryService", "AdminFiles",
                 "BlueZRadio", "BlueZView", "CGLib", "CallerIdentity", "DBusKit", "GrantStore", "KeyFiles", "ProgramSupport",
                 "SystemFiles", "WiFiRadio", log,
-            ], swiftSettings: settings),
+            ], exclude: ["start-order.txt"], swiftSettings: settings),
         // Images for the terminal picker.
         .target(name: "TerminalGraphics", swiftSettings: settings),
         .executableTarget(
