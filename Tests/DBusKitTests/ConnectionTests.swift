@@ -377,6 +377,30 @@ private final class Stage {
         #expect(stage.loop.run(until: { late != nil }, timeout: .seconds(10)))
     }
 
+    @Test func connectionsThatAreBegunTogetherAreThreeOfTheirOwn() throws {
+        let bus = try PrivateBus()
+        let loop = MainLoop()
+        let first = try Connection.Opening(.server(bus.address))
+        let second = try Connection.Opening(.server(bus.address))
+        let third = try Connection.Opening(.server(bus.address))
+        let names = try [Connection(second, loop: loop), Connection(third, loop: loop), Connection(first, loop: loop)].map(
+            \.uniqueName)
+        #expect(Set(names).count == 3)
+        #expect(!names.contains(""))
+    }
+
+    @Test func aBusThatGoesBeforeHelloIsAnError() throws {
+        let bus = try PrivateBus()
+        let opening = try Connection.Opening(.server(bus.address))
+        bus.end()
+        do {
+            _ = try Connection(opening, loop: MainLoop())
+            Issue.record("there is no bus")
+        } catch {
+            #expect(error.name.hasPrefix("org.freedesktop.DBus.Error."))
+        }
+    }
+
     @Test func badAddressesAreErrors() {
         let loop = MainLoop()
         for address in ["", "nonsense", "unix:path=/nonexistent", "unix:path=/x\0y"] {
