@@ -79,7 +79,7 @@ final class BlueZSide {
             return connection.fail(
                 call, .standard("ServiceUnknown", "The name org.bluez was not provided by any .service files"), from: Bus.name)
         }
-        if !wasServicePresent || identity.hasChangedProgram { updateScope() }
+        if !wasServicePresent || identity.hasChangedProgram(at: connection.loop.now) { updateScope() }
         if let refusal = identity.refusal { return connection.fail(call, .accessDenied("\(refusal)"), from: service) }
         guard let (path, member, verdict) = verdict(on: call) else { return }
         switch verdict {

@@ -15,6 +15,8 @@ final class ClientIdentity {
     /// Why nothing is for this client any more: it is not what it was when it connected.
     private(set) var refusal: IdentityFailure?
     private var used: Set<AccessoryID> = []
+    /// When it was looked at what the client executes, in microseconds.
+    private var programSeen: Int64?
 
     init(_ pinned: PinnedCaller, _ authority: any ViewAuthority, _ log: Logger) {
         self.pinned = pinned
@@ -29,7 +31,17 @@ final class ClientIdentity {
     var pid: Int32 { pinned.caller.pid }
 
     /// Whether it goes by what it executes, and executes something else by now.
-    var hasChangedProgram: Bool { identity?.goesByExecutable == true && (try? pinned.check()) == nil }
+    ///
+    /// Looked at once a millisecond at most. In less, a program can hardly be executed, start and send; and whatever it sends with the
+    /// first one's socket, that one could have sent for it.
+    ///
+    /// - Parameter now: microseconds.
+    func hasChangedProgram(at now: Int64) -> Bool {
+        guard identity?.goesByExecutable == true else { return false }
+        if let programSeen, now - programSeen < 1000 { return false }
+        programSeen = now
+        return (try? pinned.check()) == nil
+    }
 
     /// Asks again which app this is.
     ///
