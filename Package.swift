@@ -135,6 +135,7 @@ let package = Package(
         .target(name: "BaselineSupport", dependencies: ["CDBus"]),
         .executableTarget(name: "advert-baseline", dependencies: ["BaselineSupport", "CDBus"]),
         .executableTarget(name: "gatt-baseline", dependencies: ["CDBus"]),
+        .executableTarget(name: "relay-baseline"),
         .executableTarget(name: "scan-baseline", dependencies: ["BaselineSupport", "CDBus"]),
         .executableTarget(
             name: "dice", dependencies: ["AccessorySetupKit", "DBusKit", "ProgramSupport", arguments], swiftSettings: settings),
