@@ -183,7 +183,9 @@ let package = Package(
         .testTarget(
             name: "WiFiRadioTests", dependencies: ["AccessoryEngine", "AccessoryModel", "DBusKit", "TestSupport", "WiFiRadio"],
             swiftSettings: testSettings),
-        .testTarget(name: "BlueZViewTests", dependencies: ["AccessoryModel", "BlueZView", "DBusKit"], swiftSettings: testSettings),
+        .testTarget(
+            name: "BlueZViewTests", dependencies: ["AccessoryModel", "BlueZView", "DBusKit", "TestSupport", log],
+            swiftSettings: testSettings),
         // Apple's own listings, kept as they are: they warn (variables never changed, errors never used), and that is theirs to do.
         .target(
             name: "AccessorySetupKitSnippets", dependencies: ["AccessorySetupKit"],

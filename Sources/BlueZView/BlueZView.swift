@@ -198,6 +198,8 @@ extension BlueZView: RadioFeedObserver {
     }
 
     func linkHeard(_ event: LinkShares.Event) {
+        // Values that came before a link's end would be nobody's after it.
+        for client in clients.values { client.catchUp() }
         links.handle(event)
     }
 }

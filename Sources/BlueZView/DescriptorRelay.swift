@@ -8,12 +8,19 @@ internal import Glibc
 
 /// Passes packets between two sockets, both ways, until one side closes or `close()`.
 final class DescriptorRelay {
+    /// Whose end of a socket pair is the other one.
+    enum Side: Int {
+        case service, app
+    }
+
     /// Called once, when a side closes.
     private var onClosed: (() -> Void)?
     private let loop: MainLoop
     /// The radio service's, and the inner one of the pair whose outer one the app holds.
     private let sockets: [FileDescriptor]
     private var sources: [LoopSource?] = [nil, nil]
+    /// Of reading from each side; in one, its source is nil.
+    private var pauses: [ReadingPauses] = []
     /// Packets that a side has no room for; until it has, nothing more is read for it: whoever sends feels it.
     private var held: [[[UInt8]]] = [[], []]
 
@@ -24,20 +31,27 @@ final class DescriptorRelay {
     /// Such calls in one turn of the loop.
     private static let burst = 8
 
+    /// - Parameter pace: when a stream is read.
     /// - Returns: the relay and the app's socket; nil when `descriptor` is no socket that keeps packets apart, or there are no descriptors
     ///   left.
-    static func make(for descriptor: FileDescriptor, loop: MainLoop) -> (relay: DescriptorRelay, outer: FileDescriptor)? {
+    static func make(
+        for descriptor: FileDescriptor, loop: MainLoop, pace: StreamPace = StreamPace()
+    ) -> (relay: DescriptorRelay, outer: FileDescriptor)? {
         var type: Int32 = 0
         var length = socklen_t(MemoryLayout<Int32>.size)
         guard getsockopt(descriptor.rawValue, SOL_SOCKET, SO_TYPE, &type, &length) == 0 else { return nil }
         guard type == Int32(SOCK_SEQPACKET.rawValue) || type == Int32(SOCK_DGRAM.rawValue) else { return nil }
         guard let (inner, outer) = FileDescriptor.packetPair() else { return nil }
-        return (DescriptorRelay([descriptor, inner], loop), outer)
+        return (DescriptorRelay([descriptor, inner], loop, pace), outer)
     }
 
-    private init(_ sockets: [FileDescriptor], _ loop: MainLoop) {
+    private init(_ sockets: [FileDescriptor], _ loop: MainLoop, _ pace: StreamPace) {
         self.sockets = sockets
         self.loop = loop
+        pauses = (0...1).map { side in
+            ReadingPauses(
+                on: loop, pace, read: { [weak self] in self?.pass(from: side) ?? 0 }, listen: { [weak self] in self?.listen(side) })
+        }
         for side in 0...1 { listen(side) }
     }
 
@@ -50,38 +64,68 @@ final class DescriptorRelay {
         onClosed = body
     }
 
-    /// Both sides see the end of the file.
+    /// Whether a stream waits out a pause.
+    var isPausing: Bool { pauses.contains { $0.isPausing } }
+
+    /// Passes on what one side has sent and waits in a pause.
+    func catchUp(_ side: Side) {
+        if pauses[side.rawValue].isPausing { _ = pass(from: side.rawValue) }
+    }
+
+    /// Both sides see the end of the file. What waits in a pause is dropped.
     func close() {
         onClosed = nil
-        for source in sources { source?.cancel() }
-        sources = [nil, nil]
+        for side in 0...1 { stopReading(side) }
         // The sockets may have other holders.
         for socket in sockets { shutdown(socket.rawValue, Int32(SHUT_RDWR)) }
     }
 
     private func listen(_ side: Int) {
         sources[side]?.cancel()
-        sources[side] = loop.onReadable(sockets[side].rawValue) { [weak self] in self?.pass(from: side) ?? false }
+        sources[side] = loop.onReadable(sockets[side].rawValue) { [weak self] in self?.becameReadable(side) ?? false }
+    }
+
+    private func stopReading(_ side: Int) {
+        pauses[side].end()
+        sources[side]?.cancel()
+        sources[side] = nil
     }
 
     /// True to go on listening.
-    private func pass(from side: Int) -> Bool {
+    private func becameReadable(_ side: Int) -> Bool {
+        guard let taken = pass(from: side) else { return false }
+        guard pauses[side].begin(after: taken) else { return true }
+        sources[side] = nil
+        return false
+    }
+
+    /// How many packets were passed on; nil when nothing is to be read any more.
+    private func pass(from side: Int) -> Int? {
         withUnsafeTemporaryAllocation(byteCount: Self.batch * Self.longestPacket, alignment: 16) { space in
             let bytes = space.baseAddress!.assumingMemoryBound(to: UInt8.self)
             var packets = csystem_packets()
             packets.bytes = bytes
             packets.size = UInt32(Self.longestPacket)
+            var taken = 0
             for _ in 0..<Self.burst {
                 let count = Int(csystem_receive(sockets[side].rawValue, &packets))
-                if count < 0 { return errno == EAGAIN || errno == EINTR ? true : sideClosed() }
+                if count < 0 {
+                    if errno == EAGAIN || errno == EINTR { return taken }
+                    sideClosed()
+                    return nil
+                }
                 // An empty packet, or the end.
                 let end = (0..<count).first { length(of: $0, in: packets) == 0 && isClosed(side) } ?? count
-                guard send(1 - side, packets, end) else { return false }
-                if end < count { return sideClosed() }
+                guard send(1 - side, packets, end) else { return nil }
+                if end < count {
+                    sideClosed()
+                    return nil
+                }
+                taken += count
                 // Nothing was left.
-                if count < Self.batch { return true }
+                if count < Self.batch { break }
             }
-            return true
+            return taken
         }
     }
 
@@ -89,12 +133,11 @@ final class DescriptorRelay {
         withUnsafeBytes(of: packets.lengths) { Int($0.loadUnaligned(fromByteOffset: index * 4, as: UInt32.self)) }
     }
 
-    /// A side has closed: false, because nothing is listened to any more.
-    private func sideClosed() -> Bool {
+    /// A side has closed: nothing is read any more.
+    private func sideClosed() {
         let onClosed = onClosed
         close()
         onClosed?()
-        return false
     }
 
     private func isClosed(_ side: Int) -> Bool {
@@ -120,7 +163,8 @@ final class DescriptorRelay {
                 hold(left, for: side)
                 return false
             } else {
-                return sideClosed()
+                sideClosed()
+                return false
             }
         }
         return true
@@ -128,10 +172,8 @@ final class DescriptorRelay {
 
     private func hold(_ packets: [[UInt8]], for side: Int) {
         held[side] = packets
-        sources[1 - side]?.cancel()
-        sources[1 - side] = nil
         // Meanwhile only whether there is room; the end of this side is seen when that comes.
-        sources[side]?.cancel()
+        for side in 0...1 { stopReading(side) }
         sources[side] = loop.onWritable(sockets[side].rawValue) { [weak self] in self?.resume(side) ?? false }
     }
 
@@ -140,7 +182,10 @@ final class DescriptorRelay {
         while let packet = left.first {
             let sent = Glibc.send(sockets[side].rawValue, packet, packet.count, Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL))
             if sent < 0 {
-                guard errno == EAGAIN || errno == ENOBUFS || errno == EINTR else { return sideClosed() }
+                guard errno == EAGAIN || errno == ENOBUFS || errno == EINTR else {
+                    sideClosed()
+                    return false
+                }
                 held[side] = Array(left)
                 return true
             }

@@ -10,6 +10,7 @@ import unittest
 import dbus
 
 from harness.names import BUS_ERROR, GRANT, MANAGER, NAME, PINK, PROPERTIES, ROOT, SESSION, SOMEBODY_ELSE, UNKNOWN_OBJECT, error
+from harness.radio import accessory, scenario
 from harness.values import item, sv
 from harness.waiting import STANDSTILL, wait
 from view import ADAPTER, ADAPTER1, BLUEZ, CHARACTERISTIC1, DEVICE1, DRIVER, View, ViewTest, path_of
@@ -200,7 +201,7 @@ class Use(ViewTest):
         self.assertGreaterEqual(self.world.admin.get(grant, GRANT, "LastUsed"), before)
 
 
-class Descriptors(ViewTest):
+class Acquiring(ViewTest):
     def acquire(self, view, member):
         characteristic = view.characteristic(self.pink)
         descriptor, mtu = view.bluez(characteristic, CHARACTERISTIC1, member, "a{sv}", sv({}))
@@ -212,6 +213,8 @@ class Descriptors(ViewTest):
         self.assertTrue(ready, "nothing came")
         return end.recv(512)
 
+
+class Descriptors(Acquiring):
     def test_notifications_come_as_packets(self):
         end, characteristic = self.acquire(self.view().connect(self.pink), "AcquireNotify")
         with end:
@@ -249,6 +252,43 @@ class Descriptors(ViewTest):
             while self.receive(notify):
                 pass
             self.assertRaises(BrokenPipeError, write.send, b"\x01")
+
+
+class FastStreams(Acquiring):
+    """A thousand values a second, which are read several at a time."""
+
+    VALUES = [f"{number:02X}" for number in range(256)]
+    scenario = scenario(accessory("pink", 1, gatt=[{"uuid": PINK, "characteristics": [
+        {"uuid": "FF3F", "flags": ["read", "write", "write-without-response", "notify"], "value": "01",
+         "notify": {"interval": 0.001, "values": VALUES}}]}]))
+
+    def assertSuccessive(self, numbers):
+        self.assertEqual(numbers, [(numbers[0] + each) % 256 for each in range(len(numbers))])
+
+    def test_packets_come_whole_and_in_order(self):
+        end, _ = self.acquire(self.view().connect(self.pink), "AcquireNotify")
+        with end:
+            self.assertSuccessive([self.receive(end)[0] for _ in range(600)])
+            self.revoke()
+            rest = []
+            while packet := self.receive(end):
+                rest.append(packet[0])
+        self.assertSuccessive(rest or [0])
+
+    def test_notifications_come_whole_and_in_order(self):
+        view = self.view().connect(self.pink)
+        characteristic = view.characteristic(self.pink)
+        view.bluez(characteristic, CHARACTERISTIC1, "StartNotify")
+        for count in range(100, 700, 100):
+            wait(lambda: len(view.changes(characteristic, "Value")) >= count, what=f"{count} notifications")
+            # A call in the middle.
+            view.bluez(characteristic, CHARACTERISTIC1, "ReadValue", "a{sv}", sv({}))
+        self.assertSuccessive([int(each[0]) for each in view.changes(characteristic, "Value")])
+        self.revoke()
+        wait(lambda: view.told("InterfacesRemoved", self.pink), what="the device to go")
+        seen = len(view.changes(characteristic, "Value"))
+        view.drain()
+        self.assertEqual(len(view.changes(characteristic, "Value")), seen)
 
 
 class Revocation(ViewTest):

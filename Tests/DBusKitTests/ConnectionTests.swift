@@ -230,9 +230,9 @@ private final class Stage {
         #expect(stage.loop.run(until: { ends == 2 }, timeout: .seconds(10)))
     }
 
-    @Test(arguments: [false, true])
-    func signalsArriveInOrder(adaptive: Bool) throws {
-        let stage = try Stage(reading: adaptive ? .adaptive(pause: .milliseconds(5)) : .immediate)
+    @Test(arguments: [Connection.Reading.immediate, .adaptive(pause: .milliseconds(5)), .streamed(pause: .milliseconds(2))])
+    func signalsArriveInOrder(reading: Connection.Reading) throws {
+        let stage = try Stage(reading: reading)
         var numbers: [Int] = []
         let subscription = stage.client.subscribe(sender: stage.server.uniqueName, interface: "test.Thing", member: "Tick") {
             message in
@@ -251,8 +251,9 @@ private final class Stage {
     }
 
     /// libdbus drops its watches while the connection waits out a pause.
-    @Test func aBusThatGoesInABusyStreamIsNoticed() throws {
-        let stage = try Stage(reading: .adaptive(pause: .milliseconds(20)))
+    @Test(arguments: [Connection.Reading.adaptive(pause: .milliseconds(20)), .streamed(pause: .milliseconds(20))])
+    func aBusThatGoesInABusyStreamIsNoticed(reading: Connection.Reading) throws {
+        let stage = try Stage(reading: reading)
         var gone = false
         var heard = 0
         stage.client.onDisconnect = { gone = true }
@@ -269,6 +270,77 @@ private final class Stage {
         stage.client.send(try Message.signal(path: "/test", interface: "test.Thing", member: "Tick"))
         stage.loop.iterate(mayBlock: false)
         subscription.cancel()
+    }
+
+    /// Hears two signals, which are a stream, so that the next ones wait for an hour: whatever is read then was read without the timer.
+    private func stageInAPause() throws -> (stage: Stage, heard: Heard) {
+        let stage = try Stage(reading: .streamed(pause: .seconds(3600)))
+        let heard = Heard()
+        _ = stage.client.subscribe(sender: stage.server.uniqueName, interface: "test.Thing", member: "Tick") { message in
+            if let number = (try? message.arguments())?.first?.integerValue { heard.numbers.append(number) }
+        }
+        _ = try stage.call("test.Thing", "Echo", [.variant(.byte(1))])
+        for number in 1...2 {
+            tick(stage, number)
+            #expect(stage.loop.run(until: { heard.numbers.last == number }, timeout: .seconds(10)))
+        }
+        return (stage, heard)
+    }
+
+    private final class Heard {
+        var numbers: [Int] = []
+    }
+
+    private func tick(_ stage: Stage, _ number: Int) {
+        stage.tree.emit(path: "/test/thing", interface: "test.Thing", member: "Tick", to: nil, [.uint32(UInt32(number))])
+    }
+
+    /// Sends a signal that waits in the client's socket.
+    private func send(_ number: Int, _ stage: Stage, unreadIn heard: Heard) throws {
+        tick(stage, number)
+        stage.server.flush()
+        var entry = pollfd(fd: try #require(stage.client.socket), events: Int16(POLLIN), revents: 0)
+        #expect(poll(&entry, 1, 20_000) == 1)
+        for _ in 0..<3 { stage.loop.iterate(mayBlock: false) }
+        #expect(!heard.numbers.contains(number))
+    }
+
+    @Test func anAnswerWaitsForNoPause() throws {
+        let (stage, heard) = try stageInAPause()
+        try send(3, stage, unreadIn: heard)
+        _ = try stage.call("test.Thing", "Echo", [.variant(.byte(1))])
+        // What came before it is told before it.
+        #expect(heard.numbers == [1, 2, 3])
+        // And in the stream that goes on, by the other way to call.
+        tick(stage, 4)
+        stage.server.flush()
+        let message = try Message.call(
+            to: stage.server.uniqueName, path: "/test/thing", interface: "test.Thing", member: "Echo", [.variant(.byte(1))])
+        var isAnswered = false
+        _ = stage.client.forward(message) { _ in isAnswered = true }
+        #expect(stage.loop.run(until: { isAnswered }, timeout: .seconds(10)))
+        #expect(heard.numbers == [1, 2, 3, 4])
+    }
+
+    @Test func nothingPausesWhileAnAnswerIsAwaited() throws {
+        let (stage, heard) = try stageInAPause()
+        var isAnswered = false
+        stage.client.call(stage.server.uniqueName, "/test/thing", "test.Thing", "Hold") { _ in isAnswered = true }
+        for number in 3...50 {
+            tick(stage, number)
+            #expect(stage.loop.run(until: { heard.numbers.last == number }, timeout: .seconds(10)))
+        }
+        #expect(stage.loop.run(until: { stage.thing.held.count == 1 }, timeout: .seconds(10)))
+        stage.thing.held[0].reply()
+        #expect(stage.loop.run(until: { isAnswered }, timeout: .seconds(10)))
+        #expect(heard.numbers == Array(1...50))
+    }
+
+    @Test func whatWaitsInAPauseCanBeReadAtOnce() throws {
+        let (stage, heard) = try stageInAPause()
+        try send(3, stage, unreadIn: heard)
+        stage.client.catchUp()
+        #expect(heard.numbers == [1, 2, 3])
     }
 
     @Test func aForgedSenderIsNotHeard() throws {

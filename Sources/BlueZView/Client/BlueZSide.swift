@@ -219,6 +219,12 @@ final class BlueZSide {
         }
     }
 
+    /// The radio service has said of a link what others are told at once: what it sent before that goes first.
+    func catchUp() {
+        upstream.catchUp()
+        sessions.catchUp()
+    }
+
     /// A link looks different to some app: tells it if that is this one, and takes away what only a link gives.
     func linkChanged(_ device: ObjectPath) {
         guard isEngaged else { return }

@@ -68,9 +68,17 @@ final class GATTSessions {
         notifying = []
     }
 
-    /// The client has gone.
+    /// Passes on what the radio service has sent so far.
+    func catchUp() {
+        for acquisition in acquisitions { acquisition.relay.catchUp(.service) }
+    }
+
+    /// The client has gone; what it has written is passed on.
     func closeDescriptors() {
-        for acquisition in acquisitions { acquisition.relay.close() }
+        for acquisition in acquisitions {
+            acquisition.relay.catchUp(.app)
+            acquisition.relay.close()
+        }
         acquisitions = []
     }
 }

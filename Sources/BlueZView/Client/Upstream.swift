@@ -28,13 +28,18 @@ final class Upstream {
     private let loop: MainLoop
     /// The most calls that may not be answered yet.
     private let limit: Int
+    /// Of reading while signals come fast.
+    private let pause: Duration
     private let log: Logger
     private var connection: Connection?
     private var subscriptions: [ObjectPath: Subscription] = [:]
     private var calls: [Int: CallInFlight] = [:]
     private var callsMade = 0
 
-    init(to address: Connection.Address, loop: MainLoop, limit: Int, log: Logger) {
+    init(
+        to address: Connection.Address, loop: MainLoop, limit: Int, pause: Duration = StreamPace.usual, log: Logger
+    ) {
+        self.pause = pause
         self.address = address
         self.loop = loop
         self.limit = limit
@@ -50,7 +55,7 @@ final class Upstream {
     func open(onDisconnect: @escaping () -> Void) -> Bool {
         guard connection == nil else { return true }
         do throws(BusError) {
-            let connection = try Connection(address, loop: loop)
+            let connection = try Connection(address, loop: loop, reading: .streamed(pause: pause))
             connection.onDisconnect = onDisconnect
             self.connection = connection
             return true
@@ -58,6 +63,11 @@ final class Upstream {
             log.error("no connection for a client of the view", metadata: ["reason": "\(error)"])
             return false
         }
+    }
+
+    /// Has what was sent so far passed on, where it waits to be read.
+    func catchUp() {
+        connection?.catchUp()
     }
 
     /// Gives all calls up and leaves the bus: there the client is forgotten.

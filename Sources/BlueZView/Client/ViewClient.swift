@@ -110,6 +110,11 @@ final class ViewClient {
         bluez.objectsRemoved(path, interfaces)
     }
 
+    /// What the radio service has sent so far, and waits to be read, is passed on.
+    func catchUp() {
+        bluez.catchUp()
+    }
+
     /// A link looks different to some app.
     func linkChanged(_ device: ObjectPath) {
         bluez.linkChanged(device)

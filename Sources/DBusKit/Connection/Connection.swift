@@ -21,6 +21,9 @@ public final class Connection {
         /// (`callEach`), the next drain waits, for this long at most and shorter the busier it is. A busy stream then
         /// costs a fraction of the wakeups, and a quiet one is not delayed.
         case adaptive(pause: Duration)
+        /// As soon as something arrives; but when more than one signal comes in the time of a pause, the next drain waits
+        /// that long after the last one (`StreamPace`). While an answer is awaited here, nothing waits.
+        case streamed(pause: Duration)
     }
 
     /// Where it is served; everything that it calls is called there.
@@ -45,8 +48,8 @@ public final class Connection {
     private var watches: [OpaquePointer: LoopSource] = [:]
     private var timeouts: [OpaquePointer: LoopSource] = [:]
     private var dispatchSource: LoopSource?
-    private var pause: LoopSource?
-    /// The watch whose descriptor is not waited for meanwhile; nil once libdbus has dropped it.
+    private var pauses: ReadingPauses?
+    /// The watch whose descriptor is not waited for in a pause; nil once libdbus has dropped it.
     private var pausedWatch: OpaquePointer?
     private var isDispatching = false
     /// Dispatching follows: it need not be scheduled.
@@ -55,12 +58,16 @@ public final class Connection {
     /// Calls without an answer yet: libdbus would let them wait for their time-outs when the bus goes.
     private var waiting: [ObjectIdentifier: PendingCall] = [:]
     private var forwarded = ForwardedCalls()
+    /// Signals that came so far.
+    private var signals = 0
     /// Messages that were written past libdbus.
     private var passed: UInt32 = 0
     /// Whether the bus (or the peer) is there; never true again once it is gone.
     public private(set) var isConnected = true
     /// A peer of our own: nothing on it is for libdbus to answer.
     private let isPeer: Bool
+    /// Messages of some size that a socket's buffer holds.
+    private static let most = 64
 
     /// Connects and says hello, waiting for both.
     ///
@@ -105,7 +112,7 @@ public final class Connection {
         for source in watches.values { source.cancel() }
         for source in timeouts.values { source.cancel() }
         dispatchSource?.cancel()
-        pause?.cancel()
+        pauses?.end()
         dbus_connection_set_watch_functions(raw, nil, nil, nil, nil, nil)
         dbus_connection_set_timeout_functions(raw, nil, nil, nil, nil, nil)
         dbus_connection_set_dispatch_status_function(raw, nil, nil, nil)
@@ -172,6 +179,7 @@ public final class Connection {
             return pending
         }
         waiting[ObjectIdentifier(pending)] = pending
+        answerIsAwaited()
         pending.onFinish = { [weak self] in self?.waiting[$0] = nil }
         pending.adopt(handle!)
         return pending
@@ -185,13 +193,14 @@ public final class Connection {
             loop.soon { completion(nil) }
             return 0
         }
-        forwarded.add(serial, completion)
+        expectAnswer(serial, completion)
         return serial
     }
 
-    /// Waits for the answer to a call that was written past libdbus.
+    /// Waits for the answer to a call that was written.
     func expectAnswer(_ serial: UInt32, _ completion: @escaping (Message?) -> Void) {
         forwarded.add(serial, completion)
+        answerIsAwaited()
     }
 
     /// The number of a message that is written past libdbus, whose own numbers are counted from 1.
@@ -332,6 +341,7 @@ public final class Connection {
     }
 
     private func handle(signal message: OpaquePointer) {
+        signals += 1
         guard dbus_message_is_signal(message, "org.freedesktop.DBus.Local", "Disconnected") != 0 else {
             return deliver(signal: message)
         }
@@ -344,6 +354,16 @@ public final class Connection {
 
     private func integrate() {
         let me = Unmanaged.passUnretained(self).toOpaque()
+        let pace: (any ReadingPace)? =
+            switch reading {
+            case .immediate: nil
+            case .adaptive(let longest): BatchPace(longest: longest, most: Self.most)
+            case .streamed(let pause): StreamPace(pause: pause)
+            }
+        if let pace {
+            pauses = ReadingPauses(
+                on: loop, pace, read: { [weak self] in self?.drain() ?? 0 }, listen: { [weak self] in self?.resume() })
+        }
         dbus_connection_add_filter(raw, Self.filter, me, nil)
         dbus_connection_set_watch_functions(
             raw,
@@ -402,71 +422,77 @@ public final class Connection {
     /// libdbus frees the watch after this.
     private func drop(watch: OpaquePointer) {
         remove(watch: watch)
-        if watch == pausedWatch { resume() }
-    }
-
-    private func resume() {
-        pause?.cancel()
-        pause = nil
+        guard watch == pausedWatch else { return }
+        pauses?.end()
         pausedWatch = nil
     }
 
-    private func handle(_ watch: OpaquePointer, _ what: UInt32) {
-        read(watch, what)
-        let drained = dispatchAll()
-        guard what & DBUS_WATCH_READABLE.rawValue != 0, case .adaptive(let longest) = reading, ReadingPace.isBusy(drained),
-            watches[watch] != nil
-        else { return }
-        beginPauses(watch, longest)
+    /// Waits for the descriptor again.
+    private func resume() {
+        pauses?.end()
+        guard let watch = pausedWatch else { return }
+        pausedWatch = nil
+        update(watch: watch)
     }
 
-    /// Busy: reads after pauses instead of at every message, and goes back to the descriptor when it is quiet.
-    private func beginPauses(_ watch: OpaquePointer, _ longest: Duration) {
+    private func handle(_ watch: OpaquePointer, _ what: UInt32) {
+        let before = signals
+        let messages = read(watch, what)
+        if what & DBUS_WATCH_READABLE.rawValue != 0 { pauseReading(watch, after: taken(messages, before)) }
+    }
+
+    /// Much comes: reads after pauses instead of at every message, and goes back to the descriptor when it is quiet.
+    private func pauseReading(_ watch: OpaquePointer, after taken: Int) {
+        guard watches[watch] != nil, pauses?.begin(after: taken) == true else { return }
         remove(watch: watch)
         pausedWatch = watch
-        wait(ReadingPace(longest: longest, most: 64))
     }
 
     /// Many messages are about to come: where reading is adaptive, the first does not have to show it.
     func expectMany() {
-        guard case .adaptive(let longest) = reading, pausedWatch == nil,
+        guard case .adaptive = reading,
             let watch = watches.keys.first(where: { dbus_watch_get_flags($0) & DBUS_WATCH_READABLE.rawValue != 0 })
         else { return }
-        beginPauses(watch, longest)
+        pauseReading(watch, after: Self.most)
     }
 
-    private func read(_ watch: OpaquePointer, _ what: UInt32) {
+    /// Somebody waits for an answer: a stream's pause would delay it.
+    private func answerIsAwaited() {
+        if case .streamed = reading, pausedWatch != nil { resume() }
+    }
+
+    /// Reads what has come in a pause, before what is heard elsewhere is told.
+    public func catchUp() {
+        if pausedWatch != nil, !isDispatching { _ = drain() }
+    }
+
+    private func read(_ watch: OpaquePointer, _ what: UInt32) -> Int {
         isReading = true
         dbus_watch_handle(watch, what)
         isReading = false
+        return dispatchAll()
     }
 
-    /// Waits, reads, and goes on so until there is little to read.
-    private func wait(_ pace: ReadingPace) {
-        pause = loop.after(pace.pause) { [weak self] in
-            guard let self, let watch = self.pausedWatch else { return }
-            let drained = self.drain()
-            guard self.pausedWatch != nil else { return }
-            var pace = pace
-            if pace.goesOn(after: drained) {
-                self.wait(pace)
-            } else {
-                self.resume()
-                self.update(watch: watch)
-            }
-        }
+    /// What a reading counts for the pace: of a stream its signals, and nothing while somebody waits for an answer.
+    ///
+    /// - Parameter before: signals that had come before it.
+    private func taken(_ messages: Int, _ before: Int) -> Int {
+        guard case .streamed = reading else { return messages }
+        return forwarded.isEmpty && waiting.isEmpty ? signals - before : 0
     }
 
     /// Reads until the socket is empty, but not for ever: the loop's other sources must have their turn. libdbus takes 2 KiB at a time.
     private func drain() -> Int {
+        let before = signals
+        // So few were all that there was; or else the next reading has the rest.
+        let few = if case .streamed = reading { 2 } else { 0 }
         var total = 0
         while total < 512, let watch = pausedWatch, dbus_watch_get_enabled(watch) != 0 {
-            read(watch, DBUS_WATCH_READABLE.rawValue)
-            let count = dispatchAll()
-            total += count
-            if count == 0 { break }
+            let messages = read(watch, DBUS_WATCH_READABLE.rawValue)
+            total += messages
+            if messages <= few { break }
         }
-        return total
+        return taken(total, before)
     }
 
     private func update(timeout: OpaquePointer) {

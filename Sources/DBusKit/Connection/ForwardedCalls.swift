@@ -10,6 +10,8 @@ struct ForwardedCalls {
 
     mutating func forget(_ serial: UInt32) { waiting[serial] = nil }
 
+    var isEmpty: Bool { waiting.isEmpty }
+
     func isWaiting(for serial: UInt32) -> Bool { !waiting.isEmpty && waiting[serial] != nil }
 
     /// Who waits for an answer, no longer waiting. (Called by the connection, not here: it may pass on the next one at once.)

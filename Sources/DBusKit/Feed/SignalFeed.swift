@@ -50,7 +50,6 @@ public final class SignalFeed {
 
     private let loop: MainLoop
     private let stream: Stream
-    private let longestPause: Duration
     private let socket: Int32
     /// Takes a change: the cursor stands on the interface's name.
     private let onChange: (borrowing Source, inout SpanCursor) -> Void
@@ -58,7 +57,7 @@ public final class SignalFeed {
 
     private var readable: LoopSource?
     private var writable: LoopSource?
-    private var pause: LoopSource?
+    private var pauses: ReadingPauses?
     private var outgoing: [UInt8] = []
     /// What has been read, from `begin` to `end`.
     private var buffer: UnsafeMutableRawBufferPointer
@@ -106,11 +105,13 @@ public final class SignalFeed {
     ) throws(BusError) {
         self.loop = loop
         self.stream = stream
-        longestPause = pause
         self.onChange = onChange
         self.onFailure = onFailure
         socket = try BusSocket.connect(address)
         buffer = .allocate(byteCount: Self.usualBuffer, alignment: 16)
+        pauses = ReadingPauses(
+            on: loop, BatchPace(longest: pause, most: Self.most), read: { [weak self] in self?.drain() ?? 0 },
+            listen: { [weak self] in self?.listen() })
         // All at once, as sd-bus does it: the bus answers in order.
         let user = "\(getuid())".utf8.map { "3\($0 - 0x30)" }.joined()
         outgoing = Array("\0AUTH EXTERNAL \(user)\r\nBEGIN\r\n".utf8)
@@ -133,10 +134,10 @@ public final class SignalFeed {
     private func end(_ tell: (SignalFeed) -> Void) {
         guard isOpen else { return }
         isOpen = false
-        for source in [readable, writable, pause] { source?.cancel() }
+        for source in [readable, writable] { source?.cancel() }
         readable = nil
         writable = nil
-        pause = nil
+        pauses?.end()
         BusSocket.end(socket)
         handlers = []
         let calls = waiting
@@ -224,27 +225,10 @@ public final class SignalFeed {
     }
 
     private func becameReadable() {
-        guard ReadingPace.isBusy(drain()), isOpen else { return }
-        // Busy: read after pauses instead of at every message, and go back to the descriptor when it is quiet.
+        let taken = drain()
+        guard isOpen, pauses?.begin(after: taken) == true else { return }
         readable?.cancel()
         readable = nil
-        wait(ReadingPace(longest: longestPause, most: Self.most))
-    }
-
-    /// Waits, reads, and goes on so until there is little to read.
-    private func wait(_ pace: ReadingPace) {
-        pause = loop.after(pace.pause) { [weak self] in
-            guard let self, self.isOpen else { return }
-            let taken = self.drain()
-            guard self.isOpen else { return }
-            var pace = pace
-            if pace.goesOn(after: taken) {
-                self.wait(pace)
-            } else {
-                self.pause = nil
-                self.listen()
-            }
-        }
     }
 
     /// Reads until the socket is empty, but not for ever: the loop's other sources must have their turn.

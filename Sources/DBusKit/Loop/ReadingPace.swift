@@ -1,29 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a socket may wait to be read while much comes over it, so that one wakeup serves many messages: longer the less comes, and so
-// that what arrives meanwhile fits into the socket's buffer, else its sender would have to keep it.
+// How long a socket may wait to be read while much comes over it, so that one wakeup serves many messages: decided by how much one
+// reading takes, or by how fast it comes. Values that are given the time and decide; `ReadingPauses` waits.
 
-struct ReadingPace {
+/// Says after each reading whether the next one waits.
+public protocol ReadingPace {
+    /// - Parameters:
+    ///   - taken: messages that were read.
+    ///   - now: when, in microseconds.
+    /// - Returns: how long to wait before the next reading; nil when the descriptor is to be waited for.
+    mutating func pause(after taken: Int, at now: Int64) -> Duration?
+}
+
+/// For news that nobody waits for: pauses when a reading takes several messages, longer the less comes, and so that what arrives meanwhile
+/// fits into the socket's buffer, else its sender would have to keep it.
+struct BatchPace: ReadingPace {
     private let longest: Duration
     /// Messages in one reading that are too many for the pause before it.
     private let most: Int
-    /// How long to wait before the next reading.
-    private(set) var pause: Duration
+    /// The pause before this reading.
+    private var pause: Duration?
 
     init(longest: Duration, most: Int) {
         self.longest = longest
         self.most = most
-        pause = longest
     }
 
-    /// Whether so many messages in one reading are worth a pause.
-    static func isBusy(_ taken: Int) -> Bool { taken > 2 }
+    mutating func pause(after taken: Int, at _: Int64) -> Duration? {
+        guard taken > 2 else {
+            pause = nil
+            return nil
+        }
+        if let last = pause {
+            let next = taken > most ? last / 2 : taken < most / 4 ? last * 2 : last
+            pause = min(max(next, .milliseconds(1)), longest)
+        } else {
+            pause = longest
+        }
+        return pause
+    }
+}
 
-    /// - Parameter taken: messages that were read after the last pause.
-    /// - Returns: false when little comes, and the descriptor is to be waited for.
-    mutating func goesOn(after taken: Int) -> Bool {
-        guard Self.isBusy(taken) else { return false }
-        let next = taken > most ? pause / 2 : taken < most / 4 ? pause * 2 : pause
-        pause = min(max(next, .milliseconds(1)), longest)
-        return true
+/// For streams that somebody follows: pauses while more than one message comes in the time of a pause, and always as long. What is slower
+/// is never delayed.
+public struct StreamPace: ReadingPace, Sendable {
+    private let pause: Int64
+    /// The time that the last messages may take at the slowest pace with pauses, less the time that has gone. Two messages are
+    /// remembered, so that a pause in which only one comes by chance is not the last.
+    private var ahead: Int64 = 0
+    /// When something was read last.
+    private var last: Int64 = 0
+
+    /// A Bluetooth link is served every 7.5 ms or more, and bluetoothd hands on what one such event brought within a fraction of a
+    /// millisecond: this much later loses nothing, and gathers it.
+    public static let usual = Duration.milliseconds(2)
+
+    /// - Parameter pause: in whole milliseconds.
+    public init(pause: Duration = usual) {
+        self.pause = Int64(pause / .microseconds(1))
+    }
+
+    /// As the protocol has it.
+    public mutating func pause(after taken: Int, at now: Int64) -> Duration? {
+        guard taken > 0 else { return nil }
+        ahead = max(0, ahead - (now - last)) + Int64(taken) * pause
+        let isFast = ahead > pause
+        ahead = min(ahead, 2 * pause)
+        last = now
+        return isFast ? .microseconds(pause) : nil
     }
 }
