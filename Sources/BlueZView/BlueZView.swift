@@ -198,8 +198,11 @@ extension BlueZView: RadioFeedObserver {
     }
 
     func linkHeard(_ event: LinkShares.Event) {
-        // Values that came before a link's end would be nobody's after it.
-        for client in clients.values { client.catchUp() }
+        switch event {
+        // Values that came before would be nobody's after it.
+        case .reported(_, isConnected: false?, _), .deviceRemoved: for client in clients.values { client.catchUp() }
+        default: break
+        }
         links.handle(event)
     }
 }

@@ -219,7 +219,7 @@ final class BlueZSide {
         }
     }
 
-    /// The radio service has said of a link what others are told at once: what it sent before that goes first.
+    /// A link is about to be told of as ended: what the radio service has sent so far goes first.
     func catchUp() {
         upstream.catchUp()
         sessions.catchUp()
