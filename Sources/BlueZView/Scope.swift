@@ -9,12 +9,15 @@ public import DBusKit
 public struct GrantedDevice: Hashable, Sendable {
     /// The accessory that is granted.
     public let accessory: AccessoryID
+    /// What the app calls it.
+    public let name: String
     /// Its objects in org.bluez, or the one that it would have; empty when there is no adapter.
     public let paths: Set<ObjectPath>
 
     /// Stores its arguments.
-    public init(accessory: AccessoryID, paths: Set<ObjectPath>) {
+    public init(accessory: AccessoryID, name: String, paths: Set<ObjectPath>) {
         self.accessory = accessory
+        self.name = name
         self.paths = paths
     }
 }

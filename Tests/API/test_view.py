@@ -104,6 +104,69 @@ class Sight(ViewTest):
         self.assertEqual(sorted(names), [NAME, BLUEZ, DRIVER])
 
 
+class Peripherals(ViewTest):
+    """Which identifier is which device: for who has a grant, and no session."""
+
+    PATH, INTERFACE = "/org/accessorysetup1/view", "org.accessorysetup1.View"
+
+    def peripherals(self, view):
+        found = view.call(self.PATH, PROPERTIES, "Get", "ss", self.INTERFACE, "Peripherals", to=NAME)
+        return [tuple(map(str, each)) for each in found]
+
+    def changes(self, view):
+        return [[tuple(map(str, each)) for each in change] for change in view.changes(self.PATH, "Peripherals")]
+
+    def test_they_are_the_apps_own(self):
+        view = self.view()
+        (identifier, device, name), = self.peripherals(view)
+        self.assertEqual(device, self.pink)
+        self.assertEqual(name, "Pink")
+        accessory, = self.dice.paths("accessory")
+        self.assertEqual(identifier, self.dice.call(
+            accessory, PROPERTIES, "Get", "ss", "org.accessorysetup1.Accessory", "BluetoothIdentifier"))
+        self.assertEqual(
+            view.call(self.PATH, PROPERTIES, "GetAll", "s", self.INTERFACE, to=NAME)["Peripherals"][0][1], self.pink)
+        for who, other in (("an app without a grant", self.view("board")), ("no app at all", View(self.world, "stranger"))):
+            with self.subTest(who):
+                self.assertEqual(self.peripherals(other), [])
+
+    def test_one_that_bluez_has_forgotten_is_still_there(self):
+        before = self.peripherals(self.view())
+        self.simulator.do("serviceStopped")
+        self.world.wait_bluetooth("absent")
+        self.simulator.do("serviceStarted")
+        self.world.wait_bluetooth("ready")
+        self.assertEqual(self.peripherals(self.view()), before)
+
+    def test_what_changes_is_told(self):
+        view, other, silent = self.view(), self.view("board"), self.view()
+        was = self.peripherals(view)
+        self.assertEqual(self.peripherals(other), [])
+        self.share()
+        wait(lambda: self.changes(other), what="the grant to be told")
+        self.assertEqual([each[:2] for each in self.changes(other)[-1]], [each[:2] for each in was])
+        self.assertEqual(self.changes(view), [])
+        self.revoke()
+        wait(lambda: self.changes(view) == [[]], what="the end of the grant to be told")
+        self.assertEqual(self.peripherals(view), [])
+        # Who has not asked is not told.
+        silent.drain()
+        self.assertEqual(self.changes(silent), [])
+
+    def test_nothing_else_is_there(self):
+        view = self.view()
+        for why, expected, *call in (
+                ("another property", "UnknownProperty", PROPERTIES, "Get", "ss", self.INTERFACE, "Other"),
+                ("another interface", "UnknownInterface", PROPERTIES, "Get", "ss", "org.bluez.Device1", "Peripherals"),
+                ("writing", "PropertyReadOnly", PROPERTIES, "Set", "ssv", self.INTERFACE, "Peripherals", 1),
+                ("other arguments", "InvalidArgs", PROPERTIES, "Get", "u", 1),
+                ("a method", "UnknownMethod", self.INTERFACE, "Peripherals")):
+            with self.subTest(why):
+                self.assertFails(BUS_ERROR + expected, view.call, self.PATH, *call, to=NAME)
+        # On the bus there is no such object.
+        self.assertFails(UNKNOWN_OBJECT, self.dice.call, self.PATH, PROPERTIES, "Get", "ss", self.INTERFACE, "Peripherals")
+
+
 class Session(ViewTest):
     """The whole session API over the view's socket."""
 

@@ -11,7 +11,7 @@ import Testing
     static let adapter: ObjectPath = "/org/bluez/hci0"
     static let mine: ObjectPath = "/org/bluez/hci0/dev_C0_FF_EE_00_00_01"
     static let characteristic: ObjectPath = "/org/bluez/hci0/dev_C0_FF_EE_00_00_01/service000a/char000c"
-    let scope = Scope(adapter: adapter, granted: [GrantedDevice(accessory: .random(), paths: [mine])])
+    let scope = Scope(adapter: adapter, granted: [GrantedDevice(accessory: .random(), name: "Mine", paths: [mine])])
 
     private func verdict(_ path: ObjectPath, _ interface: String?, _ member: String) -> Scope.Verdict {
         scope.verdict(path: path, interface: interface, member: member)

@@ -15,6 +15,7 @@ final class ViewClient {
     private let identity: ClientIdentity
     private let bus: BusSide
     private let bluez: BlueZSide
+    private let peripherals: PeripheralList
     /// Called when the client has said hello.
     private let onHello: () -> Void
     private var helloDeadline: LoopSource?
@@ -35,6 +36,7 @@ final class ViewClient {
         identity = ClientIdentity(pinned, environment.authority, environment.log)
         bus = BusSide(environment, connection, identity)
         bluez = BlueZSide(environment, connection, identity, followNeeds: followNeeds)
+        peripherals = PeripheralList(connection, identity, serviceName: environment.service.name)
         helloDeadline = peer.loop.after(.seconds(environment.limits.timeToHello)) { [weak connection] in
             connection?.cutOff("it did not say hello in time")
         }
@@ -69,9 +71,16 @@ final class ViewClient {
         switch bus.receiver(of: call) {
         case .bus: bus.serve(call)
         case .bluez: bluez.serve(call)
+        case .service where call.hasPath(PeripheralList.path): servePeripherals(call)
         case .service: environment.service.receive(call, from: peer)
         case .nobody(let name): bus.refuseUnknown(call, to: name)
         }
+    }
+
+    private func servePeripherals(_ call: Message) {
+        // It may be another program by now, and then none of the app's.
+        if identity.hasChangedProgram(at: peer.loop.now) { updateScope() }
+        peripherals.serve(call)
     }
 
     private func greet(_ call: Message) {
@@ -89,6 +98,7 @@ final class ViewClient {
     /// What is granted, or which app this is, may have changed: what is no longer granted is cut off before this returns.
     func updateScope() {
         bluez.updateScope()
+        peripherals.update()
     }
 
     /// The radio service has come, gone, or been replaced.
@@ -97,7 +107,7 @@ final class ViewClient {
             bluez.serviceReplaced()
             bus.tellServiceOwner()
         }
-        bluez.updateScope()
+        updateScope()
     }
 
     /// The radio service has added interfaces.

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// A client's list of its accessories with Bluetooth: the identifier that the session API gives each, the object that org.bluez has or
+// would have for it, and its name. org.bluez has no place for them, and an app needs a grant to ask, not a session.
+// (Docs/Interfaces/View.md)
+
+internal import AccessoryModel
+internal import DBusKit
+
+/// What a client is told of the accessories that it may use.
+final class PeripheralList {
+    static let path: ObjectPath = "/org/accessorysetup1/view"
+    static let interface = "org.accessorysetup1.View"
+    private static let property = "Peripherals"
+
+    private let connection: ClientConnection
+    private let identity: ClientIdentity
+    /// Our own name.
+    private let serviceName: String
+    /// What the client knows; nil for one that has not asked.
+    private var told: DBusValue?
+
+    init(_ connection: ClientConnection, _ identity: ClientIdentity, serviceName: String) {
+        self.connection = connection
+        self.identity = identity
+        self.serviceName = serviceName
+    }
+
+    /// The accessories in the order of their identifiers; an object is `/` while there is no adapter.
+    private var peripherals: DBusValue {
+        .array(
+            of: "(sos)",
+            identity.grantedDevices.sorted { $0.accessory.rawValue < $1.accessory.rawValue }.map { device in
+                .structure([
+                    .string(device.accessory.rawValue), .objectPath(device.paths.min() ?? "/"), .string(device.name),
+                ])
+            })
+    }
+
+    /// Answers a call to the object.
+    func serve(_ call: Message) {
+        if let refusal = identity.refusal {
+            return connection.fail(call, .accessDenied("\(refusal)"), from: BusSide.serviceAlias)
+        }
+        do throws(BusError) {
+            connection.reply(to: call, [try answer(call)], from: BusSide.serviceAlias)
+        } catch {
+            connection.fail(call, error, from: BusSide.serviceAlias)
+        }
+    }
+
+    private func answer(_ call: Message) throws(BusError) -> DBusValue {
+        let member = call.member ?? ""
+        switch call.interface {
+        case Bus.introspectable where member == "Introspect": return .string(Self.description)
+        case Bus.properties: break
+        case Self.interface, nil: throw .unknownMethod("no such method: \(member)")
+        case let other?: throw .unknownInterface(other)
+        }
+        let texts = try call.arguments().compactMap(\.stringValue)
+        guard let interface = texts.first else { throw .invalidArguments("\(member) takes an interface, not (\(call.signature))") }
+        guard interface == Self.interface else { throw .unknownInterface(interface) }
+        switch (member, call.signature) {
+        case ("Get", "ss"):
+            guard texts[1] == Self.property else { throw .unknownProperty(texts[1]) }
+            told = peripherals
+            return .variant(peripherals)
+        case ("GetAll", "s"):
+            told = peripherals
+            return .vardict([Self.property: peripherals])
+        case ("Set", _): throw .readOnly(Self.property)
+        default: throw .unknownMethod("no such method: \(Bus.properties).\(member)")
+        }
+    }
+
+    /// Tells what has changed since the client was told.
+    func update() {
+        guard let told, case let new = peripherals, new != told else { return }
+        self.told = new
+        let arguments: [DBusValue] = [.string(Self.interface), .vardict([Self.property: new]), .strings([])]
+        guard
+            let signal = try? Message.signal(
+                path: Self.path, interface: Bus.properties, member: "PropertiesChanged", arguments)
+        else { return }
+        connection.broadcast(signal, from: [serviceName, BusSide.serviceAlias], as: BusSide.serviceAlias)
+    }
+
+    private static let description = """
+        <!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BUS Object Introspection 1.0//EN"
+         "http://www.freedesktop.org/standards/dbus/1.0/introspect.dtd">
+        <node>
+          <interface name="org.accessorysetup1.View">
+            <property name="Peripherals" type="a(sos)" access="read"/>
+          </interface>
+          <interface name="org.freedesktop.DBus.Properties">
+            <method name="Get">
+              <arg name="interface" type="s" direction="in"/>
+              <arg name="name" type="s" direction="in"/>
+              <arg name="value" type="v" direction="out"/>
+            </method>
+            <method name="GetAll">
+              <arg name="interface" type="s" direction="in"/>
+              <arg name="values" type="a{sv}" direction="out"/>
+            </method>
+            <signal name="PropertiesChanged">
+              <arg name="interface" type="s"/>
+              <arg name="changed" type="a{sv}"/>
+              <arg name="invalidated" type="as"/>
+            </signal>
+          </interface>
+        </node>
+
+        """
+}
