@@ -49,13 +49,18 @@ public enum WireEncoding {
         .array(
             of: "a{sv}",
             offers.map { offer in
-                var values: [String: DBusValue] = [
-                    "id": .string(offer.id), "name": .string(offer.name), "advertisedName": .string(offer.advertisedName),
-                    "shared": .boolean(offer.shared != nil), "hasImage": .boolean(hasImage(offer)),
+                // Twice a second, dozens of them: without a dictionary, where there is no network to sort in.
+                var values: [(key: String, value: DBusValue)] = [
+                    ("advertisedName", .string(offer.advertisedName)), ("hasImage", .boolean(hasImage(offer))),
+                    ("id", .string(offer.id)), ("name", .string(offer.name)),
                 ]
-                values["rssi"] = offer.rssi.map { .int16(Int16(clamping: $0)) }
-                values.merge(network(offer.network)) { own, _ in own }
-                return .vardict(values)
+                if let rssi = offer.rssi { values.append(("rssi", .int16(Int16(clamping: rssi)))) }
+                values.append(("shared", .boolean(offer.shared != nil)))
+                if offer.network != nil {
+                    values += network(offer.network)
+                    values.sort { $0.key < $1.key }
+                }
+                return .dictionary(key: "s", value: "v", values.map { .init(.string($0.key), .variant($0.value)) })
             })
     }
 

@@ -18,6 +18,8 @@ final class Sighted<Content> {
     /// What the accessory will be called by once it is set up.
     let identifier: AccessoryID
     private var smoothed: Double?
+    /// Smoothed, dBm; nil when unknown.
+    private(set) var rssi: Int?
 
     init(_ content: Content, _ place: Enrolment.Place, item: Int? = nil) {
         self.content = content
@@ -26,14 +28,12 @@ final class Sighted<Content> {
         identifier = place.identifier
     }
 
-    /// Smoothed, dBm; nil when unknown.
-    var rssi: Int? { smoothed.map { Int($0.rounded()) } }
-
     /// Takes in a sample of the strength; without one the strength is unknown.
     ///
     /// - Parameter weight: how much the new sample counts, above 0 to 1.
     func hear(_ sample: Int?, weight: Double) {
         smoothed = sample.map { sample in smoothed.map { $0 + weight * (Double(sample) - $0) } ?? Double(sample) }
+        rssi = smoothed.map { Int($0.rounded()) }
     }
 }
 

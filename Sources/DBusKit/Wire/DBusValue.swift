@@ -61,8 +61,30 @@ public indirect enum DBusValue: Equatable, Sendable {
         }
     }
 
+    /// The type of a value that is no array and no structure: most are none.
+    private var letter: UInt8? {
+        switch self {
+        case .byte: UInt8(ascii: "y")
+        case .boolean: UInt8(ascii: "b")
+        case .int16: UInt8(ascii: "n")
+        case .uint16: UInt8(ascii: "q")
+        case .int32: UInt8(ascii: "i")
+        case .uint32: UInt8(ascii: "u")
+        case .int64: UInt8(ascii: "x")
+        case .uint64: UInt8(ascii: "t")
+        case .double: UInt8(ascii: "d")
+        case .string: UInt8(ascii: "s")
+        case .objectPath: UInt8(ascii: "o")
+        case .signature: UInt8(ascii: "g")
+        case .fileDescriptor: UInt8(ascii: "h")
+        case .variant: UInt8(ascii: "v")
+        case .bytes, .array, .dictionary, .structure: nil
+        }
+    }
+
     /// Whether the value is of this type; cheaper than to make the value's own signature and compare.
     func isOf(_ type: Signature) -> Bool {
+        if let letter { return type.rawValue.utf8.count == 1 && type.rawValue.utf8.first == letter }
         var rest = type.rawValue.utf8[...]
         return isNext(in: &rest) && rest.isEmpty
     }
