@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps something from happening too often: the first request is served at once, those that follow together at the interval's end.
+// Keeps something from happening too often: the first request is served at once, those that follow together when the
+// interval is over.
 
 internal import DBusKit
 
 final class Pacer {
     private let loop: MainLoop
     private let interval: Duration
+    private let patience: Duration
     private let action: () -> Void
     private var timer: LoopSource?
-    private var isDue = false
+    /// When it last happened, microseconds of the monotonic clock.
+    private var last: Int64?
 
-    init(_ loop: MainLoop, interval: Duration, _ action: @escaping () -> Void) {
+    /// - Parameter patience: how much longer than the interval it may wait for another request, which costs no wakeup
+    ///   of its own.
+    init(_ loop: MainLoop, interval: Duration, patience: Duration = .zero, _ action: @escaping () -> Void) {
         self.loop = loop
         self.interval = interval
+        self.patience = patience
         self.action = action
     }
 
@@ -21,27 +27,21 @@ final class Pacer {
     }
 
     func request() {
-        guard timer == nil else {
-            isDue = true
-            return
-        }
+        let elapsed: Duration = last.map { .microseconds(loop.now - $0) } ?? interval
+        guard elapsed < interval else { return act() }
+        guard timer == nil else { return }
+        timer = loop.after(interval + patience - elapsed) { [weak self] in self?.act() }
+    }
+
+    private func act() {
+        cancel()
+        last = loop.now
         action()
-        timer = loop.every(interval) { [weak self] in
-            guard let self else { return false }
-            // Nothing came: the next request need not wait, and an idle loop has no timer.
-            guard self.isDue else {
-                self.timer = nil
-                return false
-            }
-            self.isDue = false
-            self.action()
-            return true
-        }
     }
 
     func cancel() {
         timer?.cancel()
         timer = nil
-        isDue = false
+        last = nil
     }
 }

@@ -47,17 +47,38 @@ import Testing
 }
 
 @Suite struct BatchPaceTests {
-    @Test func itIsLongerTheLessComes() {
-        var pace = BatchPace(longest: .milliseconds(20), most: 64)
-        #expect(pace.pause(after: 2, at: 0) == nil)
-        #expect(pace.pause(after: 3, at: 0) == .milliseconds(20))
-        #expect(pace.pause(after: 65, at: 0) == .milliseconds(10))
-        #expect(pace.pause(after: 64, at: 0) == .milliseconds(10))
-        for _ in 0..<10 { _ = pace.pause(after: 1000, at: 0) }
-        #expect(pace.pause(after: 64, at: 0) == .milliseconds(1))
-        #expect(pace.pause(after: 15, at: 0) == .milliseconds(2))
-        #expect(pace.pause(after: 2, at: 0) == nil)
-        #expect(pace.pause(after: 64, at: 0) == .milliseconds(20))
+    private var pace = BatchPace(longest: .milliseconds(20), most: 64)
+
+    private mutating func pause(after taken: Int) -> Duration? { pace.pause(after: taken, at: 0) }
+
+    @Test mutating func itIsLongerTheLessComes() {
+        #expect(pause(after: 2) == nil)
+        #expect(pause(after: 3) == .milliseconds(20))
+        #expect(pause(after: 64) == .milliseconds(20))
+        for _ in 0..<10 { _ = pause(after: 1000) }
+        #expect(pause(after: 1000) == .milliseconds(1))
+        for _ in 0..<30 { _ = pause(after: 64) }
+        #expect(pause(after: 64) == .milliseconds(1))
+        for _ in 0..<30 { _ = pause(after: 3) }
+        #expect(pause(after: 3) == .milliseconds(20))
+    }
+
+    @Test mutating func aWaveIsNoFlood() {
+        _ = pause(after: 64)
+        for _ in 0..<20 {
+            #expect(pause(after: 100)! >= .milliseconds(15))
+            #expect(pause(after: 0)! >= .milliseconds(15))
+        }
+    }
+
+    @Test mutating func twoReadingsOfLittleEndIt() {
+        _ = pause(after: 64)
+        #expect(pause(after: 2) == nil)
+        _ = pause(after: 64)
+        _ = pause(after: 64)
+        #expect(pause(after: 2) != nil)
+        #expect(pause(after: 2) == nil)
+        #expect(pause(after: 64) == .milliseconds(20))
     }
 }
 

@@ -15,9 +15,14 @@ public protocol ReadingPace {
 /// fits into the socket's buffer, else its sender would have to keep it.
 struct BatchPace: ReadingPace {
     private let longest: Duration
-    /// Messages in one reading that are too many for the pause before it.
+    /// As many messages as one reading should bring.
     private let most: Int
-    /// The pause before this reading.
+    /// As many as the last readings brought, the latest counting most. Messages may come in waves, and one full reading
+    /// is no flood.
+    private var mean = 0
+    /// Messages in the reading before.
+    private var former = 0
+    /// The pause before this reading; nil when there was none.
     private var pause: Duration?
 
     init(longest: Duration, most: Int) {
@@ -26,18 +31,27 @@ struct BatchPace: ReadingPace {
     }
 
     mutating func pause(after taken: Int, at _: Int64) -> Duration? {
-        guard taken > 2 else {
+        guard let last = pause else {
+            guard Self.isBusy(taken) else { return nil }
+            mean = most
+            former = 0
+            pause = longest
+            return longest
+        }
+        defer { former = taken }
+        guard Self.isBusy(max(taken, former)) else {
             pause = nil
             return nil
         }
-        if let last = pause {
-            let next = taken > most ? last / 2 : taken < most / 4 ? last * 2 : last
-            pause = min(max(next, .milliseconds(1)), longest)
-        } else {
-            pause = longest
-        }
-        return pause
+        mean = (mean * 3 + taken) / 4
+        // The time in which so many come, approached in steps.
+        let next = min(max(last * most / max(mean, 1), last / 2, .milliseconds(1)), last * 2, longest)
+        pause = next
+        return next
     }
+
+    /// Whether so many messages in one reading are worth a pause.
+    private static func isBusy(_ taken: Int) -> Bool { taken > 2 }
 }
 
 /// For streams that somebody follows: pauses while more than one message comes in the time of a pause, and always as long. What is slower
