@@ -20,6 +20,9 @@ final class Device {
     private var rssiSum = 0
     private var rssiCount = 0
     private var uuidsFingerprint: UInt64 = 0
+    /// What these properties were last read from.
+    private var manufacturerMemory = ValueMemory()
+    private var serviceMemory = ValueMemory()
 
     init(path: ObjectPath, address: BluetoothAddress) {
         self.path = path
@@ -44,6 +47,8 @@ final class Device {
         isHeard = false
         contentHandedOver = 0
         uuidsFingerprint = 0
+        manufacturerMemory = ValueMemory()
+        serviceMemory = ValueMemory()
         rssiSum = 0
         rssiCount = 0
     }
@@ -54,8 +59,14 @@ final class Device {
     func apply<Walker: ValueWalker & ~Copyable>(_ entry: inout Walker) -> Bool {
         switch entry.word(among: Self.properties) {
         case 0: return value(&entry) { takeSample($0.int16) }
-        case 1: return value(&entry) { manufacturerData(&$0) }
-        case 2: return value(&entry) { serviceData(&$0) }
+        case 1:
+            entry.next()
+            if !entry.isUnchanged(since: &manufacturerMemory) { entry.withVariant { manufacturerData(&$0) } }
+            return true
+        case 2:
+            entry.next()
+            if !entry.isUnchanged(since: &serviceMemory) { entry.withVariant { serviceData(&$0) } }
+            return true
         case 3: return value(&entry) { uuids(&$0) }
         case 4: return value(&entry) { name(&$0) }
         case 5: return value(&entry) { advertisement.txPower = $0.int16.map(Int.init) }

@@ -173,6 +173,29 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         _ = consume token
     }
 
+    /// A payload that changes by a bit and back is told each time, and again to who begins to listen anew.
+    @Test(arguments: Reader.allCases) fileprivate func payloadsThatChangeAreTold(reader: Reader) throws {
+        let stage = try Stage(
+            """
+            { "accessories": [ { "id": "a", "address": "C0:00:00:00:00:01", "adverts": [
+                { "interval": 0.6, "manufacturerData": { "FFFF": "0102" }, "serviceData": { "FE00": "0202" } },
+                { "interval": 0.6, "from": 0.1, "manufacturerData": { "FFFF": "0102" }, "serviceData": { "FE00": "0202" } },
+                { "interval": 0.6, "from": 0.3, "manufacturerData": { "FFFF": "0103" }, "serviceData": { "FE00": "0302" } } ] } ] }
+            """, reader)
+        for _ in 0..<2 {
+            stage.witness.heard = [:]
+            let token = stage.radio.discover()
+            for number in [2, 3, 2, 3] as [UInt8] {
+                stage.wait {
+                    guard let advert = stage.witness.advert("C0:00:00:00:00:01") else { return false }
+                    return advert.manufacturerData == [CompanyIdentifier(0xFFFF): [1, number]]
+                        && advert.serviceData == [BluetoothUUID(short: 0xFE00): [number, 2]]
+                }
+            }
+            _ = consume token
+        }
+    }
+
     @Test(arguments: Reader.allCases) fileprivate func adaptersThatGoTakeTheirDevicesAlong(reader: Reader) throws {
         let stage = try Stage("{ \"accessories\": [\(accessory())] }", reader)
         let token = stage.radio.discover()

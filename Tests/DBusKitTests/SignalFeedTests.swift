@@ -127,6 +127,57 @@ import Testing
         #expect(answers.count == 1 && told.changes.isEmpty)
     }
 
+    /// Each byte of a change damaged in turn, and whole ones behind it: the same is told whether or not a whole one has made the header
+    /// known before.
+    @Test func aKnownHeaderMakesNoDifference() throws {
+        let whole = try change(1)
+        for place in whole.indices {
+            var bytes = whole
+            bytes[place] ^= 0x01
+            let next = try change(2)
+            var outcomes: [[String]] = []
+            for before in [[], whole] {
+                let bus = try PlayedBus(on: loop)
+                let told = Told()
+                let feed = try SignalFeed(
+                    bus.address, loop: loop, stream: .init(sender: ":1.7", namespace: "/org/bluez", interface: "org.bluez.Device1"),
+                    pause: .milliseconds(1),
+                    onChange: { source, arguments in
+                        arguments.next()
+                        var text = source.objectPath.rawValue
+                        arguments.forEachEntry { entry in
+                            text += " " + (entry.string ?? "")
+                            entry.next()
+                            entry.withVariant { text += "=\($0.int16.map { "\($0)" } ?? "?")" }
+                        }
+                        told.changes.append(text)
+                    }, onFailure: { told.failures.append($0) })
+                bus.say(Self.greeting + before + bytes + next)
+                #expect(loop.run(until: { !bus.heard().isEmpty }, timeout: .seconds(10)))
+                bus.hangUp()
+                #expect(loop.run(until: { !told.failures.isEmpty }, timeout: .seconds(10)))
+                outcomes.append(Array(told.changes.dropFirst(before.isEmpty ? 0 : 1)) + told.failures)
+                feed.close()
+            }
+            #expect(outcomes[0] == outcomes[1], "byte \(place)")
+        }
+    }
+
+    /// Once for all that has come, after it.
+    @Test func theEndOfAReadingIsTold() throws {
+        var told: [String] = []
+        let feed = try SignalFeed(
+            bus.address, loop: loop, stream: .init(sender: ":1.7", namespace: "/org/bluez", interface: "org.bluez.Device1"),
+            pause: .milliseconds(5), onChange: { _, _ in told.append("change") }, onRead: { told.append("read") },
+            onFailure: { told.append($0) })
+        bus.say(Self.greeting + (try change(1)) + (try change(2)) + (try change(3, sender: ":1.8")))
+        #expect(loop.run(until: { told.last == "read" }, timeout: .seconds(10)))
+        #expect(told == ["change", "change", "read"])
+        bus.say(try change(4, sender: ":1.8"))
+        #expect(!loop.run(until: { told.count > 3 }, timeout: .milliseconds(50)))
+        feed.close()
+    }
+
     /// Each byte of a change damaged in turn: it is told as it stands, or ends the stream; never half of it.
     @Test func damagedChangesAreNotTold() throws {
         let whole = try change(1)

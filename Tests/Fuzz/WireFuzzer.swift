@@ -17,22 +17,43 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     let ours = signal(bytes)
     let theirs = dbus_message_demarshal(start.withMemoryRebound(to: CChar.self, capacity: count) { $0 }, Int32(length), nil)
     defer { if let theirs { dbus_message_unref(theirs) } }
+    if ours == nil, let known, known.fits(bytes), isBodyValid(known.message, bytes) {
+        fatalError("a known header fits what is invalid")
+    }
     let isTheirs = theirs.map { dbus_message_get_type($0) == 4 } ?? false
     guard (ours != nil) == isTheirs else { fatalError(ours == nil ? "libdbus accepts it" : "libdbus refuses it") }
     guard let ours else { return 0 }
     var cursor = SpanCursor(
         bytes, at: ours.bodyOffset, types: UnsafeRawBufferPointer(rebasing: bytes[ours.signature]))
     walk(&cursor)
+    compareWithKnown(ours, bytes)
     return 0
+}
+
+/// The header of the last input that was valid. What fits it must be what the plain way found.
+nonisolated(unsafe) private var known: KnownHeader?
+
+private func compareWithKnown(_ message: WireMessage, _ bytes: UnsafeRawBufferPointer) {
+    if let known, known.fits(bytes), known.message.path != message.path || known.message.signature != message.signature {
+        fatalError("a known header fits another")
+    }
+    let own = KnownHeader(message, bytes)
+    guard own.fits(bytes) else { fatalError("a header does not fit itself") }
+    known = own
 }
 
 /// The message when it is a signal and valid throughout.
 private func signal(_ bytes: UnsafeRawBufferPointer) -> WireMessage? {
     guard let message = try? WireMessage(bytes), message.type == WireMessage.signal else { return nil }
-    var body = WireValidator(bytes, from: message.bodyOffset, to: bytes.count)
-    let isValid = body.values(UnsafeRawBufferPointer(rebasing: bytes[message.signature]), depth: 0) && body.isAtEnd
-    return isValid ? message : nil
+    return isBodyValid(message, bytes) ? message : nil
 }
+
+private func isBodyValid(_ message: WireMessage, _ bytes: UnsafeRawBufferPointer) -> Bool {
+    var body = WireValidator(bytes, from: message.bodyOffset, to: bytes.count)
+    return body.values(UnsafeRawBufferPointer(rebasing: bytes[message.signature]), depth: 0) && body.isAtEnd
+}
+
+nonisolated(unsafe) private var memory = ValueMemory()
 
 private func walk(_ cursor: inout SpanCursor) {
     repeat {
@@ -44,6 +65,7 @@ private func walk(_ cursor: inout SpanCursor) {
         _ = cursor.fingerprint
         _ = cursor.isString("RSSI")
         _ = cursor.isBytes([1, 2, 3])
+        _ = cursor.isUnchanged(since: &memory)
         cursor.withVariant { walk(&$0) }
         cursor.forEachElement { walk(&$0) }
         cursor.forEachEntry { walk(&$0) }

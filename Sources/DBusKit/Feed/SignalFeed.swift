@@ -50,9 +50,13 @@ public final class SignalFeed {
 
     private let loop: MainLoop
     private let stream: Stream
+    /// The stream's namespace and interface, as bytes to compare with.
+    private let above: [UInt8]
+    private let interface: [UInt8]
     private let socket: Int32
     /// Takes a change: the cursor stands on the interface's name.
     private let onChange: (borrowing Source, inout SpanCursor) -> Void
+    private let onRead: () -> Void
     private let onFailure: (String) -> Void
 
     private var readable: LoopSource?
@@ -64,6 +68,9 @@ public final class SignalFeed {
     private var begin = 0
     private var end = 0
     private var isAuthenticated = false
+    /// The header of the stream's last change. The next one's differs in its object and its number, as a rule.
+    private var known: KnownHeader?
+    private var hasToldChanges = false
     private var isOpen = true
     private var serial: UInt32 = 0
     private var waiting: [UInt32: (Result<Message, BusError>) -> Void] = [:]
@@ -90,22 +97,27 @@ public final class SignalFeed {
 
     private static let usualBuffer = 64 << 10
     /// Messages of a few hundred bytes that a socket's buffer holds, with what the kernel adds to each, are some 150.
-    private static let most = 110
+    private static let most = 120
 
     /// Connects, and sends all that begins the stream without waiting for answers.
     ///
     /// - Parameters:
     ///   - pause: how long reading may wait at most while much comes, so that one wakeup serves many.
     ///   - onChange: gets each change of the stream.
+    ///   - onRead: called after changes, when all that had arrived has been told.
     ///   - onFailure: called once, from the loop, when the bus is gone or sends what is odd. Nothing else is called then.
     /// - Throws: when the bus is not on a Unix socket, or cannot be reached.
     public init(
         _ address: Connection.Address, loop: MainLoop, stream: Stream, pause: Duration,
-        onChange: @escaping (borrowing Source, inout SpanCursor) -> Void, onFailure: @escaping (String) -> Void
+        onChange: @escaping (borrowing Source, inout SpanCursor) -> Void, onRead: @escaping () -> Void = {},
+        onFailure: @escaping (String) -> Void
     ) throws(BusError) {
         self.loop = loop
         self.stream = stream
+        above = Array(stream.namespace.rawValue.utf8)
+        interface = Array(stream.interface.utf8)
         self.onChange = onChange
+        self.onRead = onRead
         self.onFailure = onFailure
         socket = try BusSocket.connect(address)
         buffer = .allocate(byteCount: Self.usualBuffer, alignment: 16)
@@ -253,6 +265,10 @@ public final class SignalFeed {
                 if count < space.count { break }
             }
         }
+        if hasToldChanges, isOpen {
+            hasToldChanges = false
+            onRead()
+        }
         return taken
     }
 
@@ -312,8 +328,11 @@ public final class SignalFeed {
     }
 
     private func take(_ bytes: UnsafeRawBufferPointer) throws(WireMessage.Problem) {
+        if let known, known.fits(bytes), isBelow(known.message, bytes), try takeChange(known.message, bytes) { return }
         let message = try WireMessage(bytes)
-        guard message.type == WireMessage.signal, isOfStream(message, bytes), try takeChange(message, bytes) else {
+        let isOfStream = message.type == WireMessage.signal && isOfStream(message, bytes)
+        if isOfStream { known = KnownHeader(message, bytes) }
+        guard isOfStream, isBelow(message, bytes), try takeChange(message, bytes) else {
             guard let whole = Message.demarshal(bytes) else { throw WireMessage.Problem("what libdbus finds invalid") }
             return deliver(whole, message.replySerial)
         }
@@ -328,23 +347,29 @@ public final class SignalFeed {
             throw WireMessage.Problem("a bad value at byte \(body.position)")
         }
         var arguments = SpanCursor(bytes, at: message.bodyOffset, types: types)
-        guard arguments.isString(equalTo: stream.interface) else { return false }
+        guard interface.withUnsafeBytes({ arguments.isString($0) }) else { return false }
+        hasToldChanges = true
         onChange(Source(path: UnsafeRawBufferPointer(rebasing: bytes[message.path])), &arguments)
         return true
     }
 
+    /// Whether it is such a signal from the one who is followed.
     private func isOfStream(_ message: WireMessage, _ bytes: UnsafeRawBufferPointer) -> Bool {
         func field(_ range: Range<Int>) -> UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: bytes[range]) }
         guard field(message.member).isEqual(to: "PropertiesChanged"),
             field(message.interface).isEqual(to: "org.freedesktop.DBus.Properties")
         else { return false }
-        let path = field(message.path)
         var sender = stream.sender
-        var namespace = stream.namespace.rawValue
-        return sender.withUTF8({ field(message.sender).isEqual(to: UnsafeRawBufferPointer($0)) })
-            && namespace.withUTF8 { above in
-                path.count > above.count && path[above.count] == UInt8(ascii: "/") && path.starts(with: above)
-            }
+        return sender.withUTF8 { field(message.sender).isEqual(to: UnsafeRawBufferPointer($0)) }
+    }
+
+    /// Whether it is of an object that is followed.
+    private func isBelow(_ message: WireMessage, _ bytes: UnsafeRawBufferPointer) -> Bool {
+        let path = UnsafeRawBufferPointer(rebasing: bytes[message.path])
+        return above.withUnsafeBytes { above in
+            path.count > above.count && path[above.count] == UInt8(ascii: "/")
+                && UnsafeRawBufferPointer(rebasing: path[..<above.count]).isEqual(to: above)
+        }
     }
 
     private func deliver(_ message: Message, _ replySerial: UInt32) {

@@ -101,6 +101,11 @@ public struct SpanCursor: ~Copyable {
         return text.isEqual(to: other)
     }
 
+    func isString(_ other: UnsafeRawBufferPointer) -> Bool {
+        guard code == UInt8(ascii: "s"), let text else { return false }
+        return text.isEqual(to: other)
+    }
+
     public func isString(equalTo other: String) -> Bool {
         guard code == UInt8(ascii: "s"), let text else { return false }
         var other = other
@@ -109,7 +114,8 @@ public struct SpanCursor: ~Copyable {
 
     public func word(among words: [StaticString]) -> Int? {
         guard code == UInt8(ascii: "s"), let text else { return nil }
-        return words.firstIndex { text.isEqual(to: $0) }
+        for index in words.indices where text.isEqual(to: words[index]) { return index }
+        return nil
     }
 
     public var fingerprint: UInt64 { code == UInt8(ascii: "s") ? text?.fingerprint ?? 0 : 0 }
@@ -123,6 +129,16 @@ public struct SpanCursor: ~Copyable {
     public var uint16: UInt16? { number("q", UInt16.self) }
     public var boolean: Bool? { number("b", UInt32.self).map { $0 != 0 } }
     public var bytes: [UInt8]? { byteArray.map { Array($0) } }
+
+    public func isUnchanged(since memory: inout ValueMemory) -> Bool {
+        guard code == UInt8(ascii: "v") else {
+            memory.forget()
+            return false
+        }
+        var inside = variant
+        inside.skip()
+        return memory.isSame(UnsafeRawBufferPointer(rebasing: message[position..<inside.position]), at: position)
+    }
 
     public func withVariant(_ body: (inout SpanCursor) -> Void) {
         guard code == UInt8(ascii: "v") else { return }
@@ -176,10 +192,21 @@ extension UnsafeRawBufferPointer {
         isEqual(to: UnsafeRawBufferPointer(start: other.utf8Start, count: other.utf8CodeUnitCount))
     }
 
-    /// FNV-1a, as of a C string.
+    /// A number that changes with the bytes: eight of them at a time, multiplied and folded.
     var fingerprint: UInt64 {
-        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
-        for byte in self { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+        var hash = UInt64(count)
+        func take(_ bytes: UInt64) {
+            hash = (hash ^ bytes) &* 0x9E37_79B9_7F4A_7C15
+            hash ^= hash >> 32
+        }
+        var place = 0
+        while place + 8 <= count {
+            take(loadUnaligned(fromByteOffset: place, as: UInt64.self))
+            place += 8
+        }
+        // The last eight once more, instead of what is left over.
+        if count > 8 { take(loadUnaligned(fromByteOffset: count - 8, as: UInt64.self)) }
+        if count < 8 { take(reduce(0) { $0 << 8 | UInt64($1) }) }
         return hash
     }
 }

@@ -117,16 +117,21 @@ struct WireMessage {
         }
     }
 
+    /// Whether a message may be about this path: the specification keeps one for libraries themselves.
+    static func isObject(_ path: UnsafeRawBufferPointer) -> Bool {
+        WireValidator.isPath(path) && !path.isEqual(to: "/org/freedesktop/DBus/Local")
+    }
+
     private mutating func name(_ code: UInt8, _ reader: inout WireValidator, _ bytes: UnsafeRawBufferPointer) -> Bool {
         guard let range = reader.terminated() else { return false }
         let text = UnsafeRawBufferPointer(rebasing: bytes[range])
         switch code {
         case 1:
             path = range
-            return WireValidator.isPath(text) && !text.elementsEqual("/org/freedesktop/DBus/Local".utf8)
+            return Self.isObject(text)
         case 2:
             interface = range
-            return WireValidator.isInterface(text) && !text.elementsEqual("org.freedesktop.DBus.Local".utf8)
+            return WireValidator.isInterface(text) && !text.isEqual(to: "org.freedesktop.DBus.Local")
         case 3:
             member = range
             return WireValidator.isMember(text)

@@ -45,7 +45,9 @@ struct BatchPace: ReadingPace {
         }
         mean = (mean * 3 + taken) / 4
         // The time in which so many come, approached in steps.
-        let next = min(max(last * most / max(mean, 1), last / 2, .milliseconds(1)), last * 2, longest)
+        let wanted = min(max(last * most / max(mean, 1), last / 2, .milliseconds(1)), last * 2, longest)
+        // Timers go by whole ones, and one serves pauses that are alike.
+        let next = Duration.milliseconds(Int64(wanted / .milliseconds(1)))
         pause = next
         return next
     }

@@ -148,15 +148,9 @@ private func byteArray(_ inner: inout DBusMessageIter) -> [UInt8] {
     return Array(UnsafeRawBufferPointer(start: start, count: Int(count)))
 }
 
-/// FNV-1a of a C string.
+/// The fingerprint of a C string's bytes.
 func fingerprint(of pointer: UnsafePointer<CChar>) -> UInt64 {
-    var hash: UInt64 = 0xCBF2_9CE4_8422_2325
-    var index = 0
-    while pointer[index] != 0 {
-        hash = (hash ^ UInt64(UInt8(bitPattern: pointer[index]))) &* 0x100_0000_01B3
-        index += 1
-    }
-    return hash
+    UnsafeRawBufferPointer(start: pointer, count: strlen(pointer)).fingerprint
 }
 
 /// Compares a C string with a String, without the copy that passing it to C would make.
@@ -248,7 +242,7 @@ public struct ValueCursor: ~Copyable {
         }
     }
 
-    /// A number that changes with the text here (FNV-1a), to see cheaply whether it is the same as last time.
+    /// A number that changes with the text here, to see cheaply whether it is the same as last time.
     public var fingerprint: UInt64 {
         mutating get {
             guard type == .string, let pointer = cString(&iterator) else { return 0 }
@@ -317,6 +311,12 @@ public struct ValueCursor: ~Copyable {
             }
             return paths
         }
+    }
+
+    /// False, and nothing is remembered: libdbus does not show the bytes.
+    public mutating func isUnchanged(since memory: inout ValueMemory) -> Bool {
+        memory.forget()
+        return false
     }
 
     /// The contents of the variant here.

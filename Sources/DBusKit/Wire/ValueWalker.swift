@@ -14,7 +14,7 @@ public protocol ValueWalker: ~Copyable {
     mutating func isString(equalTo other: String) -> Bool
     /// Which of `words` the text here is; nil when none.
     mutating func word(among words: [StaticString]) -> Int?
-    /// A number that changes with the text here (FNV-1a), to see cheaply whether it is the same as last time.
+    /// A number that changes with the text here, to see cheaply whether it is the same as last time.
     var fingerprint: UInt64 { mutating get }
     /// Whether the bytes here are `other`, without copying them.
     mutating func isBytes(_ other: [UInt8]) -> Bool
@@ -26,6 +26,9 @@ public protocol ValueWalker: ~Copyable {
     var boolean: Bool? { mutating get }
     /// The bytes here; nil when this is no array of bytes.
     var bytes: [UInt8]? { mutating get }
+    /// Whether the variant here has the bytes that `memory` has kept, and so the same value; else `memory` keeps these.
+    /// False where it cannot tell.
+    mutating func isUnchanged(since memory: inout ValueMemory) -> Bool
     /// The contents of the variant here.
     mutating func withVariant(_ body: (inout Self) -> Void)
     /// Every element of the array here. For a dictionary use `forEachEntry`.
