@@ -47,38 +47,38 @@ import Testing
 }
 
 @Suite struct BatchPaceTests {
-    private var pace = BatchPace(longest: .milliseconds(20), most: 64)
-
-    private mutating func pause(after taken: Int) -> Duration? { pace.pause(after: taken, at: 0) }
-
-    @Test mutating func itIsLongerTheLessComes() {
-        #expect(pause(after: 2) == nil)
-        #expect(pause(after: 3) == .milliseconds(20))
-        #expect(pause(after: 64) == .milliseconds(20))
-        for _ in 0..<10 { _ = pause(after: 1000) }
-        #expect(pause(after: 1000) == .milliseconds(1))
-        for _ in 0..<30 { _ = pause(after: 64) }
-        #expect(pause(after: 64) == .milliseconds(1))
-        for _ in 0..<30 { _ = pause(after: 3) }
-        #expect(pause(after: 3) == .milliseconds(20))
+    /// The pause after these readings, of which the first is busy and begins the pauses; nil when one of them ended them.
+    private func pause(after readings: [Int]) -> Duration? {
+        var pace = BatchPace(longest: .milliseconds(60), most: 120)
+        var pause = pace.pause(after: 3, at: 0)
+        #expect(pause == .milliseconds(60))
+        for taken in readings where pause != nil { pause = pace.pause(after: taken, at: 0) }
+        return pause
     }
 
-    @Test mutating func aWaveIsNoFlood() {
-        _ = pause(after: 64)
-        for _ in 0..<20 {
-            #expect(pause(after: 100)! >= .milliseconds(15))
-            #expect(pause(after: 0)! >= .milliseconds(15))
-        }
+    /// As much as fits is read after the longest pause, also when it comes in waves.
+    @Test func wavesKeepThePauses() throws {
+        #expect(pause(after: .init(repeating: 120, count: 20)) == .milliseconds(60))
+        let waves = try #require(pause(after: (0..<60).map { [200, 200, 0, 200, 0][$0 % 5] }))
+        #expect(waves >= .milliseconds(50))
     }
 
-    @Test mutating func twoReadingsOfLittleEndIt() {
-        _ = pause(after: 64)
-        #expect(pause(after: 2) == nil)
-        _ = pause(after: 64)
-        _ = pause(after: 64)
-        #expect(pause(after: 2) != nil)
-        #expect(pause(after: 2) == nil)
-        #expect(pause(after: 64) == .milliseconds(20))
+    @Test func aFloodIsReadAtOnce() throws {
+        #expect(pause(after: .init(repeating: 1024, count: 10)) == .milliseconds(1))
+        #expect(pause(after: .init(repeating: 1024, count: 10) + .init(repeating: 20, count: 30)) == .milliseconds(60))
+    }
+
+    @Test func quietEndsThePauses() {
+        #expect(pause(after: [0]) == nil && pause(after: [2]) == nil)
+        #expect(pause(after: [100, 0]) != nil && pause(after: [100, 0, 2]) == nil)
+    }
+
+    @Test func littleBeginsNone() {
+        var pace = BatchPace(longest: .milliseconds(60), most: 120)
+        #expect(pace.pause(after: 2, at: 0) == nil)
+        #expect(pace.pause(after: 3, at: 0) == .milliseconds(60))
+        #expect(pace.pause(after: 2, at: 0) == nil)
+        #expect(pace.pause(after: 2, at: 0) == nil)
     }
 }
 

@@ -176,31 +176,3 @@ import Testing
         }
     }
 }
-
-@Suite struct ReadingPaceTests {
-    private func pause(after readings: [Int]) -> Duration? {
-        var pace = ReadingPace(longest: .milliseconds(60), most: 120)
-        for taken in readings {
-            guard pace.goesOn(after: taken) else { return nil }
-        }
-        return pace.pause
-    }
-
-    /// As much as fits is read after the longest pause, also when it comes in waves.
-    @Test func wavesKeepThePauses() throws {
-        #expect(pause(after: .init(repeating: 120, count: 20)) == .milliseconds(60))
-        let waves = try #require(pause(after: (0..<60).map { [200, 200, 0, 200, 0][$0 % 5] }))
-        #expect(waves >= .milliseconds(50))
-    }
-
-    @Test func aFloodIsReadAtOnce() throws {
-        #expect(pause(after: .init(repeating: 1024, count: 10)) == .milliseconds(1))
-        let half = try #require(pause(after: .init(repeating: 1024, count: 10) + .init(repeating: 20, count: 30)))
-        #expect(half == .milliseconds(60))
-    }
-
-    @Test func quietEndsThePauses() {
-        #expect(pause(after: [0]) == nil && pause(after: [2]) == nil)
-        #expect(pause(after: [100, 0]) != nil && pause(after: [100, 0, 2]) == nil)
-    }
-}
