@@ -27,6 +27,7 @@ let package = Package(
         .executable(name: "accessoryctl", targets: ["accessoryctl"]),
         .executable(name: "accessory-sim", targets: ["accessory-sim"]),
         .library(name: "AccessorySetupKit", targets: ["AccessorySetupKit"]),
+        .library(name: "CoreBluetooth", targets: ["CoreBluetooth"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-log", from: "1.6.0"),
@@ -106,8 +107,10 @@ let package = Package(
             swiftSettings: settings),
 
         // What apps use: Apple's names over our interface.
+        .target(name: "CoreBluetooth", dependencies: ["AccessoryModel", "DBusKit"], swiftSettings: settings),
         .target(
-            name: "AccessorySetupKit", dependencies: ["AccessoryBus", "AccessoryModel", "DBusKit"], swiftSettings: settings),
+            name: "AccessorySetupKit", dependencies: ["AccessoryBus", "AccessoryModel", "CoreBluetooth", "DBusKit"],
+            swiftSettings: settings),
 
         // Programs.
         .target(name: "ProgramSupport", dependencies: ["DBusKit", log], swiftSettings: settings),

@@ -4,6 +4,7 @@
 internal import AccessoryBus
 internal import AccessoryModel
 internal import DBusKit
+@_exported public import CoreBluetooth
 public import Foundation
 internal import Synchronization
 

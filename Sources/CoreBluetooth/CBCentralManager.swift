@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// The entry to the central role: a manager, which finds the app's accessories and connects to them. A thin shell: what happens is decided
+// by its client on the module's thread, and arrives here on the app's queue.
+
+internal import DBusKit
+public import Dispatch
+public import Foundation
+
+/// How a link as such has changed.
+///
+/// Source: Apple's documentation of `CBConnectionEvent`.
+public enum CBConnectionEvent: Int, Sendable {
+    /// It is down.
+    case peerDisconnected = 0
+    /// It is up.
+    case peerConnected = 1
+}
+
+/// Which links ``CBCentralManager/registerForConnectionEvents(options:)`` is about.
+///
+/// Source: Apple's documentation of `CBConnectionEventMatchingOption`.
+public struct CBConnectionEventMatchingOption: RawRepresentable, Hashable, Sendable {
+    /// The key's text.
+    public let rawValue: String
+
+    /// A key by its text.
+    public init(rawValue: String) { self.rawValue = rawValue }
+
+    /// A `[CBUUID]`: those with one of these services.
+    public static let serviceUUIDs = Self(rawValue: "kCBConnectionEventMatchingOptionServiceUUIDs")
+    /// A `[UUID]`: these.
+    public static let peripheralUUIDs = Self(rawValue: "kCBConnectionEventMatchingOptionPeripheralUUIDs")
+}
+
+/// Finds the accessories that are granted to the app, and connects to them.
+///
+/// The app keeps the manager; the manager keeps its peripherals. A manager that the app lets go of ends its links. Its methods may be
+/// called from any thread and return at once, but for those that return peripherals: these wait for the daemon, which is a matter of
+/// a millisecond. Everything is told on the queue that it was made with, in order, never inline; what its properties say in a
+/// callback is as of that callback.
+///
+/// Source: Apple's documentation of `CBCentralManager`.
+open class CBCentralManager: CBManager {
+    /// What a system offers.
+    ///
+    /// Source: Apple's documentation of `CBCentralManager.Feature`.
+    public struct Feature: OptionSet, Sendable {
+        /// The bits.
+        public let rawValue: UInt
+
+        /// Features by their bits.
+        public init(rawValue: UInt) { self.rawValue = rawValue }
+
+        /// Scanning for and connecting over extended advertising. Not offered.
+        public static let extendedScanAndConnect = Feature(rawValue: 1)
+    }
+
+    let core: CentralCore
+    private weak var storedDelegate: (any CBCentralManagerDelegate)?
+    private var storedState = CBManagerState.unknown
+    private var storedIsScanning = false
+    private var peripherals: [UUID: CBPeripheral] = [:]
+
+    // MARK: Life
+
+    /// A manager without a delegate, on the main queue.
+    public convenience init() {
+        self.init(delegate: nil, queue: nil, options: nil)
+    }
+
+    /// A manager.
+    ///
+    /// Source: Apple's documentation of `init(delegate:queue:)`.
+    public convenience init(delegate: (any CBCentralManagerDelegate)?, queue: DispatchQueue?) {
+        self.init(delegate: delegate, queue: queue, options: nil)
+    }
+
+    /// A manager, which tells its state at once.
+    ///
+    /// Source: Apple's documentation of `init(delegate:queue:options:)`.
+    ///
+    /// - Parameters:
+    ///   - delegate: is told everything; not retained.
+    ///   - queue: where it is told; nil for the main queue.
+    ///   - options: ``CBCentralManagerOptionRestoreIdentifierKey``; others are taken and not used.
+    public init(delegate: (any CBCentralManagerDelegate)?, queue: DispatchQueue?, options: [String: Any]? = nil) {
+        core = CentralCore(ViewAddress.current, queue, restoreIdentifier: Self.restoreIdentifier(options))
+        super.init(ofRole: .central)
+        begin(delegate)
+    }
+
+    /// A manager over a view of its own, for tests.
+    package init(
+        delegate: (any CBCentralManagerDelegate)?, queue: DispatchQueue?, options: [String: Any]? = nil, bus: String
+    ) {
+        core = CentralCore(.init(bus), queue, restoreIdentifier: Self.restoreIdentifier(options))
+        super.init(ofRole: .central)
+        begin(delegate)
+    }
+
+    private static func restoreIdentifier(_ options: [String: Any]?) -> String? {
+        options?[CBCentralManagerOptionRestoreIdentifierKey] as? String
+    }
+
+    private func begin(_ delegate: (any CBCentralManagerDelegate)?) {
+        storedDelegate = delegate
+        core.begin(self)
+        switch Hub.thread {
+        case .success(let thread): thread.perform { [core] in $0.open(core) }
+        case .failure: core.tell { $0.apply(.unsupported) }
+        }
+    }
+
+    deinit {
+        guard case .success(let thread) = Hub.thread else { return }
+        thread.perform { [core] in $0.close(core) }
+    }
+
+    // MARK: What it is
+
+    /// Is told everything. Not retained; nothing is told once it is nil.
+    ///
+    /// Source: Apple's documentation of `CBCentralManager.delegate`.
+    open weak var delegate: (any CBCentralManagerDelegate)? {
+        get { core.lock.withLock { storedDelegate } }
+        set { core.lock.withLock { storedDelegate = newValue } }
+    }
+
+    /// Whether Bluetooth can be used, as of the last callback.
+    open override var state: CBManagerState { core.lock.withLock { storedState } }
+
+    /// Whether the app's scan runs.
+    ///
+    /// Source: Apple's documentation of `CBCentralManager.isScanning`.
+    open var isScanning: Bool { core.lock.withLock { storedIsScanning } }
+
+    /// Whether the system offers something; it does not.
+    ///
+    /// Source: Apple's documentation of `supports(_:)`.
+    open class func supports(_ features: Feature) -> Bool { features.isEmpty }
+
+    // MARK: Peripherals that are known
+
+    /// The accessories with these identifiers that are granted to the app, also such that BlueZ does not know at the moment.
+    ///
+    /// Source: Apple's documentation of `retrievePeripherals(withIdentifiers:)`.
+    ///
+    /// - Returns: in the order of `identifiers`. The same object for the same identifier each time. Nothing while the manager is not
+    ///   ``CBManagerState/poweredOn``.
+    open func retrievePeripherals(withIdentifiers identifiers: [UUID]) -> [CBPeripheral] {
+        guard isPoweredOn("retrievePeripherals") else { return [] }
+        let names = core.ask([:]) { $0.names(of: identifiers, $1) }
+        return identifiers.filter { names[$0] != nil }.map { found($0, names[$0]) }
+    }
+
+    /// The accessories whose links the app has, through this manager or another program of the app, that have one of the services.
+    ///
+    /// Source: Apple's documentation of `retrieveConnectedPeripherals(withServices:)`.
+    open func retrieveConnectedPeripherals(withServices serviceUUIDs: [CBUUID]) -> [CBPeripheral] {
+        guard isPoweredOn("retrieveConnectedPeripherals") else { return [] }
+        let services = serviceUUIDs.map(\.key)
+        let names: [UUID: String] = core.ask([:]) { $1($0.connected(withServices: services)) }
+        return names.sorted { $0.key.uuidString < $1.key.uuidString }.map { found($0.key, $0.value) }
+    }
+
+    private func found(_ identifier: UUID, _ name: String?) -> CBPeripheral {
+        let peripheral = peripheral(identifier)
+        if peripheral.name == nil { peripheral.apply(name: name) }
+        return peripheral
+    }
+
+    // MARK: Scanning
+
+    /// Looks for the app's accessories that advertise. A scan that runs is replaced.
+    ///
+    /// Source: Apple's documentation of `scanForPeripherals(withServices:options:)`.
+    ///
+    /// - Parameters:
+    ///   - serviceUUIDs: only those that advertise one of these; nil or empty for all.
+    ///   - options: ``CBCentralManagerScanOptionAllowDuplicatesKey``.
+    open func scanForPeripherals(withServices serviceUUIDs: [CBUUID]?, options: [String: Any]? = nil) {
+        guard isPoweredOn("scanForPeripherals") else { return }
+        core.lock.withLock { storedIsScanning = true }
+        let request = Scanner.Request(
+            services: serviceUUIDs?.map(\.key),
+            allowsDuplicates: Self.flag(options?[CBCentralManagerScanOptionAllowDuplicatesKey]))
+        core.perform { $0.beginScan(request) }
+    }
+
+    /// Ends the scan; nothing is told of it after this.
+    ///
+    /// Source: Apple's documentation of `stopScan()`.
+    open func stopScan() {
+        core.lock.withLock { storedIsScanning = false }
+        core.perform { $0.stopScan() }
+    }
+
+    // MARK: Links
+
+    /// Connects. There is no time-out: it is tried until it works, ``cancelPeripheralConnection(_:)`` is called, the app lets go of the
+    /// manager, or the grant ends; also when BlueZ or the daemon is started again meanwhile.
+    ///
+    /// Source: Apple's documentation of `connect(_:options:)`.
+    ///
+    /// - Parameters:
+    ///   - peripheral: one of this manager's.
+    ///   - options: ``CBConnectPeripheralOptionEnableAutoReconnect`` and ``CBConnectPeripheralOptionStartDelayKey``.
+    open func connect(_ peripheral: CBPeripheral, options: [String: Any]? = nil) {
+        guard isPoweredOn("connect"), isOwn(peripheral, "connect") else { return }
+        if peripheral.state != .connected { peripheral.apply(state: .connecting) }
+        let reconnects = Self.flag(options?[CBConnectPeripheralOptionEnableAutoReconnect])
+        let delay = (options?[CBConnectPeripheralOptionStartDelayKey] as? NSNumber)?.doubleValue ?? 0
+        core.perform { [identifier = peripheral.identifier] in
+            $0.connect(identifier, reconnects: reconnects, delay: delay)
+        }
+    }
+
+    /// Ends a link, or the attempt to make one; `didDisconnectPeripheral` follows, without an error.
+    ///
+    /// Source: Apple's documentation of `cancelPeripheralConnection(_:)`.
+    open func cancelPeripheralConnection(_ peripheral: CBPeripheral) {
+        guard isOwn(peripheral, "cancelPeripheralConnection") else { return }
+        if peripheral.state != .disconnected { peripheral.apply(state: .disconnecting) }
+        core.perform { [identifier = peripheral.identifier] in $0.cancel(identifier) }
+    }
+
+    /// Has the delegate told of links of the app as such, also of those that another program of the app makes.
+    ///
+    /// Source: Apple's documentation of `registerForConnectionEvents(options:)`.
+    ///
+    /// - Parameter options: which links; nil for none any more.
+    open func registerForConnectionEvents(options: [CBConnectionEventMatchingOption: Any]? = nil) {
+        let filter = options.map { options in
+            CentralClient.ConnectionEventFilter(
+                services: (options[.serviceUUIDs] as? [CBUUID])?.map(\.key),
+                peripherals: (options[.peripheralUUIDs] as? [UUID]).map { Set($0) })
+        }
+        core.perform { $0.setEventFilter(filter) }
+    }
+
+    // MARK: -
+
+    private func isPoweredOn(_ call: String) -> Bool {
+        guard state == .poweredOn else {
+            Misuse.log("\(call) while the manager is not poweredOn")
+            return false
+        }
+        return true
+    }
+
+    private func isOwn(_ peripheral: CBPeripheral, _ call: String) -> Bool {
+        guard peripheral.core === core else {
+            Misuse.log("\(call) with a peripheral of another manager")
+            return false
+        }
+        return true
+    }
+
+    private static func flag(_ value: Any?) -> Bool { (value as? Bool) ?? (value as? NSNumber)?.boolValue ?? false }
+
+    /// The one object for an accessory.
+    func peripheral(_ identifier: UUID) -> CBPeripheral {
+        core.lock.withLock {
+            if let peripheral = peripherals[identifier] { return peripheral }
+            let peripheral = CBPeripheral(identifier, core)
+            peripherals[identifier] = peripheral
+            return peripheral
+        }
+    }
+
+    /// Another state; on the queue.
+    func apply(_ state: CBManagerState) {
+        core.lock.withLock {
+            storedState = state
+            if state != .poweredOn { storedIsScanning = false }
+        }
+        delegate?.centralManagerDidUpdateState(self)
+    }
+}

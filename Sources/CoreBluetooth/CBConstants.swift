@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The keys and texts of Core Bluetooth that stand beside its classes: options of a manager, a scan and a connection, advertisement data,
+// restored state, and the UUIDs of the descriptors that Bluetooth itself defines.
+
+// MARK: Options of a manager
+
+/// Whether the system tells the person that Bluetooth is off. Taken and not used: on Linux nobody is told.
+///
+/// Source: Apple's documentation of the constant.
+public let CBCentralManagerOptionShowPowerAlertKey = "kCBInitOptionShowPowerAlert"
+/// A `String` that names the manager for state restoration: see ``CBCentralManagerDelegate/centralManager(_:willRestoreState:)``.
+///
+/// Source: Apple's documentation of the constant.
+public let CBCentralManagerOptionRestoreIdentifierKey = "kCBInitOptionRestoreIdentifier"
+/// Taken and not used. Source: Apple's documentation of the constant.
+public let CBCentralManagerOptionDeviceAccessForMedia = "kCBInitOptionDeviceAccessForMedia"
+
+// MARK: Options of a scan
+
+/// A `Bool`: whether each advertisement is told, rather than each peripheral once. Source: Apple's documentation of the constant.
+public let CBCentralManagerScanOptionAllowDuplicatesKey = "kCBScanOptionAllowDuplicates"
+/// Taken and not used: BlueZ does not tell solicited services. Source: Apple's documentation of the constant.
+public let CBCentralManagerScanOptionSolicitedServiceUUIDsKey = "kCBScanOptionSolicitedServiceUUIDs"
+
+// MARK: Options of a connection
+
+/// Taken and not used. Source: Apple's documentation of the constant.
+public let CBConnectPeripheralOptionNotifyOnConnectionKey = "kCBConnectOptionNotifyOnConnection"
+/// Taken and not used. Source: Apple's documentation of the constant.
+public let CBConnectPeripheralOptionNotifyOnDisconnectionKey = "kCBConnectOptionNotifyOnDisconnection"
+/// Taken and not used. Source: Apple's documentation of the constant.
+public let CBConnectPeripheralOptionNotifyOnNotificationKey = "kCBConnectOptionNotifyOnNotification"
+/// An `NSNumber`: seconds before the first attempt. Source: Apple's documentation of the constant.
+public let CBConnectPeripheralOptionStartDelayKey = "kCBConnectOptionStartDelay"
+/// Taken and not used. Source: Apple's documentation of the constant.
+public let CBConnectPeripheralOptionEnableTransportBridgingKey = "kCBConnectOptionEnableTransportBridging"
+/// Taken and not used: there is no ANCS on Linux. Source: Apple's documentation of the constant.
+public let CBConnectPeripheralOptionRequiresANCS = "kCBConnectOptionRequiresANCS"
+/// A `Bool`: whether a link that is lost is made again without the app. Source: Apple's documentation of the constant.
+public let CBConnectPeripheralOptionEnableAutoReconnect = "kCBConnectOptionEnableAutoReconnect"
+
+// MARK: Restored state
+
+/// The key of the peripherals whose links still stand, a `[CBPeripheral]`. Source: Apple's documentation of the constant.
+public let CBCentralManagerRestoredStatePeripheralsKey = "kCBRestoredPeripherals"
+/// Never there: a scan ends with its process. Source: Apple's documentation of the constant.
+public let CBCentralManagerRestoredStateScanServicesKey = "kCBRestoredScanServices"
+/// Never there: a scan ends with its process. Source: Apple's documentation of the constant.
+public let CBCentralManagerRestoredStateScanOptionsKey = "kCBRestoredScanOptions"
+
+// MARK: Advertisement data
+
+/// The key of whether it takes connections, an `NSNumber`. Always true here: BlueZ does not tell.
+///
+/// Source: Apple's documentation of the constant.
+public let CBAdvertisementDataIsConnectable = "kCBAdvDataIsConnectable"
+/// Never there: Apple's own way of advertising. Source: Apple's documentation of the constant.
+public let CBAdvertisementDataOverflowServiceUUIDsKey = "kCBAdvDataOverflowServiceUUIDs"
+/// Never there: BlueZ does not tell. Source: Apple's documentation of the constant.
+public let CBAdvertisementDataSolicitedServiceUUIDsKey = "kCBAdvDataSolicitedServiceUUIDs"
+
+// MARK: Descriptors
+
+/// Its value is an `NSNumber`. Source: Apple's documentation of the constant.
+public let CBUUIDCharacteristicExtendedPropertiesString = "2900"
+/// Its value is a `String`. Source: Apple's documentation of the constant.
+public let CBUUIDCharacteristicUserDescriptionString = "2901"
+/// Its value is an `NSNumber`. Source: Apple's documentation of the constant.
+public let CBUUIDClientCharacteristicConfigurationString = "2902"
+/// Its value is an `NSNumber`. Source: Apple's documentation of the constant.
+public let CBUUIDServerCharacteristicConfigurationString = "2903"
+/// Its value is a `Data`. Source: Apple's documentation of the constant.
+public let CBUUIDCharacteristicFormatString = "2904"
+/// Its value is a `Data`. Source: Apple's documentation of the constant.
+public let CBUUIDCharacteristicAggregateFormatString = "2905"
+/// Its value is a `Data`. Source: Apple's documentation of the constant.
+public let CBUUIDCharacteristicValidRangeString = "2906"
+/// The characteristic that holds an L2CAP channel's PSM. Source: Apple's documentation of the constant.
+public let CBUUIDL2CAPPSMCharacteristicString = "ABDD3056-28FA-441D-A470-55A75A52553A"

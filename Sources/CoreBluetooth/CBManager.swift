@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the managers of both roles have in common: whether Bluetooth can be used, and whether the app may.
+
+public import Foundation
+
+/// Whether Bluetooth can be used.
+///
+/// Source: Apple's documentation of `CBManagerState`; the raw values are Apple's.
+public enum CBManagerState: Int, Sendable {
+    /// Not known yet; an update follows.
+    case unknown = 0
+    /// The connection to the daemon was lost; an update follows once it is back.
+    case resetting = 1
+    /// There is no adapter. A ``CBPeripheralManager`` is always so.
+    case unsupported = 2
+    /// No manifest of this machine fits the program: it is no app.
+    case unauthorized = 3
+    /// The adapter has no power, BlueZ is not running, or nothing is granted to the app.
+    case poweredOff = 4
+    /// Bluetooth can be used, and all granted accessories are known.
+    case poweredOn = 5
+}
+
+/// Whether the app may use Bluetooth.
+///
+/// Source: Apple's documentation of `CBManagerAuthorization`; the raw values are Apple's.
+public enum CBManagerAuthorization: Int, Sendable {
+    /// Never the case here.
+    case notDetermined = 0
+    /// Never the case here.
+    case restricted = 1
+    /// The daemon takes the program for no app.
+    case denied = 2
+    /// The app may use what is granted to it. So it is until the daemon says otherwise.
+    case allowedAlways = 3
+}
+
+/// The common part of the managers.
+///
+/// Source: Apple's documentation of `CBManager`.
+open class CBManager: NSObject {
+    /// For the two managers; nobody else makes one.
+    init(ofRole role: Role) {
+        super.init()
+    }
+
+    /// The roles of Bluetooth that have a manager.
+    enum Role { case central, peripheral }
+
+    /// Whether Bluetooth can be used, as of the last callback.
+    ///
+    /// Source: Apple's documentation of `CBManager.state`.
+    open var state: CBManagerState { .unknown }
+
+    /// Whether the app may use Bluetooth.
+    ///
+    /// Source: Apple's documentation of `CBManager.authorization`.
+    open class var authorization: CBManagerAuthorization { Refusal.isStanding ? .denied : .allowedAlways }
+
+    /// The same as the type's.
+    ///
+    /// Source: Apple's documentation of `CBManager.authorization`.
+    open var authorization: CBManagerAuthorization { Self.authorization }
+}

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+// An accessory of the app's: what the app has discovered of it, and its requests. A thin shell: requests go to the module's thread, and
+// what comes of them is applied here, on the app's queue.
+
+internal import DBusKit
+public import Foundation
+
+/// How a peripheral's link is.
+///
+/// Source: Apple's documentation of `CBPeripheralState`.
+public enum CBPeripheralState: Int, Sendable {
+    /// There is none.
+    case disconnected = 0
+    /// The app wants one.
+    case connecting = 1
+    /// There is one.
+    case connected = 2
+    /// The app lets go of it.
+    case disconnecting = 3
+}
+
+/// An accessory that is granted to the app.
+///
+/// It comes from a ``CBCentralManager``, which keeps it. Its methods may be called from any thread and return at once; what comes of them is
+/// told on the manager's queue, in order. Requests are made one after the other. Each that has an answer is answered once: when
+/// the link breaks with an error, before `didDisconnectPeripheral`. Requests without a link are logged and ignored.
+///
+/// Source: Apple's documentation of `CBPeripheral`.
+open class CBPeripheral: CBPeer {
+    let core: CentralCore
+    private let window = CommandWindow()
+    private weak var storedDelegate: (any CBPeripheralDelegate)?
+    private var storedState = CBPeripheralState.disconnected
+    private var storedName: String?
+    private var storedServices: [CBService]?
+    /// Everything that was discovered: the same object for the same attribute, also over links.
+    private var attributes: [ObjectPath: CBAttribute] = [:]
+
+    init(_ identifier: UUID, _ core: CentralCore) {
+        self.core = core
+        super.init(identifier)
+    }
+
+    private var lock: NSLock { core.lock }
+
+    // MARK: What it is
+
+    /// Is told what the peripheral answers. Not retained; nothing is told once it is nil.
+    ///
+    /// Source: Apple's documentation of `CBPeripheral.delegate`.
+    open weak var delegate: (any CBPeripheralDelegate)? {
+        get { lock.withLock { storedDelegate } }
+        set { lock.withLock { storedDelegate = newValue } }
+    }
+
+    /// Its own name, else the one that the person gave it.
+    ///
+    /// Source: Apple's documentation of `CBPeripheral.name`.
+    open var name: String? { lock.withLock { storedName } }
+
+    /// How its link is, as of the last callback or the app's last wish.
+    ///
+    /// Source: Apple's documentation of `CBPeripheral.state`.
+    open var state: CBPeripheralState { lock.withLock { storedState } }
+
+    /// What has been discovered of its services, in the order of their handles; nil before, and again once the link is down.
+    ///
+    /// Source: Apple's documentation of `CBPeripheral.services`.
+    open var services: [CBService]? { lock.withLock { storedServices } }
+
+    /// Whether a write without response may be sent now; when not, ``CBPeripheralDelegate/peripheralIsReady(toSendWriteWithoutResponse:)``
+    /// follows.
+    ///
+    /// Source: Apple's documentation of `CBPeripheral.canSendWriteWithoutResponse`.
+    open var canSendWriteWithoutResponse: Bool { state == .connected && window.hasRoom }
+
+    /// Always false: there is no ANCS on Linux.
+    ///
+    /// Source: Apple's documentation of `CBPeripheral.ancsAuthorized`.
+    open var ancsAuthorized: Bool { false }
+
+    // MARK: Discovering
+
+    /// Discovers services. ``services`` then has them besides those of earlier calls.
+    ///
+    /// Source: Apple's documentation of `discoverServices(_:)`.
+    ///
+    /// - Parameter serviceUUIDs: only these; nil for all.
+    open func discoverServices(_ serviceUUIDs: [CBUUID]?) {
+        let wanted = serviceUUIDs?.map(\.key)
+        request("discoverServices") { $0.discoverServices(wanted) }
+    }
+
+    /// Discovers the services that a service includes.
+    ///
+    /// Source: Apple's documentation of `discoverIncludedServices(_:for:)`.
+    open func discoverIncludedServices(_ includedServiceUUIDs: [CBUUID]?, for service: CBService) {
+        let wanted = includedServiceUUIDs?.map(\.key)
+        request("discoverIncludedServices", service) { $0.discoverIncludedServices(wanted, of: $1) }
+    }
+
+    /// Discovers a service's characteristics.
+    ///
+    /// Source: Apple's documentation of `discoverCharacteristics(_:for:)`.
+    open func discoverCharacteristics(_ characteristicUUIDs: [CBUUID]?, for service: CBService) {
+        let wanted = characteristicUUIDs?.map(\.key)
+        request("discoverCharacteristics", service) { $0.discoverCharacteristics(wanted, of: $1) }
+    }
+
+    /// Discovers a characteristic's descriptors.
+    ///
+    /// Source: Apple's documentation of `discoverDescriptors(for:)`.
+    open func discoverDescriptors(for characteristic: CBCharacteristic) {
+        request("discoverDescriptors", characteristic) { $0.discoverDescriptors(of: $1) }
+    }
+
+    // MARK: Values
+
+    /// Reads a characteristic.
+    ///
+    /// Source: Apple's documentation of `readValue(for:)`.
+    open func readValue(for characteristic: CBCharacteristic) {
+        request("readValue", characteristic) { $0.readCharacteristic($1) }
+    }
+
+    /// Writes a characteristic.
+    ///
+    /// Source: Apple's documentation of `writeValue(_:for:type:)`.
+    ///
+    /// - Parameters:
+    ///   - data: at most ``maximumWriteValueLength(for:)`` bytes.
+    ///   - type: whether it is answered. Without an answer nobody says what became of it, and while
+    ///     ``canSendWriteWithoutResponse`` is false it may be dropped.
+    open func writeValue(_ data: Data, for characteristic: CBCharacteristic, type: CBCharacteristicWriteType) {
+        let value = [UInt8](data)
+        guard type == .withoutResponse else {
+            return request("writeValue", characteristic) { $0.writeCharacteristic($1, value) }
+        }
+        guard state == .connected else { return Misuse.log("writeValue while the peripheral is not connected") }
+        guard !characteristic.isGone, characteristic.path != nil else { return Misuse.log(Self.invalidated("writeValue")) }
+        guard window.take() else {
+            return Misuse.log("writeValue without response while canSendWriteWithoutResponse is false: dropped")
+        }
+        core.perform { [identifier, window, path = characteristic.path!] client in
+            guard let requests = client.requests(identifier) else {
+                _ = window.give()
+                return
+            }
+            requests.command(path, value, window)
+        }
+    }
+
+    /// The most bytes of one write: 512 with an answer, else what fits into a packet of the link.
+    ///
+    /// Source: Apple's documentation of `maximumWriteValueLength(for:)`.
+    open func maximumWriteValueLength(for type: CBCharacteristicWriteType) -> Int {
+        guard type == .withoutResponse else { return 512 }
+        let length: Int? = core.ask(nil) { [identifier] in $1($0.longestCommand(identifier)) }
+        return length ?? 20
+    }
+
+    /// Asks a characteristic to tell its values, or not to any more.
+    ///
+    /// Source: Apple's documentation of `setNotifyValue(_:for:)`.
+    open func setNotifyValue(_ enabled: Bool, for characteristic: CBCharacteristic) {
+        request("setNotifyValue", characteristic) { $0.setNotifying($1, enabled) }
+    }
+
+    /// Reads a descriptor.
+    ///
+    /// Source: Apple's documentation of `readValue(for:)`.
+    open func readValue(for descriptor: CBDescriptor) {
+        request("readValue", descriptor) { $0.readDescriptor($1) }
+    }
+
+    /// Writes a descriptor. That of notifications cannot be written: use ``setNotifyValue(_:for:)``.
+    ///
+    /// Source: Apple's documentation of `writeValue(_:for:)`.
+    open func writeValue(_ data: Data, for descriptor: CBDescriptor) {
+        guard descriptor.uuid.key != CBUUIDClientCharacteristicConfigurationString else {
+            return Misuse.log("writeValue for the descriptor of notifications: use setNotifyValue")
+        }
+        let value = [UInt8](data)
+        request("writeValue", descriptor) { $0.writeDescriptor($1, value) }
+    }
+
+    // MARK: The rest
+
+    /// Reads the signal strength. BlueZ has it while a discovery hears the accessory, which it mostly does not while it is connected:
+    /// then ``CBError/Code/operationNotSupported``.
+    ///
+    /// Source: Apple's documentation of `readRSSI()`.
+    open func readRSSI() {
+        guard state == .connected else { return Misuse.log("readRSSI while the peripheral is not connected") }
+        core.perform { [identifier, core] client in
+            let rssi = client.rssi(identifier)
+            core.tell(identifier) { _, peripheral in
+                peripheral.delegate?.peripheral(
+                    peripheral, didReadRSSI: NSNumber(value: rssi ?? 127),
+                    error: rssi == nil ? CBError(.operationNotSupported, "BlueZ does not know the strength of a link") : nil)
+            }
+        }
+    }
+
+    /// Not offered: the delegate gets ``CBError/Code/operationNotSupported``.
+    ///
+    /// Source: Apple's documentation of `openL2CAPChannel(_:)`.
+    open func openL2CAPChannel(_ PSM: CBL2CAPPSM) {
+        core.tell(identifier) { _, peripheral in
+            peripheral.delegate?.peripheral(
+                peripheral, didOpen: nil, error: CBError(.operationNotSupported, "L2CAP channels are not offered"))
+        }
+    }
+
+    // MARK: -
+
+    private static func invalidated(_ call: String) -> String { "\(call) with an attribute that is not the peripheral's (any more)" }
+
+    private func request(_ call: String, _ body: @escaping @Sendable (AttributeRequests) -> Void) {
+        guard state == .connected else { return Misuse.log("\(call) while the peripheral is not connected") }
+        // Without requests the link has broken meanwhile; that is told.
+        core.perform { [identifier] client in
+            if let requests = client.requests(identifier) { body(requests) }
+        }
+    }
+
+    private func request(
+        _ call: String, _ attribute: CBAttribute, _ body: @escaping @Sendable (AttributeRequests, ObjectPath) -> Void
+    ) {
+        guard let path = attribute.path, !attribute.isGone, lock.withLock({ attributes[path] === attribute }) else {
+            return Misuse.log(Self.invalidated(call))
+        }
+        request(call) { body($0, path) }
+    }
+
+    // MARK: What becomes of it, on the queue
+
+    func service(_ path: ObjectPath) -> CBService? { lock.withLock { attributes[path] as? CBService } }
+    func characteristic(_ path: ObjectPath) -> CBCharacteristic? { lock.withLock { attributes[path] as? CBCharacteristic } }
+    func descriptor(_ path: ObjectPath) -> CBDescriptor? { lock.withLock { attributes[path] as? CBDescriptor } }
+
+    func apply(state: CBPeripheralState) { lock.withLock { storedState = state } }
+
+    /// - Returns: whether the name is another one.
+    @discardableResult
+    func apply(name: String?) -> Bool {
+        guard let name else { return false }
+        return lock.withLock {
+            defer { storedName = name }
+            return storedName != name
+        }
+    }
+
+    func applyDisconnected(isReconnecting: Bool) {
+        let attributes = lock.withLock {
+            storedState = isReconnecting ? .connecting : .disconnected
+            storedServices = nil
+            return Array(self.attributes.values)
+        }
+        for attribute in attributes {
+            (attribute as? CBService)?.apply(included: nil)
+            (attribute as? CBService)?.apply(characteristics: nil)
+            (attribute as? CBCharacteristic)?.apply(descriptors: nil)
+            (attribute as? CBCharacteristic)?.apply(isNotifying: false)
+        }
+    }
+
+    func apply(services found: [AttributeInfo]) {
+        let services = Self.merged(services, found.map(service))
+        lock.withLock { storedServices = services }
+    }
+
+    func apply(included found: [AttributeInfo], to service: CBService) {
+        service.apply(included: Self.merged(service.includedServices, found.map(self.service)))
+    }
+
+    func apply(characteristics found: [AttributeInfo], to service: CBService) {
+        let characteristics = found.map { info in
+            attribute(info) { CBCharacteristic($0, info.path, core.lock, properties: info.properties, service: service) }
+        }
+        for characteristic in characteristics { characteristic.apply(service: service) }
+        service.apply(characteristics: Self.merged(service.characteristics, characteristics))
+    }
+
+    func apply(descriptors found: [AttributeInfo], to characteristic: CBCharacteristic) {
+        characteristic.apply(
+            descriptors: found.map { info in
+                attribute(info) { CBDescriptor($0, info.path, core.lock, characteristic: characteristic) }
+            })
+    }
+
+    /// These objects are gone, with what is below them.
+    ///
+    /// - Returns: the services among them that the app knows.
+    func invalidate(_ paths: Set<ObjectPath>) -> [CBService] {
+        let gone: [CBAttribute] = lock.withLock {
+            let gone = attributes.filter { entry in paths.contains(entry.key) || paths.contains { entry.key.isBelow($0) } }
+            for path in gone.keys { attributes[path] = nil }
+            return gone.sorted { $0.key < $1.key }.map(\.value)
+        }
+        for attribute in gone { attribute.isGone = true }
+        let services = gone.compactMap { $0 as? CBService }
+        lock.withLock { storedServices?.removeAll { service in services.contains { $0 === service } } }
+        return services
+    }
+
+    private func service(_ info: AttributeInfo) -> CBService {
+        attribute(info) { CBService($0, info.path, core.lock, isPrimary: info.isPrimary, peripheral: self) }
+    }
+
+    private func attribute<Attribute: CBAttribute>(_ info: AttributeInfo, _ make: (CBUUID) -> Attribute) -> Attribute {
+        if let known = lock.withLock({ attributes[info.path] as? Attribute }), known.uuid.key == info.uuid { return known }
+        let new = make(CBUUID(string: info.uuid))
+        lock.withLock { attributes[info.path] = new }
+        return new
+    }
+
+    /// What was known and what was found, each once, in the order of the handles.
+    private static func merged<Attribute: CBAttribute>(_ old: [Attribute]?, _ found: [Attribute]) -> [Attribute] {
+        var all: [ObjectPath: Attribute] = [:]
+        for attribute in (old ?? []) + found {
+            if let path = attribute.path { all[path] = attribute }
+        }
+        return all.sorted { $0.key < $1.key }.map(\.value)
+    }
+}

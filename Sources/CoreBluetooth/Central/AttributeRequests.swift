@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an app wants of an accessory's attributes while the link stands: one request after the other, as the attribute protocol has it and
+// as BlueZ wants it, and the values that come by themselves. Each request is answered once, also when the link breaks.
+// (BlueZ, org.bluez.GattCharacteristic(5))
+
+internal import DBusKit
+internal import Foundation
+
+/// One link's requests and notifications.
+final class AttributeRequests {
+    typealias Failure = any Error & Sendable
+
+    private struct Request {
+        let begin: () -> Void
+        let fail: (Failure) -> Void
+    }
+
+    private enum Notifying {
+        /// `StartNotify` is under way; what comes meanwhile is told after its answer.
+        case starting([[UInt8]])
+        case on
+    }
+
+    private let identifier: UUID
+    private let device: ObjectPath
+    private let core: CentralCore
+    private let session: ViewSession
+    private var queue: [Request] = []
+    /// Where the queue begins: what is before has been taken.
+    private var head = 0
+    private var current: Request?
+    private var call: PendingCall?
+    private var timer: LoopSource?
+    private var isPumping = false
+    private var notifying: [ObjectPath: Notifying] = [:]
+    /// The value that came by itself while it was read: BlueZ tells what is read to everybody first.
+    private var echo: (path: ObjectPath, value: [UInt8]?)?
+    private var channels: [ObjectPath: CommandChannel] = [:]
+    /// Characteristics whose descriptor BlueZ does not give.
+    private var withoutChannel: Set<ObjectPath> = []
+    private var goneServices: Set<ObjectPath> = []
+    private var goneTimer: LoopSource?
+    private var changesServices = false
+    /// What BlueZ said with a descriptor.
+    private(set) var mtu: Int?
+    private var hasEnded = false
+
+    /// Requests that may wait.
+    private static let mostWaiting = 1024
+    /// Values that may come before the answer to `StartNotify`.
+    private static let mostHeld = 4096
+    /// How often a request is tried again that another client's is in the way of, and after how long.
+    private static let mostTries = 50
+    private static let pause = Duration.milliseconds(20)
+    /// Removed objects are a new database if the link still stands after so long.
+    private static let settling = Duration.milliseconds(300)
+
+    init(_ identifier: UUID, _ device: ObjectPath, _ core: CentralCore, _ session: ViewSession) {
+        self.identifier = identifier
+        self.device = device
+        self.core = core
+        self.session = session
+    }
+
+    // MARK: The queue
+
+    private func enqueue(_ request: Request) {
+        guard !hasEnded else { return request.fail(CBError(.notConnected, "there is no link")) }
+        guard queue.count - head < Self.mostWaiting else {
+            return request.fail(CBError(.outOfSpace, "\(Self.mostWaiting) requests wait"))
+        }
+        queue.append(request)
+        pump()
+    }
+
+    private func pump() {
+        guard !isPumping else { return }
+        isPumping = true
+        while current == nil, head < queue.count {
+            let request = queue[head]
+            head += 1
+            if head == queue.count || head > 256 {
+                queue.removeFirst(head)
+                head = 0
+            }
+            current = request
+            request.begin()
+        }
+        isPumping = false
+    }
+
+    private func finish() {
+        current = nil
+        call = nil
+        pump()
+    }
+
+    /// The link has gone, or the app has let go of it: whoever waits is answered.
+    ///
+    /// - Parameter stopsNotifying: whether the link stays up for others of this process.
+    func end(_ error: Failure, stopsNotifying: Bool) {
+        guard !hasEnded else { return }
+        hasEnded = true
+        call?.cancel()
+        timer?.cancel()
+        goneTimer?.cancel()
+        for channel in channels.values { channel.close() }
+        channels = [:]
+        if stopsNotifying {
+            for path in notifying.keys { session.call(path, BlueZTree.characteristicInterface, "StopNotify") { _ in } }
+        }
+        notifying = [:]
+        let waiting = (current.map { [$0] } ?? []) + queue[head...]
+        current = nil
+        queue = []
+        head = 0
+        for request in waiting { request.fail(error) }
+    }
+
+    /// Calls an attribute's method, and again while another client's request is in the way.
+    private func send(
+        _ path: ObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue], tries: Int = 0,
+        _ completion: @escaping (Result<[DBusValue], BusError>) -> Void
+    ) {
+        guard session.tree.hasAttribute(path) else {
+            return completion(.failure(.unknownObject(path)))
+        }
+        call = session.call(path, interface, member, arguments) { [weak self] result in
+            guard let self, !self.hasEnded else { return }
+            if case .failure(let error) = result, ErrorTable.isBusy(error), tries < Self.mostTries {
+                self.timer = self.session.loop.after(Self.pause) { [weak self] in
+                    self?.send(path, interface, member, arguments, tries: tries + 1, completion)
+                }
+                return
+            }
+            completion(result)
+        }
+    }
+
+    // MARK: Discovering
+
+    /// Does `body` once BlueZ knows the services.
+    private func whenResolved(_ body: @escaping () -> Void, fail: @escaping (Failure) -> Void) {
+        enqueue(
+            Request(
+                begin: { [self] in
+                    resolved = body
+                    servicesChanged()
+                }, fail: fail))
+    }
+
+    private var resolved: (() -> Void)?
+
+    /// `ServicesResolved` may have changed.
+    func servicesChanged() {
+        guard session.tree.device(device)?.areServicesResolved == true, let body = resolved else { return }
+        resolved = nil
+        body()
+        finish()
+    }
+
+    func discoverServices(_ wanted: [String]?) {
+        whenResolved { [core, identifier, session, device] in
+            let found = session.tree.services(of: device).filter { wanted?.contains($0.uuid) ?? true }
+            core.tell(identifier) { _, peripheral in
+                peripheral.apply(services: found)
+                peripheral.delegate?.peripheral(peripheral, didDiscoverServices: nil)
+            }
+        } fail: { [core, identifier] error in
+            core.tell(identifier) { _, peripheral in peripheral.delegate?.peripheral(peripheral, didDiscoverServices: error) }
+        }
+    }
+
+    func discoverIncludedServices(_ wanted: [String]?, of service: ObjectPath) {
+        let tell: @Sendable ([AttributeInfo]?, Failure?) -> Void = { [core, identifier] found, error in
+            core.tell(identifier) { _, peripheral in
+                guard let service = peripheral.service(service) else { return }
+                if let found { peripheral.apply(included: found, to: service) }
+                peripheral.delegate?.peripheral(peripheral, didDiscoverIncludedServicesFor: service, error: error)
+            }
+        }
+        whenResolved { [session] in
+            let found = session.tree.includedServices(of: service)?.filter { wanted?.contains($0.uuid) ?? true }
+            tell(found, found == nil ? Self.gone : nil)
+        } fail: {
+            tell(nil, $0)
+        }
+    }
+
+    func discoverCharacteristics(_ wanted: [String]?, of service: ObjectPath) {
+        let tell: @Sendable ([AttributeInfo]?, Failure?) -> Void = { [core, identifier] found, error in
+            core.tell(identifier) { _, peripheral in
+                guard let service = peripheral.service(service) else { return }
+                if let found { peripheral.apply(characteristics: found, to: service) }
+                peripheral.delegate?.peripheral(peripheral, didDiscoverCharacteristicsFor: service, error: error)
+            }
+        }
+        whenResolved { [session] in
+            let found = session.tree.characteristics(of: service)?.filter { wanted?.contains($0.uuid) ?? true }
+            tell(found, found == nil ? Self.gone : nil)
+        } fail: {
+            tell(nil, $0)
+        }
+    }
+
+    func discoverDescriptors(of characteristic: ObjectPath) {
+        let tell: @Sendable ([AttributeInfo]?, Failure?) -> Void = { [core, identifier] found, error in
+            core.tell(identifier) { _, peripheral in
+                guard let characteristic = peripheral.characteristic(characteristic) else { return }
+                if let found { peripheral.apply(descriptors: found, to: characteristic) }
+                peripheral.delegate?.peripheral(peripheral, didDiscoverDescriptorsFor: characteristic, error: error)
+            }
+        }
+        whenResolved { [session] in
+            let found = session.tree.descriptors(of: characteristic)
+            tell(found, found == nil ? Self.gone : nil)
+        } fail: {
+            tell(nil, $0)
+        }
+    }
+
+    private static let gone = CBError(.invalidHandle, "the attribute is not there any more")
+
+    // MARK: Values
+
+    func readCharacteristic(_ path: ObjectPath) {
+        let fail: (Failure) -> Void = { [core, identifier] error in
+            core.tell(identifier) { _, peripheral in
+                guard let characteristic = peripheral.characteristic(path) else { return }
+                peripheral.delegate?.peripheral(peripheral, didUpdateValueFor: characteristic, error: error)
+            }
+        }
+        enqueue(
+            Request(
+                begin: { [self] in
+                    if notifying[path] != nil { echo = (path, nil) }
+                    send(path, BlueZTree.characteristicInterface, "ReadValue", [.vardict([:])]) { [self] result in
+                        let heard = echo?.value
+                        echo = nil
+                        switch result {
+                        case .success(let values):
+                            let value = values.first?.bytesValue ?? []
+                            // Told already, as what came by itself.
+                            if heard != value { tellValue(path, value) }
+                        case .failure(let error): fail(ErrorTable.error(error))
+                        }
+                        finish()
+                    }
+                }, fail: fail))
+    }
+
+    private func tellValue(_ path: ObjectPath, _ value: [UInt8]) {
+        core.tell(identifier, mayBeDropped: true) { _, peripheral in
+            guard let characteristic = peripheral.characteristic(path) else { return }
+            characteristic.apply(value: Data(value))
+            peripheral.delegate?.peripheral(peripheral, didUpdateValueFor: characteristic, error: nil)
+        }
+    }
+
+    func writeCharacteristic(_ path: ObjectPath, _ value: [UInt8]) {
+        let tell: @Sendable (Failure?) -> Void = { [core, identifier] error in
+            core.tell(identifier) { _, peripheral in
+                guard let characteristic = peripheral.characteristic(path) else { return }
+                peripheral.delegate?.peripheral(peripheral, didWriteValueFor: characteristic, error: error)
+            }
+        }
+        enqueue(
+            Request(
+                begin: { [self] in
+                    // BlueZ takes no request while a descriptor is out.
+                    channels.removeValue(forKey: path)?.close()
+                    let options: [String: DBusValue] = ["type": .string("request")]
+                    send(path, BlueZTree.characteristicInterface, "WriteValue", [.bytes(value), .vardict(options)]) {
+                        [self] result in
+                        if case .failure(let error) = result { tell(ErrorTable.error(error)) } else { tell(nil) }
+                        finish()
+                    }
+                }, fail: tell))
+    }
+
+    func readDescriptor(_ path: ObjectPath) {
+        let tell: @Sendable ([UInt8]?, Failure?) -> Void = { [core, identifier] value, error in
+            core.tell(identifier) { _, peripheral in
+                guard let descriptor = peripheral.descriptor(path) else { return }
+                if let value { descriptor.apply(Data(value)) }
+                peripheral.delegate?.peripheral(peripheral, didUpdateValueFor: descriptor, error: error)
+            }
+        }
+        enqueue(
+            Request(
+                begin: { [self] in
+                    send(path, BlueZTree.descriptorInterface, "ReadValue", [.vardict([:])]) { [self] result in
+                        switch result {
+                        case .success(let values): tell(values.first?.bytesValue ?? [], nil)
+                        case .failure(let error): tell(nil, ErrorTable.error(error))
+                        }
+                        finish()
+                    }
+                }, fail: { tell(nil, $0) }))
+    }
+
+    func writeDescriptor(_ path: ObjectPath, _ value: [UInt8]) {
+        let tell: @Sendable (Failure?) -> Void = { [core, identifier] error in
+            core.tell(identifier) { _, peripheral in
+                guard let descriptor = peripheral.descriptor(path) else { return }
+                peripheral.delegate?.peripheral(peripheral, didWriteValueFor: descriptor, error: error)
+            }
+        }
+        enqueue(
+            Request(
+                begin: { [self] in
+                    send(path, BlueZTree.descriptorInterface, "WriteValue", [.bytes(value), .vardict([:])]) { [self] result in
+                        if case .failure(let error) = result { tell(ErrorTable.error(error)) } else { tell(nil) }
+                        finish()
+                    }
+                }, fail: tell))
+    }
+
+    // MARK: Notifications
+
+    func setNotifying(_ path: ObjectPath, _ isWanted: Bool) {
+        let tell: @Sendable (Bool?, Failure?) -> Void = { [core, identifier] isOn, error in
+            core.tell(identifier) { _, peripheral in
+                guard let characteristic = peripheral.characteristic(path) else { return }
+                if let isOn { characteristic.apply(isNotifying: isOn) }
+                peripheral.delegate?.peripheral(peripheral, didUpdateNotificationStateFor: characteristic, error: error)
+            }
+        }
+        enqueue(
+            Request(
+                begin: { [self] in
+                    guard isWanted != (notifying[path] != nil) else {
+                        tell(isWanted, nil)
+                        return finish()
+                    }
+                    if isWanted { notifying[path] = .starting([]) }
+                    send(path, BlueZTree.characteristicInterface, isWanted ? "StartNotify" : "StopNotify", []) { [self] result in
+                        switch result {
+                        case .success where isWanted:
+                            tell(true, nil)
+                            startTelling(path)
+                        case .success:
+                            notifying[path] = nil
+                            tell(false, nil)
+                        case .failure(let error):
+                            if isWanted { notifying[path] = nil }
+                            tell(nil, ErrorTable.error(error))
+                        }
+                        finish()
+                    }
+                }, fail: { tell(nil, $0) }))
+    }
+
+    private func startTelling(_ path: ObjectPath) {
+        guard case .starting(let values) = notifying[path] else { return }
+        notifying[path] = .on
+        for value in values { tellValue(path, value) }
+    }
+
+    /// A characteristic has told a value.
+    func valueChanged(_ path: ObjectPath, _ value: [UInt8]) {
+        switch notifying[path] {
+        case .starting(var values):
+            guard values.count < Self.mostHeld else { return }
+            values.append(value)
+            notifying[path] = .starting(values)
+        case .on:
+            if echo?.path == path { echo?.value = value }
+            tellValue(path, value)
+        case nil: break
+        }
+    }
+
+    // MARK: Writing without response
+
+    /// Sends a value that nobody answers. What was written before goes first.
+    ///
+    /// - Parameter window: gets its place back once the value is gone.
+    func command(_ path: ObjectPath, _ value: [UInt8], _ window: CommandWindow) {
+        let done: () -> Void = { [core, identifier] in
+            guard window.give() else { return }
+            core.tell(identifier) { _, peripheral in
+                guard peripheral.state == .connected else { return }
+                peripheral.delegate?.peripheralIsReady(toSendWriteWithoutResponse: peripheral)
+            }
+        }
+        enqueue(
+            Request(
+                begin: { [self] in
+                    // A packet of no bytes would read as the end.
+                    if value.isEmpty || withoutChannel.contains(path) { return commandByCall(path, value, done) }
+                    if let channel = channels[path] { return commandByChannel(channel, path, value, done) }
+                    send(path, BlueZTree.characteristicInterface, "AcquireWrite", [.vardict([:])]) { [self] result in
+                        guard case .success(let values) = result, values.count == 2,
+                            let descriptor = values[0].fileDescriptorValue
+                        else {
+                            withoutChannel.insert(path)
+                            return commandByCall(path, value, done)
+                        }
+                        mtu = values[1].integerValue
+                        let channel = CommandChannel(descriptor, session.loop) { [weak self] in
+                            self?.channels[path] = nil
+                        }
+                        channels[path] = channel
+                        commandByChannel(channel, path, value, done)
+                    }
+                }, fail: { _ in done() }))
+    }
+
+    private func commandByChannel(_ channel: CommandChannel, _ path: ObjectPath, _ value: [UInt8], _ done: @escaping () -> Void) {
+        channel.send(value) { [weak self] isSent in
+            guard let self, !self.hasEnded else { return }
+            guard isSent else {
+                self.channels.removeValue(forKey: path)?.close()
+                return self.commandByCall(path, value, done)
+            }
+            done()
+            self.finish()
+        }
+    }
+
+    private func commandByCall(_ path: ObjectPath, _ value: [UInt8], _ done: @escaping () -> Void) {
+        channels.removeValue(forKey: path)?.close()
+        let options: [String: DBusValue] = ["type": .string("command")]
+        send(path, BlueZTree.characteristicInterface, "WriteValue", [.bytes(value), .vardict(options)]) { [self] _ in
+            done()
+            finish()
+        }
+    }
+
+    // MARK: Another database
+
+    /// An attribute has come or gone. Objects go with the link, too: that is known only after a moment.
+    func attributeChanged(_ path: ObjectPath, isGone: Bool) {
+        if isGone {
+            channels.removeValue(forKey: path)?.close()
+            notifying[path] = nil
+            goneServices.insert(path)
+        }
+        // Objects that come while the services are still being looked for are the first database, not another.
+        guard isGone || session.tree.device(device)?.areServicesResolved == true else { return }
+        changesServices = true
+        goneTimer?.cancel()
+        goneTimer = session.loop.after(Self.settling) { [weak self] in self?.tellModified() }
+    }
+
+    private func tellModified() {
+        guard changesServices, !hasEnded else { return }
+        changesServices = false
+        let gone = goneServices
+        goneServices = []
+        core.tell(identifier) { _, peripheral in
+            let invalidated = peripheral.invalidate(gone)
+            guard !invalidated.isEmpty || gone.isEmpty else { return }
+            peripheral.delegate?.peripheral(peripheral, didModifyServices: invalidated)
+        }
+    }
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// The peripheral role: an app for it compiles, and is told that there is none. A grant opens accessories to an app, not the radio to it.
+
+public import Dispatch
+public import Foundation
+
+/// A channel's number. Source: Apple's documentation of `CBL2CAPPSM`.
+public typealias CBL2CAPPSM = UInt16
+
+/// A channel to a peer. There is none on Linux: a descriptor from the daemon would be a way past the view.
+///
+/// Source: Apple's documentation of `CBL2CAPChannel`.
+open class CBL2CAPChannel: NSObject {
+    init(_ psm: CBL2CAPPSM) {
+        storedPSM = psm
+    }
+
+    private let storedPSM: CBL2CAPPSM
+    /// The other end. Source: Apple's documentation of the property.
+    open var peer: CBPeer! { nil }
+    /// What arrives. Source: Apple's documentation of the property.
+    open var inputStream: InputStream! { nil }
+    /// What is sent. Source: Apple's documentation of the property.
+    open var outputStream: OutputStream! { nil }
+    /// The channel's number. Source: Apple's documentation of the property.
+    open var psm: CBL2CAPPSM { storedPSM }
+}
+
+/// A central that uses the app's services. There is none on Linux.
+///
+/// Source: Apple's documentation of `CBCentral`.
+open class CBCentral: CBPeer {
+    /// Bytes of one notification. Source: Apple's documentation of the property.
+    open var maximumUpdateValueLength: Int { 20 }
+}
+
+/// A request of a central's. There is none on Linux.
+///
+/// Source: Apple's documentation of `CBATTRequest`.
+open class CBATTRequest: NSObject {
+    init(_ central: CBCentral, _ characteristic: CBCharacteristic) {
+        storedCentral = central
+        storedCharacteristic = characteristic
+    }
+
+    private let storedCentral: CBCentral
+    private let storedCharacteristic: CBCharacteristic
+    /// Who asks. Source: Apple's documentation of the property.
+    open var central: CBCentral { storedCentral }
+    /// What is asked for. Source: Apple's documentation of the property.
+    open var characteristic: CBCharacteristic { storedCharacteristic }
+    /// From which byte on. Source: Apple's documentation of the property.
+    open var offset: Int { 0 }
+    /// What is written, or the answer. Source: Apple's documentation of the property.
+    open var value: Data?
+}
+
+/// How fast a central is served. Source: Apple's documentation of `CBPeripheralManagerConnectionLatency`.
+public enum CBPeripheralManagerConnectionLatency: Int, Sendable {
+    /// Fast.
+    case low = 0
+    /// Between.
+    case medium = 1
+    /// Sparing.
+    case high = 2
+}
+
+/// The options of a peripheral manager. Taken and not used. Source: Apple's documentation of the constant.
+public let CBPeripheralManagerOptionShowPowerAlertKey = "kCBInitOptionShowPowerAlert"
+/// Taken and not used. Source: Apple's documentation of the constant.
+public let CBPeripheralManagerOptionRestoreIdentifierKey = "kCBInitOptionRestoreIdentifier"
+/// Never there. Source: Apple's documentation of the constant.
+public let CBPeripheralManagerRestoredStateServicesKey = "kCBRestoredServices"
+/// Never there. Source: Apple's documentation of the constant.
+public let CBPeripheralManagerRestoredStateAdvertisementDataKey = "kCBRestoredAdvertisement"
+
+/// Publishes the app's own services: on Linux it is always ``CBManagerState/unsupported``, and says so.
+///
+/// Source: Apple's documentation of `CBPeripheralManager`.
+open class CBPeripheralManager: CBManager {
+    private let queue: DispatchQueue
+    private let reference = PeripheralManagerReference()
+    private let lock = NSLock()
+    private weak var storedDelegate: (any CBPeripheralManagerDelegate)?
+    private var storedState = CBManagerState.unknown
+
+    /// A manager without a delegate, on the main queue.
+    public convenience init() {
+        self.init(delegate: nil, queue: nil, options: nil)
+    }
+
+    /// A manager.
+    ///
+    /// Source: Apple's documentation of `init(delegate:queue:)`.
+    public convenience init(delegate: (any CBPeripheralManagerDelegate)?, queue: DispatchQueue?) {
+        self.init(delegate: delegate, queue: queue, options: nil)
+    }
+
+    /// A manager, which tells at once that it is not supported.
+    ///
+    /// Source: Apple's documentation of `init(delegate:queue:options:)`.
+    public init(delegate: (any CBPeripheralManagerDelegate)?, queue: DispatchQueue?, options: [String: Any]? = nil) {
+        storedDelegate = delegate
+        self.queue = DispatchQueue(label: "org.accessorysetup1.peripheral", target: queue ?? .main)
+        super.init(ofRole: .peripheral)
+        reference.value = self
+        tell { manager in
+            manager.lock.withLock { manager.storedState = .unsupported }
+            manager.delegate?.peripheralManagerDidUpdateState(manager)
+        }
+    }
+
+    /// Is told everything. Not retained.
+    ///
+    /// Source: Apple's documentation of `CBPeripheralManager.delegate`.
+    open weak var delegate: (any CBPeripheralManagerDelegate)? {
+        get { lock.withLock { storedDelegate } }
+        set { lock.withLock { storedDelegate = newValue } }
+    }
+
+    /// ``CBManagerState/unsupported``, from the first callback on.
+    open override var state: CBManagerState { lock.withLock { storedState } }
+    /// Never. Source: Apple's documentation of the property.
+    open var isAdvertising: Bool { false }
+
+    /// The delegate gets ``CBError/Code/operationNotSupported``.
+    ///
+    /// Source: Apple's documentation of `startAdvertising(_:)`.
+    open func startAdvertising(_ advertisementData: [String: Any]?) {
+        tell { $0.delegate?.peripheralManagerDidStartAdvertising($0, error: Self.unsupported) }
+    }
+
+    /// Nothing to stop. Source: Apple's documentation of `stopAdvertising()`.
+    open func stopAdvertising() {}
+
+    /// The delegate gets ``CBError/Code/operationNotSupported``.
+    ///
+    /// Source: Apple's documentation of `add(_:)`.
+    open func add(_ service: CBMutableService) {
+        let service = OwnService(service)
+        tell { $0.delegate?.peripheralManager($0, didAdd: service.value, error: Self.unsupported) }
+    }
+
+    /// Nothing to remove. Source: Apple's documentation of `remove(_:)`.
+    open func remove(_ service: CBMutableService) {}
+    /// Nothing to remove. Source: Apple's documentation of `removeAllServices()`.
+    open func removeAllServices() {}
+
+    /// Ignored, with a log line. Source: Apple's documentation of `setDesiredConnectionLatency(_:for:)`.
+    open func setDesiredConnectionLatency(_ latency: CBPeripheralManagerConnectionLatency, for central: CBCentral) {
+        Misuse.log("setDesiredConnectionLatency: the peripheral role is not supported")
+    }
+
+    /// Ignored, with a log line. Source: Apple's documentation of `respond(to:withResult:)`.
+    open func respond(to request: CBATTRequest, withResult result: CBATTError.Code) {
+        Misuse.log("respond: the peripheral role is not supported")
+    }
+
+    /// Always false. Source: Apple's documentation of `updateValue(_:for:onSubscribedCentrals:)`.
+    open func updateValue(
+        _ value: Data, for characteristic: CBMutableCharacteristic, onSubscribedCentrals centrals: [CBCentral]?
+    ) -> Bool {
+        Misuse.log("updateValue: the peripheral role is not supported")
+        return false
+    }
+
+    /// The delegate gets ``CBError/Code/operationNotSupported``.
+    ///
+    /// Source: Apple's documentation of `publishL2CAPChannel(withEncryption:)`.
+    open func publishL2CAPChannel(withEncryption encryptionRequired: Bool) {
+        tell { $0.delegate?.peripheralManager($0, didPublishL2CAPChannel: 0, error: Self.unsupported) }
+    }
+
+    /// The delegate gets ``CBError/Code/operationNotSupported``.
+    ///
+    /// Source: Apple's documentation of `unpublishL2CAPChannel(_:)`.
+    open func unpublishL2CAPChannel(_ PSM: CBL2CAPPSM) {
+        tell { $0.delegate?.peripheralManager($0, didUnpublishL2CAPChannel: PSM, error: Self.unsupported) }
+    }
+
+    private static var unsupported: CBError { CBError(.operationNotSupported, "the peripheral role is not supported on Linux") }
+
+    private func tell(_ body: @escaping @Sendable (CBPeripheralManager) -> Void) {
+        queue.async { [reference] in
+            if let manager = reference.value { body(manager) }
+        }
+    }
+}
+
+/// A manager on its way to the app's queue.
+///
+/// @unchecked, as managers are not Sendable. It is safe because the reference is set once, before it is given to the queue, and is then
+/// read on that serial queue only, which is the app's.
+private final class PeripheralManagerReference: @unchecked Sendable {
+    weak var value: CBPeripheralManager?
+}
+
+/// A service on its way back to the app that has handed it over.
+///
+/// @unchecked, as services are not Sendable. It is safe because nothing looks into it on the way: it is given back, on the app's queue,
+/// and what it holds is behind its lock.
+private final class OwnService: @unchecked Sendable {
+    let value: CBMutableService
+    init(_ value: CBMutableService) { self.value = value }
+}
+
+/// Is told what a peripheral manager does.
+///
+/// Source: Apple's documentation of `CBPeripheralManagerDelegate`.
+public protocol CBPeripheralManagerDelegate: NSObjectProtocol {
+    /// The role is not supported.
+    func peripheralManagerDidUpdateState(_ peripheral: CBPeripheralManager)
+    /// Never called.
+    func peripheralManager(_ peripheral: CBPeripheralManager, willRestoreState dict: [String: Any])
+    /// Always an error.
+    func peripheralManagerDidStartAdvertising(_ peripheral: CBPeripheralManager, error: (any Error)?)
+    /// Always an error.
+    func peripheralManager(_ peripheral: CBPeripheralManager, didAdd service: CBService, error: (any Error)?)
+    /// Never called.
+    func peripheralManager(
+        _ peripheral: CBPeripheralManager, central: CBCentral, didSubscribeTo characteristic: CBCharacteristic)
+    /// Never called.
+    func peripheralManager(
+        _ peripheral: CBPeripheralManager, central: CBCentral, didUnsubscribeFrom characteristic: CBCharacteristic)
+    /// Never called.
+    func peripheralManager(_ peripheral: CBPeripheralManager, didReceiveRead request: CBATTRequest)
+    /// Never called.
+    func peripheralManager(_ peripheral: CBPeripheralManager, didReceiveWrite requests: [CBATTRequest])
+    /// Never called.
+    func peripheralManagerIsReady(toUpdateSubscribers peripheral: CBPeripheralManager)
+    /// Always an error.
+    func peripheralManager(_ peripheral: CBPeripheralManager, didPublishL2CAPChannel PSM: CBL2CAPPSM, error: (any Error)?)
+    /// Always an error.
+    func peripheralManager(_ peripheral: CBPeripheralManager, didUnpublishL2CAPChannel PSM: CBL2CAPPSM, error: (any Error)?)
+    /// Never called.
+    func peripheralManager(_ peripheral: CBPeripheralManager, didOpen channel: CBL2CAPChannel?, error: (any Error)?)
+}
+
+extension CBPeripheralManagerDelegate {
+    /// Does nothing.
+    public func peripheralManager(_ peripheral: CBPeripheralManager, willRestoreState dict: [String: Any]) {}
+    /// Does nothing.
+    public func peripheralManagerDidStartAdvertising(_ peripheral: CBPeripheralManager, error: (any Error)?) {}
+    /// Does nothing.
+    public func peripheralManager(_ peripheral: CBPeripheralManager, didAdd service: CBService, error: (any Error)?) {}
+    /// Does nothing.
+    public func peripheralManager(
+        _ peripheral: CBPeripheralManager, central: CBCentral, didSubscribeTo characteristic: CBCharacteristic
+    ) {}
+    /// Does nothing.
+    public func peripheralManager(
+        _ peripheral: CBPeripheralManager, central: CBCentral, didUnsubscribeFrom characteristic: CBCharacteristic
+    ) {}
+    /// Does nothing.
+    public func peripheralManager(_ peripheral: CBPeripheralManager, didReceiveRead request: CBATTRequest) {}
+    /// Does nothing.
+    public func peripheralManager(_ peripheral: CBPeripheralManager, didReceiveWrite requests: [CBATTRequest]) {}
+    /// Does nothing.
+    public func peripheralManagerIsReady(toUpdateSubscribers peripheral: CBPeripheralManager) {}
+    /// Does nothing.
+    public func peripheralManager(
+        _ peripheral: CBPeripheralManager, didPublishL2CAPChannel PSM: CBL2CAPPSM, error: (any Error)?
+    ) {}
+    /// Does nothing.
+    public func peripheralManager(
+        _ peripheral: CBPeripheralManager, didUnpublishL2CAPChannel PSM: CBL2CAPPSM, error: (any Error)?
+    ) {}
+    /// Does nothing.
+    public func peripheralManager(_ peripheral: CBPeripheralManager, didOpen channel: CBL2CAPChannel?, error: (any Error)?) {}
+}
