@@ -7,14 +7,15 @@ internal import DBusKit
 public import Foundation
 
 // @unchecked because a class that is not final cannot be checked: every stored property here and in the one subclass
-// is an immutable value of a Sendable type, and no other module can add a subclass, as the class is not open.
+// of ours is an immutable value of a Sendable type (the descriptor keeps its traits behind a lock). An app's subclass
+// answers for its own.
 /// An accessory that the app may use.
 ///
 /// A snapshot: it does not change after it was made. ``ASAccessorySession/accessories`` has the present one. Two snapshots are equal when
 /// they are of the same accessory.
 ///
 /// Source: Apple's documentation of `ASAccessory`.
-public class ASAccessory: NSObject, @unchecked Sendable {
+open class ASAccessory: NSObject, @unchecked Sendable {
     /// The type of a Wi-Fi Aware pairing identifier; 0 is none.
     ///
     /// Source: Apple's documentation of `ASAccessory.WiFiAwarePairedDeviceID`.
@@ -61,69 +62,92 @@ public class ASAccessory: NSObject, @unchecked Sendable {
         public static var bluetoothHID: SupportOptions { SupportOptions(rawValue: 8) }
     }
 
+    private struct Snapshot: Sendable {
+        var displayName = ""
+        var state = AccessoryState.unauthorized
+        var bluetoothIdentifier: UUID?
+        var bluetoothTransportBridgingIdentifier: Data?
+        var ssid: String?
+        var wifiAwarePairedDeviceID: WiFiAwarePairedDeviceID = 0
+        var devicePath: String?
+        var descriptor = ASDiscoveryDescriptor()
+    }
+
+    private let snapshot: Snapshot
+
     /// The name to show to the person.
-    public let displayName: String
+    open var displayName: String { snapshot.displayName }
 
     /// Whether the app may use it.
-    public let state: AccessoryState
+    open var state: AccessoryState { snapshot.state }
 
     /// The accessory's Bluetooth identifier, the same for every app and for as long as it is set up; nil without Bluetooth. On Linux it is
     /// the daemon's, not an address: ``devicePath`` leads to BlueZ.
-    public let bluetoothIdentifier: UUID?
+    open var bluetoothIdentifier: UUID? { snapshot.bluetoothIdentifier }
 
     /// The address over which it is bridged to classic Bluetooth: 6 bytes; nil when it is not.
-    public let bluetoothTransportBridgingIdentifier: Data?
+    open var bluetoothTransportBridgingIdentifier: Data? { snapshot.bluetoothTransportBridgingIdentifier }
 
     /// The name of the accessory's Wi-Fi network; nil without Wi-Fi. Bytes that are not UTF-8 are replaced.
-    public let ssid: String?
+    open var ssid: String? { snapshot.ssid }
 
     /// The Wi-Fi Aware pairing identifier; 0 when there is none.
-    public let wifiAwarePairedDeviceID: WiFiAwarePairedDeviceID
+    open var wifiAwarePairedDeviceID: WiFiAwarePairedDeviceID { snapshot.wifiAwarePairedDeviceID }
 
     /// The object of org.bluez for the accessory, for example `/org/bluez/hci0/dev_C0_FF_EE_00_00_01`; nil while BlueZ does not know it.
     /// Linux only: apps talk to the accessory through BlueZ.
-    public let devicePath: String?
+    open var devicePath: String? { snapshot.devicePath }
 
     /// The descriptor that found it.
-    public let descriptor: ASDiscoveryDescriptor
+    open var descriptor: ASDiscoveryDescriptor { snapshot.descriptor }
 
-    /// The daemon's object.
+    /// The daemon's object; `/` for an accessory that the daemon does not know.
     let object: ObjectPath
+
+    /// An accessory that the daemon does not know, for subclasses that stand in for accessories in an app's tests. A request about it
+    /// ends with ``ASError/Code/invalidRequest``. It equals only itself.
+    public override init() {
+        object = "/"
+        snapshot = Snapshot()
+    }
 
     /// - Parameter properties: of `org.accessorysetup1.Accessory`; what is missing or of a wrong type counts as empty.
     init(_ object: ObjectPath, _ properties: [String: DBusValue]) {
         self.object = object
-        displayName = properties["DisplayName"]?.stringValue ?? ""
-        state =
+        var snapshot = Snapshot()
+        snapshot.displayName = properties["DisplayName"]?.stringValue ?? ""
+        snapshot.state =
             switch properties["State"]?.stringValue.flatMap(AuthorizationState.init(rawValue:)) {
             case .authorized: .authorized
             case .awaitingAuthorization: .awaitingAuthorization
             case .unauthorized, nil: .unauthorized
             }
-        bluetoothIdentifier = properties["BluetoothIdentifier"]?.stringValue.flatMap(UUID.init(uuidString:))
+        snapshot.bluetoothIdentifier = properties["BluetoothIdentifier"]?.stringValue.flatMap(UUID.init(uuidString:))
         let bridging = properties["BluetoothTransportBridgingIdentifier"]?.bytesValue ?? []
-        bluetoothTransportBridgingIdentifier = bridging.isEmpty ? nil : Data(bridging)
+        snapshot.bluetoothTransportBridgingIdentifier = bridging.isEmpty ? nil : Data(bridging)
         let network = properties["Ssid"]?.bytesValue ?? []
-        ssid = network.isEmpty ? nil : String(decoding: network, as: UTF8.self)
-        wifiAwarePairedDeviceID =
+        snapshot.ssid = network.isEmpty ? nil : String(decoding: network, as: UTF8.self)
+        snapshot.wifiAwarePairedDeviceID =
             if case .uint64(let number) = properties["WiFiAwarePairedDeviceID"]?.unwrapped { number } else { 0 }
-        devicePath = properties["Device"]?.objectPathValue.flatMap { $0.rawValue == "/" ? nil : $0.rawValue }
-        descriptor = ASDiscoveryDescriptor(wire: properties["Descriptor"]?.vardictValue ?? [:])
+        snapshot.devicePath = properties["Device"]?.objectPathValue.flatMap { $0.rawValue == "/" ? nil : $0.rawValue }
+        snapshot.descriptor = ASDiscoveryDescriptor(wire: properties["Descriptor"]?.vardictValue ?? [:])
+        self.snapshot = snapshot
     }
 
     /// Equal when both are of the same accessory, whatever has changed about it between them.
-    public override func isEqual(_ other: Any?) -> Bool {
+    open override func isEqual(_ other: Any?) -> Bool {
         guard let other = other as? ASAccessory else { return false }
-        return type(of: self) == type(of: other) && key == other.key
+        return self === other || (type(of: self) == type(of: other) && key != nil && key == other.key)
     }
 
     /// Goes with `isEqual`.
-    public override var hash: Int { key.hashValue }
+    open override var hash: Int { key?.hashValue ?? ObjectIdentifier(self).hashValue }
 
-    var key: String { object.rawValue }
+    /// What tells it from others; nil when nothing does.
+    var key: String? { object.rawValue == "/" ? nil : object.rawValue }
 
     /// The name, the state and the identifier.
-    public override var description: String {
+    open override var description: String {
         "“\(displayName)” (\(state)\(bluetoothIdentifier.map { ", \($0)" } ?? ""))"
     }
 }
@@ -132,17 +156,26 @@ public class ASAccessory: NSObject, @unchecked Sendable {
 /// An accessory in range that the app is to decide about, see ``ASPickerDisplaySettings/Options/filterDiscoveryResults``.
 ///
 /// Source: Apple's documentation of `ASDiscoveredAccessory`.
-public final class ASDiscoveredAccessory: ASAccessory, @unchecked Sendable {
+open class ASDiscoveredAccessory: ASAccessory, @unchecked Sendable {
     /// The signal's strength when the accessory was discovered, in dBm (−127 to 20); nil when unknown.
-    public let bluetoothRSSI: Int?
+    open var bluetoothRSSI: Int? { strength }
 
     /// Names it in an update of the picker.
     let identifier: String
+    private let strength: Int?
     private let advertisement: [String: DBusValue]
+
+    /// An accessory that nobody discovered, for subclasses that stand in for accessories in an app's tests.
+    public override init() {
+        identifier = ""
+        strength = nil
+        advertisement = [:]
+        super.init()
+    }
 
     init(_ object: ObjectPath, _ properties: [String: DBusValue], details: [String: DBusValue]) {
         identifier = details["identifier"]?.stringValue ?? ""
-        bluetoothRSSI = details["rssi"]?.integerValue
+        strength = details["rssi"]?.integerValue
         advertisement = details["advertisement"]?.vardictValue ?? [:]
         var properties = properties
         // Nobody has named it yet.
@@ -150,22 +183,24 @@ public final class ASDiscoveredAccessory: ASAccessory, @unchecked Sendable {
         super.init(object, properties)
     }
 
-    override var key: String { identifier }
+    override var key: String? { identifier.isEmpty ? nil : identifier }
 
     /// What the accessory advertised, under Core Bluetooth's keys: ``CBAdvertisementDataLocalNameKey``,
     /// ``CBAdvertisementDataServiceUUIDsKey``, ``CBAdvertisementDataServiceDataKey``, ``CBAdvertisementDataManufacturerDataKey`` (the
     /// company identifier's two bytes, low one first, then the data; of several companies the lowest) and
     /// ``CBAdvertisementDataTxPowerLevelKey``. Nil when nothing is known.
-    public var bluetoothAdvertisementData: [AnyHashable: Any]? {
+    open var bluetoothAdvertisementData: [AnyHashable: Any]? {
         var data: [AnyHashable: Any] = [:]
         data[CBAdvertisementDataLocalNameKey] = advertisement["localName"]?.stringValue
         if let uuids = advertisement["serviceUUIDs"]?.stringsValue, !uuids.isEmpty {
-            data[CBAdvertisementDataServiceUUIDsKey] = uuids.map { CBUUID(string: $0) }
+            data[CBAdvertisementDataServiceUUIDsKey] = uuids.compactMap { CBUUID(wire: $0) }
         }
         if let entries = advertisement["serviceData"]?.entries, !entries.isEmpty {
             let pairs = entries.compactMap { entry -> (CBUUID, Data)? in
-                guard let uuid = entry.key.stringValue, let bytes = entry.value.bytesValue else { return nil }
-                return (CBUUID(string: uuid), Data(bytes))
+                guard let uuid = entry.key.stringValue.flatMap({ CBUUID(wire: $0) }), let bytes = entry.value.bytesValue else {
+                    return nil
+                }
+                return (uuid, Data(bytes))
             }
             data[CBAdvertisementDataServiceDataKey] = Dictionary(pairs) { first, _ in first }
         }
@@ -182,16 +217,5 @@ public final class ASDiscoveredAccessory: ASAccessory, @unchecked Sendable {
             data[CBAdvertisementDataTxPowerLevelKey] = NSNumber(value: power)
         }
         return data.isEmpty ? nil : data
-    }
-}
-
-extension ASAccessory.AccessoryState: CustomStringConvertible {
-    /// The case's name.
-    public var description: String {
-        switch self {
-        case .unauthorized: "unauthorized"
-        case .awaitingAuthorization: "awaitingAuthorization"
-        case .authorized: "authorized"
-        }
     }
 }

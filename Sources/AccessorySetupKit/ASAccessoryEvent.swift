@@ -41,54 +41,49 @@ public enum ASAccessoryEventType: Int, Hashable, Sendable {
     case pickerSetupRename = 90
 }
 
-extension ASAccessoryEventType: CustomStringConvertible {
-    /// The case's name.
-    public var description: String {
-        switch self {
-        case .unknown: "unknown"
-        case .activated: "activated"
-        case .invalidated: "invalidated"
-        case .migrationComplete: "migrationComplete"
-        case .accessoryAdded: "accessoryAdded"
-        case .accessoryRemoved: "accessoryRemoved"
-        case .accessoryChanged: "accessoryChanged"
-        case .accessoryDiscovered: "accessoryDiscovered"
-        case .pickerDidPresent: "pickerDidPresent"
-        case .pickerDidDismiss: "pickerDidDismiss"
-        case .pickerSetupBridging: "pickerSetupBridging"
-        case .pickerSetupFailed: "pickerSetupFailed"
-        case .pickerSetupPairing: "pickerSetupPairing"
-        case .pickerSetupRename: "pickerSetupRename"
-        }
-    }
-}
-
+// @unchecked because a class that is not final cannot be checked: every stored property is an immutable value of a Sendable type. A subclass
+// answers for its own.
 /// One event of a session.
 ///
 /// Source: Apple's documentation of `ASAccessoryEvent`.
-public final class ASAccessoryEvent: NSObject, Sendable {
+open class ASAccessoryEvent: NSObject, @unchecked Sendable {
+    private let type: ASAccessoryEventType
+    private let subject: ASAccessory?
+    private let failure: ASError?
+
     /// What happened.
-    public let eventType: ASAccessoryEventType
+    open var eventType: ASAccessoryEventType { type }
 
     /// The accessory that the event is about, as it was then; for ``ASAccessoryEventType/accessoryRemoved`` as it last was, for
     /// ``ASAccessoryEventType/accessoryDiscovered`` an ``ASDiscoveredAccessory``. Nil for events of the session's life and of the
     /// picker.
-    public let accessory: ASAccessory?
+    open var accessory: ASAccessory? { subject }
 
     /// Why, for events that report a failure: an ``ASError``. Nil otherwise.
-    public let error: (any Error)?
+    open var error: (any Error)? { failure }
+
+    /// An event of no type, for subclasses that stand in for events in an app's tests. Linux only: Apple's class cannot be made by apps.
+    public override init() {
+        type = .unknown
+        subject = nil
+        failure = nil
+    }
 
     init(_ eventType: ASAccessoryEventType, accessory: ASAccessory? = nil, error: ASError? = nil) {
-        self.eventType = eventType
-        self.accessory = accessory
-        self.error = error
+        type = eventType
+        subject = accessory
+        failure = error
     }
 
     /// The type, the accessory and the error.
-    public override var description: String {
+    open override var description: String {
         var text = "ASAccessoryEvent.\(eventType)"
         if let accessory { text += " \(accessory)" }
-        if let error { text += " (\(error))" }
+        if let error = error as? ASError {
+            text += " (\(error.code): \(error.localizedDescription))"
+        } else if let error {
+            text += " (\(error))"
+        }
         return text
     }
 }

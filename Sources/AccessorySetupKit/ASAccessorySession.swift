@@ -6,29 +6,38 @@ internal import DBusKit
 public import Dispatch
 public import Foundation
 
+// @unchecked because a class that is not final cannot be checked: the one stored property is an immutable reference to a final class that is
+// Sendable. A subclass answers for its own.
 /// Shows the picker, tells of events, and manages the accessories that the app may use.
 ///
-/// Activate a session, wait for ``ASAccessoryEventType/activated``, then use it. All of its methods may be called from any thread and return
-/// at once; the handler and all completion handlers are called on the queue given to ``activate(on:eventHandler:)``, in order, never inline.
-/// Every completion handler is called exactly once, whatever happens to the daemon. (For a session that was never activated they are
-/// called on a queue of the module's own.)
+/// Activate a session, then use it. All of its methods may be called from any thread and return at once; the handler and all completion
+/// handlers are called on the queue given to ``activate(on:eventHandler:)``, in order, never inline. Every completion handler is called
+/// exactly once, whatever happens to the daemon. (For a session that was never activated they are called on a queue of the module's own.)
 ///
 /// Keep a reference to the session: one that the app lets go of ends like an invalidated one, but silently.
 ///
-/// Requests before ``ASAccessoryEventType/activated`` end with ``ASError/Code/invalidRequest``, those after
-/// ``ASAccessoryEventType/invalidated`` with ``ASError/Code/invalidated``. The errors that are listed with the methods come besides
-/// ``ASError/Code/connectionFailed`` (the daemon went away or does not answer) and ``ASError/Code/invalidated`` (the session ended first). A
-/// daemon that does not offer a request answers ``ASError/Code/invalidRequest``.
+/// Requests between ``activate(on:eventHandler:)`` and ``ASAccessoryEventType/activated`` wait for that event and are then sent, in order;
+/// 64 at most, one more is ``ASError/Code/invalidRequest``. An activation that fails answers them with its error. Requests before
+/// ``activate(on:eventHandler:)`` end with ``ASError/Code/invalidRequest``, those after ``ASAccessoryEventType/invalidated`` with
+/// ``ASError/Code/invalidated``. The errors that are listed with the methods come besides ``ASError/Code/connectionFailed`` (the daemon went
+/// away or does not answer) and ``ASError/Code/invalidated`` (the session ended first). A daemon that does not offer a request answers
+/// ``ASError/Code/invalidRequest``.
 ///
-/// The asynchronous forms are the same requests; cancelling their task does not call them off.
+/// Where a picker was shown, the order is the same for a success and for a failure: ``ASAccessoryEventType/accessoryAdded`` if there is
+/// one, the completion handler of the request, ``ASAccessoryEventType/pickerDidDismiss``. The completion handler finds the accessory among
+/// ``accessories``, and may ask for the next picker.
+///
+/// The asynchronous forms are the same requests. Cancelling the task of one that shows a picker ends the picker as if the person had closed
+/// it, and the call throws ``ASError/Code/userCancelled``: it is what the completion handler gets, and it is the daemon's word that the
+/// picker is over. Where the person had finished just before, the call returns. Cancelling the task of any other request does not call it off.
 ///
 /// Source: Apple's documentation of `ASAccessorySession`.
-public final class ASAccessorySession: NSObject, Sendable {
+open class ASAccessorySession: NSObject, @unchecked Sendable {
     private let core: SessionCore
 
     /// A session with the daemon on the system bus (or the bus that `DBUS_SYSTEM_BUS_ADDRESS` names).
-    public override convenience init() {
-        self.init(bus: "system")
+    public override init() {
+        core = SessionCore(Connection.Address("system"))
     }
 
     /// A session with the daemon on a bus of its own, for tests.
@@ -55,7 +64,7 @@ public final class ASAccessorySession: NSObject, Sendable {
     /// - Parameters:
     ///   - queue: where `eventHandler` and all completion handlers are called.
     ///   - eventHandler: gets all events, in order. The session holds it until ``ASAccessoryEventType/invalidated`` has been handled.
-    public func activate(on queue: DispatchQueue = .main, eventHandler: @escaping (ASAccessoryEvent) -> Void) {
+    open func activate(on queue: DispatchQueue = .main, eventHandler: @escaping (ASAccessoryEvent) -> Void) {
         guard core.begin(on: queue, EventHandler(eventHandler)) else { return }
         switch Hub.thread {
         case .success(let thread):
@@ -70,13 +79,12 @@ public final class ASAccessorySession: NSObject, Sendable {
     /// gets ``ASAccessoryEventType/invalidated``, without an error, and is let go. Again: no effect.
     ///
     /// Source: Apple's documentation of `invalidate()`.
-    public func invalidate() {
+    open func invalidate() {
         if core.end(nil, failing: ASError(.invalidated, "the session was invalidated")) { leave() }
     }
 
     private func leave() {
-        guard case .success(let thread) = Hub.thread else { return }
-        thread.perform { [core] in $0.client(of: core)?.close() }
+        Self.perform { [core] in $0.client(of: core)?.close() }
     }
 
     // MARK: Accessories
@@ -85,14 +93,14 @@ public final class ASAccessorySession: NSObject, Sendable {
     /// after ``ASAccessoryEventType/invalidated``.
     ///
     /// Source: Apple's documentation of `accessories`.
-    public var accessories: [ASAccessory] { core.accessories }
+    open var accessories: [ASAccessory] { core.accessories }
 
     // MARK: Pickers
 
     /// Settings of the pickers that are shown from now on; nil for the defaults. Copied when set.
     ///
     /// Source: Apple's documentation of `pickerDisplaySettings`.
-    public var pickerDisplaySettings: ASPickerDisplaySettings? {
+    open var pickerDisplaySettings: ASPickerDisplaySettings? {
         get { core.settings }
         set { core.settings = newValue?.duplicate() }
     }
@@ -102,15 +110,18 @@ public final class ASAccessorySession: NSObject, Sendable {
     /// Source: Apple's documentation of `showPicker(completionHandler:)`.
     ///
     /// - Parameter completionHandler: gets ``ASError/Code/extensionNotFound``.
-    public func showPicker(completionHandler: @escaping @Sendable ((any Error)?) -> Void) {
-        guard let token = core.open(completionHandler) else { return }
-        core.finish(token, ASError(.extensionNotFound, "there are no Device Discovery Extensions on Linux: give the picker items"))
+    @preconcurrency
+    open func showPicker(completionHandler: @escaping @Sendable ((any Error)?) -> Void) {
+        let error = ASError(.extensionNotFound, "there are no Device Discovery Extensions on Linux: give the picker items")
+        submit(completionHandler) { [core] token in
+            { _ in core.finish(token, error) }
+        }
     }
 
     /// ``showPicker(completionHandler:)`` as an asynchronous function.
     ///
     /// - Throws: ``ASError/Code/extensionNotFound``.
-    public func showPicker() async throws {
+    open func showPicker() async throws {
         try await answer { showPicker(completionHandler: $0) }
     }
 
@@ -123,11 +134,12 @@ public final class ASAccessorySession: NSObject, Sendable {
     ///
     /// - Parameters:
     ///   - displayItems: 1 to 256 items. They and what they hold are read now; changing them later changes nothing.
-    ///   - completionHandler: called when the picker is gone, after ``ASAccessoryEventType/pickerDidDismiss``: with nil when an accessory was
-    ///     set up, else with ``ASError/Code/userCancelled``, ``ASError/Code/discoveryTimeout``, ``ASError/Code/pickerRestricted`` (Bluetooth
+    ///   - completionHandler: called when the picker is gone, just before ``ASAccessoryEventType/pickerDidDismiss``: with nil when an
+    ///     accessory was set up (after ``ASAccessoryEventType/accessoryAdded``), else with ``ASError/Code/userCancelled``, ``ASError/Code/discoveryTimeout``, ``ASError/Code/pickerRestricted`` (Bluetooth
     ///     went away) or ``ASError/Code/connectionFailed``. At once when there will be no picker: ``ASError/Code/invalidRequest``,
     ///     ``ASError/Code/pickerAlreadyActive`` or ``ASError/Code/pickerRestricted``.
-    public func showPicker(
+    @preconcurrency
+    open func showPicker(
         for displayItems: [ASPickerDisplayItem], completionHandler: @escaping @Sendable ((any Error)?) -> Void
     ) {
         request("ShowPicker", showsPicker: true, completionHandler) {
@@ -135,11 +147,12 @@ public final class ASAccessorySession: NSObject, Sendable {
         }
     }
 
-    /// ``showPicker(for:completionHandler:)`` as an asynchronous function; it returns when the picker is gone.
+    /// ``showPicker(for:completionHandler:)`` as an asynchronous function; it returns when the picker is gone, which
+    /// cancelling the task makes it.
     ///
     /// - Throws: what the completion handler would get.
-    public func showPicker(for displayItems: [ASPickerDisplayItem]) async throws {
-        try await answer { showPicker(for: displayItems, completionHandler: $0) }
+    open func showPicker(for displayItems: [ASPickerDisplayItem]) async throws {
+        try await answerWhenGone { showPicker(for: displayItems, completionHandler: $0) }
     }
 
     /// Puts discovered accessories into the picker that is being shown, see
@@ -150,7 +163,8 @@ public final class ASAccessorySession: NSObject, Sendable {
     /// - Parameters:
     ///   - displayItems: the accessories, with the names and images that the picker is to show.
     ///   - completionHandler: called when the picker has them. ``ASError/Code/invalidRequest`` when no picker of this session filters.
-    public func updatePicker(
+    @preconcurrency
+    open func updatePicker(
         showing displayItems: [ASDiscoveredDisplayItem], completionHandler: @escaping @Sendable ((any Error)?) -> Void
     ) {
         request("UpdatePicker", completionHandler) { [ASPickerDisplayItem.wire(displayItems, isUpdate: true)] }
@@ -159,7 +173,7 @@ public final class ASAccessorySession: NSObject, Sendable {
     /// ``updatePicker(showing:completionHandler:)`` as an asynchronous function.
     ///
     /// - Throws: what the completion handler would get.
-    public func updatePicker(showing displayItems: [ASDiscoveredDisplayItem]) async throws {
+    open func updatePicker(showing displayItems: [ASDiscoveredDisplayItem]) async throws {
         try await answer { updatePicker(showing: displayItems, completionHandler: $0) }
     }
 
@@ -168,14 +182,15 @@ public final class ASAccessorySession: NSObject, Sendable {
     /// Source: Apple's documentation of `finishPickerDiscovery(completionHandler:)`.
     ///
     /// - Parameter completionHandler: called when that is done. ``ASError/Code/invalidRequest`` without a picker.
-    public func finishPickerDiscovery(completionHandler: @escaping @Sendable ((any Error)?) -> Void) {
+    @preconcurrency
+    open func finishPickerDiscovery(completionHandler: @escaping @Sendable ((any Error)?) -> Void) {
         request("FinishPickerDiscovery", completionHandler) { [] }
     }
 
     /// ``finishPickerDiscovery(completionHandler:)`` as an asynchronous function.
     ///
     /// - Throws: what the completion handler would get.
-    public func finishPickerDiscovery() async throws {
+    open func finishPickerDiscovery() async throws {
         try await answer { finishPickerDiscovery(completionHandler: $0) }
     }
 
@@ -188,21 +203,23 @@ public final class ASAccessorySession: NSObject, Sendable {
     /// - Parameters:
     ///   - accessory: one of ``accessories``.
     ///   - renameOptions: what renaming includes.
-    ///   - completionHandler: called when the picker is gone: ``ASError/Code/userCancelled``, or when there will be none:
+    ///   - completionHandler: called when the picker is gone, just before ``ASAccessoryEventType/pickerDidDismiss``: ``ASError/Code/userCancelled``, or when there will be none:
     ///     ``ASError/Code/invalidRequest`` (also for an accessory that is not the app's), ``ASError/Code/pickerAlreadyActive``,
     ///     ``ASError/Code/pickerRestricted``.
-    public func renameAccessory(
+    @preconcurrency
+    open func renameAccessory(
         _ accessory: ASAccessory, options renameOptions: ASAccessory.RenameOptions = [],
         completionHandler: @escaping @Sendable ((any Error)?) -> Void
     ) {
         request("RenameAccessory", showsPicker: true, completionHandler) { [.objectPath(accessory.object), renameOptions.wire] }
     }
 
-    /// ``renameAccessory(_:options:completionHandler:)`` as an asynchronous function; it returns when the picker is gone.
+    /// ``renameAccessory(_:options:completionHandler:)`` as an asynchronous function; it returns when the picker is gone, which
+    /// cancelling the task makes it.
     ///
     /// - Throws: what the completion handler would get.
-    public func renameAccessory(_ accessory: ASAccessory, options renameOptions: ASAccessory.RenameOptions = []) async throws {
-        try await answer { renameAccessory(accessory, options: renameOptions, completionHandler: $0) }
+    open func renameAccessory(_ accessory: ASAccessory, options renameOptions: ASAccessory.RenameOptions = []) async throws {
+        try await answerWhenGone { renameAccessory(accessory, options: renameOptions, completionHandler: $0) }
     }
 
     /// Takes the app's right to use an accessory away; with the last app's right the bond goes too.
@@ -213,14 +230,15 @@ public final class ASAccessorySession: NSObject, Sendable {
     ///   - accessory: one of ``accessories``.
     ///   - completionHandler: called when it is gone, after ``ASAccessoryEventType/accessoryRemoved``. ``ASError/Code/invalidRequest`` for an
     ///     accessory that is not the app's.
-    public func removeAccessory(_ accessory: ASAccessory, completionHandler: @escaping @Sendable ((any Error)?) -> Void) {
+    @preconcurrency
+    open func removeAccessory(_ accessory: ASAccessory, completionHandler: @escaping @Sendable ((any Error)?) -> Void) {
         request("RemoveAccessory", completionHandler) { [.objectPath(accessory.object)] }
     }
 
     /// ``removeAccessory(_:completionHandler:)`` as an asynchronous function.
     ///
     /// - Throws: what the completion handler would get.
-    public func removeAccessory(_ accessory: ASAccessory) async throws {
+    open func removeAccessory(_ accessory: ASAccessory) async throws {
         try await answer { removeAccessory(accessory, completionHandler: $0) }
     }
 
@@ -235,7 +253,8 @@ public final class ASAccessorySession: NSObject, Sendable {
     ///   - settings: what the app has found out about it. Read now.
     ///   - completionHandler: called when that is done. ``ASError/Code/invalidRequest`` when it does not await authorization, or the
     ///     settings do not fit.
-    public func finishAuthorization(
+    @preconcurrency
+    open func finishAuthorization(
         for accessory: ASAccessory, settings: ASAccessorySettings, completionHandler: @escaping @Sendable ((any Error)?) -> Void
     ) {
         request("FinishAuthorization", completionHandler) { [.objectPath(accessory.object), settings.wire] }
@@ -244,7 +263,7 @@ public final class ASAccessorySession: NSObject, Sendable {
     /// ``finishAuthorization(for:settings:completionHandler:)`` as an asynchronous function.
     ///
     /// - Throws: what the completion handler would get.
-    public func finishAuthorization(for accessory: ASAccessory, settings: ASAccessorySettings) async throws {
+    open func finishAuthorization(for accessory: ASAccessory, settings: ASAccessorySettings) async throws {
         try await answer { finishAuthorization(for: accessory, settings: settings, completionHandler: $0) }
     }
 
@@ -255,14 +274,15 @@ public final class ASAccessorySession: NSObject, Sendable {
     /// - Parameters:
     ///   - accessory: one of ``accessories``.
     ///   - completionHandler: called when that is done. ``ASError/Code/invalidRequest`` when it does not await authorization.
-    public func failAuthorization(for accessory: ASAccessory, completionHandler: @escaping @Sendable ((any Error)?) -> Void) {
+    @preconcurrency
+    open func failAuthorization(for accessory: ASAccessory, completionHandler: @escaping @Sendable ((any Error)?) -> Void) {
         request("FailAuthorization", completionHandler) { [.objectPath(accessory.object)] }
     }
 
     /// ``failAuthorization(for:completionHandler:)`` as an asynchronous function.
     ///
     /// - Throws: what the completion handler would get.
-    public func failAuthorization(for accessory: ASAccessory) async throws {
+    open func failAuthorization(for accessory: ASAccessory) async throws {
         try await answer { failAuthorization(for: accessory, completionHandler: $0) }
     }
 
@@ -273,9 +293,10 @@ public final class ASAccessorySession: NSObject, Sendable {
     /// - Parameters:
     ///   - accessory: one of ``accessories``.
     ///   - descriptor: the accessory's traits with the new technology's. Read now.
-    ///   - completionHandler: called when the picker is gone: ``ASError/Code/userCancelled``, or when there will be none:
+    ///   - completionHandler: called when the picker is gone, just before ``ASAccessoryEventType/pickerDidDismiss``: ``ASError/Code/userCancelled``, or when there will be none:
     ///     ``ASError/Code/invalidRequest``, ``ASError/Code/pickerAlreadyActive``, ``ASError/Code/pickerRestricted``.
-    public func updateAuthorization(
+    @preconcurrency
+    open func updateAuthorization(
         for accessory: ASAccessory, descriptor: ASDiscoveryDescriptor,
         completionHandler: @escaping @Sendable ((any Error)?) -> Void
     ) {
@@ -284,11 +305,12 @@ public final class ASAccessorySession: NSObject, Sendable {
         }
     }
 
-    /// ``updateAuthorization(for:descriptor:completionHandler:)`` as an asynchronous function; it returns when the picker is gone.
+    /// ``updateAuthorization(for:descriptor:completionHandler:)`` as an asynchronous function; it returns when the picker is gone, which
+    /// cancelling the task makes it.
     ///
     /// - Throws: what the completion handler would get.
-    public func updateAuthorization(for accessory: ASAccessory, descriptor: ASDiscoveryDescriptor) async throws {
-        try await answer { updateAuthorization(for: accessory, descriptor: descriptor, completionHandler: $0) }
+    open func updateAuthorization(for accessory: ASAccessory, descriptor: ASDiscoveryDescriptor) async throws {
+        try await answerWhenGone { updateAuthorization(for: accessory, descriptor: descriptor, completionHandler: $0) }
     }
 
     // MARK: -
@@ -296,11 +318,34 @@ public final class ASAccessorySession: NSObject, Sendable {
     private func request(
         _ member: String, showsPicker: Bool = false, _ completion: @escaping SessionCore.Completion, _ arguments: () -> [DBusValue]
     ) {
-        guard let token = core.open(completion), case .success(let thread) = Hub.thread else { return }
-        // Encoded here: what the caller changes after this call is no part of it.
-        let arguments = arguments()
-        // Without a client the session has ended meanwhile, and the request with it.
-        thread.perform { [core] in $0.client(of: core)?.request(token, member, arguments, showsPicker: showsPicker) }
+        submit(completion) { token in
+            // Encoded here: what the caller changes after this call is no part of it.
+            let arguments = arguments()
+            return { $0.request(token, member, arguments, showsPicker: showsPicker) }
+        }
+    }
+
+    /// Has a request sent, now or when the session is active.
+    private func submit(_ completion: @escaping SessionCore.Completion, _ makeSend: (Int) -> SessionCore.Send) {
+        guard let token = core.open(completion) else { return }
+        let call = PickerCall.current
+        if call?.isCancelled == true { return core.finish(token, Self.cancelled) }
+        let send = makeSend(token)
+        if core.holdUnlessActive(token, send) {
+            // Without a client the session has ended meanwhile, and the request with it.
+            Self.perform { [core] in $0.client(of: core).map(send) }
+        }
+        call?.begin { [core] in
+            guard !core.withdraw(token, Self.cancelled) else { return }
+            Self.perform { $0.client(of: core)?.giveUp(token) }
+        }
+    }
+
+    private static let cancelled = ASError(.userCancelled, "the task was cancelled")
+
+    private static func perform(_ body: @escaping @Sendable (Hub) -> Void) {
+        guard case .success(let thread) = Hub.thread else { return }
+        thread.perform(body)
     }
 
     private func answer(_ request: (@escaping SessionCore.Completion) -> Void) async throws {
@@ -308,6 +353,16 @@ public final class ASAccessorySession: NSObject, Sendable {
             request { error in
                 if let error { continuation.resume(throwing: error) } else { continuation.resume() }
             }
+        }
+    }
+
+    /// For requests that show a picker: cancelling the task ends it.
+    private func answerWhenGone(_ request: (@escaping SessionCore.Completion) -> Void) async throws {
+        let call = PickerCall()
+        try await withTaskCancellationHandler {
+            try await answer { completion in PickerCall.$current.withValue(call) { request(completion) } }
+        } onCancel: {
+            call.cancel()
         }
     }
 }

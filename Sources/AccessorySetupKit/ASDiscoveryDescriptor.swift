@@ -8,13 +8,15 @@ internal import DBusKit
 public import Foundation
 internal import Synchronization
 
+// @unchecked because a class that is not final cannot be checked: the one stored property is a Mutex around a value of a Sendable type. A
+// subclass answers for its own.
 /// The traits that an accessory must show, all of them.
 ///
 /// A Bluetooth descriptor needs a ``bluetoothServiceUUID`` or a ``bluetoothCompanyIdentifier``. What does not fit together is refused with
 /// ``ASError/Code/invalidRequest`` when the picker is asked for; the message names key and value. Whoever takes a descriptor takes a copy.
 ///
 /// Source: Apple's documentation of `ASDiscoveryDescriptor`.
-public final class ASDiscoveryDescriptor: NSObject, NSCopying, Sendable {
+open class ASDiscoveryDescriptor: NSObject, NSCopying, @unchecked Sendable {
     /// How near an accessory must be.
     ///
     /// Source: Apple's documentation of `ASDiscoveryDescriptor.Range`; the raw values are Apple's.
@@ -71,18 +73,18 @@ public final class ASDiscoveryDescriptor: NSObject, NSCopying, Sendable {
     func duplicate() -> ASDiscoveryDescriptor { ASDiscoveryDescriptor(traits) }
 
     /// A copy with the same traits (`NSCopying`).
-    public func copy(with zone: NSZone? = nil) -> Any { duplicate() }
+    open func copy(with zone: NSZone? = nil) -> Any { duplicate() }
 
     /// Equal when all traits are.
-    public override func isEqual(_ other: Any?) -> Bool {
+    open override func isEqual(_ other: Any?) -> Bool {
         (other as? ASDiscoveryDescriptor)?.traits == traits
     }
 
     /// Goes with `isEqual`; changes with the traits.
-    public override var hash: Int { traits.hashValue }
+    open override var hash: Int { traits.hashValue }
 
     /// The traits that are set, in the session API's words.
-    public override var description: String {
+    open override var description: String {
         let words = wireValues.map { "\($0.key): \($0.value)" }.sorted()
         return "ASDiscoveryDescriptor(\(words.joined(separator: ", ")))"
     }
@@ -90,57 +92,57 @@ public final class ASDiscoveryDescriptor: NSObject, NSCopying, Sendable {
     // MARK: Bluetooth
 
     /// The company in the advertised manufacturer data; 0, the default, stands for none.
-    public var bluetoothCompanyIdentifier: ASBluetoothCompanyIdentifier {
+    open var bluetoothCompanyIdentifier: ASBluetoothCompanyIdentifier {
         get { traits.companyIdentifier }
         set { lock.withLock { $0.companyIdentifier = newValue } }
     }
 
     /// Bytes that the company's manufacturer data begins with. Needs ``bluetoothCompanyIdentifier`` and a
     /// ``bluetoothManufacturerDataMask`` of the same length; a bit outside the mask is refused, as it could match nothing.
-    public var bluetoothManufacturerDataBlob: Data? {
+    open var bluetoothManufacturerDataBlob: Data? {
         get { traits.manufacturerDataBlob }
         set { lock.withLock { $0.manufacturerDataBlob = newValue } }
     }
 
     /// Which bits of ``bluetoothManufacturerDataBlob`` count.
-    public var bluetoothManufacturerDataMask: Data? {
+    open var bluetoothManufacturerDataMask: Data? {
         get { traits.manufacturerDataMask }
         set { lock.withLock { $0.manufacturerDataMask = newValue } }
     }
 
     /// A service that the accessory advertises, in a list of services or as the key of service data.
-    public var bluetoothServiceUUID: CBUUID? {
+    open var bluetoothServiceUUID: CBUUID? {
         get { traits.serviceUUID }
         set { lock.withLock { $0.serviceUUID = newValue } }
     }
 
     /// Bytes that the service's data begins with. Needs ``bluetoothServiceUUID`` and a ``bluetoothServiceDataMask`` of the same length; a
     /// bit outside the mask is refused, as it could match nothing.
-    public var bluetoothServiceDataBlob: Data? {
+    open var bluetoothServiceDataBlob: Data? {
         get { traits.serviceDataBlob }
         set { lock.withLock { $0.serviceDataBlob = newValue } }
     }
 
     /// Which bits of ``bluetoothServiceDataBlob`` count.
-    public var bluetoothServiceDataMask: Data? {
+    open var bluetoothServiceDataMask: Data? {
         get { traits.serviceDataMask }
         set { lock.withLock { $0.serviceDataMask = newValue } }
     }
 
     /// A part of the advertised name.
-    public var bluetoothNameSubstring: String? {
+    open var bluetoothNameSubstring: String? {
         get { traits.nameSubstring }
         set { lock.withLock { $0.nameSubstring = newValue } }
     }
 
     /// How ``bluetoothNameSubstring`` is compared.
-    public var bluetoothNameSubstringCompareOptions: NSString.CompareOptions {
+    open var bluetoothNameSubstringCompareOptions: NSString.CompareOptions {
         get { NSString.CompareOptions(rawValue: traits.nameCompareOptions) }
         set { lock.withLock { $0.nameCompareOptions = newValue.rawValue } }
     }
 
     /// How near the accessory must be.
-    public var bluetoothRange: Range {
+    open var bluetoothRange: Range {
         get { traits.range }
         set { lock.withLock { $0.range = newValue } }
     }
@@ -148,13 +150,13 @@ public final class ASDiscoveryDescriptor: NSObject, NSCopying, Sendable {
     // MARK: Wi-Fi
 
     /// The name of the accessory's network, 1 to 32 bytes of UTF-8. Not together with ``ssidPrefix``.
-    public var ssid: String? {
+    open var ssid: String? {
         get { traits.ssid }
         set { lock.withLock { $0.ssid = newValue } }
     }
 
     /// What the name of the accessory's network begins with, 1 to 32 bytes of UTF-8. Not together with ``ssid``.
-    public var ssidPrefix: String? {
+    open var ssidPrefix: String? {
         get { traits.ssidPrefix }
         set { lock.withLock { $0.ssidPrefix = newValue } }
     }
@@ -162,7 +164,7 @@ public final class ASDiscoveryDescriptor: NSObject, NSCopying, Sendable {
     // MARK: Options
 
     /// What the accessory can do.
-    public var supportedOptions: ASAccessory.SupportOptions {
+    open var supportedOptions: ASAccessory.SupportOptions {
         get { traits.supportedOptions }
         set { lock.withLock { $0.supportedOptions = newValue } }
     }
@@ -170,25 +172,25 @@ public final class ASDiscoveryDescriptor: NSObject, NSCopying, Sendable {
     // MARK: Wi-Fi Aware
 
     /// The accessory's Wi-Fi Aware service.
-    public var wifiAwareServiceName: String? {
+    open var wifiAwareServiceName: String? {
         get { traits.wifiAwareServiceName }
         set { lock.withLock { $0.wifiAwareServiceName = newValue } }
     }
 
     /// Which side of the service the accessory is; counts only with ``wifiAwareServiceName``.
-    public var wifiAwareServiceRole: WiFiAwareServiceRole {
+    open var wifiAwareServiceRole: WiFiAwareServiceRole {
         get { traits.wifiAwareServiceRole }
         set { lock.withLock { $0.wifiAwareServiceRole = newValue } }
     }
 
     /// The accessory's Wi-Fi Aware model name.
-    public var wifiAwareModelNameMatch: ASPropertyCompareString? {
+    open var wifiAwareModelNameMatch: ASPropertyCompareString? {
         get { traits.wifiAwareModelNameMatch }
         set { lock.withLock { $0.wifiAwareModelNameMatch = newValue } }
     }
 
     /// The accessory's Wi-Fi Aware vendor name.
-    public var wifiAwareVendorNameMatch: ASPropertyCompareString? {
+    open var wifiAwareVendorNameMatch: ASPropertyCompareString? {
         get { traits.wifiAwareVendorNameMatch }
         set { lock.withLock { $0.wifiAwareVendorNameMatch = newValue } }
     }
@@ -206,31 +208,35 @@ public struct ASBluetoothCompanyIdentifier: RawRepresentable, Hashable, Sendable
     public init(_ rawValue: UInt16) { self.rawValue = rawValue }
 }
 
+// @unchecked because a class that is not final cannot be checked: both stored properties are immutable values of Sendable types. A
+// subclass answers for its own.
 /// A text, and how it is compared. Immutable.
 ///
 /// Source: Apple's documentation of `ASPropertyCompareString`.
-public final class ASPropertyCompareString: NSObject, Sendable {
-    /// The text.
-    public let string: String
+open class ASPropertyCompareString: NSObject, @unchecked Sendable {
+    private let text: String
     private let options: UInt
 
-    /// How it is compared.
-    public var compareOptions: NSString.CompareOptions { NSString.CompareOptions(rawValue: options) }
+    /// The text.
+    open var string: String { text }
 
-    /// A text, and how it is compared.
-    public init(string: String, compareOptions: NSString.CompareOptions) {
-        self.string = string
+    /// How it is compared.
+    open var compareOptions: NSString.CompareOptions { NSString.CompareOptions(rawValue: options) }
+
+    /// A text, and how it is compared: to the letter unless the options say otherwise.
+    public init(string: String, compareOptions: NSString.CompareOptions = []) {
+        text = string
         options = compareOptions.rawValue
     }
 
     /// Equal when text and options are.
-    public override func isEqual(_ other: Any?) -> Bool {
+    open override func isEqual(_ other: Any?) -> Bool {
         guard let other = other as? ASPropertyCompareString else { return false }
-        return string == other.string && options == other.options
+        return text == other.text && options == other.options
     }
 
     /// Goes with `isEqual`.
-    public override var hash: Int { string.hashValue ^ Int(bitPattern: options) }
+    open override var hash: Int { text.hashValue ^ Int(bitPattern: options) }
 }
 
 // MARK: - The wire
@@ -243,7 +249,7 @@ extension ASDiscoveryDescriptor {
         }
         traits.manufacturerDataBlob = values["bluetoothManufacturerDataBlob"]?.bytesValue.map { Data($0) }
         traits.manufacturerDataMask = values["bluetoothManufacturerDataMask"]?.bytesValue.map { Data($0) }
-        traits.serviceUUID = values["bluetoothServiceUUID"]?.stringValue.map { CBUUID(string: $0) }
+        traits.serviceUUID = values["bluetoothServiceUUID"]?.stringValue.flatMap { CBUUID(wire: $0) }
         traits.serviceDataBlob = values["bluetoothServiceDataBlob"]?.bytesValue.map { Data($0) }
         traits.serviceDataMask = values["bluetoothServiceDataMask"]?.bytesValue.map { Data($0) }
         traits.nameSubstring = values["bluetoothNameSubstring"]?.stringValue

@@ -11,6 +11,9 @@ public let ASErrorDomain: String = "ASErrorDomain"
 
 /// What went wrong: a code, and a message that names the request, the key or the value that was refused.
 ///
+/// An `NSError` of ``ASErrorDomain`` is one of these too, as on Apple's systems: `error as? ASError` finds it, and `catch ASError.userCancelled`
+/// catches it.
+///
 /// Source: Apple's documentation of `ASError`. The message is what `localizedDescription` returns.
 public struct ASError: CustomNSError, Hashable, Sendable {
     /// The kinds of errors. A kind that this module does not know (of a newer daemon) is ``unknown``.
@@ -43,42 +46,74 @@ public struct ASError: CustomNSError, Hashable, Sendable {
         case userRestricted = 750
     }
 
-    /// The kind of error.
-    public let code: Code
+    /// Of ``ASErrorDomain``, always.
+    private let stored: NSError
 
-    let message: String
+    /// The kind of error. A number that this module does not know is ``Code/unknown``; ``errorCode`` still has it.
+    public var code: Code { Code(rawValue: stored.code) ?? .unknown }
 
     init(_ code: Code, _ message: String) {
-        self.code = code
-        self.message = message
+        self.init(code, userInfo: [NSLocalizedDescriptionKey: message])
     }
 
-    /// An error with a code and no message of its own.
+    /// An error with a code.
     ///
-    /// - Parameter code: the kind of error.
-    public init(_ code: Code) {
-        self.init(code, "\(code)")
+    /// - Parameters:
+    ///   - code: the kind of error.
+    ///   - userInfo: what else there is to say, under the keys of `NSError`; `NSLocalizedDescriptionKey` is the message. Without one the
+    ///     code's name is the message.
+    public init(_ code: Code, userInfo: [String: Any] = [:]) {
+        let named = userInfo.merging([NSLocalizedDescriptionKey: "\(code)"]) { given, _ in given }
+        stored = NSError(domain: ASErrorDomain, code: code.rawValue, userInfo: named)
+    }
+
+    /// Nil for an error of another domain.
+    private init?(_ error: NSError) {
+        guard error.domain == ASErrorDomain else { return nil }
+        stored = error
     }
 
     /// The same as ``ASErrorDomain``.
     public static var errorDomain: String { ASErrorDomain }
     /// The code's raw value.
-    public var errorCode: Int { code.rawValue }
-    /// The message, as `NSLocalizedDescriptionKey`.
-    public var errorUserInfo: [String: Any] { [NSLocalizedDescriptionKey: message] }
+    public var errorCode: Int { stored.code }
+    /// What else there is to say, the message under `NSLocalizedDescriptionKey`.
+    public var errorUserInfo: [String: Any] { stored.userInfo }
+    /// The same as ``errorUserInfo``.
+    public var userInfo: [String: Any] { stored.userInfo }
     /// The message.
-    public var localizedDescription: String { message }
+    public var localizedDescription: String { stored.localizedDescription }
 
     /// Equal when the codes are; messages are for people.
-    public static func == (a: ASError, b: ASError) -> Bool { a.code == b.code }
+    public static func == (a: ASError, b: ASError) -> Bool { a.errorCode == b.errorCode }
 
     /// Hashes the code.
-    public func hash(into hasher: inout Hasher) { hasher.combine(code) }
+    public func hash(into hasher: inout Hasher) { hasher.combine(errorCode) }
 }
 
-extension ASError: CustomStringConvertible {
-    /// The code's name and the message.
-    public var description: String { "ASError.\(code): \(message)" }
+// The conformance by which Swift's casts bridge a class to a struct, also on Linux: it makes `error as? ASError` find an NSError. The
+// names are the standard library's.
+// swift-format-ignore
+extension ASError: _ObjectiveCBridgeable {
+    /// The error as an object.
+    public func _bridgeToObjectiveC() -> NSError { stored }
+
+    /// The error of an object that is known to be one.
+    public static func _forceBridgeFromObjectiveC(_ source: NSError, result: inout ASError?) {
+        result = ASError(source)
+    }
+
+    /// The error of an object, where its domain is ``ASErrorDomain``.
+    public static func _conditionallyBridgeFromObjectiveC(_ source: NSError, result: inout ASError?) -> Bool {
+        result = ASError(source)
+        return result != nil
+    }
+
+    /// The error of an object that is known to be one.
+    public static func _unconditionallyBridgeFromObjectiveC(_ source: NSError?) -> ASError {
+        guard let error = source.flatMap({ ASError($0) }) else { fatalError("\(source?.domain ?? "nil") is not \(ASErrorDomain)") }
+        return error
+    }
 }
 
 extension ASError {
@@ -112,7 +147,7 @@ extension ASError.Code {
     /// The same as ``ASErrorDomain``.
     public static var errorDomain: String { ASErrorDomain }
 
-    /// Lets `catch ASError.userCancelled` catch an ``ASError`` with that code.
+    /// Lets `catch ASError.userCancelled` catch an ``ASError`` with that code, or an `NSError` of ``ASErrorDomain``.
     public static func ~= (code: ASError.Code, error: any Error) -> Bool {
         (error as? ASError)?.code == code
     }

@@ -5,12 +5,12 @@ public import Foundation
 internal import Synchronization
 
 // @unchecked because a class that is not final cannot be checked: every stored property here and in the two
-// subclasses is an immutable value of a Sendable type or a Mutex, and no other module can add a subclass, as the
-// class is not open.
+// subclasses of ours is an immutable value of a Sendable type, or a Mutex around one. An app's subclass answers for
+// its own.
 /// One kind of accessory, as the picker is to present it.
 ///
 /// Source: Apple's documentation of `ASPickerDisplayItem`.
-public class ASPickerDisplayItem: NSObject, @unchecked Sendable {
+open class ASPickerDisplayItem: NSObject, @unchecked Sendable {
     /// What the picker does around a setup.
     ///
     /// Source: Apple's documentation of `ASPickerDisplayItem.SetupOptions`.
@@ -27,19 +27,23 @@ public class ASPickerDisplayItem: NSObject, @unchecked Sendable {
         public static var finishInApp: SetupOptions { SetupOptions(rawValue: 4) }
     }
 
-    private struct Options {
+    private struct Options: Hashable {
         var setup: SetupOptions = []
         var rename: ASAccessory.RenameOptions = []
     }
 
-    /// The accessory's name in the picker: up to 256 bytes of UTF-8, not blank, without control characters.
-    public let name: String
+    private let title: String
+    private let image: UIImage
+    private let traits: ASDiscoveryDescriptor
 
-    /// The accessory's image in the picker.
-    public let productImage: UIImage
+    /// The accessory's name in the picker: up to 256 bytes of UTF-8, not blank, without control characters.
+    open var name: String { title }
+
+    /// The accessory's image in the picker. An empty one is no image: the picker shows the name alone.
+    open var productImage: UIImage { image }
 
     /// What the picker looks for: a copy of what the item was made with.
-    public let descriptor: ASDiscoveryDescriptor
+    open var descriptor: ASDiscoveryDescriptor { traits }
 
     private let options = Mutex(Options())
 
@@ -50,26 +54,44 @@ public class ASPickerDisplayItem: NSObject, @unchecked Sendable {
     ///   - productImage: the accessory's image in the picker, at most 1 MiB.
     ///   - descriptor: what the picker looks for; it is copied.
     public init(name: String, productImage: UIImage, descriptor: ASDiscoveryDescriptor) {
-        self.name = name
-        self.productImage = productImage
-        self.descriptor = descriptor.duplicate()
+        title = name
+        image = productImage
+        traits = descriptor.duplicate()
     }
 
     /// What the picker does around the setup.
-    public var setupOptions: SetupOptions {
+    open var setupOptions: SetupOptions {
         get { options.withLock { $0.setup } }
         set { options.withLock { $0.setup = newValue } }
     }
 
     /// What renaming in the picker includes. On Linux the daemon only checks it: the name of a setup is the accessory's
     /// alone. ``ASAccessorySession/renameAccessory(_:options:completionHandler:)`` includes the network.
-    public var renameOptions: ASAccessory.RenameOptions {
+    open var renameOptions: ASAccessory.RenameOptions {
         get { options.withLock { $0.rename } }
         set { options.withLock { $0.rename = newValue } }
     }
 
+    /// Equal when name, image, descriptor and options are, and both are of one class.
+    open override func isEqual(_ other: Any?) -> Bool {
+        guard let other = other as? ASPickerDisplayItem else { return false }
+        if self === other { return true }
+        return type(of: self) == type(of: other) && title == other.title && image == other.image && traits == other.traits
+            && options.withLock { $0 } == other.options.withLock { $0 }
+    }
+
+    /// Goes with `isEqual`; changes with the options.
+    open override var hash: Int {
+        var hasher = Hasher()
+        hasher.combine(title)
+        hasher.combine(image)
+        hasher.combine(traits)
+        hasher.combine(options.withLock { $0 })
+        return hasher.finalize()
+    }
+
     /// The name and the descriptor.
-    public override var description: String { "“\(name)” (\(descriptor))" }
+    open override var description: String { "“\(name)” (\(descriptor))" }
 }
 
 // @unchecked as it is inherited; the reason at `ASPickerDisplayItem` speaks of this class too.
@@ -79,8 +101,8 @@ public class ASPickerDisplayItem: NSObject, @unchecked Sendable {
 /// asked to agree; together with other items the migration happens when an accessory is set up in the same picker.
 ///
 /// Source: Apple's documentation of `ASMigrationDisplayItem`.
-public final class ASMigrationDisplayItem: ASPickerDisplayItem, @unchecked Sendable {
-    private struct Identifiers {
+open class ASMigrationDisplayItem: ASPickerDisplayItem, @unchecked Sendable {
+    private struct Identifiers: Hashable {
         var peripheral: UUID?
         var address: String?
         var hotspot: String?
@@ -91,36 +113,45 @@ public final class ASMigrationDisplayItem: ASPickerDisplayItem, @unchecked Senda
 
     /// The accessory's Bluetooth identifier. On Linux the one that an accessory got when another app set it up, see
     /// ``ASAccessory/bluetoothIdentifier``; for one that was paired without this framework there is ``peripheralAddress``.
-    public var peripheralIdentifier: UUID? {
+    open var peripheralIdentifier: UUID? {
         get { identifiers.withLock { $0.peripheral } }
         set { identifiers.withLock { $0.peripheral = newValue } }
     }
 
     /// The address of a device that BlueZ is paired with, for example `C0:FF:EE:00:00:01`. Linux only; counts when
     /// ``peripheralIdentifier`` is nil.
-    public var peripheralAddress: String? {
+    open var peripheralAddress: String? {
         get { identifiers.withLock { $0.address } }
         set { identifiers.withLock { $0.address = newValue } }
     }
 
     /// The complete name of the accessory's network, 1 to 32 bytes of UTF-8.
-    public var hotspotSSID: String? {
+    open var hotspotSSID: String? {
         get { identifiers.withLock { $0.hotspot } }
         set { identifiers.withLock { $0.hotspot = newValue } }
     }
 
     /// The accessory's Wi-Fi Aware pairing identifier; 0, the default, is none.
-    public var wifiAwarePairedDeviceID: ASAccessory.WiFiAwarePairedDeviceID {
+    open var wifiAwarePairedDeviceID: ASAccessory.WiFiAwarePairedDeviceID {
         get { identifiers.withLock { $0.pairedDevice } }
         set { identifiers.withLock { $0.pairedDevice = newValue } }
     }
+
+    /// Equal when the identifiers are too.
+    open override func isEqual(_ other: Any?) -> Bool {
+        guard super.isEqual(other), let other = other as? ASMigrationDisplayItem else { return false }
+        return self === other || identifiers.withLock { $0 } == other.identifiers.withLock { $0 }
+    }
+
+    /// Goes with `isEqual`; changes with the options and the identifiers.
+    open override var hash: Int { super.hash ^ identifiers.withLock { $0 }.hashValue }
 }
 
 // @unchecked as it is inherited; the reason at `ASPickerDisplayItem` speaks of this class too.
 /// A discovered accessory that the app wants in the picker, with a name and an image of its own.
 ///
 /// Source: Apple's documentation of `ASDiscoveredDisplayItem`.
-public final class ASDiscoveredDisplayItem: ASPickerDisplayItem, @unchecked Sendable {
+open class ASDiscoveredDisplayItem: ASPickerDisplayItem, @unchecked Sendable {
     let accessory: ASDiscoveredAccessory
 
     /// An item for one discovered accessory.
@@ -133,4 +164,12 @@ public final class ASDiscoveredDisplayItem: ASPickerDisplayItem, @unchecked Send
         self.accessory = accessory
         super.init(name: name, productImage: productImage, descriptor: accessory.descriptor)
     }
+
+    /// Equal when they are for the same accessory too.
+    open override func isEqual(_ other: Any?) -> Bool {
+        super.isEqual(other) && (other as? ASDiscoveredDisplayItem)?.accessory == accessory
+    }
+
+    /// Goes with `isEqual`; changes with the options.
+    open override var hash: Int { super.hash ^ accessory.hash }
 }

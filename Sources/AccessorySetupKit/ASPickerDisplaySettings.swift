@@ -4,10 +4,12 @@
 public import Foundation
 internal import Synchronization
 
+// @unchecked because a class that is not final cannot be checked: the one stored property is a Mutex around a value of a Sendable type. A
+// subclass answers for its own.
 /// How long a picker looks, and who decides what it shows.
 ///
 /// Source: Apple's documentation of `ASPickerDisplaySettings`.
-public final class ASPickerDisplaySettings: NSObject, NSCopying, Sendable {
+open class ASPickerDisplaySettings: NSObject, NSCopying, @unchecked Sendable {
     /// How long a picker looks for accessories, in seconds.
     ///
     /// Source: Apple's documentation of `ASPickerDisplaySettings.DiscoveryTimeout`.
@@ -60,16 +62,16 @@ public final class ASPickerDisplaySettings: NSObject, NSCopying, Sendable {
     }
 
     /// New settings as they are by default. An object of its own each time: changing it changes no other.
-    public class var `default`: ASPickerDisplaySettings { ASPickerDisplaySettings() }
+    open class var `default`: ASPickerDisplaySettings { ASPickerDisplaySettings() }
 
     /// How long the picker looks. 30 seconds unless set.
-    public var discoveryTimeout: DiscoveryTimeout {
+    open var discoveryTimeout: DiscoveryTimeout {
         get { lock.withLock { $0.discoveryTimeout } }
         set { lock.withLock { $0.discoveryTimeout = newValue } }
     }
 
     /// What the picker does differently.
-    public var options: Options {
+    open var options: Options {
         get { lock.withLock { $0.options } }
         set { lock.withLock { $0.options = newValue } }
     }
@@ -79,19 +81,21 @@ public final class ASPickerDisplaySettings: NSObject, NSCopying, Sendable {
     func duplicate() -> ASPickerDisplaySettings { ASPickerDisplaySettings(values) }
 
     /// A copy with the same settings (`NSCopying`).
-    public func copy(with zone: NSZone? = nil) -> Any { duplicate() }
+    open func copy(with zone: NSZone? = nil) -> Any { duplicate() }
 
     /// Equal when all settings are.
-    public override func isEqual(_ other: Any?) -> Bool { (other as? ASPickerDisplaySettings)?.values == values }
+    open override func isEqual(_ other: Any?) -> Bool { (other as? ASPickerDisplaySettings)?.values == values }
 
     /// Goes with `isEqual`; changes with the settings.
-    public override var hash: Int { values.hashValue }
+    open override var hash: Int { values.hashValue }
 }
 
+// @unchecked because a class that is not final cannot be checked: the one stored property is a Mutex around a value of a Sendable type. A
+// subclass answers for its own.
 /// What the app has found out about an accessory that awaits authorization.
 ///
 /// Source: Apple's documentation of `ASAccessorySettings`.
-public final class ASAccessorySettings: NSObject, NSCopying, Sendable {
+open class ASAccessorySettings: NSObject, NSCopying, @unchecked Sendable {
     struct Values: Hashable, Sendable {
         var ssid: String?
         var bluetoothTransportBridgingIdentifier: Data?
@@ -109,16 +113,16 @@ public final class ASAccessorySettings: NSObject, NSCopying, Sendable {
     }
 
     /// New settings that say nothing. An object of its own each time: changing it changes no other.
-    public class var `default`: ASAccessorySettings { ASAccessorySettings() }
+    open class var `default`: ASAccessorySettings { ASAccessorySettings() }
 
     /// The complete name of the accessory's network, 1 to 32 bytes of UTF-8.
-    public var ssid: String? {
+    open var ssid: String? {
         get { lock.withLock { $0.ssid } }
         set { lock.withLock { $0.ssid = newValue } }
     }
 
     /// The address over which the accessory is bridged to classic Bluetooth: 6 bytes.
-    public var bluetoothTransportBridgingIdentifier: Data? {
+    open var bluetoothTransportBridgingIdentifier: Data? {
         get { lock.withLock { $0.bluetoothTransportBridgingIdentifier } }
         set { lock.withLock { $0.bluetoothTransportBridgingIdentifier = newValue } }
     }
@@ -126,11 +130,11 @@ public final class ASAccessorySettings: NSObject, NSCopying, Sendable {
     var values: Values { lock.withLock { $0 } }
 
     /// A copy with the same settings (`NSCopying`).
-    public func copy(with zone: NSZone? = nil) -> Any { ASAccessorySettings(values) }
+    open func copy(with zone: NSZone? = nil) -> Any { ASAccessorySettings(values) }
 
     /// Equal when all settings are.
-    public override func isEqual(_ other: Any?) -> Bool { (other as? ASAccessorySettings)?.values == values }
+    open override func isEqual(_ other: Any?) -> Bool { (other as? ASAccessorySettings)?.values == values }
 
     /// Goes with `isEqual`; changes with the settings.
-    public override var hash: Int { values.hashValue }
+    open override var hash: Int { values.hashValue }
 }

@@ -4,32 +4,51 @@
 internal import AccessoryModel
 public import Foundation
 
+// @unchecked because a class that is not final cannot be checked: every stored property is an immutable value of a
+// Sendable type. A subclass answers for its own.
 /// A Bluetooth UUID of 16, 32 or 128 bits. Immutable.
 ///
-/// A short one equals its long form. Text or data that is no UUID is kept rather than ending the process, as it does on Apple's systems: a
-/// picker with it is refused with ``ASError/Code/invalidRequest``, and the message names it.
+/// A short one equals its long form. Text or data that is no UUID ends the process, as it does on Apple's systems; the message names it.
 ///
 /// Source: Apple's documentation of `CBUUID`.
-public final class CBUUID: NSObject, Sendable {
-    /// The bytes, most significant first: 2, 4 or 16 of them as the UUID was given; none when it is none.
-    public let data: Data
+open class CBUUID: NSObject, @unchecked Sendable {
+    private let bytes: Data
+    private let text: String
+    private let value: BluetoothUUID
 
-    /// Upper-case digits as many as were given: `180F`, or 8-4-4-4-12. For text that is no UUID, the text.
-    public let uuidString: String
+    /// The bytes, most significant first: 2, 4 or 16 of them as the UUID was given.
+    open var data: Data { bytes }
 
-    /// Nil when what was given is no UUID.
-    private let value: BluetoothUUID?
+    /// Upper-case digits as many as were given: `180F`, or 8-4-4-4-12.
+    open var uuidString: String { text }
 
-    /// A UUID from text.
-    ///
-    /// - Parameter string: 4, 8 or (with hyphens) 32 hexadecimal digits, in upper or lower case.
-    public init(string: String) {
-        value = BluetoothUUID(string)
-        uuidString = value == nil ? string : string.uppercased()
-        data = value == nil ? Data() : Data(Hex.bytes(string.filter { $0 != "-" }) ?? [])
+    /// - Parameters:
+    ///   - text: what the value was made of, and nothing else.
+    private init(_ value: BluetoothUUID, _ text: String) {
+        self.value = value
+        self.text = text.uppercased()
+        bytes = Data(Hex.bytes(text.filter { $0 != "-" }) ?? [])
     }
 
-    /// A UUID from bytes.
+    /// A UUID from text. Text that is no UUID ends the process; the message names it.
+    ///
+    /// Source: Apple's documentation of `CBUUID.init(string:)`.
+    ///
+    /// - Parameter string: 4, 8 or (with hyphens) 32 hexadecimal digits, in upper or lower case. Before 4 or 8 digits there may
+    ///   be `0x`, which is no part of the UUID.
+    public convenience init(string: String) {
+        let isPrefixed = string.lowercased().hasPrefix("0x") && [6, 10].contains(string.utf8.count)
+        let digits = isPrefixed ? String(string.dropFirst(2)) : string
+        guard let value = BluetoothUUID(digits) else {
+            // Not a precondition: its message would be missing from a release build.
+            fatalError("CBUUID(string:): \(string.debugDescription) is no UUID: 4, 8, or with hyphens 32 hexadecimal digits")
+        }
+        self.init(value, digits)
+    }
+
+    /// A UUID from bytes. Any other number of them ends the process; the message names them.
+    ///
+    /// Source: Apple's documentation of `CBUUID.init(data:)`.
     ///
     /// - Parameter data: 2, 4 or 16 bytes, most significant first.
     public convenience init(data: Data) {
@@ -37,25 +56,33 @@ public final class CBUUID: NSObject, Sendable {
         if data.count == 16 {
             for index in [20, 16, 12, 8] { digits.insert("-", at: digits.index(digits.startIndex, offsetBy: index)) }
         }
-        self.init(string: digits)
+        guard let value = BluetoothUUID(digits) else {
+            fatalError("CBUUID(data:): \(data.count) bytes (\(Hex.text(data.prefix(32)))) are no UUID: 2, 4 or 16 bytes")
+        }
+        self.init(value, digits)
     }
 
     /// A UUID of 128 bits.
+    ///
+    /// Source: Apple's documentation of `CBUUID.init(nsuuid:)`.
     public convenience init(nsuuid uuid: UUID) {
         self.init(string: uuid.uuidString)
     }
 
-    /// Equal when both stand for the same 128 bits.
-    public override func isEqual(_ other: Any?) -> Bool {
-        guard let other = other as? CBUUID else { return false }
-        return value == other.value && (value != nil || uuidString == other.uuidString)
+    /// From the bus: what is no UUID is nobody's mistake in this process, and left out.
+    convenience init?(wire text: String) {
+        guard let value = BluetoothUUID(text) else { return nil }
+        self.init(value, text)
     }
 
+    /// Equal when both stand for the same 128 bits.
+    open override func isEqual(_ other: Any?) -> Bool { (other as? CBUUID)?.value == value }
+
     /// Goes with `isEqual`.
-    public override var hash: Int { value?.hashValue ?? uuidString.hashValue }
+    open override var hash: Int { value.hashValue }
 
     /// The same as ``uuidString``.
-    public override var description: String { uuidString }
+    open override var description: String { uuidString }
 }
 
 /// The key of the advertised name, a `String`. Source: Apple's documentation of the constant.
@@ -68,3 +95,12 @@ public let CBAdvertisementDataServiceDataKey = "kCBAdvDataServiceData"
 public let CBAdvertisementDataManufacturerDataKey = "kCBAdvDataManufacturerData"
 /// The key of the advertised transmission power in dBm, an `NSNumber`. Source: Apple's documentation of the constant.
 public let CBAdvertisementDataTxPowerLevelKey = "kCBAdvDataTxPowerLevel"
+/// The key of whether the accessory can be connected now, an `NSNumber`. BlueZ does not say so: the key is never there on Linux. Source:
+/// Apple's documentation of the constant.
+public let CBAdvertisementDataIsConnectable = "kCBAdvDataIsConnectable"
+/// The key of services in the overflow area, a `[CBUUID]`. Only Apple's devices have one: the key is never there on Linux. Source: Apple's
+/// documentation of the constant.
+public let CBAdvertisementDataOverflowServiceUUIDsKey = "kCBAdvDataOverflowServiceUUIDs"
+/// The key of the services that the accessory looks for, a `[CBUUID]`. BlueZ does not say so: the key is never there on Linux. Source: Apple's
+/// documentation of the constant.
+public let CBAdvertisementDataSolicitedServiceUUIDsKey = "kCBAdvDataSolicitedServiceUUIDs"

@@ -8,15 +8,19 @@ internal import Dispatch
 public import Foundation
 internal import Synchronization
 
+// @unchecked because a class that is not final cannot be checked: every stored property is an immutable value of a Sendable type, or a Mutex. A subclass
+// answers for its own.
 /// The network of an accessory, and what opens it.
 ///
 /// Source: Apple's documentation of `NEHotspotConfiguration`. Enterprise networks and Hotspot 2.0 have no counterpart here: accessories do
 /// not open such networks.
-public final class NEHotspotConfiguration: NSObject, Sendable {
+open class NEHotspotConfiguration: NSObject, @unchecked Sendable {
+    private let name: String
+    private let prefix: String
     /// The network's name, 1 to 32 bytes; empty for a configuration by its beginning.
-    public let ssid: String
+    open var ssid: String { name }
     /// The beginning of the network's name; empty for a configuration by the whole name.
-    public let ssidPrefix: String
+    open var ssidPrefix: String { prefix }
     let passphrase: String?
     let isWEP: Bool
     private let settings = Mutex(Settings())
@@ -28,8 +32,8 @@ public final class NEHotspotConfiguration: NSObject, Sendable {
     }
 
     private init(ssid: String, ssidPrefix: String, passphrase: String?, isWEP: Bool) {
-        self.ssid = ssid
-        self.ssidPrefix = ssidPrefix
+        name = ssid
+        prefix = ssidPrefix
         self.passphrase = passphrase
         self.isWEP = isWEP
     }
@@ -59,19 +63,19 @@ public final class NEHotspotConfiguration: NSObject, Sendable {
     }
 
     /// Whether the network is left when the app goes. On Linux it always is.
-    public var joinOnce: Bool {
+    open var joinOnce: Bool {
         get { settings.withLock { $0.joinsOnce } }
         set { settings.withLock { $0.joinsOnce = newValue } }
     }
 
     /// Whether the network does not say its name.
-    public var hidden: Bool {
+    open var hidden: Bool {
         get { settings.withLock { $0.isHidden } }
         set { settings.withLock { $0.isHidden = newValue } }
     }
 
     /// How long the configuration is kept. On Linux it is as long as the app is there; the value is kept and has no effect.
-    public var lifeTimeInDays: NSNumber {
+    open var lifeTimeInDays: NSNumber {
         get { NSNumber(value: settings.withLock { $0.lifeTimeInDays }) }
         set {
             let days = newValue.intValue
@@ -180,48 +184,120 @@ public enum NEHotspotConfigurationError: Int, CustomNSError, Hashable, Sendable 
     }
 }
 
+// @unchecked because a class that is not final cannot be checked: it has no stored properties. A subclass
+// answers for its own.
 /// Joins and leaves the networks of the app's accessories.
 ///
 /// The app needs an active ``ASAccessorySession`` that has the accessory: the network is the session's. It is left when the app says so,
 /// when the session or the app ends, or when the accessory is taken away; the machine's earlier connection comes back each time.
 ///
 /// Source: Apple's documentation of `NEHotspotConfigurationManager`.
-public final class NEHotspotConfigurationManager: NSObject, Sendable {
+open class NEHotspotConfigurationManager: NSObject, @unchecked Sendable {
     /// The only one.
     public static let shared = NEHotspotConfigurationManager()
 
-    private override init() {}
+    /// Another one; it does the same as ``shared``.
+    public override init() {}
 
     /// Joins a network.
     ///
     /// - Parameter completionHandler: called once, on the session's queue (or one of the module's own where there is no session), with nil
     ///   when the machine is on the network, else with an ``NEHotspotConfigurationError``.
-    public func apply(_ configuration: NEHotspotConfiguration, completionHandler: (@Sendable ((any Error)?) -> Void)? = nil) {
+    @preconcurrency
+    open func apply(_ configuration: NEHotspotConfiguration, completionHandler: (@Sendable ((any Error)?) -> Void)? = nil) {
         let completion = completionHandler ?? { _ in }
         if let problem = configuration.problem { return Self.queue.async { completion(problem) } }
-        Self.onAccessory(where: configuration.fits) { client, object in
-            guard let client, let object else {
-                return Self.queue.async { completion(NEHotspotConfigurationError.userUnauthorized) }
-            }
-            client.request(on: object, "JoinNetwork", [.vardict(configuration.options)]) { error in
-                completion(error.map { NEHotspotConfigurationError($0) })
-            }
-        }
+        let options = configuration.options
+        Self.onAccessory(where: configuration.fits) { Self.join($0, $1, options, completion) }
     }
 
     /// ``apply(_:completionHandler:)`` as an asynchronous function.
     ///
     /// - Throws: ``NEHotspotConfigurationError``.
-    public func apply(_ configuration: NEHotspotConfiguration) async throws {
+    open func apply(_ configuration: NEHotspotConfiguration) async throws {
+        try await answer { apply(configuration, completionHandler: $0) }
+    }
+
+    /// Joins the network of an accessory that has a passphrase.
+    ///
+    /// Source: Apple's documentation of `joinAccessoryHotspot(_:passphrase:completionHandler:)`.
+    ///
+    /// - Parameters:
+    ///   - accessory: one of an active session's ``ASAccessorySession/accessories``, with a network (``ASAccessory/ssid``).
+    ///   - passphrase: 8 to 63 bytes, or the 64 hexadecimal digits of a key.
+    ///   - completionHandler: as that of ``apply(_:completionHandler:)``. ``NEHotspotConfigurationError/userUnauthorized`` where no active
+    ///     session has the accessory, or it has no network.
+    @preconcurrency
+    open func joinAccessoryHotspot(
+        _ accessory: ASAccessory, passphrase: String, completionHandler: (@Sendable ((any Error)?) -> Void)? = nil
+    ) {
+        join(accessory, passphrase, completionHandler ?? { _ in })
+    }
+
+    /// ``joinAccessoryHotspot(_:passphrase:completionHandler:)`` as an asynchronous function.
+    ///
+    /// - Throws: ``NEHotspotConfigurationError``.
+    open func joinAccessoryHotspot(_ accessory: ASAccessory, passphrase: String) async throws {
+        try await answer { joinAccessoryHotspot(accessory, passphrase: passphrase, completionHandler: $0) }
+    }
+
+    /// Joins the network of an accessory that is open.
+    ///
+    /// Source: Apple's documentation of `joinAccessoryHotspotWithoutSecurity(_:completionHandler:)`.
+    ///
+    /// - Parameters:
+    ///   - accessory: one of an active session's ``ASAccessorySession/accessories``, with a network (``ASAccessory/ssid``).
+    ///   - completionHandler: as that of ``joinAccessoryHotspot(_:passphrase:completionHandler:)``.
+    @preconcurrency
+    open func joinAccessoryHotspotWithoutSecurity(
+        _ accessory: ASAccessory, completionHandler: (@Sendable ((any Error)?) -> Void)? = nil
+    ) {
+        join(accessory, nil, completionHandler ?? { _ in })
+    }
+
+    /// ``joinAccessoryHotspotWithoutSecurity(_:completionHandler:)`` as an asynchronous function.
+    ///
+    /// - Throws: ``NEHotspotConfigurationError``.
+    open func joinAccessoryHotspotWithoutSecurity(_ accessory: ASAccessory) async throws {
+        try await answer { joinAccessoryHotspotWithoutSecurity(accessory, completionHandler: $0) }
+    }
+
+    private func join(
+        _ accessory: ASAccessory, _ passphrase: String?, _ completion: @escaping @Sendable ((any Error)?) -> Void
+    ) {
+        if let passphrase, NetworkJoin.Passphrase(passphrase) == nil {
+            return Self.queue.async { completion(NEHotspotConfigurationError.invalidWPAPassphrase) }
+        }
+        // The daemon knows the accessory's network, also one whose name is no text.
+        let object = accessory.object
+        let options: [String: DBusValue] = passphrase.map { ["passphrase": .string($0)] } ?? [:]
+        guard case .success(let thread) = Hub.thread else {
+            return Self.queue.async { completion(NEHotspotConfigurationError.userUnauthorized) }
+        }
+        thread.perform { hub in Self.join(hub.client(having: object), object, options, completion) }
+    }
+
+    /// On the module's thread.
+    private static func join(
+        _ client: SessionClient?, _ object: ObjectPath?, _ options: [String: DBusValue],
+        _ completion: @escaping @Sendable ((any Error)?) -> Void
+    ) {
+        guard let client, let object else { return queue.async { completion(NEHotspotConfigurationError.userUnauthorized) } }
+        client.request(on: object, "JoinNetwork", [.vardict(options)]) { error in
+            completion(error.map { NEHotspotConfigurationError($0) })
+        }
+    }
+
+    private func answer(_ request: (@escaping @Sendable ((any Error)?) -> Void) -> Void) async throws {
         try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
-            apply(configuration) { error in
+            request { error in
                 if let error { continuation.resume(throwing: error) } else { continuation.resume() }
             }
         }
     }
 
     /// Leaves a network. One that is not joined stays as it is.
-    public func removeConfiguration(forSSID SSID: String) {
+    open func removeConfiguration(forSSID SSID: String) {
         let configuration = NEHotspotConfiguration(ssid: SSID)
         Self.onAccessory(where: configuration.fits) { client, object in
             if let client, let object { client.request(on: object, "LeaveNetwork", []) { _ in } }
@@ -229,7 +305,8 @@ public final class NEHotspotConfigurationManager: NSObject, Sendable {
     }
 
     /// The networks of the app's accessories that the machine is on.
-    public func getConfiguredSSIDs(completionHandler: @escaping @Sendable ([String]) -> Void) {
+    @preconcurrency
+    open func getConfiguredSSIDs(completionHandler: @escaping @Sendable ([String]) -> Void) {
         guard case .success(let thread) = Hub.thread else { return Self.queue.async { completionHandler([]) } }
         thread.perform { hub in
             let names = hub.joinedNetworks
@@ -238,7 +315,7 @@ public final class NEHotspotConfigurationManager: NSObject, Sendable {
     }
 
     /// ``getConfiguredSSIDs(completionHandler:)`` as an asynchronous function.
-    public func configuredSSIDs() async -> [String] {
+    open func configuredSSIDs() async -> [String] {
         await withCheckedContinuation { continuation in getConfiguredSSIDs { continuation.resume(returning: $0) } }
     }
 

@@ -5,13 +5,34 @@
 internal import AccessoryModel
 public import Foundation
 
+// @unchecked because a class that is not final cannot be checked: the one stored property is an immutable value of a
+// Sendable type. A subclass answers for its own.
 /// A product image: a PNG, JPEG or SVG file, recognised by its first bytes. Immutable.
 ///
 /// A picker refuses images of more than 1 MiB with ``ASError/Code/invalidRequest``.
 ///
 /// Source: Apple's documentation of `UIImage`.
-public final class UIImage: NSObject, Sendable {
-    private let image: ProductImage
+open class UIImage: NSObject, @unchecked Sendable {
+    /// Nil for an empty image.
+    private let image: ProductImage?
+
+    /// An empty image. A picker shows an item that has it without a picture.
+    ///
+    /// Source: Apple's documentation of `UIImage`.
+    public override init() {
+        image = nil
+    }
+
+    /// An image that stands for a symbol. Linux has no SF Symbols: this is a drawing of coloured cells, a PNG of 120 by 120
+    /// pixels, the same for the same name. Nil for an empty name only.
+    ///
+    /// Source: Apple's documentation of `UIImage.init(systemName:)`.
+    ///
+    /// - Parameter name: the name of a symbol, for example `dice.fill`; whether there is such a symbol is not looked at.
+    public convenience init?(systemName name: String) {
+        guard !name.isEmpty else { return nil }
+        self.init(bytes: PlaceholderImage.png(for: name))
+    }
 
     /// An image from the bytes of its file; nil when they are neither PNG, JPEG nor SVG.
     public convenience init?(data: Data) {
@@ -55,7 +76,8 @@ public final class UIImage: NSObject, Sendable {
         self.image = image
     }
 
-    var bytes: [UInt8] { image.bytes }
+    /// The file; nil for an empty image.
+    var bytes: [UInt8]? { image?.bytes }
 
     private static let directories: [URL] = {
         var directories: [URL] = []
@@ -70,12 +92,15 @@ public final class UIImage: NSObject, Sendable {
         return directories
     }()
 
-    /// Equal when the files' bytes are.
-    public override func isEqual(_ other: Any?) -> Bool { (other as? UIImage)?.image == image }
+    /// Equal when the files' bytes are; empty ones are equal.
+    open override func isEqual(_ other: Any?) -> Bool {
+        guard let other = other as? UIImage else { return false }
+        return image == other.image
+    }
 
     /// Goes with `isEqual`.
-    public override var hash: Int { image.hashValue }
+    open override var hash: Int { image.hashValue }
 
     /// The format and the size.
-    public override var description: String { "\(image.format.rawValue), \(image.bytes.count) bytes" }
+    open override var description: String { image.map { "\($0.format.rawValue), \($0.bytes.count) bytes" } ?? "empty" }
 }

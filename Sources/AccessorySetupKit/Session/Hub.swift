@@ -51,6 +51,9 @@ final class Hub {
         return nil
     }
 
+    /// What speaks for a session that has an accessory, which has a network.
+    func client(having object: ObjectPath) -> SessionClient? { clients.first { $0.hasNetwork(object) } }
+
     /// Networks of accessories that the machine is on.
     var joinedNetworks: [String] { Set(clients.flatMap(\.joinedNetworks)).sorted() }
 

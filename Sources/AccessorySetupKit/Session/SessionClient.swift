@@ -22,9 +22,12 @@ final class SessionClient {
     private var joined: Set<ObjectPath> = []
     /// Who waits for the end of which picker.
     private var pickers: [ObjectPath: Int] = [:]
-    /// Requests for a picker without an answer, and the pickers that ended meanwhile.
-    private var pickersAsked = 0
-    private var endedEarly: [ObjectPath: ASError?] = [:]
+    /// Requests for a picker without an answer.
+    private var asked: Set<Int> = []
+    /// The end of a picker that came before the answer to its request, and all events since: the completion has to come first.
+    private var early: [(type: String, details: [String: DBusValue])] = []
+    /// Requests without an answer whose pickers are not wanted any more.
+    private var unwanted: Set<Int> = []
     private var isClosing = false
 
     /// - Parameter onEnd: called once, when the session is over.
@@ -118,13 +121,16 @@ final class SessionClient {
         let accessories = paths.map { ASAccessory($0, properties[$0] ?? [:]) }
         let events = held ?? []
         held = nil
-        for (type, details) in events { deliver(type, details, accessories: type == "activated" ? accessories : nil) }
+        for (type, details) in events {
+            if type == "activated" { deliver(type, details, accessories: accessories) } else { receive(type, details) }
+        }
     }
 
     private func failActivation(_ error: BusError) {
         let reason = ASError(error)
         // Two codes are enough to decide by: nobody to talk to, or not let in.
-        end(ASError(reason.code == .connectionFailed ? .connectionFailed : .activationFailed, reason.message), failing: reason)
+        let told = ASError(reason.code == .connectionFailed ? .connectionFailed : .activationFailed, reason.localizedDescription)
+        end(told, failing: told)
     }
 
     // MARK: Events
@@ -132,6 +138,8 @@ final class SessionClient {
     private func receive(_ type: String, _ details: [String: DBusValue]) {
         if held != nil, type != "invalidated" {
             held?.append((type, details))
+        } else if !early.isEmpty, type != "invalidated" {
+            early.append((type, details))
         } else {
             deliver(type, details, accessories: nil)
         }
@@ -149,13 +157,16 @@ final class SessionClient {
                 error ?? ASError(.invalidated, "accessorysetupd ended the session"),
                 failing: ASError(.invalidated, "accessorysetupd ended the session"))
         }
-        core.deliver(event, accessories: accessories)
-        guard event.eventType == .pickerDidDismiss, let picker = details["picker"]?.objectPathValue else { return }
-        if let token = pickers.removeValue(forKey: picker) {
-            core.finish(token, error)
-        } else if pickersAsked > 0 {
-            endedEarly[picker] = .some(error)
+        if event.eventType == .pickerDidDismiss, let picker = details["picker"]?.objectPathValue {
+            // The completion comes first, so that an app takes no success for a cancellation.
+            if let token = pickers.removeValue(forKey: picker) {
+                core.finish(token, error)
+            } else if !asked.isEmpty {
+                early.append((type, details))
+                return
+            }
         }
+        for send in core.deliver(event, accessories: accessories) { send(self) }
     }
 
     private func changed(_ path: ObjectPath, _ changes: [String: DBusValue]) {
@@ -171,6 +182,9 @@ final class SessionClient {
         properties.filter { fits($0.value["Ssid"]?.bytesValue ?? []) && $0.value["Ssid"]?.bytesValue?.isEmpty == false }
             .map(\.key).sorted { $0.rawValue < $1.rawValue }.first
     }
+
+    /// Whether the app may use an accessory, and it has a network.
+    func hasNetwork(_ object: ObjectPath) -> Bool { properties[object]?["Ssid"]?.bytesValue?.isEmpty == false }
 
     /// Networks of accessories that the machine is on.
     var joinedNetworks: [String] {
@@ -195,7 +209,7 @@ final class SessionClient {
     ///
     /// - Parameter showsPicker: the answer is a picker's path, and the request is done when that picker is.
     func request(_ token: Int, _ member: String, _ arguments: [DBusValue], showsPicker: Bool) {
-        if showsPicker { pickersAsked += 1 }
+        if showsPicker { asked.insert(token) }
         call(session, AccessoryBus.session, member, arguments) { [weak self] result in
             guard let self else { return }
             switch result {
@@ -203,21 +217,39 @@ final class SessionClient {
             case .success(let values) where showsPicker: self.accepted(token, values.first?.objectPathValue ?? "/")
             case .success: self.core.finish(token, nil)
             }
-            guard showsPicker else { return }
-            self.pickersAsked -= 1
-            if self.pickersAsked == 0 { self.endedEarly = [:] }
+            if showsPicker { self.answered(token) }
         }
     }
 
     private func accepted(_ token: Int, _ picker: ObjectPath) {
-        if let error = endedEarly[picker] {
-            core.finish(token, error)
-        } else if picker.rawValue == "/" {
-            // Done without asking anybody.
-            core.finish(token, nil)
-        } else {
-            pickers[picker] = token
+        // Done without asking anybody.
+        if picker.rawValue == "/" { return core.finish(token, nil) }
+        pickers[picker] = token
+        let hasEnded = early.contains { $0.type == "pickerDidDismiss" && $0.details["picker"]?.objectPathValue == picker }
+        if unwanted.contains(token), !hasEnded { cancelPicker() }
+    }
+
+    /// An answer came: the end of a picker that waited for it can be told.
+    private func answered(_ token: Int) {
+        asked.remove(token)
+        unwanted.remove(token)
+        let events = early
+        early = []
+        for (type, details) in events { receive(type, details) }
+    }
+
+    /// Nobody wants the picker of a request any more. The request is done when the picker is, as always.
+    func giveUp(_ token: Int) {
+        if asked.contains(token) {
+            unwanted.insert(token)
+        } else if pickers.values.contains(token) {
+            cancelPicker()
         }
+    }
+
+    /// A daemon that has no word for it leaves the picker to the person. One whose picker has ended meanwhile refuses; both is well.
+    private func cancelPicker() {
+        call(session, AccessoryBus.session, "CancelPicker") { _ in }
     }
 
     private func call(

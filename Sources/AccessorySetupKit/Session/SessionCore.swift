@@ -9,6 +9,11 @@ internal import Synchronization
 
 final class SessionCore: Sendable {
     typealias Completion = @Sendable ((any Error)?) -> Void
+    /// Sends a request; called on the module's thread.
+    typealias Send = @Sendable (SessionClient) -> Void
+
+    /// Requests that may wait for a session to become active.
+    private static let mostHeld = 64
 
     private enum Phase {
         case created
@@ -28,6 +33,8 @@ final class SessionCore: Sendable {
         var isPickerShown = false
         var completions: [Int: Completion] = [:]
         var lastToken = 0
+        /// Requests that wait for the session to become active, in order.
+        var held: [(token: Int, send: Send)] = []
     }
 
     let address: Connection.Address
@@ -84,8 +91,9 @@ final class SessionCore: Sendable {
             let hadBegun = state.phase == .activating || state.phase == .active
             guard state.phase != .ended else { return false }
             state.phase = .ended
-            if state.isPickerShown { enqueue(ASAccessoryEvent(.pickerDidDismiss, error: error), in: state) }
+            // As with every picker: the completion, then the dismissal.
             failAll(error, in: &state)
+            if state.isPickerShown { enqueue(ASAccessoryEvent(.pickerDidDismiss, error: error), in: state) }
             enqueue(ASAccessoryEvent(.invalidated, error: reason), in: state)
             return hadBegun
         }
@@ -110,22 +118,29 @@ final class SessionCore: Sendable {
     private func failAll(_ error: ASError, in state: inout State) {
         let completions = state.completions.sorted { $0.key < $1.key }.map(\.value)
         state.completions = [:]
+        state.held = []
         for completion in completions { (state.queue ?? Self.queueOfNobody).async { completion(error) } }
     }
 
     // MARK: Events
 
     /// - Parameter accessories: all of them, when the event brings a new list.
-    func deliver(_ event: ASAccessoryEvent, accessories: [ASAccessory]? = nil) {
+    /// - Returns: requests that waited for this event, to be sent now: nobody else sends any before the module's thread has done so.
+    func deliver(_ event: ASAccessoryEvent, accessories: [ASAccessory]? = nil) -> [Send] {
         state.withLock { state in
-            guard state.phase != .ended else { return }
+            guard state.phase != .ended else { return [] }
+            var held: [Send] = []
             switch event.eventType {
-            case .activated: state.phase = .active
+            case .activated:
+                state.phase = .active
+                held = state.held.map(\.send)
+                state.held = []
             case .pickerDidPresent: state.isPickerShown = true
             case .pickerDidDismiss: state.isPickerShown = false
             default: break
             }
             enqueue(event, accessories: accessories, in: state)
+            return held
         }
     }
 
@@ -181,18 +196,41 @@ final class SessionCore: Sendable {
         state.withLock { state in
             let refusal: ASError
             switch state.phase {
-            case .active:
+            case .activating where state.completions.count >= Self.mostHeld:
+                refusal = ASError(.invalidRequest, "\(Self.mostHeld) requests wait for the session to become active already")
+            case .active, .activating:
                 state.lastToken += 1
                 state.completions[state.lastToken] = completion
                 return state.lastToken
-            case .created, .activating:
-                refusal = ASError(.invalidRequest, "the session is not active: activate it, and wait for the event activated")
+            case .created:
+                refusal = ASError(.invalidRequest, "the session is not active: activate it first")
             case .ended:
                 refusal = ASError(.invalidated, "the session was invalidated; an app needs a new one")
             }
             (state.queue ?? Self.queueOfNobody).async { completion(refusal) }
             return nil
         }
+    }
+
+    /// - Returns: whether the request is to be sent now; else it waits for the session to become active, or is answered already.
+    func holdUnlessActive(_ token: Int, _ send: @escaping Send) -> Bool {
+        state.withLock { state in
+            if state.phase == .activating, state.completions[token] != nil { state.held.append((token, send)) }
+            return state.phase == .active
+        }
+    }
+
+    /// Calls a request off that has not been sent.
+    ///
+    /// - Returns: whether it waited to be sent.
+    func withdraw(_ token: Int, _ error: ASError) -> Bool {
+        let wasHeld = state.withLock { state in
+            guard let index = state.held.firstIndex(where: { $0.token == token }) else { return false }
+            state.held.remove(at: index)
+            return true
+        }
+        if wasHeld { finish(token, error) }
+        return wasHeld
     }
 
     /// Answers. Whoever has been answered already is not answered again.

@@ -15,11 +15,13 @@ extension ASPickerDisplayItem {
             of: "a{sv}",
             items.map { item in
                 var values = isUpdate ? item.updateValues : item.itemValues
-                if descriptors > 0, let descriptor = FileDescriptor.sealed(item.productImage.bytes, name: "product-image") {
+                // An empty image is none: the picker shows the name alone.
+                guard let image = item.productImage.bytes else { return .vardict(values) }
+                if descriptors > 0, let descriptor = FileDescriptor.sealed(image, name: "product-image") {
                     values["productImage"] = .fileDescriptor(descriptor)
                     descriptors -= 1
                 } else {
-                    values["productImage"] = .bytes(item.productImage.bytes)
+                    values["productImage"] = .bytes(image)
                 }
                 return .vardict(values)
             })
