@@ -28,6 +28,9 @@ let package = Package(
         .executable(name: "accessory-sim", targets: ["accessory-sim"]),
         .library(name: "AccessorySetupKit", targets: ["AccessorySetupKit"]),
         .library(name: "CoreBluetooth", targets: ["CoreBluetooth"]),
+        // For files of apps that import these by name; each is a part of AccessorySetupKit.
+        .library(name: "NetworkExtension", targets: ["NetworkExtension"]),
+        .library(name: "UIKit", targets: ["UIKit"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-log", from: "1.6.0"),
@@ -111,6 +114,8 @@ let package = Package(
         .target(
             name: "AccessorySetupKit", dependencies: ["AccessoryBus", "AccessoryModel", "CoreBluetooth", "DBusKit"],
             swiftSettings: settings),
+        .target(name: "NetworkExtension", dependencies: ["AccessorySetupKit"], swiftSettings: settings),
+        .target(name: "UIKit", dependencies: ["AccessorySetupKit"], swiftSettings: settings),
 
         // Programs.
         .target(name: "ProgramSupport", dependencies: ["DBusKit", log], swiftSettings: settings),
@@ -141,7 +146,8 @@ let package = Package(
         .executableTarget(name: "relay-baseline"),
         .executableTarget(name: "scan-baseline", dependencies: ["BaselineSupport", "CDBus"]),
         .executableTarget(
-            name: "dice", dependencies: ["AccessorySetupKit", "DBusKit", "ProgramSupport", arguments], swiftSettings: settings),
+            name: "dice", dependencies: ["AccessorySetupKit", "DBusKit", "ProgramSupport", arguments], exclude: ["Info.plist"],
+            swiftSettings: settings),
 
         // Tests, from the words outwards to the whole daemon.
         .target(name: "TestSupport", dependencies: ["DBusKit"], path: "Tests/TestSupport", swiftSettings: settings),
@@ -193,12 +199,20 @@ let package = Package(
         .target(
             name: "AccessorySetupKitSnippets", dependencies: ["AccessorySetupKit"],
             path: "Tests/AccessorySetupKitTests/Snippets", swiftSettings: [.unsafeFlags(["-suppress-warnings"])]),
+        // Apps as they are written elsewhere: in Swift 5 without a warning, in Swift 6 with those that Apple's framework brings too.
+        .target(
+            name: "AccessorySetupKitApps5", dependencies: ["AccessorySetupKit", "UIKit"],
+            path: "Tests/AccessorySetupKitTests/Apps5", swiftSettings: strict + [.swiftLanguageMode(.v5)]),
+        .target(
+            name: "AccessorySetupKitApps6", dependencies: ["AccessorySetupKit", "NetworkExtension", "UIKit"],
+            path: "Tests/AccessorySetupKitTests/Apps6",
+            swiftSettings: [.enableUpcomingFeature("MemberImportVisibility"), .unsafeFlags(["-suppress-warnings"])]),
         .testTarget(
             name: "AccessorySetupKitTests",
             dependencies: [
-                "AccessoryBus", "AccessoryModel", "AccessorySetupKit", "AccessorySetupKitSnippets", "DBusKit", "TestSupport",
-                "accessory-sim", "accessoryctl", "accessorysetupd",
-            ], exclude: ["Snippets"], swiftSettings: testSettings),
+                "AccessoryBus", "AccessoryModel", "AccessorySetupKit", "AccessorySetupKitApps5", "AccessorySetupKitApps6",
+                "AccessorySetupKitSnippets", "DBusKit", "TestSupport", "accessory-sim", "accessoryctl", "accessorysetupd", "dice",
+            ], exclude: ["Apps5", "Apps6", "Snippets"], swiftSettings: testSettings),
     ],
     swiftLanguageModes: [.v6]
 )

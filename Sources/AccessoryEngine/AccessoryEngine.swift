@@ -169,6 +169,14 @@ public final class AccessoryEngine {
         try pickers.finishDiscovery(session, accepted: accepted)
     }
 
+    /// The app calls its own picker off, of whatever kind: it ends as if the person had cancelled. What is just being written is written.
+    ///
+    /// - Parameter accepted: called between the checks and the first event.
+    /// - Throws: `InvalidRequest` without a picker of this session.
+    public func cancelPicker(_ session: Session, accepted: () -> Void = {}) throws(SetupError) {
+        try pickers.callOff(session, accepted: accepted)
+    }
+
     /// Has the person rename an accessory of the app's.
     ///
     /// - Parameter accepted: called with the run between the checks and the first event.

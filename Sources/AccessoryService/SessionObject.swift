@@ -31,6 +31,7 @@ final class SessionObject: ServiceObject {
         table.method("ShowPicker", for: .owner, SessionObject.showPicker)
         table.method("UpdatePicker", for: .owner, SessionObject.updatePicker)
         table.method("FinishPickerDiscovery", for: .owner, SessionObject.finishPickerDiscovery)
+        table.method("CancelPicker", for: .owner, SessionObject.cancelPicker)
         table.method("RemoveAccessory", for: .owner, SessionObject.removeAccessory)
         table.method("RenameAccessory", for: .owner, SessionObject.renameAccessory)
         table.method("FinishAuthorization", for: .owner, SessionObject.finishAuthorization)
@@ -65,6 +66,10 @@ final class SessionObject: ServiceObject {
 
     private func finishPickerDiscovery(_ call: MethodCall) throws(BusError) {
         try asking { () throws(SetupError) in try service.engine.finishPickerDiscovery(session) { call.reply() } }
+    }
+
+    private func cancelPicker(_ call: MethodCall) throws(BusError) {
+        try asking { () throws(SetupError) in try service.engine.cancelPicker(session) { call.reply() } }
     }
 
     private func renameAccessory(_ call: MethodCall) throws(BusError) {

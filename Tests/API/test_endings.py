@@ -418,7 +418,7 @@ class Invalidated(APITest):
             ("Activate", "", []), ("Invalidate", "", []),
             ("ShowPicker", "aa{sv}a{sv}", [dbus.Array([sv(item())], "a{sv}"), sv({})]),
             ("RemoveAccessory", "o", [accessory]), ("UpdatePicker", "aa{sv}", [dbus.Array([], "a{sv}")]),
-            ("FinishPickerDiscovery", "", []), ("RenameAccessory", "oa{sv}", [accessory, sv({})]),
+            ("FinishPickerDiscovery", "", []), ("CancelPicker", "", []), ("RenameAccessory", "oa{sv}", [accessory, sv({})]),
             ("FinishAuthorization", "oa{sv}", [accessory, sv({})]), ("FailAuthorization", "o", [accessory]),
             ("UpdateAuthorization", "oa{sv}", [accessory, sv({})]),
         ]:

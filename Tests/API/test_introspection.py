@@ -37,7 +37,7 @@ API = {
     MANAGER: {"CreateSession": "a{sv}→o", "RegisterPicker": "a{sv}→", "UnregisterPicker": "→",
               "Version": "s", "Bluetooth": "s", "WiFi": "s", "PickerAvailable": "b"},
     SESSION: {"Activate": "→", "Invalidate": "→", "ShowPicker": "aa{sv}a{sv}→o", "UpdatePicker": "aa{sv}→",
-              "FinishPickerDiscovery": "→", "RenameAccessory": "oa{sv}→o", "RemoveAccessory": "o→",
+              "FinishPickerDiscovery": "→", "CancelPicker": "→", "RenameAccessory": "oa{sv}→o", "RemoveAccessory": "o→",
               "FinishAuthorization": "oa{sv}→", "FailAuthorization": "o→", "UpdateAuthorization": "oa{sv}→o",
               "App": "s", "State": "s", "Accessories": "ao", "Event": "→sa{sv}"},
     ACCESSORY: {"DisplayName": "s", "State": "s", "BluetoothIdentifier": "s", "BluetoothTransportBridgingIdentifier": "ay",

@@ -63,7 +63,7 @@ import Testing
         daemon.emit("invalidated")
         try await events.wait(for: .invalidated)
         #expect(events.types == [.activated] + known.compactMap { ASAccessoryEventType(rawValue: $0.rawValue) } + [.invalidated])
-        #expect(events.types.map(\.description).dropFirst().dropLast().elementsEqual(known.map(\.name)))
+        #expect(events.types.map { "\($0)" }.dropFirst().dropLast().elementsEqual(known.map(\.name)))
         withExtendedLifetime(bus) {}
     }
 

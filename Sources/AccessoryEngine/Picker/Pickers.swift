@@ -46,6 +46,8 @@ final class Pickers {
         var noted: Set<String> = []
         /// What the app said when it confirmed, while the classic side is being paired.
         var confirmation: (settings: AuthorizationSettings, requester: Requester)?
+        /// Whether the app called the picker off: what is taken back then, is at its request.
+        var isCalledOff = false
 
         init(_ run: PickerRun) { self.run = run }
     }
@@ -147,6 +149,18 @@ final class Pickers {
         _ = try discoveryRun(of: session, "FinishPickerDiscovery")
         accepted()
         feed(.discoveryFinished)
+    }
+
+    /// The app calls its own picker off: it ends as if the person had cancelled.
+    func callOff(_ session: Session, accepted: () -> Void) throws(SetupError) {
+        guard session.state == .active else { throw session.wrongState("CancelPicker") }
+        guard let current, current.run.session === session else {
+            throw SetupError(.invalidRequest, "CancelPicker: this session shows no picker")
+        }
+        try ask(current.run, .cancelled) {
+            current.isCalledOff = true
+            accepted()
+        }
     }
 
     /// Has the person rename an accessory of the app's.
@@ -479,7 +493,8 @@ final class Pickers {
             feed(event)
         case .bridge(let id): bridge(id, current)
         case .rename(let id, let name): feed(writer.rename(id, name, run, by: person(at: run)))
-        case .remove(let id): writer.takeBack(id, run, by: person(at: run))
+        case .remove(let id):
+            writer.takeBack(id, run, by: current.isCalledOff ? sessions.requester(run.session) : person(at: run))
         case .migrate:
             let requester = current.pickedBy == .daemon ? person(at: run) : current.pickedBy
             for target in run.migrations { writer.migrate(target, run, by: requester) }
