@@ -13,7 +13,8 @@ struct Dice: ParsableCommand {
         commandName: "dice",
         abstract: "Sets dice up through accessorysetupd and shows their rolls.",
         discussion: "Exit status: 0 success, 1 it did not work (for play and rolls: no rolls arrived), 64 wrong arguments.",
-        subcommands: [Play.self, Add.self, List.self, Rolls.self, Rename.self, Remove.self], defaultSubcommand: Play.self)
+        subcommands: [Play.self, Add.self, List.self, Kinds.self, Rolls.self, Rename.self, Remove.self],
+        defaultSubcommand: Play.self)
 }
 
 /// What every subcommand takes.
@@ -103,6 +104,16 @@ struct List: ParsableCommand {
                     "\(StandardOutput.printable(die.displayName))  \(die.bluetoothIdentifier?.uuidString ?? "")  \(die.state)")
             }
         }
+    }
+}
+
+struct Kinds: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Lists what dice it looks for.",
+        discussion: "Those that the Info.plist beside the program declares; without one all.")
+
+    func run() throws {
+        for kind in DiceApp.kinds { StandardOutput.line("\(kind.name)  \(kind.service)") }
     }
 }
 

@@ -16,9 +16,18 @@ final class DiceApp {
     private let bus: String
     private let timeout: Double
 
-    private static let kinds: [(name: String, service: String)] = [
+    private static let allKinds: [(name: String, service: String)] = [
         ("Pink Dice", "E56A082E-C49B-47CA-A2AB-389127B8ABE3"), ("Blue Dice", "0B8F5F5D-3B6C-4D29-8B0F-0E3C1B8A52D7"),
     ]
+
+    /// What the app looks for: of all its kinds those that its Info.plist declares, as no others are allowed. The file lies beside the
+    /// program, and the manifest names it. Without one, the manifest itself has to declare all kinds.
+    static var kinds: [(name: String, service: String)] {
+        guard let declared = Bundle.main.object(forInfoDictionaryKey: "NSAccessorySetupBluetoothServices") as? [String] else {
+            return allKinds
+        }
+        return allKinds.filter { kind in declared.contains { CBUUID(string: $0) == CBUUID(string: kind.service) } }
+    }
 
     init(bus: String, timeout: Double) throws {
         self.bus = bus
@@ -54,7 +63,9 @@ final class DiceApp {
     /// Shows the picker and waits for its end.
     func add(discoveryTimeout: Double?, rename: Bool = false) throws -> ASAccessory {
         guard let image = UIImage(data: Data(Self.drawing.utf8)) else { throw Failure("the drawing of a die is no image") }
-        let items = Self.kinds.map { kind in
+        let kinds = Self.kinds
+        guard !kinds.isEmpty else { throw Failure("the app's Info.plist declares no dice") }
+        let items = kinds.map { kind in
             let descriptor = ASDiscoveryDescriptor()
             descriptor.bluetoothServiceUUID = CBUUID(string: kind.service)
             descriptor.supportedOptions = .bluetoothPairingLE

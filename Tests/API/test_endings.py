@@ -408,6 +408,23 @@ class Ended(APITest):
         self.assertFails(UNKNOWN_OBJECT, self.world.admin.get, session, SESSION, "State")
 
 
+class CalledOff(APITest):
+    def test_the_app_calls_its_own_picker_off(self):
+        picker, app, other = self.picker(), self.app(), self.app()
+        self.assertFails(error("InvalidRequest"), app.request, "CancelPicker", says=["CancelPicker"])
+        app.show_picker(item())
+        picker.wait_offer("Dice 4F")
+        # It is not the other session's, though that is the same app's.
+        self.assertFails(error("InvalidRequest"), other.request, "CancelPicker")
+        app.request("CancelPicker")
+        picker.wait_gone()
+        self.assertDismissed(app, "UserCancelled")
+        self.assertFails(error("InvalidRequest"), app.request, "CancelPicker")
+        self.assertNothingLeft()
+        # The way is free for the next one.
+        self.add(other, picker, "Dice 4F")
+
+
 class Invalidated(APITest):
     def test_rule_18_every_call_is_invalidated(self):
         app, other = self.app(), self.app()

@@ -50,7 +50,8 @@ private func session(of owner: CallerKind) -> [String: Rule] {
     let own = Rule.only([owner], others: .refused)
     return [
         "App": .whoeverSeesIt, "State": .whoeverSeesIt, "Accessories": .whoeverSeesIt, "Activate": own, "Invalidate": own,
-        "ShowPicker": own, "UpdatePicker": own, "FinishPickerDiscovery": own, "CancelPicker": own, "RenameAccessory": own, "RemoveAccessory": own,
+        "ShowPicker": own, "UpdatePicker": own, "FinishPickerDiscovery": own, "CancelPicker": own, "RenameAccessory": own,
+        "RemoveAccessory": own,
         "FinishAuthorization": own, "FailAuthorization": own, "UpdateAuthorization": own,
     ]
 }

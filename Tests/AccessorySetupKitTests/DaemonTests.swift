@@ -28,11 +28,12 @@ import Testing
         let answers = Answers()
         session.showPicker(for: [try Dice.item("Pink Dice", Dice.pink)]) { error in
             #expect(DispatchQueue.getSpecific(key: mark) == true)
-            // The picker's end has been told before.
-            #expect(events.types.last == .pickerDidDismiss)
+            // The accessory has been told before, and is there; the picker's end comes after this.
+            #expect(events.types.last == .accessoryAdded && session.accessories.count == 1)
             answers.put(Answer(error))
         }
         #expect(try await answers.wait().error == nil)
+        try await events.wait(for: .pickerDidDismiss)
         #expect(events.types == [.activated, .pickerDidPresent, .pickerSetupPairing, .accessoryAdded, .pickerDidDismiss])
         #expect(seen.elements == [0, 0, 0, 1, 1])
         #expect(events.elements.allSatisfy { $0.error == nil })
@@ -67,8 +68,9 @@ import Testing
         let session = world.session()
         defer { session.invalidate() }
         let events = session.begin()
-        #expect(await code { try await session.showPicker(for: [try Dice.item("Pink Dice", Dice.pink)]) } == .invalidRequest)
-        try await events.wait(for: .activated)
+        // Held until the session is active, and then refused by the daemon.
+        #expect(await code { try await session.showPicker(for: [try Dice.item("Pink Dice", Dice.pink)]) } == .pickerRestricted)
+        #expect(events.types == [.activated])
         #expect(await code { try await session.showPicker(for: [try Dice.item("Pink Dice", Dice.pink)]) } == .pickerRestricted)
         #expect(await code { try await session.showPicker(for: []) } == .invalidRequest)
         #expect(await code { try await session.showPicker() } == .extensionNotFound)
@@ -83,7 +85,7 @@ import Testing
             #expect(error.localizedDescription.lowercased().contains("180f"))
         }
         for descriptor in [
-            ASDiscoveryDescriptor(), Self.descriptor { $0.bluetoothServiceUUID = CBUUID(string: "UNDECLARED-UUID") },
+            ASDiscoveryDescriptor(),
             Self.descriptor {
                 $0.ssid = "Dice"
                 $0.ssidPrefix = "Di"
@@ -232,6 +234,68 @@ import Testing
         #expect(try world.sessions().count == 1)
         other.invalidate()
         try await otherEvents.wait(for: .invalidated)
+        picker.end()
+    }
+
+    @Test func anAppShowsThePickerRightAfterActivating() async throws {
+        let world = try World()
+        let picker = try world.startPicker(picking: "Pink Dice")
+        let session = world.session()
+        defer { session.invalidate() }
+        let events = session.begin()
+        try await session.showPicker(for: [try Dice.item("Pink Dice", Dice.pink)])
+        #expect(session.accessories.map(\.displayName) == ["Pink Dice"])
+        try await events.wait(for: .pickerDidDismiss)
+        #expect(events.types == [.activated, .pickerDidPresent, .pickerSetupPairing, .accessoryAdded, .pickerDidDismiss])
+        picker.end()
+    }
+
+    @Test func cancellingTheTaskEndsThePicker() async throws {
+        let world = try World()
+        let picker = try world.startPicker(picking: "Pink Dice")
+        let session = world.session()
+        defer { session.invalidate() }
+        let events = session.begin()
+        try await session.showPicker(for: [try Dice.item("Pink Dice", Dice.pink)])
+        let accessory = try #require(session.accessories.first)
+        try await events.wait(for: .pickerDidDismiss)
+        picker.end()
+
+        let idle = try world.startPicker(picking: "nobody")
+        let descriptor = ASDiscoveryDescriptor()
+        descriptor.bluetoothServiceUUID = CBUUID(string: Dice.blue)
+        let blue = try Dice.item("Blue Dice", Dice.blue)
+        let requests: [@Sendable () async throws -> Void] = [
+            { try await session.showPicker(for: [blue]) }, { try await session.renameAccessory(accessory) },
+            { try await session.updateAuthorization(for: accessory, descriptor: descriptor) },
+        ]
+        for (number, request) in requests.enumerated() {
+            let task = Task { await code(of: request) }
+            try await events.wait(for: .pickerDidPresent, count: number + 2)
+            task.cancel()
+            #expect(await task.value == .userCancelled)
+            let dismissed = try await events.wait(for: .pickerDidDismiss, count: number + 2)
+            #expect((dismissed.error as? ASError)?.code == .userCancelled)
+        }
+        #expect(session.accessories == [accessory] && session.accessories.first?.descriptor == accessory.descriptor)
+        idle.end()
+    }
+
+    @Test func anEmptyImageAndASymbolAreShown() async throws {
+        let world = try World()
+        let picker = try world.startPicker(picking: "Blue Dice")
+        let session = world.session()
+        defer { session.invalidate() }
+        _ = session.begin()
+        let items = try [
+            (try #require(UIImage(systemName: "dice.fill")), Dice.pink, "Pink Dice"), (UIImage(), Dice.blue, "Blue Dice"),
+        ]
+        .map { image, service, name in
+            let descriptor = try Dice.item(name, service).descriptor
+            return ASPickerDisplayItem(name: name, productImage: image, descriptor: descriptor)
+        }
+        try await session.showPicker(for: items)
+        #expect(session.accessories.map(\.displayName) == ["Blue Dice"])
         picker.end()
     }
 

@@ -58,6 +58,43 @@ import Testing
         picker.end()
     }
 
+    @Test func anAccessorysNetworkIsJoined() async throws {
+        let world = try World(scenario: Self.scenario)
+        let picker = try world.startPicker(picking: "Wi-Fi die")
+        let session = world.session()
+        defer { session.invalidate() }
+        _ = session.begin()
+        try await session.showPicker(for: [try item()])
+        let accessory = try #require(session.accessories.first)
+        let manager = NEHotspotConfigurationManager.shared
+        func failure(_ join: () async throws -> Void) async -> NEHotspotConfigurationError? {
+            do {
+                try await join()
+                return nil
+            } catch {
+                return error as? NEHotspotConfigurationError ?? .unknown
+            }
+        }
+        #expect(await failure { try await manager.joinAccessoryHotspot(accessory, passphrase: "short") } == .invalidWPAPassphrase)
+        #expect(await failure { try await manager.joinAccessoryHotspot(accessory, passphrase: "wrong one") } == .internal)
+        #expect(await failure { try await manager.joinAccessoryHotspotWithoutSecurity(accessory) } == .internal)
+        #expect(await failure { try await manager.joinAccessoryHotspotWithoutSecurity(ASAccessory()) } == .userUnauthorized)
+        let errors = Mailbox<String>()
+        manager.joinAccessoryHotspot(accessory, passphrase: "sixsided1") { errors.put($0.map { "\($0)" } ?? "none") }
+        #expect(try await errors.wait() == "none")
+        #expect(try world.networks() == ["wlan0": "Dice-1234"])
+        manager.removeConfiguration(forSSID: "Dice-1234")
+        try await world.waitForNetworks(["wlan0": "Home"])
+        try await manager.joinAccessoryHotspot(accessory, passphrase: "sixsided1")
+        #expect(try world.networks() == ["wlan0": "Dice-1234"])
+        session.invalidate()
+        try await world.waitForNetworks(["wlan0": "Home"])
+        // Nobody's any more.
+        #expect(
+            await failure { try await manager.joinAccessoryHotspot(accessory, passphrase: "sixsided1") } == .userUnauthorized)
+        picker.end()
+    }
+
     @Test func whatIsWrongByItselfIsRefusedAtOnce() async {
         for (configuration, error) in [
             (NEHotspotConfiguration(ssid: ""), NEHotspotConfigurationError.invalidSSID),

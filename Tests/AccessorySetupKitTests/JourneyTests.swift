@@ -140,6 +140,7 @@ import Testing
         item.peripheralIdentifier = nil
         item.peripheralAddress = "C0:FF:EE:00:00:01"
         try await session.showPicker(for: [item])
+        try await events.wait(for: .pickerDidDismiss)
         #expect(events.types == [.activated, .pickerDidPresent, .migrationComplete, .pickerDidDismiss])
         #expect(session.accessories.map(\.displayName) == ["My Dice"])
         #expect(session.accessories.first?.devicePath == "/org/bluez/hci0/dev_C0_FF_EE_00_00_01")

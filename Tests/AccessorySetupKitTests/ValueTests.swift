@@ -3,6 +3,7 @@
 
 import AccessoryModel
 import AccessorySetupKit
+import AccessorySetupKitApps5
 import Foundation
 import TestSupport
 import Testing
@@ -127,11 +128,97 @@ import Testing
             CBUUID(nsuuid: uuid).uuidString == uuid.uuidString
                 && CBUUID(nsuuid: uuid) == CBUUID(string: uuid.uuidString.lowercased()))
         #expect(CBUUID(string: "180F") != CBUUID(string: "180E"))
-        // No UUID: kept, for the refusal that will name it.
-        let none = CBUUID(string: "UNDECLARED-UUID")
-        #expect(
-            none.uuidString == "UNDECLARED-UUID" && none.data.isEmpty && none != short && none == CBUUID(string: "UNDECLARED-UUID"))
-        #expect(CBUUID(data: Data([1, 2, 3])).data.isEmpty && CBUUID(data: Data()).uuidString.isEmpty)
+        let prefixed = CBUUID(string: "0xff3f")
+        #expect(prefixed.uuidString == "FF3F" && prefixed.data == Data([0xFF, 0x3F]) && prefixed == CBUUID(string: "FF3F"))
+        #expect(CBUUID(string: "0x0000FF3F").uuidString == "0000FF3F")
+        #expect([CBUUID(string: "180F"): 1][CBUUID(string: "0000180F")] == 1)
+    }
+
+    // What is no UUID ends the process, and says what it was.
+
+    private static func said(_ result: ExitTest.Result?) -> String {
+        String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+    }
+
+    @Test func textThatIsNoUUIDEndsTheProcess() async {
+        let text = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            _ = CBUUID(string: "UNDECLARED-UUID")
+        }
+        #expect(Self.said(text).contains("CBUUID(string:): \"UNDECLARED-UUID\" is no UUID"))
+        let prefix = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            _ = CBUUID(string: "0xFF3")
+        }
+        #expect(Self.said(prefix).contains("\"0xFF3\" is no UUID"))
+        await #expect(processExitsWith: .failure) { _ = CBUUID(string: "") }
+    }
+
+    @Test func dataThatIsNoUUIDEndsTheProcess() async {
+        let data = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            _ = CBUUID(data: Data([1, 2, 0xAB]))
+        }
+        #expect(Self.said(data).lowercased().contains("cbuuid(data:): 3 bytes (0102ab)"))
+        await #expect(processExitsWith: .failure) { _ = CBUUID(data: Data()) }
+    }
+
+    @Test func advertisementKeysAreApples() {
+        #expect(CBAdvertisementDataIsConnectable == "kCBAdvDataIsConnectable")
+        #expect(CBAdvertisementDataOverflowServiceUUIDsKey == "kCBAdvDataOverflowServiceUUIDs")
+        #expect(CBAdvertisementDataSolicitedServiceUUIDsKey == "kCBAdvDataSolicitedServiceUUIDs")
+    }
+
+    @Test func itemsAreEqualByContent() throws {
+        func item(_ name: String = "Dice", _ image: UIImage = UIImage(), _ ssid: String? = nil) -> ASPickerDisplayItem {
+            let descriptor = ASDiscoveryDescriptor()
+            descriptor.ssid = ssid
+            return ASPickerDisplayItem(name: name, productImage: image, descriptor: descriptor)
+        }
+        #expect(item() == item() && item().hash == item().hash && Set([item(), item()]).count == 1)
+        let image = try Dice.image()
+        #expect(item() != item("Lamp") && item() != item("Dice", image) && item() != item("Dice", UIImage(), "Dice"))
+        let renaming = item()
+        renaming.setupOptions = .rename
+        #expect(renaming != item())
+        renaming.setupOptions = []
+        renaming.renameOptions = .ssid
+        #expect(renaming != item())
+
+        func migration(_ hotspot: String?) -> ASMigrationDisplayItem {
+            let item = ASMigrationDisplayItem(name: "Dice", productImage: UIImage(), descriptor: ASDiscoveryDescriptor())
+            item.hotspotSSID = hotspot
+            return item
+        }
+        #expect(migration("Dice") == migration("Dice") && migration("Dice").hash == migration("Dice").hash)
+        #expect(migration("Dice") != migration(nil) && migration(nil) != item() && item() != migration(nil))
+
+        let found = ASDiscoveredAccessory()
+        func discovered(_ accessory: ASDiscoveredAccessory) -> ASDiscoveredDisplayItem {
+            ASDiscoveredDisplayItem(name: "Dice", productImage: UIImage(), accessory: accessory)
+        }
+        #expect(discovered(found) == discovered(found) && discovered(found).hash == discovered(found).hash)
+        #expect(discovered(found) != discovered(ASDiscoveredAccessory()))
+        #expect(ASPropertyCompareString(string: "a") == ASPropertyCompareString(string: "a", compareOptions: []))
+    }
+
+    @Test func imagesStandForSymbols() throws {
+        #expect(UIImage(systemName: "") == nil)
+        let image = try #require(UIImage(systemName: "dice.fill"))
+        #expect(image == UIImage(systemName: "dice.fill") && image.hash == UIImage(systemName: "dice.fill")?.hash)
+        #expect(Set(["dice", "dice.fill", "lightbulb", "sensor", "lock"].map { UIImage(systemName: $0) }).count == 5)
+        #expect(UIImage(systemName: "no such symbol, says SF Symbols") != nil)
+        #expect(UIImage() == UIImage() && UIImage() != image && "\(UIImage())" == "empty")
+        #expect("\(image)".hasPrefix("png, "))
+    }
+
+    @Test func standInsForTestsAreWhatTheySay() async throws {
+        let session = MockSession()
+        #expect(session.accessories.map(\.displayName) == ["Mock"] && session.accessories.first?.state == .authorized)
+        let item = ASPickerDisplayItem(name: "Dice", productImage: UIImage(), descriptor: ASDiscoveryDescriptor())
+        // The asynchronous form asks the overridden method.
+        #expect(await code { try await session.showPicker(for: [item]) } == .userCancelled)
+        #expect(session.shown == [[item]])
+        let (one, other) = (MockAccessory(), MockAccessory())
+        #expect(one == one && one != other)
+        #expect(ASAccessoryEvent().eventType == .unknown)
     }
 
     @Test func imagesAreRecognised() throws {
@@ -179,5 +266,38 @@ import Testing
         #expect(ASError.errorDomain == ASErrorDomain && ASError.Code.errorDomain == ASErrorDomain)
         let error: any Error = ASError(.pickerRestricted)
         #expect(error.localizedDescription == "pickerRestricted" && (error as NSError).code == 550)
+        #expect((error as NSError).domain == ASErrorDomain && (error as NSError).localizedDescription == "pickerRestricted")
+        let detailed = ASError(.userCancelled, userInfo: [NSLocalizedDescriptionKey: "enough", "picker": 7])
+        #expect(detailed.localizedDescription == "enough" && detailed.userInfo["picker"] as? Int == 7)
+        #expect((detailed as NSError).userInfo["picker"] as? Int == 7 && detailed == ASError(.userCancelled))
+    }
+
+    @Test func objectsOfTheDomainAreErrorsOfTheModule() throws {
+        let object = NSError(domain: ASErrorDomain, code: 700, userInfo: [NSLocalizedDescriptionKey: "enough"])
+        func fail(_ error: any Error) throws { throw error }
+        for error in [object as any Error, ASError(.userCancelled), ASError(.userCancelled) as NSError] {
+            do {
+                try fail(error)
+            } catch ASError.invalidRequest {
+                Issue.record("the wrong one")
+            } catch ASError.userCancelled {
+                // This one.
+            } catch {
+                Issue.record("none")
+            }
+            do {
+                try fail(error)
+            } catch let error as ASError {
+                #expect(error.code == .userCancelled && error.errorCode == 700)
+            } catch {
+                Issue.record("none")
+            }
+        }
+        #expect((object as? ASError)?.localizedDescription == "enough")
+        #expect((NSError(domain: "other", code: 700) as? ASError) == nil)
+        #expect(!(ASError.Code.userCancelled ~= NSError(domain: "other", code: 700)))
+        // Of a newer module.
+        let tomorrow = try #require(NSError(domain: ASErrorDomain, code: 999) as? ASError)
+        #expect(tomorrow.code == .unknown && tomorrow.errorCode == 999 && (tomorrow as NSError).code == 999)
     }
 }

@@ -260,6 +260,61 @@ struct TraceCase: Sendable {
         #expect(accessory.id == second.identifier && accessory.displayName == "More specific")
     }
 
+    @Test func anAppCallsItsOwnPickerOff() throws {
+        let bench = try Bench()
+        try bench.engine.registerPicker(ClientID(":picker"))
+        let (session, other) = (try bench.session(), try bench.session(":app2"))
+        func isRefused(_ session: Session) -> Bool {
+            do throws(SetupError) {
+                try bench.engine.cancelPicker(session) { Issue.record("it was accepted") }
+                return false
+            } catch {
+                return error.code == .invalidRequest
+            }
+        }
+        #expect(isRefused(session))
+        try bench.engine.showPicker(session, items: [bench.item()], settings: PickerSettings())
+        bench.hear(1)
+        // Another session of the same app has not asked for it.
+        #expect(isRefused(other) && bench.engine.picker != nil)
+        bench.witness.forgetEvents()
+        var isAnsweredFirst = false
+        try bench.engine.cancelPicker(session) { isAnsweredFirst = bench.witness.events.isEmpty }
+        #expect(isAnsweredFirst && bench.witness.events == ["1:pickerDidDismiss"] && bench.witness.errors == [.userCancelled])
+        #expect(bench.engine.picker == nil && bench.radio.scans == 0 && isRefused(session))
+        // While the person is asked for a name.
+        try bench.engine.showPicker(session, items: [bench.item(pairs: false)], settings: PickerSettings())
+        bench.hear(1)
+        try bench.engine.pick(
+            try #require(bench.engine.picker), offer: try #require(bench.engine.picker?.presentation.offers.first?.id))
+        let renamed = try #require(bench.engine.ledger.accessories.keys.first)
+        try bench.engine.renameAccessory(session, renamed, options: [])
+        try bench.engine.cancelPicker(session)
+        #expect(bench.engine.picker == nil && bench.witness.errors == [.userCancelled, .userCancelled])
+        bench.engine.invalidate(session, reason: "over")
+        #expect { try bench.engine.cancelPicker(session) } throws: { ($0 as? SetupError)?.code == .invalidated }
+    }
+
+    @Test func rule23WhatAnAppCallsOffIsTakenBackAtItsRequest() throws {
+        let bench = try Bench()
+        try bench.engine.registerPicker(ClientID(":picker"))
+        let session = try bench.session()
+        var item = bench.item(pairs: false)
+        item.setupOptions = [.confirmAuthorization]
+        for isTheApps in [true, false] {
+            try bench.engine.showPicker(session, items: [item], settings: PickerSettings())
+            bench.hear(1)
+            let run = try #require(bench.engine.picker)
+            try bench.engine.pick(run, offer: try #require(run.presentation.offers.first?.id))
+            #expect(bench.engine.ledger.grants.values.map(\.state) == [.awaitingAuthorization])
+            if isTheApps { try bench.engine.cancelPicker(session) } else { try bench.engine.cancel(run) }
+            #expect(bench.engine.ledger == Ledger() && bench.engine.picker == nil)
+            bench.engine.flushAudit()
+            let line = try #require(bench.trail.lines.last { $0.event == .revoked })
+            #expect(line.who == (isTheApps ? ":app" : ":picker"))
+        }
+    }
+
     @Test func rule14ANameReachesEveryAppAndTheRadio() throws {
         let bench = try Bench()
         let session = try bench.pickOne()

@@ -58,6 +58,9 @@ final class FakeDaemon: Sendable {
 
     func answer(_ member: String, with response: Response) { script.responses.withLock { $0[member] = response } }
 
+    /// Answers the calls of a member that were not to be answered.
+    func release(_ member: String, with values: [DBusValue]) { thread.perform { $0.release(member, values) } }
+
     /// Sends an event to the app whose session was made last.
     func emit(_ type: String, _ details: [String: DBusValue] = [:]) {
         thread.perform { $0.emit(AccessoryBus.session, "Event", at: $0.session, [.string(type), .vardict(details)]) }
@@ -145,6 +148,12 @@ private final class FakeService {
         case .failure(let name): call.fail(BusError(name: name, message: "because"))
         case .never: held.append(call)
         }
+    }
+
+    func release(_ member: String, _ values: [DBusValue]) {
+        let calls = held.filter { $0.member == member }
+        held.removeAll { $0.member == member }
+        for call in calls { if let first = values.first { call.reply(first) } else { call.reply() } }
     }
 
     /// Calls that nobody answers.
