@@ -199,7 +199,8 @@ let package = Package(
         .target(
             name: "AccessorySetupKitSnippets", dependencies: ["AccessorySetupKit"],
             path: "Tests/AccessorySetupKitTests/Snippets", swiftSettings: [.unsafeFlags(["-suppress-warnings"])]),
-        // Apps as they are written elsewhere: in Swift 5 without a warning, in Swift 6 with those that Apple's framework brings too.
+        // Apps as they are written elsewhere: in Swift 5 without a warning, in Swift 6 with those that Apple's
+        // framework brings too.
         .target(
             name: "AccessorySetupKitApps5", dependencies: ["AccessorySetupKit", "UIKit"],
             path: "Tests/AccessorySetupKitTests/Apps5", swiftSettings: strict + [.swiftLanguageMode(.v5)]),

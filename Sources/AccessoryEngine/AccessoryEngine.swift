@@ -169,7 +169,8 @@ public final class AccessoryEngine {
         try pickers.finishDiscovery(session, accepted: accepted)
     }
 
-    /// The app calls its own picker off, of whatever kind: it ends as if the person had cancelled. What is just being written is written.
+    /// The app calls its own picker off, of whatever kind: it ends as if the person had cancelled. What is just being
+    /// written is written.
     ///
     /// - Parameter accepted: called between the checks and the first event.
     /// - Throws: `InvalidRequest` without a picker of this session.

@@ -104,8 +104,8 @@ open class ASAccessory: NSObject, @unchecked Sendable {
     /// The daemon's object; `/` for an accessory that the daemon does not know.
     let object: ObjectPath
 
-    /// An accessory that the daemon does not know, for subclasses that stand in for accessories in an app's tests. A request about it
-    /// ends with ``ASError/Code/invalidRequest``. It equals only itself.
+    /// An accessory that the daemon does not know, for subclasses that stand in for accessories in an app's tests. A
+    /// request about it ends with ``ASError/Code/invalidRequest``. It equals only itself.
     public override init() {
         object = "/"
         snapshot = Snapshot()

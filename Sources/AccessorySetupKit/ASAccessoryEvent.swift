@@ -18,7 +18,8 @@ public enum ASAccessoryEventType: Int, Hashable, Sendable {
     case invalidated = 11
     /// One accessory has been taken over from the time before AccessorySetupKit.
     case migrationComplete = 20
-    /// An accessory was set up. It comes before ``pickerDidDismiss``.
+    /// An accessory was set up. It comes before the completion handler of the request, and that before
+    /// ``pickerDidDismiss``.
     case accessoryAdded = 30
     /// The app may no longer use an accessory: removed by the app, the person or an administrator.
     case accessoryRemoved = 31
@@ -29,7 +30,8 @@ public enum ASAccessoryEventType: Int, Hashable, Sendable {
     case accessoryDiscovered = 33
     /// The picker is being shown.
     case pickerDidPresent = 40
-    /// The picker is gone; the next one may be shown. ``ASAccessoryEvent/error`` is set when it ended without an accessory.
+    /// The picker is gone; the next one may be shown. The completion handler of the request has been called before.
+    /// ``ASAccessoryEvent/error`` is set when it ended without an accessory.
     case pickerDidDismiss = 50
     /// The accessory is being connected to classic Bluetooth as well.
     case pickerSetupBridging = 60
@@ -41,8 +43,8 @@ public enum ASAccessoryEventType: Int, Hashable, Sendable {
     case pickerSetupRename = 90
 }
 
-// @unchecked because a class that is not final cannot be checked: every stored property is an immutable value of a Sendable type. A subclass
-// answers for its own.
+// @unchecked because a class that is not final cannot be checked: every stored property is an immutable value of a
+// Sendable type. A subclass answers for its own.
 /// One event of a session.
 ///
 /// Source: Apple's documentation of `ASAccessoryEvent`.
@@ -62,7 +64,8 @@ open class ASAccessoryEvent: NSObject, @unchecked Sendable {
     /// Why, for events that report a failure: an ``ASError``. Nil otherwise.
     open var error: (any Error)? { failure }
 
-    /// An event of no type, for subclasses that stand in for events in an app's tests. Linux only: Apple's class cannot be made by apps.
+    /// An event of no type, for subclasses that stand in for events in an app's tests. Linux only: Apple's class cannot
+    /// be made by apps.
     public override init() {
         type = .unknown
         subject = nil

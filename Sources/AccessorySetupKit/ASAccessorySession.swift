@@ -6,30 +6,34 @@ internal import DBusKit
 public import Dispatch
 public import Foundation
 
-// @unchecked because a class that is not final cannot be checked: the one stored property is an immutable reference to a final class that is
-// Sendable. A subclass answers for its own.
+// @unchecked because a class that is not final cannot be checked: the one stored property is an immutable reference to
+// a final class that is Sendable. A subclass answers for its own.
 /// Shows the picker, tells of events, and manages the accessories that the app may use.
 ///
-/// Activate a session, then use it. All of its methods may be called from any thread and return at once; the handler and all completion
-/// handlers are called on the queue given to ``activate(on:eventHandler:)``, in order, never inline. Every completion handler is called
-/// exactly once, whatever happens to the daemon. (For a session that was never activated they are called on a queue of the module's own.)
+/// Activate a session, then use it. All of its methods may be called from any thread and return at once; the handler
+/// and all completion handlers are called on the queue given to ``activate(on:eventHandler:)``, in order, never inline.
+/// Every completion handler is called exactly once, whatever happens to the daemon. (For a session that was never
+/// activated they are called on a queue of the module's own.)
 ///
 /// Keep a reference to the session: one that the app lets go of ends like an invalidated one, but silently.
 ///
-/// Requests between ``activate(on:eventHandler:)`` and ``ASAccessoryEventType/activated`` wait for that event and are then sent, in order;
-/// 64 at most, one more is ``ASError/Code/invalidRequest``. An activation that fails answers them with its error. Requests before
-/// ``activate(on:eventHandler:)`` end with ``ASError/Code/invalidRequest``, those after ``ASAccessoryEventType/invalidated`` with
-/// ``ASError/Code/invalidated``. The errors that are listed with the methods come besides ``ASError/Code/connectionFailed`` (the daemon went
-/// away or does not answer) and ``ASError/Code/invalidated`` (the session ended first). A daemon that does not offer a request answers
+/// Requests between ``activate(on:eventHandler:)`` and ``ASAccessoryEventType/activated`` wait for that event and are
+/// then sent, in order; 64 at most, one more is ``ASError/Code/invalidRequest``. An activation that fails answers them
+/// with its error. Requests before ``activate(on:eventHandler:)`` end with ``ASError/Code/invalidRequest``, those after
+/// ``ASAccessoryEventType/invalidated`` with ``ASError/Code/invalidated``. The errors that are listed with the methods
+/// come besides ``ASError/Code/connectionFailed`` (the daemon went away or does not answer) and
+/// ``ASError/Code/invalidated`` (the session ended first). A daemon that does not offer a request answers
 /// ``ASError/Code/invalidRequest``.
 ///
-/// Where a picker was shown, the order is the same for a success and for a failure: ``ASAccessoryEventType/accessoryAdded`` if there is
-/// one, the completion handler of the request, ``ASAccessoryEventType/pickerDidDismiss``. The completion handler finds the accessory among
-/// ``accessories``, and may ask for the next picker.
+/// Where a picker was shown, the order is the same for a success and for a failure:
+/// ``ASAccessoryEventType/accessoryAdded`` if there is one, the completion handler of the request,
+/// ``ASAccessoryEventType/pickerDidDismiss``. The completion handler finds the accessory among ``accessories``, and may
+/// ask for the next picker.
 ///
-/// The asynchronous forms are the same requests. Cancelling the task of one that shows a picker ends the picker as if the person had closed
-/// it, and the call throws ``ASError/Code/userCancelled``: it is what the completion handler gets, and it is the daemon's word that the
-/// picker is over. Where the person had finished just before, the call returns. Cancelling the task of any other request does not call it off.
+/// The asynchronous forms are the same requests. Cancelling the task of one that shows a picker ends the picker as if
+/// the person had closed it, and the call throws ``ASError/Code/userCancelled``: it is what the completion handler
+/// gets, and it is the daemon's word that the picker is over. Where the person had finished just before (only the name
+/// of the new accessory is missing), the call returns. Cancelling the task of any other request does not call it off.
 ///
 /// Source: Apple's documentation of `ASAccessorySession`.
 open class ASAccessorySession: NSObject, @unchecked Sendable {
@@ -134,10 +138,11 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - displayItems: 1 to 256 items. They and what they hold are read now; changing them later changes nothing.
-    ///   - completionHandler: called when the picker is gone, just before ``ASAccessoryEventType/pickerDidDismiss``: with nil when an
-    ///     accessory was set up (after ``ASAccessoryEventType/accessoryAdded``), else with ``ASError/Code/userCancelled``, ``ASError/Code/discoveryTimeout``, ``ASError/Code/pickerRestricted`` (Bluetooth
-    ///     went away) or ``ASError/Code/connectionFailed``. At once when there will be no picker: ``ASError/Code/invalidRequest``,
-    ///     ``ASError/Code/pickerAlreadyActive`` or ``ASError/Code/pickerRestricted``.
+    ///   - completionHandler: called when the picker is gone, just before ``ASAccessoryEventType/pickerDidDismiss``:
+    ///     with nil when an accessory was set up (after ``ASAccessoryEventType/accessoryAdded``), else with
+    ///     ``ASError/Code/userCancelled``, ``ASError/Code/discoveryTimeout``, ``ASError/Code/pickerRestricted``
+    ///     (Bluetooth went away) or ``ASError/Code/connectionFailed``. At once when there will be no picker:
+    ///     ``ASError/Code/invalidRequest``, ``ASError/Code/pickerAlreadyActive`` or ``ASError/Code/pickerRestricted``.
     @preconcurrency
     open func showPicker(
         for displayItems: [ASPickerDisplayItem], completionHandler: @escaping @Sendable ((any Error)?) -> Void
@@ -203,9 +208,9 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
     /// - Parameters:
     ///   - accessory: one of ``accessories``.
     ///   - renameOptions: what renaming includes.
-    ///   - completionHandler: called when the picker is gone, just before ``ASAccessoryEventType/pickerDidDismiss``: ``ASError/Code/userCancelled``, or when there will be none:
-    ///     ``ASError/Code/invalidRequest`` (also for an accessory that is not the app's), ``ASError/Code/pickerAlreadyActive``,
-    ///     ``ASError/Code/pickerRestricted``.
+    ///   - completionHandler: called when the picker is gone, just before ``ASAccessoryEventType/pickerDidDismiss``:
+    ///     ``ASError/Code/userCancelled``, or when there will be none: ``ASError/Code/invalidRequest`` (also for an
+    ///     accessory that is not the app's), ``ASError/Code/pickerAlreadyActive``, ``ASError/Code/pickerRestricted``.
     @preconcurrency
     open func renameAccessory(
         _ accessory: ASAccessory, options renameOptions: ASAccessory.RenameOptions = [],
@@ -214,8 +219,8 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
         request("RenameAccessory", showsPicker: true, completionHandler) { [.objectPath(accessory.object), renameOptions.wire] }
     }
 
-    /// ``renameAccessory(_:options:completionHandler:)`` as an asynchronous function; it returns when the picker is gone, which
-    /// cancelling the task makes it.
+    /// ``renameAccessory(_:options:completionHandler:)`` as an asynchronous function; it returns when the picker is
+    /// gone, which cancelling the task makes it.
     ///
     /// - Throws: what the completion handler would get.
     open func renameAccessory(_ accessory: ASAccessory, options renameOptions: ASAccessory.RenameOptions = []) async throws {
@@ -293,8 +298,9 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
     /// - Parameters:
     ///   - accessory: one of ``accessories``.
     ///   - descriptor: the accessory's traits with the new technology's. Read now.
-    ///   - completionHandler: called when the picker is gone, just before ``ASAccessoryEventType/pickerDidDismiss``: ``ASError/Code/userCancelled``, or when there will be none:
-    ///     ``ASError/Code/invalidRequest``, ``ASError/Code/pickerAlreadyActive``, ``ASError/Code/pickerRestricted``.
+    ///   - completionHandler: called when the picker is gone, just before ``ASAccessoryEventType/pickerDidDismiss``:
+    ///     ``ASError/Code/userCancelled``, or when there will be none: ``ASError/Code/invalidRequest``,
+    ///     ``ASError/Code/pickerAlreadyActive``, ``ASError/Code/pickerRestricted``.
     @preconcurrency
     open func updateAuthorization(
         for accessory: ASAccessory, descriptor: ASDiscoveryDescriptor,
@@ -305,8 +311,8 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
         }
     }
 
-    /// ``updateAuthorization(for:descriptor:completionHandler:)`` as an asynchronous function; it returns when the picker is gone, which
-    /// cancelling the task makes it.
+    /// ``updateAuthorization(for:descriptor:completionHandler:)`` as an asynchronous function; it returns when the
+    /// picker is gone, which cancelling the task makes it.
     ///
     /// - Throws: what the completion handler would get.
     open func updateAuthorization(for accessory: ASAccessory, descriptor: ASDiscoveryDescriptor) async throws {

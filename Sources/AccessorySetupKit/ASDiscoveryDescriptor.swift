@@ -8,8 +8,8 @@ internal import DBusKit
 public import Foundation
 internal import Synchronization
 
-// @unchecked because a class that is not final cannot be checked: the one stored property is a Mutex around a value of a Sendable type. A
-// subclass answers for its own.
+// @unchecked because a class that is not final cannot be checked: the one stored property is a Mutex around a value of
+// a Sendable type. A subclass answers for its own.
 /// The traits that an accessory must show, all of them.
 ///
 /// A Bluetooth descriptor needs a ``bluetoothServiceUUID`` or a ``bluetoothCompanyIdentifier``. What does not fit together is refused with
@@ -208,8 +208,8 @@ public struct ASBluetoothCompanyIdentifier: RawRepresentable, Hashable, Sendable
     public init(_ rawValue: UInt16) { self.rawValue = rawValue }
 }
 
-// @unchecked because a class that is not final cannot be checked: both stored properties are immutable values of Sendable types. A
-// subclass answers for its own.
+// @unchecked because a class that is not final cannot be checked: both stored properties are immutable values of
+// Sendable types. A subclass answers for its own.
 /// A text, and how it is compared. Immutable.
 ///
 /// Source: Apple's documentation of `ASPropertyCompareString`.

@@ -11,8 +11,8 @@ public let ASErrorDomain: String = "ASErrorDomain"
 
 /// What went wrong: a code, and a message that names the request, the key or the value that was refused.
 ///
-/// An `NSError` of ``ASErrorDomain`` is one of these too, as on Apple's systems: `error as? ASError` finds it, and `catch ASError.userCancelled`
-/// catches it.
+/// An `NSError` of ``ASErrorDomain`` is one of these too, as on Apple's systems: `error as? ASError` finds it, and
+/// `catch ASError.userCancelled` catches it.
 ///
 /// Source: Apple's documentation of `ASError`. The message is what `localizedDescription` returns.
 public struct ASError: CustomNSError, Hashable, Sendable {
@@ -60,8 +60,8 @@ public struct ASError: CustomNSError, Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - code: the kind of error.
-    ///   - userInfo: what else there is to say, under the keys of `NSError`; `NSLocalizedDescriptionKey` is the message. Without one the
-    ///     code's name is the message.
+    ///   - userInfo: what else there is to say, under the keys of `NSError`; `NSLocalizedDescriptionKey` is the
+    ///     message. Without one the code's name is the message.
     public init(_ code: Code, userInfo: [String: Any] = [:]) {
         let named = userInfo.merging([NSLocalizedDescriptionKey: "\(code)"]) { given, _ in given }
         stored = NSError(domain: ASErrorDomain, code: code.rawValue, userInfo: named)
@@ -91,9 +91,8 @@ public struct ASError: CustomNSError, Hashable, Sendable {
     public func hash(into hasher: inout Hasher) { hasher.combine(errorCode) }
 }
 
-// The conformance by which Swift's casts bridge a class to a struct, also on Linux: it makes `error as? ASError` find an NSError. The
-// names are the standard library's.
-// swift-format-ignore
+// The conformance by which Swift's casts bridge a class to a struct, also on Linux: it makes `error as? ASError` find
+// an NSError. The names are the standard library's. swift-format-ignore
 extension ASError: _ObjectiveCBridgeable {
     /// The error as an object.
     public func _bridgeToObjectiveC() -> NSError { stored }

@@ -4,8 +4,8 @@
 public import Foundation
 internal import Synchronization
 
-// @unchecked because a class that is not final cannot be checked: the one stored property is a Mutex around a value of a Sendable type. A
-// subclass answers for its own.
+// @unchecked because a class that is not final cannot be checked: the one stored property is a Mutex around a value of
+// a Sendable type. A subclass answers for its own.
 /// How long a picker looks, and who decides what it shows.
 ///
 /// Source: Apple's documentation of `ASPickerDisplaySettings`.
@@ -90,8 +90,8 @@ open class ASPickerDisplaySettings: NSObject, NSCopying, @unchecked Sendable {
     open override var hash: Int { values.hashValue }
 }
 
-// @unchecked because a class that is not final cannot be checked: the one stored property is a Mutex around a value of a Sendable type. A
-// subclass answers for its own.
+// @unchecked because a class that is not final cannot be checked: the one stored property is a Mutex around a value of
+// a Sendable type. A subclass answers for its own.
 /// What the app has found out about an accessory that awaits authorization.
 ///
 /// Source: Apple's documentation of `ASAccessorySettings`.

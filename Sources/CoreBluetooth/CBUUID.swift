@@ -8,7 +8,8 @@ public import Foundation
 // Sendable type. A subclass answers for its own.
 /// A Bluetooth UUID of 16, 32 or 128 bits. Immutable.
 ///
-/// A short one equals its long form. Text or data that is no UUID ends the process, as it does on Apple's systems; the message names it.
+/// A short one equals its long form. Text or data that is no UUID ends the process, as it does on Apple's systems; the
+/// message names it.
 ///
 /// Source: Apple's documentation of `CBUUID`.
 open class CBUUID: NSObject, @unchecked Sendable {
@@ -34,8 +35,8 @@ open class CBUUID: NSObject, @unchecked Sendable {
     ///
     /// Source: Apple's documentation of `CBUUID.init(string:)`.
     ///
-    /// - Parameter string: 4, 8 or (with hyphens) 32 hexadecimal digits, in upper or lower case. Before 4 or 8 digits there may
-    ///   be `0x`, which is no part of the UUID.
+    /// - Parameter string: 4, 8 or (with hyphens) 32 hexadecimal digits, in upper or lower case. Before 4 or 8 digits
+    ///   there may be `0x`, which is no part of the UUID.
     public convenience init(string: String) {
         let isPrefixed = string.lowercased().hasPrefix("0x") && [6, 10].contains(string.utf8.count)
         let digits = isPrefixed ? String(string.dropFirst(2)) : string
@@ -95,12 +96,12 @@ public let CBAdvertisementDataServiceDataKey = "kCBAdvDataServiceData"
 public let CBAdvertisementDataManufacturerDataKey = "kCBAdvDataManufacturerData"
 /// The key of the advertised transmission power in dBm, an `NSNumber`. Source: Apple's documentation of the constant.
 public let CBAdvertisementDataTxPowerLevelKey = "kCBAdvDataTxPowerLevel"
-/// The key of whether the accessory can be connected now, an `NSNumber`. BlueZ does not say so: the key is never there on Linux. Source:
-/// Apple's documentation of the constant.
+/// The key of whether the accessory can be connected now, an `NSNumber`. BlueZ does not say so: the key is never there
+/// on Linux. Source: Apple's documentation of the constant.
 public let CBAdvertisementDataIsConnectable = "kCBAdvDataIsConnectable"
-/// The key of services in the overflow area, a `[CBUUID]`. Only Apple's devices have one: the key is never there on Linux. Source: Apple's
-/// documentation of the constant.
+/// The key of services in the overflow area, a `[CBUUID]`. Only Apple's devices have one: the key is never there on
+/// Linux. Source: Apple's documentation of the constant.
 public let CBAdvertisementDataOverflowServiceUUIDsKey = "kCBAdvDataOverflowServiceUUIDs"
-/// The key of the services that the accessory looks for, a `[CBUUID]`. BlueZ does not say so: the key is never there on Linux. Source: Apple's
-/// documentation of the constant.
+/// The key of the services that the accessory looks for, a `[CBUUID]`. BlueZ does not say so: the key is never there on
+/// Linux. Source: Apple's documentation of the constant.
 public let CBAdvertisementDataSolicitedServiceUUIDsKey = "kCBAdvDataSolicitedServiceUUIDs"

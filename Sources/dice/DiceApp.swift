@@ -20,8 +20,8 @@ final class DiceApp {
         ("Pink Dice", "E56A082E-C49B-47CA-A2AB-389127B8ABE3"), ("Blue Dice", "0B8F5F5D-3B6C-4D29-8B0F-0E3C1B8A52D7"),
     ]
 
-    /// What the app looks for: of all its kinds those that its Info.plist declares, as no others are allowed. The file lies beside the
-    /// program, and the manifest names it. Without one, the manifest itself has to declare all kinds.
+    /// What the app looks for: of all its kinds those that its Info.plist declares, as no others are allowed. The file
+    /// lies beside the program, and the manifest names it. Without one, the manifest itself has to declare all kinds.
     static var kinds: [(name: String, service: String)] {
         guard let declared = Bundle.main.object(forInfoDictionaryKey: "NSAccessorySetupBluetoothServices") as? [String] else {
             return allKinds

@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Apps as they are written elsewhere, run: those of the folders Apps5 and Apps6, which show by compiling what they show, and the sample app
-// with its Info.plist.
+// SPDX-License-Identifier: Apache-2.0 Apps as they are written elsewhere, run: those of the folders Apps5 and Apps6,
+// which show by compiling what they show, and the sample app with its Info.plist.
 
 import AccessorySetupKit
 import AccessorySetupKitApps5

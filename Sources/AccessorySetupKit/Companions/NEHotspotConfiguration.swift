@@ -8,8 +8,8 @@ internal import Dispatch
 public import Foundation
 internal import Synchronization
 
-// @unchecked because a class that is not final cannot be checked: every stored property is an immutable value of a Sendable type, or a Mutex. A subclass
-// answers for its own.
+// @unchecked because a class that is not final cannot be checked: every stored property is an immutable value of a
+// Sendable type, or a Mutex. A subclass answers for its own.
 /// The network of an accessory, and what opens it.
 ///
 /// Source: Apple's documentation of `NEHotspotConfiguration`. Enterprise networks and Hotspot 2.0 have no counterpart here: accessories do

@@ -23,8 +23,8 @@ open class UIImage: NSObject, @unchecked Sendable {
         image = nil
     }
 
-    /// An image that stands for a symbol. Linux has no SF Symbols: this is a drawing of coloured cells, a PNG of 120 by 120
-    /// pixels, the same for the same name. Nil for an empty name only.
+    /// An image that stands for a symbol. Linux has no SF Symbols: this is a drawing of coloured cells, a PNG of 120 by
+    /// 120 pixels, the same for the same name. Nil for an empty name only.
     ///
     /// Source: Apple's documentation of `UIImage.init(systemName:)`.
     ///

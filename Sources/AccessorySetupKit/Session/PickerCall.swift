@@ -1,10 +1,10 @@
-// SPDX-License-Identifier: Apache-2.0
-// The tie between an asynchronous call that shows a picker and the task that made it: when the task is cancelled, the picker ends.
+// SPDX-License-Identifier: Apache-2.0 The tie between an asynchronous call that shows a picker and the task that made
+// it: when the task is cancelled, the picker ends.
 
 internal import Synchronization
 
-/// One asynchronous call. It goes along with the call's task while the request is made, rather than as an argument: the asynchronous forms
-/// go through the methods with completion handlers, which an app's subclass may have overridden.
+/// One asynchronous call. It goes along with the call's task while the request is made, rather than as an argument: the
+/// asynchronous forms go through the methods with completion handlers, which an app's subclass may have overridden.
 final class PickerCall: Sendable {
     @TaskLocal static var current: PickerCall?
 

@@ -24,7 +24,8 @@ final class SessionClient {
     private var pickers: [ObjectPath: Int] = [:]
     /// Requests for a picker without an answer.
     private var asked: Set<Int> = []
-    /// The end of a picker that came before the answer to its request, and all events since: the completion has to come first.
+    /// The end of a picker that came before the answer to its request, and all events since: the completion has to come
+    /// first.
     private var early: [(type: String, details: [String: DBusValue])] = []
     /// Requests without an answer whose pickers are not wanted any more.
     private var unwanted: Set<Int> = []
@@ -247,7 +248,8 @@ final class SessionClient {
         }
     }
 
-    /// A daemon that has no word for it leaves the picker to the person. One whose picker has ended meanwhile refuses; both is well.
+    /// A daemon that has no word for it leaves the picker to the person. One whose picker has ended meanwhile refuses;
+    /// both is well.
     private func cancelPicker() {
         call(session, AccessoryBus.session, "CancelPicker") { _ in }
     }

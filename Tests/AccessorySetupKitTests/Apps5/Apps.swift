@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// What apps in Swift 5 are like, compiled in that mode without a warning: completion handlers that capture whatever they like, names of
-// their own for Apple's enumerations, and no import besides the one.
+// SPDX-License-Identifier: Apache-2.0 What apps in Swift 5 are like, compiled in that mode without a warning:
+// completion handlers that capture whatever they like, names of their own for Apple's enumerations, and no import
+// besides the one.
 
 import AccessorySetupKit
 
@@ -90,7 +90,8 @@ public final class ViewModel {
     func handleSessionEvent(event: ASAccessoryEvent) { types.append(event.eventType) }
 }
 
-// Apps print Apple's enumerations with names of their own. Ours are the cases' names, as this is the tests' process too.
+// Apps print Apple's enumerations with names of their own. Ours are the cases' names, as this is the tests' process
+// too.
 extension ASAccessoryEventType: CustomStringConvertible {
     public var description: String {
         switch self {
