@@ -146,8 +146,7 @@ let package = Package(
         .executableTarget(name: "relay-baseline"),
         .executableTarget(name: "scan-baseline", dependencies: ["BaselineSupport", "CDBus"]),
         .executableTarget(
-            name: "dice", dependencies: ["AccessorySetupKit", "DBusKit", "ProgramSupport", arguments], exclude: ["Info.plist"],
-            swiftSettings: settings),
+            name: "dice", dependencies: ["AccessorySetupKit", "CoreBluetooth"], exclude: ["Info.plist"], swiftSettings: strict),
 
         // Tests, from the words outwards to the whole daemon.
         .target(name: "TestSupport", dependencies: ["DBusKit"], path: "Tests/TestSupport", swiftSettings: settings),

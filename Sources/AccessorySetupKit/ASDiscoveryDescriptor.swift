@@ -4,7 +4,6 @@
 internal import AccessoryBus
 internal import AccessoryModel
 internal import DBusKit
-@_exported public import CoreBluetooth
 public import Foundation
 internal import Synchronization
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What Apple's umbrella header brings along: a file that imports AccessorySetupKit and nothing else has these too.
 
+@_exported public import CoreBluetooth
 @_exported public import Dispatch
 @_exported public import Foundation
 @_exported public import Observation

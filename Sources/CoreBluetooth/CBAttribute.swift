@@ -107,7 +107,8 @@ public struct CBCharacteristicProperties: OptionSet, Sendable {
     /// BlueZ' words for them (org.bluez.GattCharacteristic(5), Flags).
     private static let words: [String: CBCharacteristicProperties] = [
         "broadcast": .broadcast, "read": .read, "write-without-response": .writeWithoutResponse, "write": .write, "notify": .notify,
-        "indicate": .indicate, "authenticated-signed-writes": .authenticatedSignedWrites, "extended-properties": .extendedProperties,
+        "indicate": .indicate, "authenticated-signed-writes": .authenticatedSignedWrites,
+        "extended-properties": .extendedProperties,
         "encrypt-read": .read, "encrypt-authenticated-read": .read, "secure-read": .read, "encrypt-write": .write,
         "encrypt-authenticated-write": .write, "secure-write": .write, "encrypt-notify": [.notify, .notifyEncryptionRequired],
         "encrypt-authenticated-notify": [.notify, .notifyEncryptionRequired],

@@ -50,6 +50,16 @@ public let CBCentralManagerRestoredStateScanOptionsKey = "kCBRestoredScanOptions
 
 // MARK: Advertisement data
 
+/// The key of the advertised name, a `String`. Source: Apple's documentation of the constant.
+public let CBAdvertisementDataLocalNameKey = "kCBAdvDataLocalName"
+/// The key of the advertised services, a `[CBUUID]`. Source: Apple's documentation of the constant.
+public let CBAdvertisementDataServiceUUIDsKey = "kCBAdvDataServiceUUIDs"
+/// The key of the advertised service data, a `[CBUUID: Data]`. Source: Apple's documentation of the constant.
+public let CBAdvertisementDataServiceDataKey = "kCBAdvDataServiceData"
+/// The key of the advertised manufacturer data, a `Data`. Source: Apple's documentation of the constant.
+public let CBAdvertisementDataManufacturerDataKey = "kCBAdvDataManufacturerData"
+/// The key of the advertised transmission power in dBm, an `NSNumber`. Source: Apple's documentation of the constant.
+public let CBAdvertisementDataTxPowerLevelKey = "kCBAdvDataTxPowerLevel"
 /// The key of whether it takes connections, an `NSNumber`. Always true here: BlueZ does not tell.
 ///
 /// Source: Apple's documentation of the constant.

@@ -214,7 +214,9 @@ open class CBPeripheral: CBPeer {
 
     // MARK: -
 
-    private static func invalidated(_ call: String) -> String { "\(call) with an attribute that is not the peripheral's (any more)" }
+    private static func invalidated(_ call: String) -> String {
+        "\(call) with an attribute that is not the peripheral's (any more)"
+    }
 
     private func request(_ call: String, _ body: @escaping @Sendable (AttributeRequests) -> Void) {
         guard state == .connected else { return Misuse.log("\(call) while the peripheral is not connected") }

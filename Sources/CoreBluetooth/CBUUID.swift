@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of Core Bluetooth that AccessorySetupKit's own interface mentions: UUIDs, and the keys of advertisement data.
+// The name of a service, a characteristic or a descriptor. AccessorySetupKit's descriptors are made of these, too.
 
 internal import AccessoryModel
 public import Foundation
@@ -71,7 +71,7 @@ open class CBUUID: NSObject, @unchecked Sendable {
     }
 
     /// From the bus: what is no UUID is nobody's mistake in this process, and left out.
-    convenience init?(wire text: String) {
+    package convenience init?(wire text: String) {
         guard let value = BluetoothUUID(text) else { return nil }
         self.init(value, text)
     }
@@ -85,23 +85,3 @@ open class CBUUID: NSObject, @unchecked Sendable {
     /// The same as ``uuidString``.
     open override var description: String { uuidString }
 }
-
-/// The key of the advertised name, a `String`. Source: Apple's documentation of the constant.
-public let CBAdvertisementDataLocalNameKey = "kCBAdvDataLocalName"
-/// The key of the advertised services, a `[CBUUID]`. Source: Apple's documentation of the constant.
-public let CBAdvertisementDataServiceUUIDsKey = "kCBAdvDataServiceUUIDs"
-/// The key of the advertised service data, a `[CBUUID: Data]`. Source: Apple's documentation of the constant.
-public let CBAdvertisementDataServiceDataKey = "kCBAdvDataServiceData"
-/// The key of the advertised manufacturer data, a `Data`. Source: Apple's documentation of the constant.
-public let CBAdvertisementDataManufacturerDataKey = "kCBAdvDataManufacturerData"
-/// The key of the advertised transmission power in dBm, an `NSNumber`. Source: Apple's documentation of the constant.
-public let CBAdvertisementDataTxPowerLevelKey = "kCBAdvDataTxPowerLevel"
-/// The key of whether the accessory can be connected now, an `NSNumber`. BlueZ does not say so: the key is never there
-/// on Linux. Source: Apple's documentation of the constant.
-public let CBAdvertisementDataIsConnectable = "kCBAdvDataIsConnectable"
-/// The key of services in the overflow area, a `[CBUUID]`. Only Apple's devices have one: the key is never there on
-/// Linux. Source: Apple's documentation of the constant.
-public let CBAdvertisementDataOverflowServiceUUIDsKey = "kCBAdvDataOverflowServiceUUIDs"
-/// The key of the services that the accessory looks for, a `[CBUUID]`. BlueZ does not say so: the key is never there on
-/// Linux. Source: Apple's documentation of the constant.
-public let CBAdvertisementDataSolicitedServiceUUIDsKey = "kCBAdvDataSolicitedServiceUUIDs"

@@ -1,143 +1,145 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dice app: a small program over the module AccessorySetupKit, as an app developer would write it. It adds dice, lists them, shows
-// what they roll, renames and removes them.
+// The sample app: adds dice, lists them, shows what they roll, renames and removes them. It is written against Apple's interfaces alone,
+// AccessorySetupKit for the session and CoreBluetooth for the dice, and would be the same on a Mac.
 
-internal import AccessorySetupKit
-internal import ArgumentParser
-internal import Foundation
-internal import ProgramSupport
+import AccessorySetupKit
+
+private let usage = """
+    usage: dice [play] [--rolls N] [--add] [--remove]   sets a die up if there is none, and prints its rolls
+           dice add [--rename]                          adds a die, and lets the person name it
+           dice list                                    lists the dice
+           dice rolls NAME [--count N]                  prints what a die rolls
+           dice rename NAME | remove NAME               has the person rename it | takes it away
+    options: --timeout SECONDS (120)  for the whole of it
+             --discovery-timeout SECONDS  for the picker's search
+    Exit status: 0 success, 1 it did not work, 64 wrong arguments.
+    """
 
 @main
-struct Dice: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "dice",
-        abstract: "Sets dice up through accessorysetupd and shows their rolls.",
-        discussion: "Exit status: 0 success, 1 it did not work (for play and rolls: no rolls arrived), 64 wrong arguments.",
-        subcommands: [Play.self, Add.self, List.self, Kinds.self, Rolls.self, Rename.self, Remove.self],
-        defaultSubcommand: Play.self)
-}
+@MainActor
+struct Dice {
+    private let arguments: Arguments
+    private let session = DiceSession()
 
-/// What every subcommand takes.
-struct Common: ParsableArguments {
-    @Option(help: "The bus: system, session, or an address.")
-    var bus = "system"
-
-    @Option(help: "Seconds to wait for the person and the dice.")
-    var timeout = 120.0
-
-    /// Runs a command on an active session; what goes wrong is said in one line.
-    func run(_ body: (DiceApp) throws -> Void) throws {
+    static func main() async {
+        guard let arguments = Arguments(CommandLine.arguments.dropFirst()) else {
+            complain(usage)
+            exit(64)
+        }
+        if arguments.command == .help {
+            say(usage)
+            exit(0)
+        }
+        DispatchQueue.main.asyncAfter(deadline: .now() + arguments.timeout) { end("no answer in time") }
         do {
-            let app = try DiceApp(bus: bus, timeout: timeout)
-            try app.begin()
-            try body(app)
+            try await Dice(arguments: arguments).run()
+            exit(0)
+        } catch let error as ASError {
+            end("\(error.code): \(error.localizedDescription)")
         } catch {
-            StandardOutput.errorLine("dice: \(describe(error))")
-            throw ExitCode.failure
+            end("\(error)")
         }
     }
 
-    private func describe(_ error: any Error) -> String {
-        guard let error = error as? ASError else { return "\(error)" }
-        return "\(error.code): \(error.localizedDescription)"
+    private init(arguments: Arguments) {
+        self.arguments = arguments
+    }
+
+    private func run() async throws {
+        try await session.activate()
+        switch arguments.command {
+        case .play: try await play()
+        case .add: _ = try await session.add(letsRename: arguments.letsRename, searchFor: arguments.discoveryTimeout)
+        case .list: for die in session.dice { say("\(die.shownName)  \(die.bluetoothIdentifier?.uuidString ?? "")  \(die.state)") }
+        case .rolls(let name): try await printRolls(of: session.die(named: name), count: arguments.count)
+        case .rename(let name): try await session.rename(session.die(named: name))
+        case .remove(let name): try await session.remove(session.die(named: name))
+        case .help: break
+        }
+    }
+
+    private func play() async throws {
+        let die: ASAccessory
+        if let known = session.dice.first, !arguments.addsAnother {
+            say("\(known.shownName) was set up before")
+            die = known
+        } else {
+            die = try await session.add(letsRename: false, searchFor: arguments.discoveryTimeout)
+        }
+        try await printRolls(of: die, count: arguments.count)
+        if arguments.removesAtEnd { try await session.remove(die) }
+    }
+
+    private func printRolls(of die: ASAccessory, count: Int) async throws {
+        guard let identifier = die.bluetoothIdentifier else { throw Failure("\(die.shownName) has no Bluetooth") }
+        let reader = DieReader(identifier, named: die.shownName, count: count)
+        try await reader.read { say("\(die.shownName) rolled \($0)") }
+    }
+
+    private static func end(_ reason: String) -> Never {
+        complain("dice: \(reason)")
+        exit(1)
     }
 }
 
+/// Prints a line at once, also into a pipe.
+func say(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
+
+private func complain(_ line: String) { FileHandle.standardError.write(Data((line + "\n").utf8)) }
+
+/// What went wrong, for the person.
 struct Failure: Error, CustomStringConvertible {
     let description: String
     init(_ description: String) { self.description = description }
 }
 
-struct Play: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        abstract: "Sets a die up if there is none, and prints its rolls.",
-        discussion: "A die that was set up before is used again without a picker; --add asks for one more.")
-    @OptionGroup var common: Common
-
-    @Option(help: "How many rolls to print.")
-    var rolls = 3
-
-    @Option(help: "Seconds of discovery.")
-    var discoveryTimeout: Double?
-
-    @Flag(help: "Show the picker even if a die is set up already.")
-    var add = false
-
-    @Flag(help: "Wait until a picker program is there before asking for the picker.")
-    var waitForPicker = false
-
-    @Flag(help: "Remove the die at the end.")
-    var remove = false
-
-    func run() throws {
-        try common.run { app in
-            var die = app.dice.first
-            if let die, !add {
-                StandardOutput.line("\(StandardOutput.printable(die.displayName)) was set up before")
-            } else {
-                if waitForPicker { try app.waitForPicker() }
-                die = try app.add(discoveryTimeout: discoveryTimeout)
-            }
-            guard let die else { throw Failure("no die was set up") }
-            try app.printRolls(of: die, count: rolls)
-            if remove { try app.remove(die) }
-        }
+/// The command line.
+struct Arguments {
+    enum Command: Equatable {
+        case play, add, list, help
+        case rolls(String)
+        case rename(String)
+        case remove(String)
     }
-}
 
-struct Add: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Adds a die.")
-    @OptionGroup var common: Common
-    @Flag(help: "Let the person give it a name.") var rename = false
+    private(set) var command = Command.play
+    private(set) var count = 3
+    private(set) var timeout = 120.0
+    private(set) var discoveryTimeout: Double?
+    private(set) var letsRename = false
+    private(set) var addsAnother = false
+    private(set) var removesAtEnd = false
 
-    func run() throws { try common.run { app in _ = try app.add(discoveryTimeout: nil, rename: rename) } }
-}
-
-struct List: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Lists the dice.")
-    @OptionGroup var common: Common
-
-    func run() throws {
-        try common.run { app in
-            for die in app.dice {
-                StandardOutput.line(
-                    "\(StandardOutput.printable(die.displayName))  \(die.bluetoothIdentifier?.uuidString ?? "")  \(die.state)")
+    /// Nil for what makes no sense.
+    init?(_ arguments: some Sequence<String>) {
+        var words: [String] = []
+        var rest = Array(arguments)[...]
+        while let word = rest.popFirst() {
+            switch word {
+            case "--rename": letsRename = true
+            case "--add": addsAnother = true
+            case "--remove": removesAtEnd = true
+            case "--help", "-h": words = ["help"]
+            case "--rolls", "--count":
+                guard let number = rest.popFirst().flatMap({ Int($0) }), number > 0 else { return nil }
+                count = number
+            case "--timeout", "--discovery-timeout":
+                guard let seconds = rest.popFirst().flatMap({ Double($0) }), seconds > 0 else { return nil }
+                if word == "--timeout" { timeout = seconds } else { discoveryTimeout = seconds }
+            default:
+                guard !word.hasPrefix("--") else { return nil }
+                words.append(word)
             }
         }
+        switch (words.first, words.count) {
+        case (nil, _), ("play", 1): command = .play
+        case ("add", 1): command = .add
+        case ("list", 1): command = .list
+        case ("help", 1): command = .help
+        case ("rolls", 2): command = .rolls(words[1])
+        case ("rename", 2): command = .rename(words[1])
+        case ("remove", 2): command = .remove(words[1])
+        default: return nil
+        }
     }
-}
-
-struct Kinds: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        abstract: "Lists what dice it looks for.",
-        discussion: "Those that the Info.plist beside the program declares; without one all.")
-
-    func run() throws {
-        for kind in DiceApp.kinds { StandardOutput.line("\(kind.name)  \(kind.service)") }
-    }
-}
-
-struct Rolls: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Prints what a die rolls.")
-    @OptionGroup var common: Common
-    @Argument(help: "Its name.") var name: String
-    @Option(help: "How many.") var count = 3
-
-    func run() throws { try common.run { app in try app.printRolls(of: try app.die(named: name), count: count) } }
-}
-
-struct Rename: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Has the person give a die another name.")
-    @OptionGroup var common: Common
-    @Argument(help: "Its name now.") var name: String
-
-    func run() throws { try common.run { app in try app.rename(try app.die(named: name)) } }
-}
-
-struct Remove: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Removes a die.")
-    @OptionGroup var common: Common
-    @Argument(help: "Its name.") var name: String
-
-    func run() throws { try common.run { app in try app.remove(try app.die(named: name)) } }
 }

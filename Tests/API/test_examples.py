@@ -65,7 +65,9 @@ class Examples(APITest):
             return picker
 
         def dice(*words, status=0):
-            app = Program(program, *words, "--bus", self.world.bus.address, "--timeout", STANDSTILL * 30)
+            app = Program(
+                program, *words, "--timeout", STANDSTILL * 30,
+                environment={"DBUS_SYSTEM_BUS_ADDRESS": f"unix:path={self.world.view}"})
             self.addCleanup(app.stop, signal.SIGKILL)
             self.assertEqual(app.wait_end(), status, app.lines)
             return app.lines

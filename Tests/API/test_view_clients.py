@@ -144,7 +144,10 @@ class SampleApp(APITest):
         self.world.declare("dice", Executable=BIN / "dice")
         self.world.restart_daemon()
         picker = Program(BIN / "accessoryctl", "picker", "--bus", self.world.bus.address, "--pick", "Pink Dice")
-        app = Program(BIN / "dice", "--bus", f"unix:path={self.world.view}", "--timeout", STANDSTILL * 30, "--wait-for-picker", "--remove")
+        picker.wait_for("waiting for a picker")
+        app = Program(
+            BIN / "dice", "--timeout", STANDSTILL * 30, "--remove",
+            environment={"DBUS_SYSTEM_BUS_ADDRESS": f"unix:path={self.world.view}"})
         self.assertEqual(app.wait_end(), 0, app.lines)
         self.assertEqual(len([each for each in app.lines if "rolled" in each]), 3, app.lines)
         self.assertEqual(picker.wait_end(), 0, picker.lines)

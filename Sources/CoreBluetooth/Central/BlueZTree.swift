@@ -151,7 +151,8 @@ struct BlueZTree {
 
     /// The bytes of a packet on the link, as a characteristic of the device tells; nil when none does.
     func mtu(of device: ObjectPath) -> Int? {
-        objects.lazy.filter { $0.key.isBelow(device) }.compactMap { $0.value[Self.characteristicInterface]?["MTU"]?.integerValue }.first
+        objects.lazy.filter { $0.key.isBelow(device) }.compactMap { $0.value[Self.characteristicInterface]?["MTU"]?.integerValue }
+            .first
     }
 
     // Handles are four digits in the paths, so that the order of the text is theirs.

@@ -78,7 +78,9 @@ enum ErrorTable {
     }
 
     private static func reason(_ message: String) -> String? {
-        for kind in ["le-connection-", "br-connection-"] where message.hasPrefix(kind) { return String(message.dropFirst(kind.count)) }
+        for kind in ["le-connection-", "br-connection-"] where message.hasPrefix(kind) {
+            return String(message.dropFirst(kind.count))
+        }
         return nil
     }
 

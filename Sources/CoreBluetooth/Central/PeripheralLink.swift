@@ -132,7 +132,8 @@ final class PeripheralLink {
         }
         phase = .calling
         client.hold(path)
-        call = session.call(path, BlueZTree.deviceInterface, "Connect", timeout: .seconds(120)) { [weak self] in self?.answered($0) }
+        call = session.call(path, BlueZTree.deviceInterface, "Connect", timeout: .seconds(120)) { [weak self] in self?.answered($0)
+        }
     }
 
     private func answered(_ result: Result<[DBusValue], BusError>) {

@@ -66,7 +66,9 @@ final class Scanner {
     func heard(_ grant: ViewSession.Grant) {
         guard let request, let device = session.tree.device(grant.path), !device.isConnected else { return }
         let advertisement = device.advertisement
-        guard advertisement.fits(request.services), request.allowsDuplicates || told.insert(grant.identifier).inserted else { return }
+        guard advertisement.fits(request.services), request.allowsDuplicates || told.insert(grant.identifier).inserted else {
+            return
+        }
         let name = device.name ?? grant.name
         // 127 stands for a strength that is not known (Core 5.4, Vol 4, Part E, 7.7.65.2).
         let rssi = device.rssi ?? 127
