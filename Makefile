@@ -33,12 +33,13 @@ BASHDIR ?= $(PREFIX)/share/bash-completion/completions
 ZSHDIR ?= $(PREFIX)/share/zsh/site-functions
 FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 
-.PHONY: help deps build release man check-man demo test lab bench fuzz start-order lint format install install-files uninstall deb check-sizes clean
+.PHONY: help deps build release man check-man demo test outside lab bench fuzz start-order lint format install install-files uninstall deb check-sizes clean
 
 help:
 	@echo "make demo [PICK=\"Pink Dice\"]  the main job on simulated radios, in this terminal"
 	@echo "make test                     all tests but the lab's (installs bleak and BlueZ' tools for them)"
 	@echo "make lab [DEB=\"FILE …\"]      the radio lab: a real kernel and a real bluetoothd under qemu"
+	@echo "make outside                  builds and runs the sample as a package that depends on this one by version"
 	@echo "make bench                    the benchmark (several minutes)"
 	@echo "make fuzz                     the reader for adverts under libFuzzer (some minutes)"
 	@echo "make start-order              notes anew what the daemon runs to start, for the linker"
@@ -79,6 +80,9 @@ test: build
 	$(SWIFT) test
 	BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/API Tests/Simulator Tests/Attacks
 	PICK="Pink Dice" PATIENCE=4 BIN=$(BIN) Tests/Demo/run
+
+outside: build
+	BIN=$(BIN) Tests/Outside/run
 
 # With the packages in DEB, if they are given, else with some that are built now.
 lab: build
