@@ -196,7 +196,7 @@ let package = Package(
             swiftSettings: testSettings),
         // Apple's own listings, kept as they are: they warn (variables never changed, errors never used), and that is theirs to do.
         .target(
-            name: "AccessorySetupKitSnippets", dependencies: ["AccessorySetupKit"],
+            name: "AccessorySetupKitSnippets", dependencies: ["AccessorySetupKit", "CoreBluetooth", "NetworkExtension"],
             path: "Tests/AccessorySetupKitTests/Snippets", swiftSettings: [.unsafeFlags(["-suppress-warnings"])]),
         // Apps as they are written elsewhere: in Swift 5 without a warning, in Swift 6 with those that Apple's
         // framework brings too.

@@ -7,13 +7,9 @@
 // swift-format-ignore-file
 
 import AccessorySetupKit
-#if canImport(CoreBluetooth)
-    import CoreBluetooth
-#endif
-#if canImport(NetworkExtension)
-    import NetworkExtension
-#endif
+import CoreBluetooth
 import Foundation
+import NetworkExtension
 
 // MARK: Discovery descriptors
 
@@ -119,7 +115,10 @@ final class DismissalManager {
 
 // MARK: Bluetooth and Wi-Fi accessories
 
-final class CommunicationManager: CBCentralManagerDelegate {
+final class CommunicationManager: NSObject, CBCentralManagerDelegate {
+    // Ours: the listing shows what comes after it.
+    func centralManagerDidUpdateState(_ central: CBCentralManager) {}
+
     func handleAccessoryAdded(_ accessory: ASAccessory) {
         guard let btIdentifier = accessory.bluetoothIdentifier else { return }
         // Create CBCentralManager — no Bluetooth permission prompt appears
@@ -172,7 +171,10 @@ final class MigrationManager {
 
 // MARK: Common mistakes
 
-final class Mistakes: CBCentralManagerDelegate {
+final class Mistakes: NSObject, CBCentralManagerDelegate {
+    // Ours: the listing shows what comes before it.
+    func centralManagerDidUpdateState(_ central: CBCentralManager) {}
+
     func undeclared(session: ASAccessorySession, item: ASPickerDisplayItem) {
         // WRONG — service UUID not in NSAccessorySetupBluetoothServices
         var descriptor = ASDiscoveryDescriptor()

@@ -29,11 +29,13 @@ func registerEventHandler() {
     }
 }
 
-final class Dice: CBCentralManagerDelegate, CBPeripheralDelegate {
+final class Dice: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate {
+    // Ours: in the listing it stands by itself.
+    func centralManagerDidUpdateState(_ central: CBCentralManager) {}
+
     let session = ASAccessorySession()
     let pinkUUID = CBUUID(string: "E56A082E-C49B-47CA-A2AB-389127B8ABE3")
     let blueUUID = CBUUID(string: "0B8F5F5D-3B6C-4D29-8B0F-0E3C1B8A52D7")
-    let pinkPeripheral = CBPeripheral()
 
     func createPickerDisplayItems() {
         // Create descriptor for pink dice
@@ -118,7 +120,7 @@ final class Dice: CBCentralManagerDelegate, CBPeripheralDelegate {
         }
     }
 
-    func migrate(_ pinkDescriptor: ASDiscoveryDescriptor) {
+    func migrate(_ pinkDescriptor: ASDiscoveryDescriptor, _ pinkPeripheral: CBPeripheral) {
         // Create migration items
 
         let pinkMigration = ASMigrationDisplayItem(name: "Pink Dice", productImage: UIImage(named: "pink")!, descriptor: pinkDescriptor)

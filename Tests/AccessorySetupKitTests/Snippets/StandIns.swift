@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the listings beside this file mention and Linux does not have: UIKit, SwiftUI and Core Bluetooth, as small as
-// the listings allow. Nothing here does anything.
+// What the listings beside this file mention and Linux does not have: UIKit and SwiftUI, as small as the listings
+// allow. Nothing of them does anything. Core Bluetooth is the package's own.
 
 import AccessorySetupKit
-import Foundation
 
 // MARK: UIKit
 
@@ -25,22 +24,19 @@ struct Button<Label> {
 
 // MARK: Core Bluetooth
 
-protocol CBCentralManagerDelegate: AnyObject {}
-protocol CBPeripheralDelegate: AnyObject {}
+// What the talk's listing leaves out: unwrapping an optional, and the brackets of a list. Apple's module has no such
+// methods either.
 
-class CBCentralManager {
-    enum State { case unknown, poweredOff, poweredOn }
+extension CBCentralManager {
+    func retrievePeripherals(withIdentifiers identifiers: [UUID?]) -> [CBPeripheral] {
+        retrievePeripherals(withIdentifiers: identifiers.compactMap { $0 })
+    }
 
-    var state: State { .unknown }
-    init(delegate: (any CBCentralManagerDelegate)?, queue: DispatchQueue?) {}
-    /// Optional identifiers and peripherals, as one of the listings leaves the unwrapping out.
-    func retrievePeripherals(withIdentifiers identifiers: [UUID?]) -> [CBPeripheral] { [] }
-    func connect(_ peripheral: CBPeripheral?, options: [String: Any]? = nil) {}
+    func connect(_ peripheral: CBPeripheral?) {
+        if let peripheral { connect(peripheral, options: nil) }
+    }
 }
 
-class CBPeripheral {
-    let identifier = UUID()
-    weak var delegate: (any CBPeripheralDelegate)?
-    /// One service instead of a list of them, as the listing has it.
-    func discoverServices(_ service: CBUUID) {}
+extension CBPeripheral {
+    func discoverServices(_ service: CBUUID) { discoverServices([service]) }
 }
