@@ -143,6 +143,7 @@ let package = Package(
         .target(name: "BaselineSupport", dependencies: ["CDBus"]),
         .executableTarget(name: "advert-baseline", dependencies: ["BaselineSupport", "CDBus"]),
         .executableTarget(name: "gatt-baseline", dependencies: ["CDBus"]),
+        .executableTarget(name: "gatt-central", dependencies: ["CoreBluetooth"], swiftSettings: strict),
         .executableTarget(name: "relay-baseline"),
         .executableTarget(name: "scan-baseline", dependencies: ["BaselineSupport", "CDBus"]),
         .executableTarget(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An app of the plainest kind, for `make bench`: C on libdbus, against org.bluez on any bus, so that the same program runs on the
 // system's own bus and on the scoped view. It connects a device, then reads a value, hears notifications, or takes them from a
-// descriptor, so many times; it says how long one took (nanoseconds) when it is done, and waits on its standard input in between.
+// descriptor, or writes to one, so many times; it says how long one took (nanoseconds) when it is done, and waits on its standard input in between.
 #include <dbus/dbus.h>
 #include <poll.h>
 #include <stdio.h>
@@ -52,7 +52,7 @@ static void hear(int count) {
 }
 
 int main(int number, char **words) {
-    if (number != 6) fail("usage", "gatt-baseline BUS-ADDRESS DEVICE CHARACTERISTIC read|notify|acquire COUNT");
+    if (number != 6) fail("usage", "gatt-baseline BUS-ADDRESS DEVICE CHARACTERISTIC read|notify|acquire|write COUNT");
     const char *device = words[2], *characteristic = words[3], *what = words[4];
     int count = atoi(words[5]);
     DBusError error;
@@ -67,11 +67,12 @@ int main(int number, char **words) {
         dbus_bus_add_match(bus, rule, &error);
         dbus_message_unref(call(characteristic, "org.bluez.GattCharacteristic1", "StartNotify", 0));
         hear(10);
-    } else if (strcmp(what, "acquire") == 0) {
-        DBusMessage *reply = call(characteristic, "org.bluez.GattCharacteristic1", "AcquireNotify", 1);
+    } else if (strcmp(what, "acquire") == 0 || strcmp(what, "write") == 0) {
+        const char *member = strcmp(what, "write") == 0 ? "AcquireWrite" : "AcquireNotify";
+        DBusMessage *reply = call(characteristic, "org.bluez.GattCharacteristic1", member, 1);
         dbus_uint16_t mtu;
         if (!dbus_message_get_args(reply, &error, DBUS_TYPE_UNIX_FD, &descriptor, DBUS_TYPE_UINT16, &mtu, DBUS_TYPE_INVALID)) {
-            fail("AcquireNotify", error.message);
+            fail(member, error.message);
         }
         dbus_message_unref(reply);
     }
@@ -81,6 +82,13 @@ int main(int number, char **words) {
     double begin = now();
     if (strcmp(what, "read") == 0) {
         for (int done = 0; done < count; done++) dbus_message_unref(call(characteristic, "org.bluez.GattCharacteristic1", "ReadValue", 1));
+    } else if (strcmp(what, "write") == 0) {
+        char packet[20] = "01234567890123456789";
+        for (int done = 0; done < count;) {
+            struct pollfd entry = {.fd = descriptor, .events = POLLOUT};
+            poll(&entry, 1, 20000);
+            if (write(descriptor, packet, sizeof packet) == sizeof packet) done++;
+        }
     } else if (descriptor >= 0) {
         for (int done = 0; done < count;) {
             char packet[512];
