@@ -108,6 +108,7 @@ import Testing
         let dismissed = try await events.wait(for: .pickerDidDismiss)
         #expect((dismissed.error as? ASError)?.code == .userCancelled)
         try world.play("adapterPowerOff", "hci0")
+        try world.waitForBluetooth("off")
         let again = try world.startPicker(picking: "Pink Dice")
         #expect(await code { try await session.showPicker(for: [try Dice.item("Pink Dice", Dice.pink)]) } == .pickerRestricted)
         again.end()

@@ -84,6 +84,29 @@ final class World {
             [.string(action), .string(target)])
     }
 
+    /// Waits until the daemon has heard what the radio's state is: `ready`, `off` or `absent`.
+    func waitForBluetooth(_ expected: String) throws {
+        let loop = MainLoop()
+        let connection = try Connection(.server(bus.address), loop: loop)
+        let (service, manager) = ("org.accessorysetup1", "org.accessorysetup1.Manager")
+        let owner =
+            try connection.callAndWait(Bus.name, Bus.path, Bus.name, "GetNameOwner", [.string(service)])[0].stringValue ?? ""
+        var state: String?
+        let subscription = connection.subscribe(
+            sender: owner, path: "/org/accessorysetup1", interface: Bus.properties, member: "PropertiesChanged", argument0: manager
+        ) { message in
+            if let new = (try? message.arguments())?[1].vardictValue?["Bluetooth"]?.stringValue { state = new }
+        }
+        defer { subscription.cancel() }
+        // Asked after the subscription: a change in between is then not missed.
+        let value = try connection.callAndWait(
+            service, "/org/accessorysetup1", Bus.properties, "Get", [.string(manager), .string("Bluetooth")])
+        state = value.first?.unwrapped.stringValue
+        guard loop.run(until: { state == expected }, timeout: .seconds(30)) else {
+            throw Overdue(description: "Bluetooth is \(state ?? "unknown")")
+        }
+    }
+
     /// Another program pairs with a device, past the daemon.
     func pair(_ device: ObjectPath) throws {
         let loop = MainLoop()
