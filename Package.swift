@@ -214,6 +214,11 @@ let package = Package(
                 "AccessoryBus", "AccessoryModel", "AccessorySetupKit", "AccessorySetupKitApps5", "AccessorySetupKitApps6",
                 "AccessorySetupKitSnippets", "DBusKit", "TestSupport", "accessory-sim", "accessoryctl", "accessorysetupd", "dice",
             ], exclude: ["Apps5", "Apps6", "Snippets"], swiftSettings: testSettings),
+        .testTarget(
+            name: "CoreBluetoothTests",
+            dependencies: [
+                "AccessorySetupKit", "CoreBluetooth", "DBusKit", "TestSupport", "accessory-sim", "accessoryctl", "accessorysetupd",
+            ], swiftSettings: testSettings),
     ],
     swiftLanguageModes: [.v6]
 )

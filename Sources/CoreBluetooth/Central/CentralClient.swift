@@ -96,7 +96,7 @@ final class CentralClient {
     }
 
     private func link(of path: ObjectPath) -> PeripheralLink? {
-        links.values.first { path.isBelow($0.path) }
+        links.values.first { $0.isUp && path.isBelow($0.path) }
     }
 
     // MARK: For links

@@ -13,13 +13,13 @@ enum ErrorTable {
         return CBError(code(error), text)
     }
 
-    /// Codes of the attribute protocol that BlueZ has a name or a text for.
+    /// Codes of the attribute protocol that BlueZ has a text for, in lower case.
     private static let attributeTexts: [String: Int] = [
-        "org.bluez.Error.NotPermitted: Read not permitted": 0x02,
-        "org.bluez.Error.NotPermitted: Write not permitted": 0x03,
-        "org.bluez.Error.NotPermitted: Not paired": 0x05,
-        "org.bluez.Error.InvalidArguments: Invalid offset": 0x07,
-        "org.bluez.Error.InvalidArguments: Invalid Length": 0x0D,
+        "org.bluez.error.notpermitted: read not permitted": 0x02,
+        "org.bluez.error.notpermitted: write not permitted": 0x03,
+        "org.bluez.error.notpermitted: not paired": 0x05,
+        "org.bluez.error.invalidarguments: invalid offset": 0x07,
+        "org.bluez.error.invalidarguments: invalid length": 0x0D,
     ]
 
     /// Codes of the attribute protocol that BlueZ has a name for, whatever the text.
@@ -29,7 +29,7 @@ enum ErrorTable {
     ]
 
     private static func attributeCode(_ error: BusError) -> Int? {
-        if let code = attributeTexts["\(error.name): \(error.message)"] ?? attributeNames[error.name] { return code }
+        if let code = attributeTexts["\(error.name): \(error.message)".lowercased()] ?? attributeNames[error.name] { return code }
         // "Operation failed with ATT error: 0x80"
         guard error.name == "org.bluez.Error.Failed", let digits = error.message.split(separator: " ").last,
             error.message.contains("ATT error: 0x")

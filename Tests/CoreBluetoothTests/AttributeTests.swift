@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// Services and values over a link: discovering, reading, writing, notifications, and what becomes of all that when the link breaks or the
+// grant ends in the middle.
+
+import CoreBluetooth
+import DBusKit
+import Foundation
+import TestSupport
+import Testing
+
+@Suite(.serialized) struct AttributeTests {
+    private static func connected() async throws -> App {
+        let app = try await App(try World())
+        try await app.connect()
+        return app
+    }
+
+    private static func discovered() async throws -> App {
+        let app = try await connected()
+        try await app.discover()
+        return app
+    }
+
+    // MARK: Discovering
+
+    @Test func whatIsAskedForIsDiscovered() async throws {
+        let app = try await Self.connected()
+        #expect(app.peripheral.services == nil)
+        app.peripheral.discoverServices([CBUUID(string: "180F"), CBUUID(string: "1812")])
+        #expect(try await app.events.wait("services") == "services 180F")
+        let battery = try #require(app.peripheral.services?.first)
+        #expect(battery.isPrimary && battery.peripheral === app.peripheral && battery.characteristics == nil)
+        app.peripheral.discoverServices(nil)
+        // In the order of their handles, and those that are known are the same objects.
+        #expect(try await app.events.wait("services", count: 2) == "services \(Gadget.service),180F")
+        #expect(app.peripheral.services?.last === battery)
+        let service = try #require(app.peripheral.services?.first)
+        app.peripheral.discoverCharacteristics([CBUUID(string: "FF41")], for: service)
+        #expect(try await app.events.wait("characteristics") == "characteristics \(Gadget.service) FF41")
+        app.peripheral.discoverCharacteristics(nil, for: service)
+        let all = try await app.events.wait("characteristics", count: 2)
+        #expect(all == "characteristics \(Gadget.service) FF3F,FF40,FF41,FF42")
+        let dice = try app.characteristic("FF3F")
+        #expect(dice.service === service && dice.properties == [.read, .notify] && dice.value == nil && !dice.isNotifying)
+        #expect(try app.characteristic("FF40").properties == [.read, .write, .writeWithoutResponse])
+        #expect(try app.characteristic("FF42").properties == [.read, .indicate])
+        #expect(dice.descriptors == nil)
+        app.peripheral.discoverDescriptors(for: dice)
+        app.peripheral.discoverIncludedServices(nil, for: service)
+        #expect(try await app.events.wait("included") == "included \(Gadget.service) 0")
+        #expect(dice.descriptors?.count == 0)
+    }
+
+    @Test func anAccessoryIsDiscoveredAgainOverTheNextLink() async throws {
+        let app = try await Self.discovered()
+        let dice = try app.characteristic("FF3F")
+        app.manager.cancelPeripheralConnection(app.peripheral)
+        try await app.events.wait("disconnected")
+        #expect(app.peripheral.services == nil)
+        try await app.connect(count: 2)
+        try await app.discover(count: 2)
+        #expect(try app.characteristic("FF3F") === dice)
+    }
+
+    @Test func anotherDatabaseIsTold() async throws {
+        let app = try await Self.discovered()
+        // The bond goes with the object, and with that the link: services that go with the link are not another database.
+        try app.world.play("vanish", "pink")
+        try await app.events.wait("disconnected")
+        try app.world.play("return", "pink")
+        try await app.connect(count: 2)
+        #expect(!app.events.lines.contains { $0.hasPrefix("modified") })
+    }
+
+    // MARK: Values
+
+    @Test func valuesAreReadAndWritten() async throws {
+        let app = try await Self.discovered()
+        let value = try app.characteristic("FF40")
+        app.peripheral.readValue(for: value)
+        #expect(try await app.events.wait("value") == "value FF40 01")
+        app.peripheral.writeValue(Data([0xBE, 0xEF]), for: value, type: .withResponse)
+        app.peripheral.readValue(for: value)
+        #expect(try await app.events.wait("value", count: 2) == "value FF40 BEEF")
+        #expect(app.events.lines.suffix(2) == ["written FF40", "value FF40 BEEF"])
+        #expect(value.value == Data([0xBE, 0xEF]))
+        // One with 512 bytes, the most that a value has.
+        #expect(app.peripheral.maximumWriteValueLength(for: .withResponse) == 512)
+        app.peripheral.writeValue(Data(repeating: 7, count: 512), for: value, type: .withResponse)
+        try await app.events.wait("written FF40", count: 2)
+    }
+
+    @Test func whatTheAccessoryRefusesIsAnError() async throws {
+        let app = try await Self.discovered()
+        app.peripheral.readValue(for: try app.characteristic("FF41"))
+        #expect(try await app.events.wait("value FF41") == "value FF41  CBATTError.readNotPermitted")
+        app.peripheral.writeValue(Data([1]), for: try app.characteristic("FF3F"), type: .withResponse)
+        #expect(try await app.events.wait("written FF3F") == "written FF3F CBATTError.writeNotPermitted")
+        app.peripheral.setNotifyValue(true, for: try app.characteristic("FF41"))
+        #expect(try await app.events.wait("notifying FF41") == "notifying FF41 false CBError.operationNotSupported")
+        app.peripheral.readValue(for: try app.characteristic("FF42"))
+        #expect(try await app.events.wait("value FF42") == "value FF42 07")
+    }
+
+    @Test func aStrangersAttributeIsIgnored() async throws {
+        let app = try await Self.discovered()
+        let own = CBMutableCharacteristic(type: CBUUID(string: "FF3F"), properties: .read, value: nil, permissions: .readable)
+        app.peripheral.readValue(for: own)
+        app.peripheral.writeValue(Data([1]), for: own, type: .withoutResponse)
+        let count = app.events.lines.count
+        app.peripheral.readRSSI()
+        #expect(try await app.events.wait("rssi") == "rssi 127 CBError.operationNotSupported")
+        #expect(app.events.lines.count == count + 1)
+    }
+
+    @Test func manyRequestsAreAnsweredInOrder() async throws {
+        let app = try await Self.discovered()
+        let value = try app.characteristic("FF40")
+        for number in 0..<100 {
+            app.peripheral.writeValue(Data([UInt8(number)]), for: value, type: .withResponse)
+            app.peripheral.readValue(for: value)
+        }
+        try await app.events.wait("value", count: 100)
+        let wanted = (0..<100).flatMap { ["written FF40", "value FF40 " + String(format: "%02X", $0)] }
+        #expect(app.events.lines.suffix(200) == wanted[...])
+    }
+
+    // MARK: Writing without response
+
+    @Test func writesWithoutResponseArriveInOrder() async throws {
+        let app = try await Self.discovered()
+        let value = try app.characteristic("FF40")
+        #expect(app.peripheral.canSendWriteWithoutResponse)
+        #expect(app.peripheral.maximumWriteValueLength(for: .withoutResponse) == 20)
+        var sent = 0
+        while sent < 200 {
+            if app.peripheral.canSendWriteWithoutResponse {
+                app.peripheral.writeValue(Data([UInt8(sent)]), for: value, type: .withoutResponse)
+                sent += 1
+            } else {
+                let count = app.events.lines.filter { $0 == "ready true" }.count
+                try await app.events.wait("ready true", count: count + 1)
+            }
+        }
+        #expect(app.events.lines.contains("ready true"))
+        #expect(app.peripheral.maximumWriteValueLength(for: .withoutResponse) == 241)
+        // The last one is the value: a write with response goes after them, and would be refused while the descriptor is out.
+        app.peripheral.readValue(for: value)
+        app.peripheral.writeValue(Data([0xEE]), for: value, type: .withResponse)
+        app.peripheral.readValue(for: value)
+        try await app.events.wait("value", count: 2)
+        #expect(app.events.lines.last == "value FF40 EE")
+        #expect(!app.events.lines.contains { $0.hasPrefix("written FF40 ") })
+    }
+
+    @Test func aWriteWithoutResponseIsNotAnswered() async throws {
+        let app = try await Self.discovered()
+        let value = try app.characteristic("FF40")
+        app.peripheral.writeValue(Data([0x42]), for: value, type: .withoutResponse)
+        // Nobody says when it has arrived.
+        var text = ""
+        for number in 1...200 where text != "value FF40 42" {
+            app.peripheral.readValue(for: value)
+            text = try await app.events.wait("value", count: number)
+        }
+        #expect(text == "value FF40 42")
+        #expect(!app.events.lines.contains { $0.hasPrefix("written") })
+    }
+
+    @Test func anotherProgramsWriteIsWaitedFor() async throws {
+        let app = try await Self.discovered()
+        let value = try app.characteristic("FF40")
+        app.peripheral.writeValue(Data([1]), for: value, type: .withoutResponse)
+        app.peripheral.writeValue(Data(), for: value, type: .withoutResponse)
+        app.peripheral.writeValue(Data([3]), for: value, type: .withResponse)
+        try await app.events.wait("written FF40")
+        app.peripheral.readValue(for: value)
+        #expect(try await app.events.wait("value") == "value FF40 03")
+    }
+
+    // MARK: Notifications
+
+    @Test func valuesAreToldInOrderAndNoneIsLost() async throws {
+        let app = try await Self.discovered()
+        let dice = try app.characteristic("FF3F")
+        app.peripheral.setNotifyValue(true, for: dice)
+        try await app.events.wait("value", count: 60)
+        let values = app.events.lines.filter { $0.hasPrefix("value") }.prefix(60)
+        #expect(Array(values) == (0..<60).map { "value FF3F " + String(format: "%02X", $0 % 10) })
+        #expect(app.events.lines[app.events.lines.firstIndex { $0.hasPrefix("value") }! - 1] == "notifying FF3F true")
+        app.peripheral.setNotifyValue(false, for: dice)
+        try await app.events.wait("notifying FF3F false")
+        #expect(!dice.isNotifying)
+        app.peripheral.readValue(for: dice)
+        try await app.events.wait("value", count: app.events.lines.filter { $0.hasPrefix("value") }.count + 1)
+        // Only the one that was read came after.
+        let lines = app.events.lines
+        #expect(lines.count - lines.firstIndex(of: "notifying FF3F false")! == 2)
+    }
+
+    @Test func notificationsCanBeAskedForAgain() async throws {
+        let app = try await Self.discovered()
+        let dice = try app.characteristic("FF3F")
+        app.peripheral.setNotifyValue(true, for: dice)
+        app.peripheral.setNotifyValue(true, for: dice)
+        app.peripheral.setNotifyValue(false, for: dice)
+        app.peripheral.setNotifyValue(true, for: dice)
+        try await app.events.wait("notifying FF3F true", count: 3)
+        try await app.events.wait("value")
+        app.peripheral.setNotifyValue(true, for: try app.characteristic("FF42"))
+        try await app.events.wait("notifying FF42 true")
+    }
+
+    // MARK: Endings
+
+    @Test func everyRequestIsAnsweredWhenTheLinkBreaks() async throws {
+        let app = try await Self.discovered()
+        let value = try app.characteristic("FF40")
+        let service = try #require(app.peripheral.services?.first)
+        app.peripheral.setNotifyValue(true, for: try app.characteristic("FF3F"))
+        try await app.events.wait("notifying")
+        let before = app.events.lines.filter { !$0.hasPrefix("value FF3F") }.count
+        for _ in 0..<80 {
+            app.peripheral.readValue(for: value)
+            app.peripheral.writeValue(Data([1]), for: value, type: .withResponse)
+            app.peripheral.discoverServices(nil)
+            app.peripheral.discoverCharacteristics(nil, for: service)
+            app.peripheral.discoverDescriptors(for: value)
+            app.peripheral.discoverIncludedServices(nil, for: service)
+            app.peripheral.setNotifyValue(true, for: value)
+            app.peripheral.writeValue(Data([1]), for: value, type: .withoutResponse)
+        }
+        try app.world.play("vanish", "pink")
+        try await app.events.wait("disconnected")
+        let lines = app.events.lines.filter { !$0.hasPrefix("value FF3F") && !$0.hasPrefix("ready") }
+        // Each of the seven that have an answer, and the end, after which nothing comes.
+        #expect(lines.count == before + 80 * 7 + 1)
+        #expect(lines.last == "disconnected disconnected services=-1 CBError.peripheralDisconnected")
+        #expect(lines.filter { $0.hasSuffix("CBError.peripheralDisconnected") }.count > 1)
+        #expect(!app.peripheral.canSendWriteWithoutResponse && value.descriptors == nil)
+        #expect(try !app.characteristicsAreKnown)
+    }
+
+    @Test func aGrantThatEndsEndsNotifications() async throws {
+        let app = try await Self.discovered()
+        let dice = try app.characteristic("FF3F")
+        app.peripheral.setNotifyValue(true, for: dice)
+        try await app.events.wait("value", count: 5)
+        try await app.world.revoke(app.identifier)
+        try await app.events.wait("disconnected")
+        try await app.events.wait("state poweredOff")
+        #expect(app.events.lines.last == "state poweredOff" && !dice.isNotifying)
+        #expect(app.events.lines.filter { $0.hasPrefix("disconnected") }.count == 1)
+    }
+
+    @Test func tooManyRequestsAreRefused() async throws {
+        let app = try await Self.discovered()
+        let value = try app.characteristic("FF40")
+        for _ in 0..<3000 { app.peripheral.readValue(for: value) }
+        try await app.events.wait("value", count: 3000)
+        #expect(app.events.lines.contains("value FF40  CBError.outOfSpace") || app.events.lines.contains { $0.hasSuffix("outOfSpace") })
+    }
+
+    @Test func everythingIsToldOnTheQueue() async throws {
+        let app = try await Self.discovered()
+        app.peripheral.setNotifyValue(true, for: try app.characteristic("FF3F"))
+        try await app.events.wait("value", count: 10)
+        app.manager.cancelPeripheralConnection(app.peripheral)
+        try await app.events.wait("disconnected")
+        #expect(!app.events.lines.contains { $0.contains("QUEUE") })
+    }
+
+    @Test func theMainQueueIsTheDefault() async throws {
+        let world = try World()
+        let identifier = try await world.grant()
+        let recorder = Recorder()
+        let manager = CBCentralManager(delegate: recorder, queue: nil, options: nil, bus: world.view)
+        try await recorder.events.wait("state poweredOn ON ANOTHER QUEUE")
+        let isMain = await MainActor.run { Thread.isMainThread }
+        #expect(isMain && manager.retrievePeripherals(withIdentifiers: [identifier]).count == 1)
+    }
+}
+
+extension App {
+    fileprivate var characteristicsAreKnown: Bool {
+        get throws { (peripheral.services ?? []).contains { $0.characteristics != nil } }
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// An app's delegate that writes down what it is told, with the state that it sees at that moment; what comes on another queue than the
+// manager's is marked.
+
+import CoreBluetooth
+import Dispatch
+import Foundation
+
+class Recorder: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate {
+    let events = Mailbox()
+    let queue = DispatchQueue(label: "test.app")
+    private let key = DispatchSpecificKey<Bool>()
+    /// Called with each line, on the queue.
+    var onEvent: ((String) -> Void)?
+
+    override init() {
+        super.init()
+        queue.setSpecific(key: key, value: true)
+    }
+
+    func note(_ line: String, _ error: (any Error)? = nil) {
+        let place = DispatchQueue.getSpecific(key: key) == true ? "" : " ON ANOTHER QUEUE"
+        let failure = error.map { " " + Self.name($0) } ?? ""
+        events.put(line + failure + place)
+        onEvent?(line + failure)
+    }
+
+    static func name(_ error: any Error) -> String {
+        if let error = error as? CBError { return "CBError.\(error.code)" }
+        if let error = error as? CBATTError { return "CBATTError.\(error.code)" }
+        return "\(error)"
+    }
+
+    static func hex(_ data: Data?) -> String { (data ?? Data()).map { String(format: "%02X", $0) }.joined() }
+
+    // MARK: CBCentralManagerDelegate
+
+    func centralManagerDidUpdateState(_ central: CBCentralManager) { note("state \(central.state)") }
+
+    func centralManager(_ central: CBCentralManager, willRestoreState dict: [String: Any]) {
+        let peripherals = dict[CBCentralManagerRestoredStatePeripheralsKey] as? [CBPeripheral] ?? []
+        note("restored \(peripherals.map { "\($0.state)" }.joined(separator: ",")) while \(central.state)")
+    }
+
+    func centralManager(
+        _ central: CBCentralManager, didDiscover peripheral: CBPeripheral, advertisementData: [String: Any], rssi RSSI: NSNumber
+    ) {
+        let services = advertisementData[CBAdvertisementDataServiceUUIDsKey] as? [CBUUID] ?? []
+        note(
+            "discovered \(peripheral.name ?? "-") \(RSSI) \(services.map(\.uuidString).joined(separator: ",")) "
+                + "\(advertisementData[CBAdvertisementDataIsConnectable] ?? "-") "
+                + Self.hex(advertisementData[CBAdvertisementDataManufacturerDataKey] as? Data))
+    }
+
+    func centralManager(_ central: CBCentralManager, didConnect peripheral: CBPeripheral) {
+        note("connected \(peripheral.state) services=\(peripheral.services?.count ?? -1)")
+    }
+
+    func centralManager(_ central: CBCentralManager, didFailToConnect peripheral: CBPeripheral, error: (any Error)?) {
+        note("failed \(peripheral.state)", error)
+    }
+
+    func centralManager(_ central: CBCentralManager, didDisconnectPeripheral peripheral: CBPeripheral, error: (any Error)?) {
+        note("disconnected \(peripheral.state) services=\(peripheral.services?.count ?? -1)", error)
+    }
+
+    /// Whether it is an app that knows the newer form. (A subclass could not add it: Swift takes the witness of who conforms.)
+    var knowsReconnecting = false
+
+    func centralManager(
+        _ central: CBCentralManager, didDisconnectPeripheral peripheral: CBPeripheral, timestamp: CFAbsoluteTime,
+        isReconnecting: Bool, error: (any Error)?
+    ) {
+        guard knowsReconnecting else {
+            return centralManager(central, didDisconnectPeripheral: peripheral, error: error)
+        }
+        let isNow = abs(timestamp - Date().timeIntervalSinceReferenceDate) < 10
+        note("lost \(peripheral.state) \(isReconnecting)\(isNow ? "" : " AT ANOTHER TIME")", error)
+    }
+
+    func centralManager(
+        _ central: CBCentralManager, connectionEventDidOccur event: CBConnectionEvent, for peripheral: CBPeripheral
+    ) {
+        note("event \(event)")
+    }
+
+    // MARK: CBPeripheralDelegate
+
+    func peripheral(_ peripheral: CBPeripheral, didDiscoverServices error: (any Error)?) {
+        note("services \((peripheral.services ?? []).map(\.uuid.uuidString).joined(separator: ","))", error)
+    }
+
+    func peripheral(_ peripheral: CBPeripheral, didDiscoverIncludedServicesFor service: CBService, error: (any Error)?) {
+        note("included \(service.uuid) \(service.includedServices?.count ?? -1)", error)
+    }
+
+    func peripheral(_ peripheral: CBPeripheral, didDiscoverCharacteristicsFor service: CBService, error: (any Error)?) {
+        note(
+            "characteristics \(service.uuid) \((service.characteristics ?? []).map(\.uuid.uuidString).joined(separator: ","))",
+            error)
+    }
+
+    func peripheral(_ peripheral: CBPeripheral, didDiscoverDescriptorsFor characteristic: CBCharacteristic, error: (any Error)?) {
+        note("descriptors \(characteristic.uuid) \(characteristic.descriptors?.count ?? -1)", error)
+    }
+
+    func peripheral(_ peripheral: CBPeripheral, didUpdateValueFor characteristic: CBCharacteristic, error: (any Error)?) {
+        note("value \(characteristic.uuid) \(Self.hex(characteristic.value))", error)
+    }
+
+    func peripheral(_ peripheral: CBPeripheral, didWriteValueFor characteristic: CBCharacteristic, error: (any Error)?) {
+        note("written \(characteristic.uuid)", error)
+    }
+
+    func peripheral(
+        _ peripheral: CBPeripheral, didUpdateNotificationStateFor characteristic: CBCharacteristic, error: (any Error)?
+    ) {
+        note("notifying \(characteristic.uuid) \(characteristic.isNotifying)", error)
+    }
+
+    func peripheral(_ peripheral: CBPeripheral, didReadRSSI RSSI: NSNumber, error: (any Error)?) { note("rssi \(RSSI)", error) }
+
+    func peripheral(_ peripheral: CBPeripheral, didModifyServices invalidatedServices: [CBService]) {
+        note("modified \(invalidatedServices.map(\.uuid.uuidString).joined(separator: ","))")
+    }
+
+    func peripheralDidUpdateName(_ peripheral: CBPeripheral) { note("name \(peripheral.name ?? "-")") }
+
+    func peripheralIsReady(toSendWriteWithoutResponse peripheral: CBPeripheral) {
+        note("ready \(peripheral.canSendWriteWithoutResponse)")
+    }
+
+    func peripheral(_ peripheral: CBPeripheral, didOpen channel: CBL2CAPChannel?, error: (any Error)?) {
+        note("channel \(channel == nil ? "none" : "there")", error)
+    }
+}
+

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// What needs no bus: the object tree, the table of errors, Apple's values and types, and the peripheral role, which is not there.
+
+import DBusKit
+import Dispatch
+import Foundation
+import TestSupport
+import Testing
+
+@testable import CoreBluetooth
+
+@Suite struct BlueZTreeTests {
+    private static let device: ObjectPath = "/org/bluez/hci0/dev_C0"
+
+    private static func object(_ path: ObjectPath, _ interface: String, _ properties: [String: DBusValue]) -> DBusValue.Entry {
+        .init(.objectPath(path), interfaces(interface, properties))
+    }
+
+    private static func interfaces(_ interface: String, _ properties: [String: DBusValue]) -> DBusValue {
+        .dictionary(key: "s", value: "a{sv}", [.init(.string(interface), .vardict(properties))])
+    }
+
+    private static func tree(_ entries: [DBusValue.Entry]) -> BlueZTree {
+        var tree = BlueZTree()
+        tree.load(.dictionary(key: "o", value: "a{sa{sv}}", entries))
+        return tree
+    }
+
+    private static func gatt() -> BlueZTree {
+        tree([
+            object("/org/bluez/hci0", BlueZTree.adapterInterface, ["Powered": .boolean(true)]),
+            object(device, BlueZTree.deviceInterface, ["Connected": .boolean(true)]),
+            object(
+                "/org/bluez/hci0/dev_C0/service0010", BlueZTree.serviceInterface,
+                ["UUID": .string("0000180f-0000-1000-8000-00805f9b34fb"), "Primary": .boolean(false)]),
+            object(
+                "/org/bluez/hci0/dev_C0/service000a", BlueZTree.serviceInterface,
+                [
+                    "UUID": .string("e56a082e-c49b-47ca-a2ab-389127b8abe3"), "Primary": .boolean(true),
+                    "Includes": .objectPaths(["/org/bluez/hci0/dev_C0/service0010"]),
+                ]),
+            object(
+                "/org/bluez/hci0/dev_C0/service000a/char000c", BlueZTree.characteristicInterface,
+                ["UUID": .string("0000ff3f-0000-1000-8000-00805f9b34fb"), "Flags": .strings(["read"]), "MTU": .uint16(247)]),
+            object(
+                "/org/bluez/hci0/dev_C0/service000a/char000c/desc000e", BlueZTree.descriptorInterface,
+                ["UUID": .string("00002901-0000-1000-8000-00805f9b34fb")]),
+        ])
+    }
+
+    @Test func attributesAreInTheOrderOfTheirHandles() {
+        let tree = Self.gatt()
+        let services = tree.services(of: Self.device)
+        #expect(services.map(\.uuid) == ["E56A082E-C49B-47CA-A2AB-389127B8ABE3", "180F"])
+        #expect(services.map(\.isPrimary) == [true, false])
+        #expect(tree.includedServices(of: services[0].path)?.map(\.uuid) == ["180F"])
+        #expect(tree.includedServices(of: services[1].path)?.isEmpty == true)
+        let characteristics = tree.characteristics(of: services[0].path)
+        #expect(characteristics?.map(\.uuid) == ["FF3F"] && characteristics?.first?.properties == .read)
+        #expect(tree.descriptors(of: characteristics![0].path)?.map(\.uuid) == ["2901"])
+        #expect(tree.mtu(of: Self.device) == 247 && tree.mtu(of: "/org/bluez/hci0/dev_C1") == nil)
+        // What is below what is not there.
+        #expect(tree.characteristics(of: "/nowhere") == nil && tree.descriptors(of: services[0].path) == nil)
+        #expect(tree.includedServices(of: "/nowhere") == nil)
+    }
+
+    @Test func signalsKeepItUp() {
+        var tree = Self.gatt()
+        #expect(tree.isPowered && tree.adapter == "/org/bluez/hci0")
+        tree.change("/org/bluez/hci0", BlueZTree.adapterInterface, ["Powered": .boolean(false)], invalidated: [])
+        #expect(!tree.isPowered)
+        tree.change(Self.device, BlueZTree.deviceInterface, ["RSSI": .int16(-40)], invalidated: ["Connected"])
+        #expect(tree.device(Self.device)?.rssi == -40 && tree.device(Self.device)?.isConnected == false)
+        tree.change("/org/bluez/hci0/dev_C1", BlueZTree.deviceInterface, ["RSSI": .int16(-40)], invalidated: [])
+        #expect(tree.device("/org/bluez/hci0/dev_C1") == nil)
+        tree.remove("/org/bluez/hci0/dev_C0/service000a", [BlueZTree.serviceInterface])
+        #expect(tree.services(of: Self.device).map(\.uuid) == ["180F"])
+        tree.add("/org/bluez/hci0/dev_C1", Self.interfaces(BlueZTree.deviceInterface, ["Alias": .string("Lamp")]))
+        #expect(tree.device("/org/bluez/hci0/dev_C1")?.name == "Lamp")
+        tree.remove("/org/bluez/hci0", [BlueZTree.adapterInterface])
+        #expect(tree.adapter == nil)
+    }
+
+    @Test func anAdvertisementIsRead() throws {
+        let tree = Self.tree([
+            Self.object(
+                Self.device, BlueZTree.deviceInterface,
+                [
+                    "Name": .string("Die"), "TxPower": .int16(4),
+                    "UUIDs": .strings(["0000180f-0000-1000-8000-00805f9b34fb"]),
+                    "ServiceData": .dictionary(
+                        key: "s", value: "v",
+                        [.init(.string("0000fff0-0000-1000-8000-00805f9b34fb"), .variant(.bytes([1])))]),
+                    "ManufacturerData": .dictionary(
+                        key: "q", value: "v",
+                        [.init(.uint16(0x0A00), .variant(.bytes([9]))), .init(.uint16(0x004C), .variant(.bytes([1, 2])))]),
+                ])
+        ])
+        let advertisement = try #require(tree.device(Self.device)?.advertisement)
+        #expect(advertisement.fits(nil) && advertisement.fits([]) && advertisement.fits(["180F"]) && advertisement.fits(["FFF0"]))
+        #expect(!advertisement.fits(["1812"]))
+        let data = advertisement.dictionary
+        #expect(data[CBAdvertisementDataLocalNameKey] as? String == "Die")
+        #expect(data[CBAdvertisementDataServiceUUIDsKey] as? [CBUUID] == [CBUUID(string: "180F")])
+        #expect(data[CBAdvertisementDataServiceDataKey] as? [CBUUID: Data] == [CBUUID(string: "FFF0"): Data([1])])
+        #expect(data[CBAdvertisementDataManufacturerDataKey] as? Data == Data([0x4C, 0, 1, 2]))
+        #expect(data[CBAdvertisementDataTxPowerLevelKey] as? NSNumber == 4)
+        #expect(data[CBAdvertisementDataIsConnectable] as? NSNumber == true)
+        #expect(BlueZTree.Advertisement().dictionary.count == 1)
+    }
+
+    @Test(arguments: [
+        ("0000180f-0000-1000-8000-00805f9b34fb", "180F"), ("1234180f-0000-1000-8000-00805f9b34fb", "1234180F"),
+        ("e56a082e-c49b-47ca-a2ab-389127b8abe3", "E56A082E-C49B-47CA-A2AB-389127B8ABE3"), ("180f", "180F"),
+    ])
+    func uuidsAreAsShortAsTheyCanBe(text: String, short: String) {
+        #expect(BlueZTree.shortened(text) == short && CBUUID(string: text).key == short)
+    }
+}
+
+@Suite struct ErrorTableTests {
+    private static func bluez(_ name: String, _ message: String) -> BusError {
+        BusError(name: "org.bluez.Error.\(name)", message: message)
+    }
+
+    @Test(arguments: [
+        (bluez("NotPermitted", "Read not permitted"), CBATTError.Code.readNotPermitted, 2),
+        (bluez("NotPermitted", "Write not permitted"), .writeNotPermitted, 3), (bluez("NotPermitted", "Not paired"), .insufficientAuthentication, 5),
+        (bluez("InvalidArguments", "Invalid offset"), .invalidOffset, 7),
+        (bluez("InvalidArguments", "Invalid Length"), .invalidAttributeValueLength, 13),
+        (bluez("NotAuthorized", "Operation Not Authorized"), .insufficientAuthorization, 8),
+        (bluez("Failed", "Operation failed with ATT error: 0x0e"), .unlikelyError, 0x0E),
+        (bluez("Failed", "Operation failed with ATT error: 0x11"), .insufficientResources, 0x11),
+        (bluez("Failed", "Operation failed with ATT error: 0x80"), .unlikelyError, 0x80),
+    ])
+    func codesOfTheAttributeProtocol(error: BusError, code: CBATTError.Code, raw: Int) throws {
+        let read = try #require(ErrorTable.error(error) as? CBATTError)
+        #expect(read.code == code && read.errorCode == raw && (read as NSError).domain == "CBATTErrorDomain")
+        #expect((read as NSError).code == raw && read.localizedDescription == error.message)
+    }
+
+    @Test(arguments: [
+        (bluez("Failed", "Not connected"), CBError.Code.notConnected), (bluez("NotConnected", "Not Connected"), .notConnected),
+        (bluez("Failed", "le-connection-abort-by-local"), .connectionFailed), (bluez("Failed", "le-connection-timeout"), .connectionTimeout),
+        (bluez("Failed", "br-connection-page-timeout"), .connectionTimeout),
+        (bluez("Failed", "le-connection-concurrent-connection-limit"), .connectionLimitReached),
+        (bluez("Failed", "le-connection-key-missing"), .peerRemovedPairingInformation),
+        (bluez("AuthenticationFailed", "Authentication Failed"), .peerRemovedPairingInformation),
+        (bluez("NotSupported", "Operation is not supported"), .operationNotSupported), (bluez("Failed", "Operation failed"), .unknown),
+        (bluez("Surprise", ""), .unknown), (.standard("NoReply", "late"), .connectionTimeout), (.unknownObject("/x"), .invalidHandle),
+        (.disconnected("gone"), .peripheralDisconnected),
+    ])
+    func errorsOfBlueZAndTheBus(error: BusError, code: CBError.Code) throws {
+        let read = try #require(ErrorTable.error(error) as? CBError)
+        #expect(read.code == code && (read as NSError).domain == CBErrorDomain && (read as NSError).code == code.rawValue)
+    }
+
+    @Test func onlyWhatCannotChangeEndsConnecting() {
+        #expect(ErrorTable.endsConnecting(Self.bluez("AuthenticationFailed", "")))
+        #expect(ErrorTable.endsConnecting(Self.bluez("Failed", "le-connection-key-missing")))
+        #expect(!ErrorTable.endsConnecting(Self.bluez("Failed", "le-connection-abort-by-local")))
+        #expect(!ErrorTable.endsConnecting(Self.bluez("InProgress", "")) && !ErrorTable.endsConnecting(.standard("NoReply", "")))
+    }
+
+    @Test func errorsAreCaughtByTheirCodes() {
+        do {
+            throw CBError(.connectionTimeout, userInfo: [NSLocalizedDescriptionKey: "late"])
+        } catch CBError.connectionTimeout {
+        } catch {
+            Issue.record(error)
+        }
+        do {
+            throw CBATTError(.insufficientEncryption)
+        } catch CBATTError.insufficientEncryption {
+        } catch {
+            Issue.record(error)
+        }
+        #expect(CBError(.unknownDevice).code.rawValue == 12 && CBError.unkownDevice == CBError.unknownDevice)
+        #expect(CBError(.connectionTimeout, userInfo: [NSLocalizedDescriptionKey: "late"]).localizedDescription == "late")
+    }
+}
+
+@Suite struct AppleValueTests {
+    @Test func flagsAreApplesProperties() {
+        #expect(CBCharacteristicProperties(flags: ["read", "write", "notify", "unheard-of"]) == [.read, .write, .notify])
+        #expect(CBCharacteristicProperties(flags: ["encrypt-notify"]) == [.notify, .notifyEncryptionRequired])
+        #expect(CBCharacteristicProperties(flags: ["write-without-response", "indicate"]).rawValue == 0x24)
+    }
+
+    @Test func descriptorsHaveApplesTypes() {
+        #expect(CBDescriptor.value(Data("Roll".utf8), of: CBUUID(string: "2901")) as? String == "Roll")
+        #expect(CBDescriptor.value(Data([1, 2]), of: CBUUID(string: "2902")) as? NSNumber == 0x0201)
+        #expect(CBDescriptor.value(Data([1]), of: CBUUID(string: "2900")) as? NSNumber == 1)
+        #expect(CBDescriptor.value(Data([4, 5]), of: CBUUID(string: "2904")) as? Data == Data([4, 5]))
+    }
+
+    @Test func theWindowFillsAndIsTold() {
+        let window = CommandWindow()
+        #expect(window.hasRoom)
+        for _ in 0..<32 { #expect(window.take()) }
+        #expect(!window.hasRoom)
+        let told = (0..<32).map { _ in window.give() }
+        // Once, at half.
+        #expect(told.filter { $0 }.count == 1 && told.firstIndex(of: true) == 15)
+        for _ in 0..<512 { #expect(window.take()) }
+        #expect(!window.take())
+    }
+
+    @Test func thePeripheralRoleIsNotThere() async throws {
+        final class Delegate: NSObject, CBPeripheralManagerDelegate {
+            let events = Mailbox()
+            func peripheralManagerDidUpdateState(_ peripheral: CBPeripheralManager) { events.put("state \(peripheral.state)") }
+            func peripheralManager(_ peripheral: CBPeripheralManager, didAdd service: CBService, error: (any Error)?) {
+                events.put("added \(service.uuid) \((error as? CBError)?.code == .operationNotSupported)")
+            }
+            func peripheralManagerDidStartAdvertising(_ peripheral: CBPeripheralManager, error: (any Error)?) {
+                events.put("advertising \((error as? CBError)?.code == .operationNotSupported)")
+            }
+        }
+        let delegate = Delegate()
+        let manager = CBPeripheralManager(delegate: delegate, queue: DispatchQueue(label: "test.app"))
+        #expect(manager.state == .unknown)
+        let service = CBMutableService(type: CBUUID(string: "180F"), primary: true)
+        let level = CBMutableCharacteristic(
+            type: CBUUID(string: "2A19"), properties: [.read], value: Data([100]), permissions: [.readable])
+        level.descriptors = [CBMutableDescriptor(type: CBUUID(string: CBUUIDCharacteristicUserDescriptionString), value: "Level")]
+        service.characteristics = [level]
+        #expect(service.characteristics?.first === level && level.value == Data([100]))
+        manager.add(service)
+        manager.startAdvertising([CBAdvertisementDataLocalNameKey: "x"])
+        #expect(!manager.updateValue(Data(), for: level, onSubscribedCentrals: nil))
+        try await delegate.events.wait("advertising true")
+        #expect(delegate.events.lines == ["state unsupported", "added 180F true", "advertising true"])
+    }
+}
