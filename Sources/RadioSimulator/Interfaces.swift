@@ -15,6 +15,7 @@ enum Interfaces {
     static let agentManager = "org.bluez.AgentManager1"
     static let service = "org.bluez.GattService1"
     static let characteristic = "org.bluez.GattCharacteristic1"
+    static let descriptor = "org.bluez.GattDescriptor1"
     static let simulator = "org.accessorysetup.Simulator1"
 
     private static let xml = """
@@ -68,6 +69,14 @@ enum Interfaces {
             <property name="UUID" type="s" access="read"/>
             <property name="Device" type="o" access="read"/>
             <property name="Primary" type="b" access="read"/>
+            <property name="Includes" type="ao" access="read"/>
+          </interface>
+          <interface name="org.bluez.GattDescriptor1">
+            <method name="ReadValue"><arg name="options" type="a{sv}" direction="in"/><arg name="value" type="ay" direction="out"/></method>
+            <method name="WriteValue"><arg name="value" type="ay" direction="in"/><arg name="options" type="a{sv}" direction="in"/></method>
+            <property name="UUID" type="s" access="read"/>
+            <property name="Characteristic" type="o" access="read"/>
+            <property name="Value" type="ay" access="read"/>
           </interface>
           <interface name="org.bluez.GattCharacteristic1">
             <method name="ReadValue"><arg name="options" type="a{sv}" direction="in"/><arg name="value" type="ay" direction="out"/></method>

@@ -145,6 +145,8 @@ public struct Scenario: Hashable, Sendable {
         public var uuid: BluetoothUUID
         /// Its characteristics.
         public var characteristics: [Characteristic] = []
+        /// The services of the same accessory that it includes.
+        public var includes: [BluetoothUUID] = []
     }
 
     /// A GATT characteristic.
@@ -157,6 +159,16 @@ public struct Scenario: Hashable, Sendable {
         public var value: [UInt8] = []
         /// What it notifies of; nil for a characteristic that does not by itself.
         public var notify: Notify?
+        /// Its descriptors, without that of notifications.
+        public var descriptors: [Descriptor] = []
+    }
+
+    /// A GATT descriptor, which can be read and written.
+    public struct Descriptor: Hashable, Sendable {
+        /// Its UUID.
+        public var uuid: BluetoothUUID
+        /// What it reads at the start; what is written takes its place.
+        public var value: [UInt8] = []
     }
 
     /// What a characteristic notifies of while somebody is subscribed.

@@ -155,9 +155,16 @@ extension Scenario {
     private static func service(_ json: JSONObject) throws -> Service {
         guard let uuid = try json.string("uuid") else { throw json.problem("uuid", "is required") }
         return Service(
-            uuid: try json.uuid("uuid", uuid), characteristics: try json.objects("characteristics", characteristic) ?? [])
+            uuid: try json.uuid("uuid", uuid), characteristics: try json.objects("characteristics", characteristic) ?? [],
+            includes: try (json.strings("includes") ?? []).map { try json.uuid("includes", $0) })
     }
 
+    private static func descriptor(_ json: JSONObject) throws -> Descriptor {
+        guard let uuid = try json.string("uuid") else { throw json.problem("uuid", "is required") }
+        var descriptor = Descriptor(uuid: try json.uuid("uuid", uuid))
+        if let hex = try json.string("value") { descriptor.value = try json.hex("value", hex) }
+        return descriptor
+    }
     private static func characteristic(_ json: JSONObject) throws -> Characteristic {
         guard let uuid = try json.string("uuid") else { throw json.problem("uuid", "is required") }
         var characteristic = Characteristic(uuid: try json.uuid("uuid", uuid))
@@ -168,6 +175,7 @@ extension Scenario {
                 interval: try json.number("interval", 0.001...3600) ?? 1,
                 values: try (json.strings("values") ?? []).map { try json.hex("values", $0) })
         }
+        characteristic.descriptors = try json.objects("descriptors", descriptor) ?? []
         return characteristic
     }
 

@@ -9,23 +9,35 @@ final class SimulatedGATT {
     private let bluez: SimulatedBlueZ
     private var services: [ServiceObject] = []
     private var characteristics: [CharacteristicObject] = []
+    private var descriptors: [DescriptorObject] = []
 
     init(_ device: SimulatedDevice, _ bluez: SimulatedBlueZ) {
         self.bluez = bluez
         var handle = 0x0A
+        var paths: [BluetoothUUID: ObjectPath] = [:]
+        var included: [(ServiceObject, [BluetoothUUID])] = []
         for service in device.accessory.scenario.services {
             let element = "service" + Self.hex(handle)
             guard let path = device.path.appending(element) else { continue }
-            services.append(ServiceObject(path, service.uuid, device, bluez))
+            let object = ServiceObject(path, service.uuid, device, bluez)
+            services.append(object)
+            paths[service.uuid] = path
+            included.append((object, service.includes))
             for (index, characteristic) in service.characteristics.enumerated() {
                 handle += 2
                 guard let path = path.appending("char" + Self.hex(handle)) else { continue }
                 // Values outlive connections; they belong to the accessory.
                 let key = "\(service.uuid)/\(index)"
                 characteristics.append(CharacteristicObject(path, characteristic, key: key, device, bluez))
+                for (index, descriptor) in characteristic.descriptors.enumerated() {
+                    handle += 1
+                    guard let below = path.appending("desc" + Self.hex(handle)) else { continue }
+                    descriptors.append(DescriptorObject(below, descriptor, of: path, key: "\(key)/\(index)", device, bluez))
+                }
             }
             handle += 2
         }
+        for (service, uuids) in included { service.included = uuids.compactMap { paths[$0] } }
     }
 
     private static func hex(_ handle: Int) -> String {
@@ -36,9 +48,11 @@ final class SimulatedGATT {
     func export() {
         for service in services { bluez.server.export(service, to: .everybody) }
         for characteristic in characteristics { bluez.server.export(characteristic, to: .everybody) }
+        for descriptor in descriptors { bluez.server.export(descriptor, to: .everybody) }
     }
 
     func withdraw() {
+        for descriptor in descriptors { bluez.server.withdraw(descriptor.path, to: .everybody) }
         for characteristic in characteristics {
             characteristic.stop()
             bluez.server.withdraw(characteristic.path, to: .everybody)
@@ -53,6 +67,7 @@ final class SimulatedGATT {
 
 private final class ServiceObject: ExportedObject {
     let path: ObjectPath
+    var included: [ObjectPath] = []
     private(set) var interfaces: [ExportedInterface] = []
 
     init(_ path: ObjectPath, _ uuid: BluetoothUUID, _ device: SimulatedDevice, _ bluez: SimulatedBlueZ) {
@@ -62,7 +77,34 @@ private final class ServiceObject: ExportedObject {
         service.property("UUID") { _ in .string(uuid.description) }
         service.property("Device") { _ in .objectPath(devicePath) }
         service.property("Primary") { _ in .boolean(true) }
+        service.property("Includes") { [unowned self] _ in .objectPaths(included) }
         interfaces = [service]
+    }
+
+    func isVisible(to caller: String) -> Bool { true }
+}
+
+private final class DescriptorObject: ExportedObject {
+    let path: ObjectPath
+    private(set) var interfaces: [ExportedInterface] = []
+
+    init(
+        _ path: ObjectPath, _ scenario: Scenario.Descriptor, of characteristic: ObjectPath, key: String,
+        _ device: SimulatedDevice, _ bluez: SimulatedBlueZ
+    ) {
+        self.path = path
+        // Values outlive connections; they belong to the accessory.
+        func value(_ device: SimulatedDevice) -> [UInt8] { device.accessory.characteristicValues[key] ?? scenario.value }
+        var descriptor = ExportedInterface(bluez.descriptions[Interfaces.descriptor]!)
+        descriptor.property("UUID") { _ in .string(scenario.uuid.description) }
+        descriptor.property("Characteristic") { _ in .objectPath(characteristic) }
+        descriptor.property("Value") { [unowned device] _ in .bytes(value(device)) }
+        descriptor.method("ReadValue") { [unowned device] call throws(BusError) in call.reply(.bytes(value(device))) }
+        descriptor.method("WriteValue") { [unowned device] call throws(BusError) in
+            device.accessory.characteristicValues[key] = call.arguments[0].bytesValue ?? []
+            call.reply()
+        }
+        interfaces = [descriptor]
     }
 
     func isVisible(to caller: String) -> Bool { true }
@@ -108,6 +150,7 @@ private final class CharacteristicObject: ExportedObject {
             call.reply(.bytes(value))
         }
         characteristic.method("WriteValue") { [unowned self] call throws(BusError) in
+            guard writing == nil else { throw .bluez("NotPermitted", "Write acquired") }
             try allow("write")
             device.accessory.characteristicValues[key] = call.arguments[0].bytesValue ?? []
             call.reply()

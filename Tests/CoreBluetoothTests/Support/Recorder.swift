@@ -8,12 +8,13 @@ import Foundation
 
 class Recorder: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate {
     let events = Mailbox()
-    let queue = DispatchQueue(label: "test.app")
+    let queue: DispatchQueue
     private let key = DispatchSpecificKey<Bool>()
     /// Called with each line, on the queue.
     var onEvent: ((String) -> Void)?
 
-    override init() {
+    init(on queue: DispatchQueue = DispatchQueue(label: "test.app")) {
+        self.queue = queue
         super.init()
         queue.setSpecific(key: key, value: true)
     }
@@ -116,6 +117,14 @@ class Recorder: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate {
         _ peripheral: CBPeripheral, didUpdateNotificationStateFor characteristic: CBCharacteristic, error: (any Error)?
     ) {
         note("notifying \(characteristic.uuid) \(characteristic.isNotifying)", error)
+    }
+
+    func peripheral(_ peripheral: CBPeripheral, didUpdateValueFor descriptor: CBDescriptor, error: (any Error)?) {
+        note("descriptor \(descriptor.uuid) \(descriptor.value ?? "-")", error)
+    }
+
+    func peripheral(_ peripheral: CBPeripheral, didWriteValueFor descriptor: CBDescriptor, error: (any Error)?) {
+        note("described \(descriptor.uuid)", error)
     }
 
     func peripheral(_ peripheral: CBPeripheral, didReadRSSI RSSI: NSNumber, error: (any Error)?) { note("rssi \(RSSI)", error) }

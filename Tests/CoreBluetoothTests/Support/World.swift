@@ -20,8 +20,9 @@ enum Gadget {
               "adverts": [ { "rssi": -48, "name": "Dice 4F", "serviceUUIDs": ["\(service)"],
                              "manufacturerData": { "004C": "0102" } } ],
               "gatt": [
-                { "uuid": "\(service)", "characteristics": [
+                { "uuid": "\(service)", "includes": ["180F"], "characteristics": [
                   { "uuid": "FF3F", "flags": ["read", "notify"], "value": "AA",
+                    "descriptors": [ { "uuid": "2901", "value": "526F6C6C" }, { "uuid": "2904", "value": "0400" } ],
                     "notify": { "interval": 0.02, "values": ["00", "01", "02", "03", "04", "05", "06", "07", "08", "09"] } },
                   { "uuid": "FF40", "flags": ["read", "write", "write-without-response"], "value": "01" },
                   { "uuid": "FF41", "flags": ["write"] },
