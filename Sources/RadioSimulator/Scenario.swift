@@ -217,6 +217,8 @@ public struct Scenario: Hashable, Sendable {
         case vanish(String)
         /// The accessory or access point comes back.
         case `return`(String)
+        /// The accessory has other services while it is connected: the same ones as new objects.
+        case servicesChanged(String)
         /// The Wi-Fi service leaves the bus.
         case wifiStopped(WiFi.Service)
         /// The Wi-Fi service comes back, and has forgotten what the real one forgets.
@@ -241,6 +243,7 @@ public struct Scenario: Hashable, Sendable {
             case "serviceStarted": self = .serviceStarted
             case "vanish": self = .vanish(target)
             case "return": self = .return(target)
+            case "servicesChanged": self = .servicesChanged(target)
             case "wifiStopped", "wifiStarted":
                 guard let service = WiFi.Service(rawValue: target) else { return nil }
                 self = word == "wifiStopped" ? .wifiStopped(service) : .wifiStarted(service)

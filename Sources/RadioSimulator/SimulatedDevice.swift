@@ -237,6 +237,9 @@ final class SimulatedDevice: ExportedObject {
         changed("ServicesResolved", "Connected")
     }
 
+    /// The accessory says that its services have changed.
+    func servicesChanged() { gatt?.replace() }
+
     func clientGone(_ client: String) {
         gatt?.clientGone(client)
         // A pairing belongs to who asked for it.

@@ -60,6 +60,12 @@ final class SimulatedGATT {
         for service in services { bluez.server.withdraw(service.path, to: .everybody) }
     }
 
+    /// The accessory has another database: BlueZ takes the old objects away and makes new ones.
+    func replace() {
+        withdraw()
+        export()
+    }
+
     func clientGone(_ client: String) {
         for characteristic in characteristics { characteristic.clientGone(client) }
     }
@@ -129,8 +135,8 @@ private final class CharacteristicObject: ExportedObject {
         let source: LoopSource
     }
 
-    /// As with an ATT MTU of 247, the usual one.
-    private static let mtu: UInt16 = 244
+    /// The ATT MTU, as BlueZ tells it: three bytes of a packet are the protocol's. This is the usual one.
+    private static let mtu: UInt16 = 247
 
     init(_ path: ObjectPath, _ scenario: Scenario.Characteristic, key: String, _ device: SimulatedDevice, _ bluez: SimulatedBlueZ) {
         self.path = path

@@ -119,6 +119,9 @@ public final class Simulator {
         case .return(let id):
             guard let accessory = air.accessory(id) else { return wifi.setAway(id, false) }
             accessory.isAway = false
+        case .servicesChanged(let id):
+            guard let accessory = air.accessory(id) else { return }
+            for adapter in bluez.map({ Array($0.adapters.values) }) ?? [] { adapter.device(of: accessory)?.servicesChanged() }
         case .wifiStopped(let service): wifi.stop(service)
         case .wifiStarted(let service):
             do { try wifi.start(service) } catch { log.error("the service does not start", metadata: ["error": "\(error)"]) }

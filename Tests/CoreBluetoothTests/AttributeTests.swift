@@ -65,7 +65,24 @@ import Testing
 
     @Test func anotherDatabaseIsTold() async throws {
         let app = try await Self.discovered()
-        // The bond goes with the object, and with that the link: services that go with the link are not another database.
+        let old = try app.characteristic("FF40")
+        try app.world.play("servicesChanged", "pink")
+        #expect(try await app.events.wait("modified") == "modified \(Gadget.service),180F")
+        #expect(app.peripheral.services?.isEmpty == true)
+        try await app.discover(count: 2)
+        let new = try app.characteristic("FF40")
+        #expect(new !== old)
+        // Ignored, and logged.
+        app.peripheral.readValue(for: old)
+        app.peripheral.readValue(for: new)
+        #expect(try await app.events.wait("value") == "value FF40 01")
+        app.peripheral.readValue(for: new)
+        try await app.events.wait("value", count: 2)
+        #expect(app.events.lines.filter { $0.hasPrefix("value") }.count == 2)
+    }
+
+    @Test func servicesThatGoWithTheLinkAreNoOtherDatabase() async throws {
+        let app = try await Self.discovered()
         try app.world.play("vanish", "pink")
         try await app.events.wait("disconnected")
         try app.world.play("return", "pink")
@@ -162,7 +179,7 @@ import Testing
             }
         }
         #expect(app.events.lines.contains("ready true"))
-        #expect(app.peripheral.maximumWriteValueLength(for: .withoutResponse) == 241)
+        #expect(app.peripheral.maximumWriteValueLength(for: .withoutResponse) == 244)
         // The last one is the value: a write with response goes after them, and would be refused while the descriptor is out.
         app.peripheral.readValue(for: value)
         app.peripheral.writeValue(Data([0xEE]), for: value, type: .withResponse)
@@ -277,7 +294,8 @@ import Testing
         let value = try app.characteristic("FF40")
         for _ in 0..<3000 { app.peripheral.readValue(for: value) }
         try await app.events.wait("value", count: 3000)
-        #expect(app.events.lines.contains("value FF40  CBError.outOfSpace") || app.events.lines.contains { $0.hasSuffix("outOfSpace") })
+        #expect(
+            app.events.lines.contains("value FF40  CBError.outOfSpace") || app.events.lines.contains { $0.hasSuffix("outOfSpace") })
     }
 
     @Test func everythingIsToldOnTheQueue() async throws {

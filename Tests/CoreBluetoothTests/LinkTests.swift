@@ -233,6 +233,51 @@ import Testing
         app.recorder.onEvent = nil
     }
 
+    @Test func wishesThatChangeQuicklyEndAsTheLastOne() async throws {
+        let world = try World()
+        let app = try await App(world)
+        for _ in 0..<20 {
+            app.manager.connect(app.peripheral)
+            app.manager.cancelPeripheralConnection(app.peripheral)
+        }
+        app.manager.connect(app.peripheral)
+        try await app.events.wait("connected")
+        // Whatever was connected on the way was told of its end.
+        let second = Recorder()
+        let manager = world.manager(second)
+        try await second.events.wait("state poweredOn")
+        #expect(app.peripheral.state == .connected && manager.state == .poweredOn)
+        #expect(try world.links() == ["pink"])
+        app.manager.cancelPeripheralConnection(app.peripheral)
+        app.manager.connect(app.peripheral)
+        app.manager.cancelPeripheralConnection(app.peripheral)
+        try await app.events.wait("disconnected", count: 21)
+        #expect(app.peripheral.state == .disconnected)
+    }
+
+    @Test func aStrengthIsReadWhereBlueZHasIt() async throws {
+        let world = try World()
+        let app = try await App(world)
+        app.manager.scanForPeripherals(withServices: nil)
+        try await app.events.wait("discovered")
+        try await app.connect()
+        app.peripheral.readRSSI()
+        #expect(try await app.events.wait("rssi") == "rssi -48")
+    }
+
+    @Test func anotherNameIsTold() async throws {
+        let scenario = """
+            { "accessories": [ { "id": "pink", "address": "C0:FF:EE:00:00:01", "adverts": [
+              { "until": 2, "name": "Dice 4F", "serviceUUIDs": ["\(Gadget.service)"] },
+              { "from": 2, "name": "Dice 5A", "serviceUUIDs": ["\(Gadget.service)"] } ] } ] }
+            """
+        let app = try await App(try World(scenario: scenario))
+        app.manager.scanForPeripherals(withServices: nil, options: [CBCentralManagerScanOptionAllowDuplicatesKey: true])
+        try await app.events.wait("name Dice 5A")
+        #expect(app.peripheral.name == "Dice 5A")
+        #expect(app.events.lines[1].hasPrefix("discovered Dice 4F"))
+    }
+
     // MARK: Scanning
 
     @Test func aScanTellsGrantedAccessoriesOnce() async throws {

@@ -125,7 +125,8 @@ import Testing
 
     @Test(arguments: [
         (bluez("NotPermitted", "Read not permitted"), CBATTError.Code.readNotPermitted, 2),
-        (bluez("NotPermitted", "Write not permitted"), .writeNotPermitted, 3), (bluez("NotPermitted", "Not paired"), .insufficientAuthentication, 5),
+        (bluez("NotPermitted", "Write not permitted"), .writeNotPermitted, 3),
+        (bluez("NotPermitted", "Not paired"), .insufficientAuthentication, 5),
         (bluez("InvalidArguments", "Invalid offset"), .invalidOffset, 7),
         (bluez("InvalidArguments", "Invalid Length"), .invalidAttributeValueLength, 13),
         (bluez("NotAuthorized", "Operation Not Authorized"), .insufficientAuthorization, 8),
@@ -141,13 +142,16 @@ import Testing
 
     @Test(arguments: [
         (bluez("Failed", "Not connected"), CBError.Code.notConnected), (bluez("NotConnected", "Not Connected"), .notConnected),
-        (bluez("Failed", "le-connection-abort-by-local"), .connectionFailed), (bluez("Failed", "le-connection-timeout"), .connectionTimeout),
+        (bluez("Failed", "le-connection-abort-by-local"), .connectionFailed),
+        (bluez("Failed", "le-connection-timeout"), .connectionTimeout),
         (bluez("Failed", "br-connection-page-timeout"), .connectionTimeout),
         (bluez("Failed", "le-connection-concurrent-connection-limit"), .connectionLimitReached),
         (bluez("Failed", "le-connection-key-missing"), .peerRemovedPairingInformation),
         (bluez("AuthenticationFailed", "Authentication Failed"), .peerRemovedPairingInformation),
-        (bluez("NotSupported", "Operation is not supported"), .operationNotSupported), (bluez("Failed", "Operation failed"), .unknown),
-        (bluez("Surprise", ""), .unknown), (.standard("NoReply", "late"), .connectionTimeout), (.unknownObject("/x"), .invalidHandle),
+        (bluez("NotSupported", "Operation is not supported"), .operationNotSupported),
+        (bluez("Failed", "Operation failed"), .unknown),
+        (bluez("Surprise", ""), .unknown), (.standard("NoReply", "late"), .connectionTimeout),
+        (.unknownObject("/x"), .invalidHandle),
         (.disconnected("gone"), .peripheralDisconnected),
     ])
     func errorsOfBlueZAndTheBus(error: BusError, code: CBError.Code) throws {

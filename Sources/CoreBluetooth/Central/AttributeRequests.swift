@@ -104,6 +104,8 @@ final class AttributeRequests {
         call?.cancel()
         timer?.cancel()
         goneTimer?.cancel()
+        resolved = nil
+        echo = nil
         for channel in channels.values { channel.close() }
         channels = [:]
         if stopsNotifying {

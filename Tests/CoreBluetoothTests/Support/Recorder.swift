@@ -143,4 +143,3 @@ class Recorder: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate {
         note("channel \(channel == nil ? "none" : "there")", error)
     }
 }
-
