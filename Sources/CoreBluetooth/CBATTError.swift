@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The errors that an accessory itself answers a read, a write or a subscription with: the codes of Bluetooth's attribute protocol.
+// The errors that an accessory itself answers a read, a write or a subscription with: the codes of Bluetooth's
+// attribute protocol.
 
 public import Foundation
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Services, characteristics and descriptors of a peripheral: what the app has discovered of them. They change on the app's queue, with the
-// callback that says so.
+// Services, characteristics and descriptors of a peripheral: what the app has discovered of them. They change on the
+// app's queue, with the callback that says so.
 
 internal import DBusKit
 public import Foundation
@@ -74,8 +74,8 @@ open class CBService: CBAttribute {
 
 /// What a characteristic can do.
 ///
-/// Source: Apple's documentation of `CBCharacteristicProperties`; the raw values are Apple's, which are those of Bluetooth (Core 5.4, Vol 3,
-/// Part G, 3.3.1.1).
+/// Source: Apple's documentation of `CBCharacteristicProperties`; the raw values are Apple's, which are those of
+/// Bluetooth (Core 5.4, Vol 3, Part G, 3.3.1.1).
 public struct CBCharacteristicProperties: OptionSet, Sendable {
     /// The bits.
     public let rawValue: UInt
@@ -106,13 +106,16 @@ public struct CBCharacteristicProperties: OptionSet, Sendable {
 
     /// BlueZ' words for them (org.bluez.GattCharacteristic(5), Flags).
     private static let words: [String: CBCharacteristicProperties] = [
-        "broadcast": .broadcast, "read": .read, "write-without-response": .writeWithoutResponse, "write": .write, "notify": .notify,
+        "broadcast": .broadcast, "read": .read, "write-without-response": .writeWithoutResponse, "write": .write,
+        "notify": .notify,
         "indicate": .indicate, "authenticated-signed-writes": .authenticatedSignedWrites,
         "extended-properties": .extendedProperties,
         "encrypt-read": .read, "encrypt-authenticated-read": .read, "secure-read": .read, "encrypt-write": .write,
-        "encrypt-authenticated-write": .write, "secure-write": .write, "encrypt-notify": [.notify, .notifyEncryptionRequired],
+        "encrypt-authenticated-write": .write, "secure-write": .write,
+        "encrypt-notify": [.notify, .notifyEncryptionRequired],
         "encrypt-authenticated-notify": [.notify, .notifyEncryptionRequired],
-        "secure-notify": [.notify, .notifyEncryptionRequired], "encrypt-indicate": [.indicate, .indicateEncryptionRequired],
+        "secure-notify": [.notify, .notifyEncryptionRequired],
+        "encrypt-indicate": [.indicate, .indicateEncryptionRequired],
         "encrypt-authenticated-indicate": [.indicate, .indicateEncryptionRequired],
         "secure-indicate": [.indicate, .indicateEncryptionRequired],
     ]
@@ -142,7 +145,9 @@ open class CBCharacteristic: CBAttribute {
     private var storedDescriptors: [CBDescriptor]?
     private var storedIsNotifying = false
 
-    init(_ uuid: CBUUID, _ path: ObjectPath?, _ lock: NSLock, properties: CBCharacteristicProperties, service: CBService?) {
+    init(
+        _ uuid: CBUUID, _ path: ObjectPath?, _ lock: NSLock, properties: CBCharacteristicProperties, service: CBService?
+    ) {
         storedProperties = properties
         storedService = service
         super.init(uuid, path, lock)
@@ -197,8 +202,8 @@ open class CBDescriptor: CBAttribute {
     /// Source: Apple's documentation of `CBDescriptor.characteristic`.
     open weak var characteristic: CBCharacteristic? { lock.withLock { storedCharacteristic } }
 
-    /// The value that was read last; nil before. A `String` for a user description, an `NSNumber` for extended properties and both
-    /// configurations, a `Data` otherwise.
+    /// The value that was read last; nil before. A `String` for a user description, an `NSNumber` for extended
+    /// properties and both configurations, a `Data` otherwise.
     ///
     /// Source: Apple's documentation of `CBDescriptor.value`.
     open var value: Any? { lock.withLock { storedValue } }
@@ -215,7 +220,10 @@ open class CBDescriptor: CBAttribute {
         case CBUUIDCharacteristicExtendedPropertiesString, CBUUIDClientCharacteristicConfigurationString,
             CBUUIDServerCharacteristicConfigurationString:
             // Two bytes, the least significant first.
-            NSNumber(value: data.prefix(2).enumerated().reduce(UInt16(0)) { $0 | UInt16($1.element) << UInt16(8 * $1.offset) })
+            NSNumber(
+                value: data.prefix(2).enumerated().reduce(UInt16(0)) {
+                    $0 | UInt16($1.element) << UInt16(8 * $1.offset)
+                })
         default: data
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entry to the central role: a manager, which finds the app's accessories and connects to them. A thin shell: what happens is decided
-// by its client on the module's thread, and arrives here on the app's queue.
+// The entry to the central role: a manager, which finds the app's accessories and connects to them. A thin shell: what
+// happens is decided by its client on the module's thread, and arrives here on the app's queue.
 
 internal import DBusKit
 public import Dispatch
@@ -34,10 +34,10 @@ public struct CBConnectionEventMatchingOption: RawRepresentable, Hashable, Senda
 
 /// Finds the accessories that are granted to the app, and connects to them.
 ///
-/// The app keeps the manager; the manager keeps its peripherals. A manager that the app lets go of ends its links. Its methods may be
-/// called from any thread and return at once, but for those that return peripherals: these wait for the daemon, which is a matter of
-/// a millisecond. Everything is told on the queue that it was made with, in order, never inline; what its properties say in a
-/// callback is as of that callback.
+/// The app keeps the manager; the manager keeps its peripherals. A manager that the app lets go of ends its links. Its
+/// methods may be called from any thread and return at once, but for those that return peripherals: these wait for the
+/// daemon, which is a matter of a millisecond. Everything is told on the queue that it was made with, in order, never
+/// inline; what its properties say in a callback is as of that callback.
 ///
 /// Source: Apple's documentation of `CBCentralManager`.
 open class CBCentralManager: CBManager {
@@ -141,19 +141,21 @@ open class CBCentralManager: CBManager {
 
     // MARK: Peripherals that are known
 
-    /// The accessories with these identifiers that are granted to the app, also such that BlueZ does not know at the moment.
+    /// The accessories with these identifiers that are granted to the app, also such that BlueZ does not know at the
+    /// moment.
     ///
     /// Source: Apple's documentation of `retrievePeripherals(withIdentifiers:)`.
     ///
-    /// - Returns: in the order of `identifiers`. The same object for the same identifier each time. Nothing while the manager is not
-    ///   ``CBManagerState/poweredOn``.
+    /// - Returns: in the order of `identifiers`. The same object for the same identifier each time. Nothing while the
+    ///   manager is not ``CBManagerState/poweredOn``.
     open func retrievePeripherals(withIdentifiers identifiers: [UUID]) -> [CBPeripheral] {
         guard isPoweredOn("retrievePeripherals") else { return [] }
         let names = core.ask([:]) { $0.names(of: identifiers, $1) }
         return identifiers.filter { names[$0] != nil }.map { found($0, names[$0]) }
     }
 
-    /// The accessories whose links the app has, through this manager or another program of the app, that have one of the services.
+    /// The accessories whose links the app has, through this manager or another program of the app, that have one of
+    /// the services.
     ///
     /// Source: Apple's documentation of `retrieveConnectedPeripherals(withServices:)`.
     open func retrieveConnectedPeripherals(withServices serviceUUIDs: [CBUUID]) -> [CBPeripheral] {
@@ -197,8 +199,8 @@ open class CBCentralManager: CBManager {
 
     // MARK: Links
 
-    /// Connects. There is no time-out: it is tried until it works, ``cancelPeripheralConnection(_:)`` is called, the app lets go of the
-    /// manager, or the grant ends; also when BlueZ or the daemon is started again meanwhile.
+    /// Connects. There is no time-out: it is tried until it works, ``cancelPeripheralConnection(_:)`` is called, the
+    /// app lets go of the manager, or the grant ends; also when BlueZ or the daemon is started again meanwhile.
     ///
     /// Source: Apple's documentation of `connect(_:options:)`.
     ///

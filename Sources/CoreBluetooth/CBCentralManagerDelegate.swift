@@ -12,20 +12,21 @@ public typealias CFAbsoluteTime = Double
 ///
 /// Source: Apple's documentation of `CBCentralManagerDelegate`.
 public protocol CBCentralManagerDelegate: NSObjectProtocol {
-    /// Whether Bluetooth can be used has changed. Below ``CBManagerState/poweredOn`` the scan has stopped, and all links are down: each was
-    /// told before this.
+    /// Whether Bluetooth can be used has changed. Below ``CBManagerState/poweredOn`` the scan has stopped, and all
+    /// links are down: each was told before this.
     func centralManagerDidUpdateState(_ central: CBCentralManager)
 
-    /// Links of the app's that an earlier process of it has left standing are this manager's now. Comes before the first state, to a manager
-    /// with ``CBCentralManagerOptionRestoreIdentifierKey``, and only when there is such a link: the view keeps links for 30 s after the
-    /// process has gone. Nothing starts an app again for this.
+    /// Links of the app's that an earlier process of it has left standing are this manager's now. Comes before the
+    /// first state, to a manager with ``CBCentralManagerOptionRestoreIdentifierKey``, and only when there is such a
+    /// link: the view keeps links for 30 s after the process has gone. Nothing starts an app again for this.
     func centralManager(_ central: CBCentralManager, willRestoreState dict: [String: Any])
 
     /// An accessory of the app's was heard.
     ///
     /// - Parameter RSSI: dBm; 127 when it is not known.
     func centralManager(
-        _ central: CBCentralManager, didDiscover peripheral: CBPeripheral, advertisementData: [String: Any], rssi RSSI: NSNumber)
+        _ central: CBCentralManager, didDiscover peripheral: CBPeripheral, advertisementData: [String: Any],
+        rssi RSSI: NSNumber)
 
     /// The link is up. Services are known only after they are asked for.
     func centralManager(_ central: CBCentralManager, didConnect peripheral: CBPeripheral)
@@ -36,7 +37,8 @@ public protocol CBCentralManagerDelegate: NSObjectProtocol {
     /// The link is down.
     ///
     /// - Parameter error: nil when the app wanted it.
-    func centralManager(_ central: CBCentralManager, didDisconnectPeripheral peripheral: CBPeripheral, error: (any Error)?)
+    func centralManager(
+        _ central: CBCentralManager, didDisconnectPeripheral peripheral: CBPeripheral, error: (any Error)?)
 
     /// The link is down. Who implements this is not told by ``centralManager(_:didDisconnectPeripheral:error:)``.
     ///
@@ -48,7 +50,8 @@ public protocol CBCentralManagerDelegate: NSObjectProtocol {
         _ central: CBCentralManager, didDisconnectPeripheral peripheral: CBPeripheral, timestamp: CFAbsoluteTime,
         isReconnecting: Bool, error: (any Error)?)
 
-    /// A link of the app's has come or gone, whoever made it: see ``CBCentralManager/registerForConnectionEvents(options:)``.
+    /// A link of the app's has come or gone, whoever made it: see
+    /// ``CBCentralManager/registerForConnectionEvents(options:)``.
     func centralManager(
         _ central: CBCentralManager, connectionEventDidOccur event: CBConnectionEvent, for peripheral: CBPeripheral)
 
@@ -62,14 +65,17 @@ extension CBCentralManagerDelegate {
 
     /// Does nothing.
     public func centralManager(
-        _ central: CBCentralManager, didDiscover peripheral: CBPeripheral, advertisementData: [String: Any], rssi RSSI: NSNumber
+        _ central: CBCentralManager, didDiscover peripheral: CBPeripheral, advertisementData: [String: Any],
+        rssi RSSI: NSNumber
     ) {}
 
     /// Does nothing.
     public func centralManager(_ central: CBCentralManager, didConnect peripheral: CBPeripheral) {}
 
     /// Does nothing.
-    public func centralManager(_ central: CBCentralManager, didFailToConnect peripheral: CBPeripheral, error: (any Error)?) {}
+    public func centralManager(
+        _ central: CBCentralManager, didFailToConnect peripheral: CBPeripheral, error: (any Error)?
+    ) {}
 
     /// Does nothing.
     public func centralManager(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys and texts of Core Bluetooth that stand beside its classes: options of a manager, a scan and a connection, advertisement data,
-// restored state, and the UUIDs of the descriptors that Bluetooth itself defines.
+// The keys and texts of Core Bluetooth that stand beside its classes: options of a manager, a scan and a connection,
+// advertisement data, restored state, and the UUIDs of the descriptors that Bluetooth itself defines.
 
 // MARK: Options of a manager
 
@@ -8,7 +8,8 @@
 ///
 /// Source: Apple's documentation of the constant.
 public let CBCentralManagerOptionShowPowerAlertKey = "kCBInitOptionShowPowerAlert"
-/// A `String` that names the manager for state restoration: see ``CBCentralManagerDelegate/centralManager(_:willRestoreState:)``.
+/// A `String` that names the manager for state restoration: see
+/// ``CBCentralManagerDelegate/centralManager(_:willRestoreState:)``.
 ///
 /// Source: Apple's documentation of the constant.
 public let CBCentralManagerOptionRestoreIdentifierKey = "kCBInitOptionRestoreIdentifier"
@@ -17,7 +18,8 @@ public let CBCentralManagerOptionDeviceAccessForMedia = "kCBInitOptionDeviceAcce
 
 // MARK: Options of a scan
 
-/// A `Bool`: whether each advertisement is told, rather than each peripheral once. Source: Apple's documentation of the constant.
+/// A `Bool`: whether each advertisement is told, rather than each peripheral once. Source: Apple's documentation of the
+/// constant.
 public let CBCentralManagerScanOptionAllowDuplicatesKey = "kCBScanOptionAllowDuplicates"
 /// Taken and not used: BlueZ does not tell solicited services. Source: Apple's documentation of the constant.
 public let CBCentralManagerScanOptionSolicitedServiceUUIDsKey = "kCBScanOptionSolicitedServiceUUIDs"
@@ -41,7 +43,8 @@ public let CBConnectPeripheralOptionEnableAutoReconnect = "kCBConnectOptionEnabl
 
 // MARK: Restored state
 
-/// The key of the peripherals whose links still stand, a `[CBPeripheral]`. Source: Apple's documentation of the constant.
+/// The key of the peripherals whose links still stand, a `[CBPeripheral]`. Source: Apple's documentation of the
+/// constant.
 public let CBCentralManagerRestoredStatePeripheralsKey = "kCBRestoredPeripherals"
 /// Never there: a scan ends with its process. Source: Apple's documentation of the constant.
 public let CBCentralManagerRestoredStateScanServicesKey = "kCBRestoredScanServices"

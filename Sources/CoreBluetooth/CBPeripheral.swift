@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An accessory of the app's: what the app has discovered of it, and its requests. A thin shell: requests go to the module's thread, and
-// what comes of them is applied here, on the app's queue.
+// An accessory of the app's: what the app has discovered of it, and its requests. A thin shell: requests go to the
+// module's thread, and what comes of them is applied here, on the app's queue.
 
 internal import DBusKit
 public import Foundation
@@ -21,9 +21,10 @@ public enum CBPeripheralState: Int, Sendable {
 
 /// An accessory that is granted to the app.
 ///
-/// It comes from a ``CBCentralManager``, which keeps it. Its methods may be called from any thread and return at once; what comes of them is
-/// told on the manager's queue, in order. Requests are made one after the other. Each that has an answer is answered once: when
-/// the link breaks with an error, before `didDisconnectPeripheral`. Requests without a link are logged and ignored.
+/// It comes from a ``CBCentralManager``, which keeps it. Its methods may be called from any thread and return at once;
+/// what comes of them is told on the manager's queue, in order. Requests are made one after the other. Each that has an
+/// answer is answered once: when the link breaks with an error, before `didDisconnectPeripheral`. Requests without a
+/// link are logged and ignored.
 ///
 /// Source: Apple's documentation of `CBPeripheral`.
 open class CBPeripheral: CBPeer {
@@ -63,13 +64,14 @@ open class CBPeripheral: CBPeer {
     /// Source: Apple's documentation of `CBPeripheral.state`.
     open var state: CBPeripheralState { lock.withLock { storedState } }
 
-    /// What has been discovered of its services, in the order of their handles; nil before, and again once the link is down.
+    /// What has been discovered of its services, in the order of their handles; nil before, and again once the link is
+    /// down.
     ///
     /// Source: Apple's documentation of `CBPeripheral.services`.
     open var services: [CBService]? { lock.withLock { storedServices } }
 
-    /// Whether a write without response may be sent now; when not, ``CBPeripheralDelegate/peripheralIsReady(toSendWriteWithoutResponse:)``
-    /// follows.
+    /// Whether a write without response may be sent now; when not,
+    /// ``CBPeripheralDelegate/peripheralIsReady(toSendWriteWithoutResponse:)`` follows.
     ///
     /// Source: Apple's documentation of `CBPeripheral.canSendWriteWithoutResponse`.
     open var canSendWriteWithoutResponse: Bool { state == .connected && window.hasRoom }
@@ -137,7 +139,9 @@ open class CBPeripheral: CBPeer {
             return request("writeValue", characteristic) { $0.writeCharacteristic($1, value) }
         }
         guard state == .connected else { return Misuse.log("writeValue while the peripheral is not connected") }
-        guard !characteristic.isGone, characteristic.path != nil else { return Misuse.log(Self.invalidated("writeValue")) }
+        guard !characteristic.isGone, characteristic.path != nil else {
+            return Misuse.log(Self.invalidated("writeValue"))
+        }
         guard window.take() else {
             return Misuse.log("writeValue without response while canSendWriteWithoutResponse is false: dropped")
         }
@@ -186,8 +190,8 @@ open class CBPeripheral: CBPeer {
 
     // MARK: The rest
 
-    /// Reads the signal strength. BlueZ has it while a discovery hears the accessory, which it mostly does not while it is connected:
-    /// then ``CBError/Code/operationNotSupported``.
+    /// Reads the signal strength. BlueZ has it while a discovery hears the accessory, which it mostly does not while it
+    /// is connected: then ``CBError/Code/operationNotSupported``.
     ///
     /// Source: Apple's documentation of `readRSSI()`.
     open func readRSSI() {
@@ -197,7 +201,8 @@ open class CBPeripheral: CBPeer {
             core.tell(identifier) { _, peripheral in
                 peripheral.delegate?.peripheral(
                     peripheral, didReadRSSI: NSNumber(value: rssi ?? 127),
-                    error: rssi == nil ? CBError(.operationNotSupported, "BlueZ does not know the strength of a link") : nil)
+                    error: rssi == nil
+                        ? CBError(.operationNotSupported, "BlueZ does not know the strength of a link") : nil)
             }
         }
     }
@@ -238,7 +243,9 @@ open class CBPeripheral: CBPeer {
     // MARK: What becomes of it, on the queue
 
     func service(_ path: ObjectPath) -> CBService? { lock.withLock { attributes[path] as? CBService } }
-    func characteristic(_ path: ObjectPath) -> CBCharacteristic? { lock.withLock { attributes[path] as? CBCharacteristic } }
+    func characteristic(_ path: ObjectPath) -> CBCharacteristic? {
+        lock.withLock { attributes[path] as? CBCharacteristic }
+    }
     func descriptor(_ path: ObjectPath) -> CBDescriptor? { lock.withLock { attributes[path] as? CBDescriptor } }
 
     func apply(state: CBPeripheralState) { lock.withLock { storedState = state } }
@@ -278,7 +285,9 @@ open class CBPeripheral: CBPeer {
 
     func apply(characteristics found: [AttributeInfo], to service: CBService) {
         let characteristics = found.map { info in
-            attribute(info) { CBCharacteristic($0, info.path, core.lock, properties: info.properties, service: service) }
+            attribute(info) {
+                CBCharacteristic($0, info.path, core.lock, properties: info.properties, service: service)
+            }
         }
         for characteristic in characteristics { characteristic.apply(service: service) }
         service.apply(characteristics: Self.merged(service.characteristics, characteristics))
@@ -296,7 +305,9 @@ open class CBPeripheral: CBPeer {
     /// - Returns: the services among them that the app knows.
     func invalidate(_ paths: Set<ObjectPath>) -> [CBService] {
         let gone: [CBAttribute] = lock.withLock {
-            let gone = attributes.filter { entry in paths.contains(entry.key) || paths.contains { entry.key.isBelow($0) } }
+            let gone = attributes.filter { entry in
+                paths.contains(entry.key) || paths.contains { entry.key.isBelow($0) }
+            }
             for path in gone.keys { attributes[path] = nil }
             return gone.sorted { $0.key < $1.key }.map(\.value)
         }
@@ -311,7 +322,9 @@ open class CBPeripheral: CBPeer {
     }
 
     private func attribute<Attribute: CBAttribute>(_ info: AttributeInfo, _ make: (CBUUID) -> Attribute) -> Attribute {
-        if let known = lock.withLock({ attributes[info.path] as? Attribute }), known.uuid.key == info.uuid { return known }
+        if let known = lock.withLock({ attributes[info.path] as? Attribute }), known.uuid.key == info.uuid {
+            return known
+        }
         let new = make(CBUUID(string: info.uuid))
         lock.withLock { attributes[info.path] = new }
         return new

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Services and values over a link: discovering, reading, writing, notifications, and what becomes of all that when the link breaks or the
-// grant ends in the middle.
+// Services and values over a link: discovering, reading, writing, notifications, and what becomes of all that when the
+// link breaks or the grant ends in the middle.
 
 import CoreBluetooth
 import DBusKit
@@ -41,7 +41,8 @@ import Testing
         let all = try await app.events.wait("characteristics", count: 2)
         #expect(all == "characteristics \(Gadget.service) FF3F,FF40,FF41,FF42")
         let dice = try app.characteristic("FF3F")
-        #expect(dice.service === service && dice.properties == [.read, .notify] && dice.value == nil && !dice.isNotifying)
+        #expect(
+            dice.service === service && dice.properties == [.read, .notify] && dice.value == nil && !dice.isNotifying)
         #expect(try app.characteristic("FF40").properties == [.read, .write, .writeWithoutResponse])
         #expect(try app.characteristic("FF42").properties == [.read, .indicate])
         #expect(dice.descriptors == nil)
@@ -140,7 +141,8 @@ import Testing
 
     @Test func aStrangersAttributeIsIgnored() async throws {
         let app = try await Self.discovered()
-        let own = CBMutableCharacteristic(type: CBUUID(string: "FF3F"), properties: .read, value: nil, permissions: .readable)
+        let own = CBMutableCharacteristic(
+            type: CBUUID(string: "FF3F"), properties: .read, value: nil, permissions: .readable)
         app.peripheral.readValue(for: own)
         app.peripheral.writeValue(Data([1]), for: own, type: .withoutResponse)
         let count = app.events.lines.count
@@ -180,7 +182,8 @@ import Testing
         }
         #expect(app.events.lines.contains("ready true"))
         #expect(app.peripheral.maximumWriteValueLength(for: .withoutResponse) == 244)
-        // The last one is the value: a write with response goes after them, and would be refused while the descriptor is out.
+        // The last one is the value: a write with response goes after them, and would be refused while the descriptor
+        // is out.
         app.peripheral.readValue(for: value)
         app.peripheral.writeValue(Data([0xEE]), for: value, type: .withResponse)
         app.peripheral.readValue(for: value)
@@ -295,7 +298,8 @@ import Testing
         for _ in 0..<3000 { app.peripheral.readValue(for: value) }
         try await app.events.wait("value", count: 3000)
         #expect(
-            app.events.lines.contains("value FF40  CBError.outOfSpace") || app.events.lines.contains { $0.hasSuffix("outOfSpace") })
+            app.events.lines.contains("value FF40  CBError.outOfSpace")
+                || app.events.lines.contains { $0.hasSuffix("outOfSpace") })
     }
 
     @Test func everythingIsToldOnTheQueue() async throws {

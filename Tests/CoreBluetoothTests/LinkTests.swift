@@ -38,7 +38,8 @@ import Testing
         try await app.discover()
         try world.play("vanish", "pink")
         #expect(
-            try await app.events.wait("disconnected") == "disconnected disconnected services=-1 CBError.peripheralDisconnected")
+            try await app.events.wait("disconnected")
+                == "disconnected disconnected services=-1 CBError.peripheralDisconnected")
         // Requests without a link are ignored.
         app.peripheral.discoverServices(nil)
         try world.play("return", "pink")
@@ -109,7 +110,8 @@ import Testing
         try await app.events.wait("lost", count: 2)
         #expect(
             app.events.lines == [
-                "state poweredOn", "connected connected services=-1", "lost connecting true CBError.peripheralDisconnected",
+                "state poweredOn", "connected connected services=-1",
+                "lost connecting true CBError.peripheralDisconnected",
                 "connected connected services=-1", "lost disconnected false",
             ])
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether Bluetooth can be used: what is told when the grant, the power, BlueZ and the daemon come and go; and the peripherals that are there.
+// Whether Bluetooth can be used: what is told when the grant, the power, BlueZ and the daemon come and go; and the
+// peripherals that are there.
 
 import CoreBluetooth
 import DBusKit
@@ -67,7 +68,8 @@ import Testing
         #expect(
             app.events.lines == [
                 "state poweredOn", "connected connected services=-1",
-                "disconnected disconnected services=-1 CBError.peripheralDisconnected", "state poweredOff", "state poweredOn",
+                "disconnected disconnected services=-1 CBError.peripheralDisconnected", "state poweredOff",
+                "state poweredOn",
             ])
         try await app.connect(count: 2)
     }

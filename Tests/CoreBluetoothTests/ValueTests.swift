@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What needs no bus: the object tree, the table of errors, Apple's values and types, and the peripheral role, which is not there.
+// What needs no bus: the object tree, the table of errors, Apple's values and types, and the peripheral role, which is
+// not there.
 
 import DBusKit
 import Dispatch
@@ -12,7 +13,9 @@ import Testing
 @Suite struct BlueZTreeTests {
     private static let device: ObjectPath = "/org/bluez/hci0/dev_C0"
 
-    private static func object(_ path: ObjectPath, _ interface: String, _ properties: [String: DBusValue]) -> DBusValue.Entry {
+    private static func object(_ path: ObjectPath, _ interface: String, _ properties: [String: DBusValue])
+        -> DBusValue.Entry
+    {
         .init(.objectPath(path), interfaces(interface, properties))
     }
 
@@ -41,7 +44,10 @@ import Testing
                 ]),
             object(
                 "/org/bluez/hci0/dev_C0/service000a/char000c", BlueZTree.characteristicInterface,
-                ["UUID": .string("0000ff3f-0000-1000-8000-00805f9b34fb"), "Flags": .strings(["read"]), "MTU": .uint16(247)]),
+                [
+                    "UUID": .string("0000ff3f-0000-1000-8000-00805f9b34fb"), "Flags": .strings(["read"]),
+                    "MTU": .uint16(247),
+                ]),
             object(
                 "/org/bluez/hci0/dev_C0/service000a/char000c/desc000e", BlueZTree.descriptorInterface,
                 ["UUID": .string("00002901-0000-1000-8000-00805f9b34fb")]),
@@ -93,11 +99,16 @@ import Testing
                         [.init(.string("0000fff0-0000-1000-8000-00805f9b34fb"), .variant(.bytes([1])))]),
                     "ManufacturerData": .dictionary(
                         key: "q", value: "v",
-                        [.init(.uint16(0x0A00), .variant(.bytes([9]))), .init(.uint16(0x004C), .variant(.bytes([1, 2])))]),
+                        [
+                            .init(.uint16(0x0A00), .variant(.bytes([9]))),
+                            .init(.uint16(0x004C), .variant(.bytes([1, 2]))),
+                        ]),
                 ])
         ])
         let advertisement = try #require(tree.device(Self.device)?.advertisement)
-        #expect(advertisement.fits(nil) && advertisement.fits([]) && advertisement.fits(["180F"]) && advertisement.fits(["FFF0"]))
+        #expect(
+            advertisement.fits(nil) && advertisement.fits([]) && advertisement.fits(["180F"])
+                && advertisement.fits(["FFF0"]))
         #expect(!advertisement.fits(["1812"]))
         let data = advertisement.dictionary
         #expect(data[CBAdvertisementDataLocalNameKey] as? String == "Die")
@@ -141,7 +152,8 @@ import Testing
     }
 
     @Test(arguments: [
-        (bluez("Failed", "Not connected"), CBError.Code.notConnected), (bluez("NotConnected", "Not Connected"), .notConnected),
+        (bluez("Failed", "Not connected"), CBError.Code.notConnected),
+        (bluez("NotConnected", "Not Connected"), .notConnected),
         (bluez("Failed", "le-connection-abort-by-local"), .connectionFailed),
         (bluez("Failed", "le-connection-timeout"), .connectionTimeout),
         (bluez("Failed", "br-connection-page-timeout"), .connectionTimeout),
@@ -156,14 +168,17 @@ import Testing
     ])
     func errorsOfBlueZAndTheBus(error: BusError, code: CBError.Code) throws {
         let read = try #require(ErrorTable.error(error) as? CBError)
-        #expect(read.code == code && (read as NSError).domain == CBErrorDomain && (read as NSError).code == code.rawValue)
+        #expect(
+            read.code == code && (read as NSError).domain == CBErrorDomain && (read as NSError).code == code.rawValue)
     }
 
     @Test func onlyWhatCannotChangeEndsConnecting() {
         #expect(ErrorTable.endsConnecting(Self.bluez("AuthenticationFailed", "")))
         #expect(ErrorTable.endsConnecting(Self.bluez("Failed", "le-connection-key-missing")))
         #expect(!ErrorTable.endsConnecting(Self.bluez("Failed", "le-connection-abort-by-local")))
-        #expect(!ErrorTable.endsConnecting(Self.bluez("InProgress", "")) && !ErrorTable.endsConnecting(.standard("NoReply", "")))
+        #expect(
+            !ErrorTable.endsConnecting(Self.bluez("InProgress", ""))
+                && !ErrorTable.endsConnecting(.standard("NoReply", "")))
     }
 
     @Test func errorsAreCaughtByTheirCodes() {
@@ -180,13 +195,15 @@ import Testing
             Issue.record(error)
         }
         #expect(CBError(.unknownDevice).code.rawValue == 12 && CBError.unkownDevice == CBError.unknownDevice)
-        #expect(CBError(.connectionTimeout, userInfo: [NSLocalizedDescriptionKey: "late"]).localizedDescription == "late")
+        #expect(
+            CBError(.connectionTimeout, userInfo: [NSLocalizedDescriptionKey: "late"]).localizedDescription == "late")
     }
 }
 
 @Suite struct AppleValueTests {
     @Test func flagsAreApplesProperties() {
-        #expect(CBCharacteristicProperties(flags: ["read", "write", "notify", "unheard-of"]) == [.read, .write, .notify])
+        #expect(
+            CBCharacteristicProperties(flags: ["read", "write", "notify", "unheard-of"]) == [.read, .write, .notify])
         #expect(CBCharacteristicProperties(flags: ["encrypt-notify"]) == [.notify, .notifyEncryptionRequired])
         #expect(CBCharacteristicProperties(flags: ["write-without-response", "indicate"]).rawValue == 0x24)
     }
@@ -213,7 +230,9 @@ import Testing
     @Test func thePeripheralRoleIsNotThere() async throws {
         final class Delegate: NSObject, CBPeripheralManagerDelegate {
             let events = Mailbox()
-            func peripheralManagerDidUpdateState(_ peripheral: CBPeripheralManager) { events.put("state \(peripheral.state)") }
+            func peripheralManagerDidUpdateState(_ peripheral: CBPeripheralManager) {
+                events.put("state \(peripheral.state)")
+            }
             func peripheralManager(_ peripheral: CBPeripheralManager, didAdd service: CBService, error: (any Error)?) {
                 events.put("added \(service.uuid) \((error as? CBError)?.code == .operationNotSupported)")
             }
@@ -227,7 +246,9 @@ import Testing
         let service = CBMutableService(type: CBUUID(string: "180F"), primary: true)
         let level = CBMutableCharacteristic(
             type: CBUUID(string: "2A19"), properties: [.read], value: Data([100]), permissions: [.readable])
-        level.descriptors = [CBMutableDescriptor(type: CBUUID(string: CBUUIDCharacteristicUserDescriptionString), value: "Level")]
+        level.descriptors = [
+            CBMutableDescriptor(type: CBUUID(string: CBUUIDCharacteristicUserDescriptionString), value: "Level")
+        ]
         service.characteristics = [level]
         #expect(service.characteristics?.first === level && level.value == Data([100]))
         manager.add(service)

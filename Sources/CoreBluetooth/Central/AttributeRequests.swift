@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an app wants of an accessory's attributes while the link stands: one request after the other, as the attribute protocol has it and
-// as BlueZ wants it, and the values that come by themselves. Each request is answered once, also when the link breaks.
-// (BlueZ, org.bluez.GattCharacteristic(5))
+// What an app wants of an accessory's attributes while the link stands: one request after the other, as the attribute
+// protocol has it and as BlueZ wants it, and the values that come by themselves. Each request is answered once, also
+// when the link breaks. (BlueZ, org.bluez.GattCharacteristic(5))
 
 internal import DBusKit
 internal import Foundation
@@ -169,7 +169,9 @@ final class AttributeRequests {
                 peripheral.delegate?.peripheral(peripheral, didDiscoverServices: nil)
             }
         } fail: { [core, identifier] error in
-            core.tell(identifier) { _, peripheral in peripheral.delegate?.peripheral(peripheral, didDiscoverServices: error) }
+            core.tell(identifier) { _, peripheral in
+                peripheral.delegate?.peripheral(peripheral, didDiscoverServices: error)
+            }
         }
     }
 
@@ -311,7 +313,8 @@ final class AttributeRequests {
         enqueue(
             Request(
                 begin: { [self] in
-                    send(path, BlueZTree.descriptorInterface, "WriteValue", [.bytes(value), .vardict([:])]) { [self] result in
+                    send(path, BlueZTree.descriptorInterface, "WriteValue", [.bytes(value), .vardict([:])]) {
+                        [self] result in
                         if case .failure(let error) = result { tell(ErrorTable.error(error)) } else { tell(nil) }
                         finish()
                     }
@@ -336,7 +339,8 @@ final class AttributeRequests {
                         return finish()
                     }
                     if isWanted { notifying[path] = .starting([]) }
-                    send(path, BlueZTree.characteristicInterface, isWanted ? "StartNotify" : "StopNotify", []) { [self] result in
+                    send(path, BlueZTree.characteristicInterface, isWanted ? "StartNotify" : "StopNotify", []) {
+                        [self] result in
                         switch result {
                         case .success where isWanted:
                             tell(true, nil)
@@ -409,7 +413,9 @@ final class AttributeRequests {
                 }, fail: { _ in done() }))
     }
 
-    private func commandByChannel(_ channel: CommandChannel, _ path: ObjectPath, _ value: [UInt8], _ done: @escaping () -> Void) {
+    private func commandByChannel(
+        _ channel: CommandChannel, _ path: ObjectPath, _ value: [UInt8], _ done: @escaping () -> Void
+    ) {
         channel.send(value) { [weak self] isSent in
             guard let self, !self.hasEnded else { return }
             guard isSent else {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What org.bluez shows of itself, as a value: objects with interfaces and properties, kept up by its signals, and the questions that a
-// central has about them. It knows no bus, no app and no time. (BlueZ, org.bluez.Device(5), org.bluez.GattCharacteristic(5))
+// What org.bluez shows of itself, as a value: objects with interfaces and properties, kept up by its signals, and the
+// questions that a central has about them. It knows no bus, no app and no time. (BlueZ, org.bluez.Device(5),
+// org.bluez.GattCharacteristic(5))
 
 internal import AccessoryModel
 internal import DBusKit
@@ -90,9 +91,12 @@ struct BlueZTree {
         var advertisement: Advertisement {
             var data = Advertisement(localName: properties["Name"]?.stringValue, services: services)
             for entry in properties["ServiceData"]?.entries ?? [] {
-                if let key = entry.key.stringValue { data.serviceData[BlueZTree.shortened(key)] = entry.value.bytesValue }
+                if let key = entry.key.stringValue {
+                    data.serviceData[BlueZTree.shortened(key)] = entry.value.bytesValue
+                }
             }
-            // The company's identifier first, least significant byte first, as on the air. BlueZ may know several; Apple's key holds one.
+            // The company's identifier first, least significant byte first, as on the air. BlueZ may know several;
+            // Apple's key holds one.
             let manufacturers = (properties["ManufacturerData"]?.entries ?? []).compactMap { entry -> (Int, [UInt8])? in
                 guard let company = entry.key.integerValue, let bytes = entry.value.bytesValue else { return nil }
                 return (company, bytes)
@@ -151,14 +155,18 @@ struct BlueZTree {
 
     /// The bytes of a packet on the link, as a characteristic of the device tells; nil when none does.
     func mtu(of device: ObjectPath) -> Int? {
-        objects.lazy.filter { $0.key.isBelow(device) }.compactMap { $0.value[Self.characteristicInterface]?["MTU"]?.integerValue }
-            .first
+        objects.lazy.filter { $0.key.isBelow(device) }.compactMap {
+            $0.value[Self.characteristicInterface]?["MTU"]?.integerValue
+        }
+        .first
     }
 
     // Handles are four digits in the paths, so that the order of the text is theirs.
     private func children(of path: ObjectPath, _ interface: String) -> [AttributeInfo] {
         let prefix = path.rawValue.utf8.count + 1
-        let paths = objects.keys.filter { $0.isBelow(path) && !$0.rawValue.utf8.dropFirst(prefix).contains(UInt8(ascii: "/")) }
+        let paths = objects.keys.filter {
+            $0.isBelow(path) && !$0.rawValue.utf8.dropFirst(prefix).contains(UInt8(ascii: "/"))
+        }
         return paths.sorted().compactMap { info($0, interface) }
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The half of a central manager that lives on the module's thread: it hands the app's wishes and the news of the view to who owns the
-// matter: the session with the view, the scanner, and one link for each accessory.
+// The half of a central manager that lives on the module's thread: it hands the app's wishes and the news of the view
+// to who owns the matter: the session with the view, the scanner, and one link for each accessory.
 
 internal import DBusKit
 internal import Foundation
@@ -27,7 +27,8 @@ final class CentralClient {
         self.core = core
         self.hub = hub
         session = ViewSession(core.address, loop) { [weak self] in self?.take($0) }
-        scanner = Scanner(core, session) { [weak self] in self?.links.values.contains(where: \.needsDiscovery) ?? false }
+        scanner = Scanner(core, session) { [weak self] in self?.links.values.contains(where: \.needsDiscovery) ?? false
+        }
     }
 
     var address: Connection.Address { core.address }
@@ -87,7 +88,9 @@ final class CentralClient {
                 peripheral.delegate?.peripheralDidUpdateName(peripheral)
             }
         }
-        if session.tree.device(path) != nil, !changed.isDisjoint(with: ["RSSI", "ManufacturerData", "ServiceData", "UUIDs"]) {
+        if session.tree.device(path) != nil,
+            !changed.isDisjoint(with: ["RSSI", "ManufacturerData", "ServiceData", "UUIDs"])
+        {
             scanner.heard(grant)
             link?.heard()
         }
@@ -142,7 +145,8 @@ final class CentralClient {
 
     // MARK: The app's wishes
 
-    /// Which of these are granted, with their names. Asks the daemon where one is not known: it may have been granted just now.
+    /// Which of these are granted, with their names. Asks the daemon where one is not known: it may have been granted
+    /// just now.
     func names(of identifiers: [UUID], _ answer: @escaping @Sendable ([UUID: String]) -> Void) {
         let known = Set(session.grants.map(\.identifier))
         guard identifiers.contains(where: { !known.contains($0) }) else { return answer(names(of: identifiers)) }
@@ -162,7 +166,8 @@ final class CentralClient {
     func connected(withServices services: [String]) -> [UUID: String] {
         var names: [UUID: String] = [:]
         for grant in session.grants {
-            guard let device = session.tree.device(grant.path), device.isConnected, !Set(services).isDisjoint(with: device.services)
+            guard let device = session.tree.device(grant.path), device.isConnected,
+                !Set(services).isDisjoint(with: device.services)
             else { continue }
             names[grant.identifier] = device.name ?? grant.name
         }
@@ -206,7 +211,9 @@ final class CentralClient {
 
     /// Bytes of a write without response.
     func longestCommand(_ identifier: UUID) -> Int? {
-        guard let link = links[identifier], let mtu = session.tree.mtu(of: link.path) ?? link.requests?.mtu else { return nil }
+        guard let link = links[identifier], let mtu = session.tree.mtu(of: link.path) ?? link.requests?.mtu else {
+            return nil
+        }
         return max(20, mtu - 3)
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a manager has in common with its client on the module's thread: the queue on which everything is told, in order, and the way
-// from one to the other. Both halves keep their own state; only Sendable values and closures pass here.
+// What a manager has in common with its client on the module's thread: the queue on which everything is told, in order,
+// and the way from one to the other. Both halves keep their own state; only Sendable values and closures pass here.
 
 internal import DBusKit
 internal import Dispatch
@@ -19,8 +19,8 @@ final class CentralCore: Sendable {
     private let manager = ManagerReference()
     private let waiting = Mutex(0)
 
-    /// Things to tell that may wait for the app's queue. What comes beyond is dropped and logged: an app that stands still must not
-    /// fill the memory.
+    /// Things to tell that may wait for the app's queue. What comes beyond is dropped and logged: an app that stands
+    /// still must not fill the memory.
     private static let mostWaiting = 65_536
 
     init(_ address: Connection.Address, _ queue: DispatchQueue?, restoreIdentifier: String?) {
@@ -36,7 +36,8 @@ final class CentralCore: Sendable {
 
     // MARK: To the app
 
-    /// Does something on the app's queue, after all that was told before; nothing when the app has let go of the manager.
+    /// Does something on the app's queue, after all that was told before; nothing when the app has let go of the
+    /// manager.
     ///
     /// - Parameter mayBeDropped: whether it can be left out when the app is behind.
     func tell(mayBeDropped: Bool = false, _ body: @escaping @Sendable (CBCentralManager) -> Void) {
@@ -45,7 +46,9 @@ final class CentralCore: Sendable {
             count += 1
             return true
         }
-        guard isTaken else { return Misuse.log("\(Self.mostWaiting) callbacks wait for the app's queue: more are dropped") }
+        guard isTaken else {
+            return Misuse.log("\(Self.mostWaiting) callbacks wait for the app's queue: more are dropped")
+        }
         queue.async { [self] in
             waiting.withLock { $0 -= 1 }
             if let manager = manager.value { body(manager) }
@@ -54,7 +57,8 @@ final class CentralCore: Sendable {
 
     /// Does something with a peripheral on the app's queue.
     func tell(
-        _ identifier: UUID, mayBeDropped: Bool = false, _ body: @escaping @Sendable (CBCentralManager, CBPeripheral) -> Void
+        _ identifier: UUID, mayBeDropped: Bool = false,
+        _ body: @escaping @Sendable (CBCentralManager, CBPeripheral) -> Void
     ) {
         tell(mayBeDropped: mayBeDropped) { manager in body(manager, manager.peripheral(identifier)) }
     }
@@ -69,10 +73,11 @@ final class CentralCore: Sendable {
         }
     }
 
-    /// Asks the client and waits for its answer. The client's thread waits for nobody, so this is short; a question that the daemon has
-    /// to answer ends with `fallback` when that takes too long.
+    /// Asks the client and waits for its answer. The client's thread waits for nobody, so this is short; a question
+    /// that the daemon has to answer ends with `fallback` when that takes too long.
     func ask<Answer: Sendable>(
-        _ fallback: Answer, _ question: @escaping @Sendable (CentralClient, @escaping @Sendable (Answer) -> Void) -> Void
+        _ fallback: Answer,
+        _ question: @escaping @Sendable (CentralClient, @escaping @Sendable (Answer) -> Void) -> Void
     ) -> Answer {
         let answer = Reply<Answer>()
         perform { client in question(client) { answer.give($0) } }
@@ -99,9 +104,10 @@ private final class Reply<Answer: Sendable>: Sendable {
 
 /// A manager on its way to the app's queue.
 ///
-/// @unchecked, as managers are not Sendable (Apple's are not either). It is safe because the reference is set once, before the core is
-/// given to another thread, and is then read on the core's serial queue only, which is the app's: what belongs to the app's queue
-/// is touched there and nowhere else. Reading a weak reference while the object goes is safe by itself.
+/// @unchecked, as managers are not Sendable (Apple's are not either). It is safe because the reference is set once,
+/// before the core is given to another thread, and is then read on the core's serial queue only, which is the app's:
+/// what belongs to the app's queue is touched there and nowhere else. Reading a weak reference while the object goes is
+/// safe by itself.
 private final class ManagerReference: @unchecked Sendable {
     weak var value: CBCentralManager?
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes without response: packets on the descriptor of AcquireWrite, as fast as bluetoothd takes them, and a window that tells an app when
-// to wait. (BlueZ, org.bluez.GattCharacteristic(5), AcquireWrite)
+// Writes without response: packets on the descriptor of AcquireWrite, as fast as bluetoothd takes them, and a window
+// that tells an app when to wait. (BlueZ, org.bluez.GattCharacteristic(5), AcquireWrite)
 
 internal import DBusKit
 internal import Synchronization
@@ -21,7 +21,8 @@ final class CommandChannel {
     private var lastUse: Int64 = 0
     private var isOpen = true
 
-    /// While it is out nobody else, also of another app, can write to the characteristic: it is given back when it is not used.
+    /// While it is out nobody else, also of another app, can write to the characteristic: it is given back when it is
+    /// not used.
     private static let longestIdle: Int64 = 1_000_000
 
     init(_ descriptor: FileDescriptor, _ loop: MainLoop, onIdle: @escaping () -> Void) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What errors of the bus become for the app: one table for BlueZ' names, its reasons of connections and the codes of the attribute
-// protocol in its messages (BlueZ, src/error.h and create_gatt_dbus_error in src/gatt-client.c).
+// What errors of the bus become for the app: one table for BlueZ' names, its reasons of connections and the codes of
+// the attribute protocol in its messages (BlueZ, src/error.h and create_gatt_dbus_error in src/gatt-client.c).
 
 internal import DBusKit
 
@@ -24,12 +24,15 @@ enum ErrorTable {
 
     /// Codes of the attribute protocol that BlueZ has a name for, whatever the text.
     private static let attributeNames: [String: Int] = [
-        "org.bluez.Error.NotAuthorized": 0x08, "org.bluez.Error.InvalidOffset": 0x07, "org.bluez.Error.InvalidValueLength": 0x0D,
+        "org.bluez.Error.NotAuthorized": 0x08, "org.bluez.Error.InvalidOffset": 0x07,
+        "org.bluez.Error.InvalidValueLength": 0x0D,
         "org.bluez.Error.ImproperlyConfigured": 0xFD,
     ]
 
     private static func attributeCode(_ error: BusError) -> Int? {
-        if let code = attributeTexts["\(error.name): \(error.message)".lowercased()] ?? attributeNames[error.name] { return code }
+        if let code = attributeTexts["\(error.name): \(error.message)".lowercased()] ?? attributeNames[error.name] {
+            return code
+        }
         // "Operation failed with ATT error: 0x80"
         guard error.name == "org.bluez.Error.Failed", let digits = error.message.split(separator: " ").last,
             error.message.contains("ATT error: 0x")
@@ -67,7 +70,8 @@ enum ErrorTable {
     private static let reasons: [String: CBError.Code] = [
         "already-connected": .connectionFailed, "adapter-not-powered": .notConnected,
         "concurrent-connection-limit": .connectionLimitReached, "invalid-arguments": .invalidParameters,
-        "key-missing": .peerRemovedPairingInformation, "not-supported": .operationNotSupported, "page-timeout": .connectionTimeout,
+        "key-missing": .peerRemovedPairingInformation, "not-supported": .operationNotSupported,
+        "page-timeout": .connectionTimeout,
         "timeout": .connectionTimeout,
     ]
 
@@ -88,7 +92,8 @@ enum ErrorTable {
     static func endsConnecting(_ error: BusError) -> Bool {
         if reason(error.message) == "key-missing" { return true }
         return [
-            "org.bluez.Error.AuthenticationFailed", "org.bluez.Error.AuthenticationRejected", "org.bluez.Error.NotPermitted",
+            "org.bluez.Error.AuthenticationFailed", "org.bluez.Error.AuthenticationRejected",
+            "org.bluez.Error.NotPermitted",
             "org.freedesktop.DBus.Error.AccessDenied",
         ].contains(error.name)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The module's one thread: the clients of all managers of the process, and which of them hold a link. A process without a manager has no
-// thread and no connection; a manager at rest wakes nobody.
+// The module's one thread: the clients of all managers of the process, and which of them hold a link. A process without
+// a manager has no thread and no connection; a manager at rest wakes nobody.
 
 internal import DBusKit
 

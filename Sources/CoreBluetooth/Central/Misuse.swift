@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the module says to the app's developer: calls that make no sense are logged, each kind once, and ignored, as on Apple's systems.
+// What the module says to the app's developer: calls that make no sense are logged, each kind once, and ignored, as on
+// Apple's systems.
 
 internal import Foundation
 internal import Synchronization

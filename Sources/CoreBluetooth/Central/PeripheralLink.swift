@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One accessory's link as one manager wants it: made, tried again for as long as the app wants it, told at the moment it stands, and made
-// again by itself where the app asked for that. (BlueZ, org.bluez.Device(5), Connect)
+// One accessory's link as one manager wants it: made, tried again for as long as the app wants it, told at the moment
+// it stands, and made again by itself where the app asked for that. (BlueZ, org.bluez.Device(5), Connect)
 
 internal import DBusKit
 internal import Foundation
@@ -132,7 +132,8 @@ final class PeripheralLink {
         }
         phase = .calling
         client.hold(path)
-        call = session.call(path, BlueZTree.deviceInterface, "Connect", timeout: .seconds(120)) { [weak self] in self?.answered($0)
+        call = session.call(path, BlueZTree.deviceInterface, "Connect", timeout: .seconds(120)) { [weak self] in
+            self?.answered($0)
         }
     }
 
@@ -168,7 +169,8 @@ final class PeripheralLink {
         timer = session.loop.after(duration) { [weak self] in self?.attempt() }
     }
 
-    /// The accessory was heard: it is tried at once, but ever more slowly while it is there and does not let itself be connected.
+    /// The accessory was heard: it is tried at once, but ever more slowly while it is there and does not let itself be
+    /// connected.
     func heard() {
         let now = session.loop.now
         if now - lastHeard > Self.silence { failures = 0 }
@@ -307,7 +309,8 @@ final class PeripheralLink {
         core.tell(identifier) { manager, peripheral in
             peripheral.applyDisconnected(isReconnecting: isReconnecting)
             manager.delegate?.centralManager(
-                manager, didDisconnectPeripheral: peripheral, timestamp: now, isReconnecting: isReconnecting, error: error)
+                manager, didDisconnectPeripheral: peripheral, timestamp: now, isReconnecting: isReconnecting,
+                error: error)
         }
     }
 }

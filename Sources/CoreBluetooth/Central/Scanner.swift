@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The discovery of one manager: it runs while the app scans, and while a connect waits for an accessory to be heard. What is heard is told
-// as the app's scan asks for it. (BlueZ, org.bluez.Adapter(5))
+// The discovery of one manager: it runs while the app scans, and while a connect waits for an accessory to be heard.
+// What is heard is told as the app's scan asks for it. (BlueZ, org.bluez.Adapter(5))
 
 internal import DBusKit
 internal import Foundation
@@ -66,7 +66,8 @@ final class Scanner {
     func heard(_ grant: ViewSession.Grant) {
         guard let request, let device = session.tree.device(grant.path), !device.isConnected else { return }
         let advertisement = device.advertisement
-        guard advertisement.fits(request.services), request.allowsDuplicates || told.insert(grant.identifier).inserted else {
+        guard advertisement.fits(request.services), request.allowsDuplicates || told.insert(grant.identifier).inserted
+        else {
             return
         }
         let name = device.name ?? grant.name
@@ -76,7 +77,8 @@ final class Scanner {
             peripheral.apply(name: name)
             guard manager.isScanning else { return }
             manager.delegate?.centralManager(
-                manager, didDiscover: peripheral, advertisementData: advertisement.dictionary, rssi: NSNumber(value: rssi))
+                manager, didDiscover: peripheral, advertisementData: advertisement.dictionary,
+                rssi: NSNumber(value: rssi))
         }
     }
 
@@ -98,7 +100,8 @@ final class Scanner {
         case .off where isWanted: start(adapter, everything)
         case .on where !isWanted:
             change(adapter, "StopDiscovery") { $0.phase = .off }
-        case .on(let now) where now != everything: setFilter(adapter, everything) { $0.phase = .on(everything: everything) }
+        case .on(let now) where now != everything:
+            setFilter(adapter, everything) { $0.phase = .on(everything: everything) }
         default: break
         }
     }
@@ -114,7 +117,8 @@ final class Scanner {
 
     private func setFilter(_ adapter: ObjectPath, _ everything: Bool, _ then: @escaping (Scanner) -> Void) {
         change(
-            adapter, "SetDiscoveryFilter", [.vardict(["Transport": .string("le"), "DuplicateData": .boolean(everything)])], then)
+            adapter, "SetDiscoveryFilter",
+            [.vardict(["Transport": .string("le"), "DuplicateData": .boolean(everything)])], then)
     }
 
     private func change(
@@ -126,7 +130,8 @@ final class Scanner {
             guard let self, self.generation == generation else { return }
             switch result {
             case .success: then(self)
-            case .failure(let error) where member == "StartDiscovery" && error.name == "org.bluez.Error.InProgress": then(self)
+            case .failure(let error) where member == "StartDiscovery" && error.name == "org.bluez.Error.InProgress":
+                then(self)
             case .failure where member == "StopDiscovery": self.phase = .off
             case .failure:
                 self.phase = .off

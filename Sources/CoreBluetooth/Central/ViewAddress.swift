@@ -8,7 +8,8 @@ internal import Foundation
 enum ViewAddress {
     private static let usual = "/run/accessory-setup/bus"
 
-    /// `ACCESSORY_SETUP_BUS`, else `DBUS_SYSTEM_BUS_ADDRESS`, else the usual socket where there is one, else the system bus.
+    /// `ACCESSORY_SETUP_BUS`, else `DBUS_SYSTEM_BUS_ADDRESS`, else the usual socket where there is one, else the system
+    /// bus.
     static var current: Connection.Address {
         let environment = ProcessInfo.processInfo.environment
         if let address = environment["ACCESSORY_SETUP_BUS"], !address.isEmpty { return .init(address) }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A manager's connection to the view: made again when it is lost, with all objects loaded before anybody hears that Bluetooth is on. It
-// owns what is known of org.bluez and of the grants, and says what has changed. (Docs/View.md)
+// A manager's connection to the view: made again when it is lost, with all objects loaded before anybody hears that
+// Bluetooth is on. It owns what is known of org.bluez and of the grants, and says what has changed. (Docs/View.md)
 
 internal import DBusKit
 internal import Foundation
@@ -200,7 +200,8 @@ final class ViewSession {
         let old = grants
         grants = (list.arrayValue ?? []).compactMap { entry in
             guard let fields = entry.structureValue, fields.count == 3, let text = fields[0].stringValue,
-                let identifier = UUID(uuidString: text), let path = fields[1].objectPathValue, let name = fields[2].stringValue
+                let identifier = UUID(uuidString: text), let path = fields[1].objectPathValue,
+                let name = fields[2].stringValue
             else { return nil }
             return Grant(identifier: identifier, path: path, name: name)
         }
@@ -211,7 +212,8 @@ final class ViewSession {
         tellState()
     }
 
-    /// No app, or not any more. Whoever is refused stays refused on this connection: a manifest that comes later is seen by another.
+    /// No app, or not any more. Whoever is refused stays refused on this connection: a manifest that comes later is
+    /// seen by another.
     private func refused() {
         isRefused = true
         areGrantsKnown = true
@@ -244,12 +246,14 @@ final class ViewSession {
             },
             connection.subscribe(sender: owner, path: "/", interface: Bus.objectManager, member: "InterfacesRemoved") {
                 [weak self] message in
-                guard let arguments = try? message.arguments(), arguments.count == 2, let path = arguments[0].objectPathValue,
+                guard let arguments = try? message.arguments(), arguments.count == 2,
+                    let path = arguments[0].objectPathValue,
                     let names = arguments[1].stringsValue
                 else { return }
                 self?.take { $0.removed(path, names) }
             },
-            connection.subscribe(sender: owner, interface: Bus.properties, member: "PropertiesChanged") { [weak self] message in
+            connection.subscribe(sender: owner, interface: Bus.properties, member: "PropertiesChanged") {
+                [weak self] message in
                 guard let path = message.path, let arguments = try? message.arguments(), arguments.count == 3,
                     let interface = arguments[0].stringValue, let changed = arguments[1].vardictValue
                 else { return }
@@ -267,7 +271,8 @@ final class ViewSession {
         let number = loading
         isTreeLoaded = false
         held = []
-        connection.call(BlueZTree.service, "/", Bus.objectManager, "GetManagedObjects", limits: .generous) { [weak self] result in
+        connection.call(BlueZTree.service, "/", Bus.objectManager, "GetManagedObjects", limits: .generous) {
+            [weak self] result in
             guard let self, self.loading == number else { return }
             switch result {
             case .success(let values):
@@ -323,7 +328,9 @@ final class ViewSession {
         if names.contains(BlueZTree.adapterInterface) { tellState() }
     }
 
-    private func changed(_ path: ObjectPath, _ interface: String, _ changed: [String: DBusValue], _ invalidated: [String]) {
+    private func changed(
+        _ path: ObjectPath, _ interface: String, _ changed: [String: DBusValue], _ invalidated: [String]
+    ) {
         let wasPowered = tree.isPowered
         tree.change(path, interface, changed, invalidated: invalidated)
         switch interface {
@@ -342,13 +349,15 @@ final class ViewSession {
     /// Calls org.bluez; without a connection the answer is an error, from the loop.
     @discardableResult
     func call(
-        _ path: ObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue] = [], timeout: Duration = .seconds(60),
+        _ path: ObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue] = [],
+        timeout: Duration = .seconds(60),
         completion: @escaping (Result<[DBusValue], BusError>) -> Void
     ) -> PendingCall? {
         guard let connection else {
             loop.soon { completion(.failure(.disconnected("no connection to the view"))) }
             return nil
         }
-        return connection.call(BlueZTree.service, path, interface, member, arguments, timeout: timeout, completion: completion)
+        return connection.call(
+            BlueZTree.service, path, interface, member, arguments, timeout: timeout, completion: completion)
     }
 }

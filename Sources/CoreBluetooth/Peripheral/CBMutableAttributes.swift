@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes that an app makes for the peripheral role. They compile and keep what they are given; there is nobody to publish them to.
+// Attributes that an app makes for the peripheral role. They compile and keep what they are given; there is nobody to
+// publish them to.
 
 public import Foundation
 
@@ -57,7 +58,9 @@ open class CBMutableCharacteristic: CBCharacteristic {
     /// A characteristic.
     ///
     /// Source: Apple's documentation of `init(type:properties:value:permissions:)`.
-    public init(type UUID: CBUUID, properties: CBCharacteristicProperties, value: Data?, permissions: CBAttributePermissions) {
+    public init(
+        type UUID: CBUUID, properties: CBCharacteristicProperties, value: Data?, permissions: CBAttributePermissions
+    ) {
         storedPermissions = permissions
         ownProperties = properties
         super.init(UUID, nil, NSLock(), properties: properties, service: nil)

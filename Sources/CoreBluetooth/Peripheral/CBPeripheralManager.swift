@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The peripheral role: an app for it compiles, and is told that there is none. A grant opens accessories to an app, not the radio to it.
+// The peripheral role: an app for it compiles, and is told that there is none. A grant opens accessories to an app, not
+// the radio to it.
 
 public import Dispatch
 public import Foundation
@@ -178,7 +179,9 @@ open class CBPeripheralManager: CBManager {
         tell { $0.delegate?.peripheralManager($0, didUnpublishL2CAPChannel: PSM, error: Self.unsupported) }
     }
 
-    private static var unsupported: CBError { CBError(.operationNotSupported, "the peripheral role is not supported on Linux") }
+    private static var unsupported: CBError {
+        CBError(.operationNotSupported, "the peripheral role is not supported on Linux")
+    }
 
     private func tell(_ body: @escaping @Sendable (CBPeripheralManager) -> Void) {
         queue.async { [reference] in
@@ -189,16 +192,16 @@ open class CBPeripheralManager: CBManager {
 
 /// A manager on its way to the app's queue.
 ///
-/// @unchecked, as managers are not Sendable. It is safe because the reference is set once, before it is given to the queue, and is then
-/// read on that serial queue only, which is the app's.
+/// @unchecked, as managers are not Sendable. It is safe because the reference is set once, before it is given to the
+/// queue, and is then read on that serial queue only, which is the app's.
 private final class PeripheralManagerReference: @unchecked Sendable {
     weak var value: CBPeripheralManager?
 }
 
 /// A service on its way back to the app that has handed it over.
 ///
-/// @unchecked, as services are not Sendable. It is safe because nothing looks into it on the way: it is given back, on the app's queue,
-/// and what it holds is behind its lock.
+/// @unchecked, as services are not Sendable. It is safe because nothing looks into it on the way: it is given back, on
+/// the app's queue, and what it holds is behind its lock.
 private final class OwnService: @unchecked Sendable {
     let value: CBMutableService
     init(_ value: CBMutableService) { self.value = value }
@@ -229,9 +232,11 @@ public protocol CBPeripheralManagerDelegate: NSObjectProtocol {
     /// Never called.
     func peripheralManagerIsReady(toUpdateSubscribers peripheral: CBPeripheralManager)
     /// Always an error.
-    func peripheralManager(_ peripheral: CBPeripheralManager, didPublishL2CAPChannel PSM: CBL2CAPPSM, error: (any Error)?)
+    func peripheralManager(
+        _ peripheral: CBPeripheralManager, didPublishL2CAPChannel PSM: CBL2CAPPSM, error: (any Error)?)
     /// Always an error.
-    func peripheralManager(_ peripheral: CBPeripheralManager, didUnpublishL2CAPChannel PSM: CBL2CAPPSM, error: (any Error)?)
+    func peripheralManager(
+        _ peripheral: CBPeripheralManager, didUnpublishL2CAPChannel PSM: CBL2CAPPSM, error: (any Error)?)
     /// Never called.
     func peripheralManager(_ peripheral: CBPeripheralManager, didOpen channel: CBL2CAPChannel?, error: (any Error)?)
 }
@@ -266,5 +271,7 @@ extension CBPeripheralManagerDelegate {
         _ peripheral: CBPeripheralManager, didUnpublishL2CAPChannel PSM: CBL2CAPPSM, error: (any Error)?
     ) {}
     /// Does nothing.
-    public func peripheralManager(_ peripheral: CBPeripheralManager, didOpen channel: CBL2CAPChannel?, error: (any Error)?) {}
+    public func peripheralManager(
+        _ peripheral: CBPeripheralManager, didOpen channel: CBL2CAPChannel?, error: (any Error)?
+    ) {}
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where callbacks arrive in a test, as lines of text in their order. A test waits for what it needs, with a limit that only a hang reaches.
+// Where callbacks arrive in a test, as lines of text in their order. A test waits for what it needs, with a limit that
+// only a hang reaches.
 
 import Dispatch
 import Synchronization
@@ -56,7 +57,8 @@ final class Mailbox: Sendable {
                             return true
                         },
                         expire: {
-                            continuation.resume(throwing: Overdue(description: "no “\(text)” number \(count), there is \($0)"))
+                            continuation.resume(
+                                throwing: Overdue(description: "no “\(text)” number \(count), there is \($0)"))
                         }))
                 DispatchQueue.global().asyncAfter(deadline: .now() + seconds) { [weak self] in self?.expire(number) }
             }

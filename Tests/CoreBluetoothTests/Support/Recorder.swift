@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An app's delegate that writes down what it is told, with the state that it sees at that moment; what comes on another queue than the
-// manager's is marked.
+// An app's delegate that writes down what it is told, with the state that it sees at that moment; what comes on another
+// queue than the manager's is marked.
 
 import CoreBluetooth
 import Dispatch
@@ -44,7 +44,8 @@ class Recorder: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate {
     }
 
     func centralManager(
-        _ central: CBCentralManager, didDiscover peripheral: CBPeripheral, advertisementData: [String: Any], rssi RSSI: NSNumber
+        _ central: CBCentralManager, didDiscover peripheral: CBPeripheral, advertisementData: [String: Any],
+        rssi RSSI: NSNumber
     ) {
         let services = advertisementData[CBAdvertisementDataServiceUUIDsKey] as? [CBUUID] ?? []
         note(
@@ -61,11 +62,14 @@ class Recorder: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate {
         note("failed \(peripheral.state)", error)
     }
 
-    func centralManager(_ central: CBCentralManager, didDisconnectPeripheral peripheral: CBPeripheral, error: (any Error)?) {
+    func centralManager(
+        _ central: CBCentralManager, didDisconnectPeripheral peripheral: CBPeripheral, error: (any Error)?
+    ) {
         note("disconnected \(peripheral.state) services=\(peripheral.services?.count ?? -1)", error)
     }
 
-    /// Whether it is an app that knows the newer form. (A subclass could not add it: Swift takes the witness of who conforms.)
+    /// Whether it is an app that knows the newer form. (A subclass could not add it: Swift takes the witness of who
+    /// conforms.)
     var knowsReconnecting = false
 
     func centralManager(
@@ -101,7 +105,9 @@ class Recorder: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate {
             error)
     }
 
-    func peripheral(_ peripheral: CBPeripheral, didDiscoverDescriptorsFor characteristic: CBCharacteristic, error: (any Error)?) {
+    func peripheral(
+        _ peripheral: CBPeripheral, didDiscoverDescriptorsFor characteristic: CBCharacteristic, error: (any Error)?
+    ) {
         note("descriptors \(characteristic.uuid) \(characteristic.descriptors?.count ?? -1)", error)
     }
 
@@ -127,7 +133,9 @@ class Recorder: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate {
         note("described \(descriptor.uuid)", error)
     }
 
-    func peripheral(_ peripheral: CBPeripheral, didReadRSSI RSSI: NSNumber, error: (any Error)?) { note("rssi \(RSSI)", error) }
+    func peripheral(_ peripheral: CBPeripheral, didReadRSSI RSSI: NSNumber, error: (any Error)?) {
+        note("rssi \(RSSI)", error)
+    }
 
     func peripheral(_ peripheral: CBPeripheral, didModifyServices invalidatedServices: [CBService]) {
         note("modified \(invalidatedServices.map(\.uuid.uuidString).joined(separator: ","))")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real thing around a test: a bus, the simulator, the daemon with its view, and a picker that grants accessories to the tests' own
-// process.
+// The real thing around a test: a bus, the simulator, the daemon with its view, and a picker that grants accessories to
+// the tests' own process.
 
 import AccessorySetupKit
 import CoreBluetooth
@@ -48,7 +48,8 @@ final class World {
     init(scenario: String = Gadget.scenario, startsDaemon: Bool = true) throws {
         bus = try PrivateBus()
         directory = try TemporaryDirectory()
-        simulator = try ChildProcess("accessory-sim", ["--bus", bus.address, try directory.write("scenario.json", scenario)])
+        simulator = try ChildProcess(
+            "accessory-sim", ["--bus", bus.address, try directory.write("scenario.json", scenario)])
         try simulator.waitForLine(containing: "ready")
         try directory.write("daemon.conf", "[View]\nLinger=5\n")
         try directory.write(
@@ -77,7 +78,8 @@ final class World {
         let daemon = try ChildProcess(
             "accessorysetupd",
             [
-                "--bus", bus.address, "--state-directory", directory.path + "/state", "--apps", directory.path + "/apps", "--view",
+                "--bus", bus.address, "--state-directory", directory.path + "/state", "--apps",
+                directory.path + "/apps", "--view",
                 directory.path + "/view", "--config", directory.path + "/daemon.conf",
             ])
         try daemon.waitForLine(containing: "accessorysetupd: ready")
@@ -104,7 +106,8 @@ final class World {
         descriptor.bluetoothServiceUUID = CBUUID(string: service)
         let png = Data([0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A] + [UInt8](repeating: 7, count: 32))
         guard let image = UIImage(data: png) else { throw Overdue(description: "the image is none") }
-        try await session.showPicker(for: [ASPickerDisplayItem(name: name, productImage: image, descriptor: descriptor)])
+        try await session.showPicker(for: [ASPickerDisplayItem(name: name, productImage: image, descriptor: descriptor)]
+        )
         guard let identifier = session.accessories.first(where: { $0.displayName == name })?.bluetoothIdentifier else {
             throw Overdue(description: "\(name) is not there after the picker")
         }
@@ -140,13 +143,17 @@ final class World {
 
     private func simulated(_ member: String, _ arguments: [DBusValue]) throws -> [DBusValue] {
         try Connection(.server(bus.address), loop: MainLoop()).callAndWait(
-            "org.accessorysetup.Simulator1", "/org/accessorysetup/simulator", "org.accessorysetup.Simulator1", member, arguments)
+            "org.accessorysetup.Simulator1", "/org/accessorysetup/simulator", "org.accessorysetup.Simulator1", member,
+            arguments)
     }
 
     /// Another program calls BlueZ, past the view.
     @discardableResult
-    func bluez(_ path: ObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue] = []) throws -> [DBusValue] {
-        try Connection(.server(bus.address), loop: MainLoop()).callAndWait("org.bluez", path, interface, member, arguments)
+    func bluez(_ path: ObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue] = []) throws
+        -> [DBusValue]
+    {
+        try Connection(.server(bus.address), loop: MainLoop()).callAndWait(
+            "org.bluez", path, interface, member, arguments)
     }
 
     // MARK: Managers
