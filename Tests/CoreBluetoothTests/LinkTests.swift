@@ -235,6 +235,33 @@ import Testing
         app.recorder.onEvent = nil
     }
 
+    /// What a callback sees is what it tells of, whatever has happened since.
+    @Test func anAppThatIsBehindSeesWhatItIsTold() async throws {
+        let world = try World()
+        let app = try await App(world)
+        let watcher = Recorder()
+        let other = world.manager(watcher)
+        try await watcher.events.wait("state poweredOn")
+        other.registerForConnectionEvents(options: [.peripheralUUIDs: [app.identifier]])
+        // One question through the second manager, so that the wish above has arrived.
+        #expect(other.retrievePeripherals(withIdentifiers: [app.identifier]).count == 1)
+        app.recorder.queue.suspend()
+        app.manager.connect(app.peripheral)
+        try await watcher.events.wait("event peerConnected")
+        try world.play("vanish", "pink")
+        try await watcher.events.wait("event peerDisconnected")
+        try world.play("adapterPowerOff", "hci0")
+        try await watcher.events.wait("state poweredOff")
+        #expect(app.manager.state == .poweredOn && app.peripheral.state == .connecting)
+        app.recorder.queue.resume()
+        try await app.events.wait("state poweredOff")
+        #expect(
+            app.events.lines == [
+                "state poweredOn", "connected connected services=-1",
+                "disconnected disconnected services=-1 CBError.peripheralDisconnected", "state poweredOff",
+            ])
+    }
+
     @Test func wishesThatChangeQuicklyEndAsTheLastOne() async throws {
         let world = try World()
         let app = try await App(world)

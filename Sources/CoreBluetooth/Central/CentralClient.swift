@@ -51,6 +51,9 @@ final class CentralClient {
         switch news {
         case .state(let state): stateChanged(state)
         case .grants: grantsChanged()
+        case .loaded:
+            grantsChanged()
+            for link in links.values { link.deviceChanged(["Connected", "ServicesResolved"]) }
         case .device(let path, let changed): deviceChanged(path, changed)
         case .attribute(let path, let isGone): link(of: path)?.requests?.attributeChanged(path, isGone: isGone)
         case .value(let path, let value): link(of: path)?.requests?.valueChanged(path, value)

@@ -189,7 +189,8 @@ final class PeripheralLink {
         let device = session.tree.device(path)
         switch phase {
         case .calling where device?.isConnected == true: linkUp()
-        case .up where device?.isConnected != true:
+        // Only what says so: `Connect` may be answered before the property is told.
+        case .up where changed.contains("Connected") && device?.isConnected != true:
             lost(CBError(.peripheralDisconnected, "the link to the peripheral broke"))
         case .up where changed.contains("ServicesResolved"): requests?.servicesChanged()
         default: break
@@ -197,6 +198,9 @@ final class PeripheralLink {
     }
 
     private func linkUp() {
+        // Told by the property: the answer says nothing more, and must not be taken for that of a later attempt.
+        call?.cancel()
+        call = nil
         timer?.cancel()
         timer = nil
         isSearching = false

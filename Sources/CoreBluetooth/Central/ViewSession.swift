@@ -20,6 +20,8 @@ final class ViewSession {
         /// Whether Bluetooth can be used.
         case state(CBManagerState)
         case grants
+        /// All objects were read anew: anything of the tree may be another.
+        case loaded
         /// Properties of a device, or the device itself: what they are now is in the tree.
         case device(ObjectPath, changed: Set<String>)
         /// A service, characteristic or descriptor has come or gone.
@@ -126,6 +128,7 @@ final class ViewSession {
         retry?.cancel()
         retry = loop.after(.seconds(min(longest, 0.05 * Double(1 << min(failures, 10))))) { [weak self] in
             self?.forget()
+            self?.isRefused = false
             self?.start()
         }
     }
@@ -291,6 +294,7 @@ final class ViewSession {
         let signals = held ?? []
         held = nil
         for signal in signals { signal() }
+        onNews(.loaded)
         tellState()
     }
 
