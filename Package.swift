@@ -91,6 +91,7 @@ let package = Package(
                 .embedInCode("Interfaces/org.accessorysetup1.Network.xml"),
                 .embedInCode("Interfaces/org.accessorysetup1.Picker.xml"),
                 .embedInCode("Interfaces/org.accessorysetup1.Session.xml"),
+                .embedInCode("Interfaces/org.accessorysetup1.View.xml"),
             ], swiftSettings: settings),
         // The data path: org.bluez as one app may see it.
         .target(

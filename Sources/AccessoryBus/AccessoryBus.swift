@@ -28,6 +28,11 @@ public enum AccessoryBus {
     /// The interface of everything else that admins ask for.
     public static let admin = "org.accessorysetup1.Admin"
 
+    /// The interface of the list of peripherals, on the scoped view's socket.
+    public static let view = "org.accessorysetup1.View"
+    /// The XML of the object that has `view`.
+    public static var viewXML: String { String(decoding: PackageResources.org_accessorysetup1_View_xml, as: UTF8.self) }
+
     /// The interface as its XML file describes it.
     ///
     /// - Throws: when a file that was built in is not valid: a broken build.
@@ -42,6 +47,7 @@ public enum AccessoryBus {
             case grant: PackageResources.org_accessorysetup1_Grant_xml
             case app: PackageResources.org_accessorysetup1_App_xml
             case admin: PackageResources.org_accessorysetup1_Admin_xml
+            case view: PackageResources.org_accessorysetup1_View_xml
             default: []
             }
         guard

@@ -43,6 +43,8 @@ public struct ViewIdentity: Hashable, Sendable {
 public protocol ViewService: AnyObject {
     /// The well-known name.
     var name: String { get }
+    /// The XML that describes the object with a client's list of peripherals.
+    var peripheralsXML: String { get }
     /// A client has come that may call.
     func adopt(_ peer: Connection, _ caller: PinnedCaller)
     /// Answers an adopted client's call.

@@ -61,4 +61,6 @@ final class ViewGate: ViewAuthority {
 extension AccessoryService: ViewService {
     /// The daemon's own name on the bus.
     public var name: String { AccessoryBus.name }
+    /// Of `org.accessorysetup1.View`.
+    public var peripheralsXML: String { AccessoryBus.viewXML }
 }

@@ -8,6 +8,7 @@ private let usage = """
     usage: dice [play] [--rolls N] [--add] [--remove]   sets a die up if there is none, and prints its rolls
            dice add [--rename]                          adds a die, and lets the person name it
            dice list                                    lists the dice
+           dice kinds                                   says what the app looks for
            dice rolls NAME [--count N]                  prints what a die rolls
            dice rename NAME | remove NAME               has the person rename it | takes it away
     options: --timeout SECONDS (120)  for the whole of it
@@ -28,6 +29,10 @@ struct Dice {
         }
         if arguments.command == .help {
             say(usage)
+            exit(0)
+        }
+        if arguments.command == .kinds {
+            for kind in DiceSession.kinds { say("\(kind.name)  \(kind.service)") }
             exit(0)
         }
         DispatchQueue.main.asyncAfter(deadline: .now() + arguments.timeout) { end("no answer in time") }
@@ -54,7 +59,7 @@ struct Dice {
         case .rolls(let name): try await printRolls(of: session.die(named: name), count: arguments.count)
         case .rename(let name): try await session.rename(session.die(named: name))
         case .remove(let name): try await session.remove(session.die(named: name))
-        case .help: break
+        case .kinds, .help: break
         }
     }
 
@@ -96,7 +101,7 @@ struct Failure: Error, CustomStringConvertible {
 /// The command line.
 struct Arguments {
     enum Command: Equatable {
-        case play, add, list, help
+        case play, add, list, kinds, help
         case rolls(String)
         case rename(String)
         case remove(String)
@@ -135,6 +140,7 @@ struct Arguments {
         case (nil, _), ("play", 1): command = .play
         case ("add", 1): command = .add
         case ("list", 1): command = .list
+        case ("kinds", 1): command = .kinds
         case ("help", 1): command = .help
         case ("rolls", 2): command = .rolls(words[1])
         case ("rename", 2): command = .rename(words[1])

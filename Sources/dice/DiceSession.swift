@@ -9,9 +9,17 @@ final class DiceSession {
     private var activation: CheckedContinuation<Void, any Error>?
     private var added: ASAccessory?
 
-    private static let kinds: [(name: String, service: String)] = [
+    private static let allKinds: [(name: String, service: String)] = [
         ("Pink Dice", "E56A082E-C49B-47CA-A2AB-389127B8ABE3"), ("Blue Dice", "0B8F5F5D-3B6C-4D29-8B0F-0E3C1B8A52D7"),
     ]
+
+    /// What the app looks for: of all its kinds those that its Info.plist declares, as no others are allowed.
+    static var kinds: [(name: String, service: String)] {
+        let declared = Bundle.main.object(forInfoDictionaryKey: "NSAccessorySetupBluetoothServices") as? [String]
+        return allKinds.filter { kind in
+            declared?.contains { CBUUID(string: $0) == CBUUID(string: kind.service) } ?? true
+        }
+    }
 
     /// The dice that the app may use.
     var dice: [ASAccessory] { session.accessories }

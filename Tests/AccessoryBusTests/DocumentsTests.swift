@@ -44,7 +44,7 @@ private struct Document {
 @Suite struct DocumentsTests {
     @Test(arguments: [
         AccessoryBus.manager, AccessoryBus.session, AccessoryBus.accessory, AccessoryBus.network, AccessoryBus.picker,
-        AccessoryBus.grant, AccessoryBus.app, AccessoryBus.admin,
+        AccessoryBus.grant, AccessoryBus.app, AccessoryBus.admin, AccessoryBus.view,
     ])
     func everyMemberHasItsLine(interface: String) throws {
         let description = try AccessoryBus.description(of: interface)

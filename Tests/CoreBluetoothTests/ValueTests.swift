@@ -242,7 +242,6 @@ import Testing
         }
         let delegate = Delegate()
         let manager = CBPeripheralManager(delegate: delegate, queue: DispatchQueue(label: "test.app"))
-        #expect(manager.state == .unknown)
         let service = CBMutableService(type: CBUUID(string: "180F"), primary: true)
         let level = CBMutableCharacteristic(
             type: CBUUID(string: "2A19"), properties: [.read], value: Data([100]), permissions: [.readable])

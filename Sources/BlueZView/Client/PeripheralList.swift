@@ -14,15 +14,14 @@ final class PeripheralList {
 
     private let connection: ClientConnection
     private let identity: ClientIdentity
-    /// Our own name.
-    private let serviceName: String
+    private let service: any ViewService
     /// What the client knows; nil for one that has not asked.
     private var told: DBusValue?
 
-    init(_ connection: ClientConnection, _ identity: ClientIdentity, serviceName: String) {
+    init(_ connection: ClientConnection, _ identity: ClientIdentity, _ service: any ViewService) {
         self.connection = connection
         self.identity = identity
-        self.serviceName = serviceName
+        self.service = service
     }
 
     /// The accessories in the order of their identifiers; an object is `/` while there is no adapter.
@@ -51,7 +50,7 @@ final class PeripheralList {
     private func answer(_ call: Message) throws(BusError) -> DBusValue {
         let member = call.member ?? ""
         switch call.interface {
-        case Bus.introspectable where member == "Introspect": return .string(Self.description)
+        case Bus.introspectable where member == "Introspect": return .string(service.peripheralsXML)
         case Bus.properties: break
         case Self.interface, nil: throw .unknownMethod("no such method: \(member)")
         case let other?: throw .unknownInterface(other)
@@ -81,33 +80,6 @@ final class PeripheralList {
             let signal = try? Message.signal(
                 path: Self.path, interface: Bus.properties, member: "PropertiesChanged", arguments)
         else { return }
-        connection.broadcast(signal, from: [serviceName, BusSide.serviceAlias], as: BusSide.serviceAlias)
+        connection.broadcast(signal, from: [service.name, BusSide.serviceAlias], as: BusSide.serviceAlias)
     }
-
-    private static let description = """
-        <!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BUS Object Introspection 1.0//EN"
-         "http://www.freedesktop.org/standards/dbus/1.0/introspect.dtd">
-        <node>
-          <interface name="org.accessorysetup1.View">
-            <property name="Peripherals" type="a(sos)" access="read"/>
-          </interface>
-          <interface name="org.freedesktop.DBus.Properties">
-            <method name="Get">
-              <arg name="interface" type="s" direction="in"/>
-              <arg name="name" type="s" direction="in"/>
-              <arg name="value" type="v" direction="out"/>
-            </method>
-            <method name="GetAll">
-              <arg name="interface" type="s" direction="in"/>
-              <arg name="values" type="a{sv}" direction="out"/>
-            </method>
-            <signal name="PropertiesChanged">
-              <arg name="interface" type="s"/>
-              <arg name="changed" type="a{sv}"/>
-              <arg name="invalidated" type="as"/>
-            </signal>
-          </interface>
-        </node>
-
-        """
 }

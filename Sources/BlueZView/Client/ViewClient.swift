@@ -36,7 +36,7 @@ final class ViewClient {
         identity = ClientIdentity(pinned, environment.authority, environment.log)
         bus = BusSide(environment, connection, identity)
         bluez = BlueZSide(environment, connection, identity, followNeeds: followNeeds)
-        peripherals = PeripheralList(connection, identity, serviceName: environment.service.name)
+        peripherals = PeripheralList(connection, identity, environment.service)
         helloDeadline = peer.loop.after(.seconds(environment.limits.timeToHello)) { [weak connection] in
             connection?.cutOff("it did not say hello in time")
         }
