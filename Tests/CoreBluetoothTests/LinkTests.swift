@@ -208,6 +208,22 @@ import Testing
         #expect(app.events.lines.count == count && app.peripheral.state == .disconnected)
     }
 
+    /// Apps play managers in their own tests.
+    @Test func aManagerCanBeSubclassed() async throws {
+        final class Played: CBCentralManager {
+            var asked: [UUID] = []
+            override var state: CBManagerState { .poweredOn }
+            override func retrievePeripherals(withIdentifiers identifiers: [UUID]) -> [CBPeripheral] {
+                asked += identifiers
+                return []
+            }
+        }
+        let played = Played(delegate: nil, queue: DispatchQueue(label: "test.app"))
+        let identifier = UUID()
+        #expect((played as CBCentralManager).retrievePeripherals(withIdentifiers: [identifier]).isEmpty)
+        #expect(played.asked == [identifier] && (played as CBManager).state == .poweredOn)
+    }
+
     @Test func delegatesAreWeak() async throws {
         let world = try World(startsDaemon: false)
         var recorder: Recorder? = Recorder()

@@ -215,6 +215,16 @@ import Testing
         #expect(CBDescriptor.value(Data([4, 5]), of: CBUUID(string: "2904")) as? Data == Data([4, 5]))
     }
 
+    @Test func theViewIsFound() {
+        func find(_ environment: [String: String], _ hasUsualSocket: Bool) -> Connection.Address {
+            ViewAddress.address(in: environment, hasUsualSocket: hasUsualSocket)
+        }
+        let both = ["ACCESSORY_SETUP_BUS": "unix:path=/a", "DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/b"]
+        #expect(find(both, true) == .server("unix:path=/a"))
+        #expect(find(["DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/b"], true) == .system)
+        #expect(find([:], true) == .server("unix:path=/run/accessory-setup/bus") && find([:], false) == .system)
+    }
+
     @Test func theWindowFillsAndIsTold() {
         let window = CommandWindow()
         #expect(window.hasRoom)

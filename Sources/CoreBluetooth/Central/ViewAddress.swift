@@ -11,9 +11,14 @@ enum ViewAddress {
     /// `ACCESSORY_SETUP_BUS`, else `DBUS_SYSTEM_BUS_ADDRESS`, else the usual socket where there is one, else the system
     /// bus.
     static var current: Connection.Address {
-        let environment = ProcessInfo.processInfo.environment
+        address(
+            in: ProcessInfo.processInfo.environment, hasUsualSocket: FileManager.default.fileExists(atPath: usual))
+    }
+
+    static func address(in environment: [String: String], hasUsualSocket: Bool) -> Connection.Address {
         if let address = environment["ACCESSORY_SETUP_BUS"], !address.isEmpty { return .init(address) }
-        if environment["DBUS_SYSTEM_BUS_ADDRESS"] != nil { return .system }
-        return FileManager.default.fileExists(atPath: usual) ? .server("unix:path=\(usual)") : .system
+        // The system bus is what the variable says.
+        if environment["DBUS_SYSTEM_BUS_ADDRESS"]?.isEmpty == false { return .system }
+        return hasUsualSocket ? .server("unix:path=\(usual)") : .system
     }
 }
