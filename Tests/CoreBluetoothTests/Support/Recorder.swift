@@ -5,6 +5,7 @@
 import CoreBluetooth
 import Dispatch
 import Foundation
+import TestSupport
 
 class Recorder: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate {
     let events = Mailbox()
