@@ -99,6 +99,34 @@ class Sight(ViewTest):
         view.connect(self.pink)
         self.assertEqual(self.linked(), ["pink"])
 
+    def test_an_adapter_that_goes_and_comes_is_told(self):
+        view, silent = self.view(), self.view()
+        view.tree()
+        silent.bluez(self.pink, PROPERTIES, "GetAll", "s", DEVICE1)
+        self.simulator.do("adapterRemoved", "hci0")
+        wait(lambda: view.told("InterfacesRemoved", ADAPTER), what="the adapter to go")
+        self.assertEqual(view.tree(), {})
+        self.simulator.do("adapterAdded", "hci0")
+        added = wait(lambda: view.told("InterfacesAdded", ADAPTER), what="the adapter to come back")
+        self.assertIn(ADAPTER1, added[-1].arguments[1])
+        self.world.wait_bluetooth("ready")
+        wait(lambda: view.read_property(ADAPTER, ADAPTER1, "Powered"), what="power", also_every=0.05)
+        # Who has asked for no objects knows of no adapter.
+        silent.drain()
+        self.assertEqual(silent.told("InterfacesAdded", ADAPTER) + silent.told("InterfacesRemoved", ADAPTER), [])
+
+    def test_an_adapter_is_told_that_comes_after_the_service(self):
+        view = self.view()
+        view.tree()
+        self.simulator.do("adapterRemoved", "hci0")
+        self.world.wait_bluetooth("absent")
+        self.simulator.do("serviceStopped")
+        self.simulator.do("serviceStarted")
+        wait(lambda: view.has_owner(BLUEZ), what="the name to come back", also_every=0.05)
+        self.assertEqual(view.tree(), {})
+        self.simulator.do("adapterAdded", "hci0")
+        wait(lambda: view.told("InterfacesAdded", ADAPTER), what="the adapter")
+
     def test_our_own_name_is_there_too(self):
         names = [str(each) for each in self.view().driver("ListNames") if not each.startswith(":")]
         self.assertEqual(sorted(names), [NAME, BLUEZ, DRIVER])

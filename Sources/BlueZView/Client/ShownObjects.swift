@@ -12,6 +12,10 @@ final class ShownObjects {
     private let links: LinkCoordinator
     private var shownLinks: [ObjectPath: LinkShares.State] = [:]
     private var shownAdapter: [String: DBusValue] = [:]
+    /// The adapter that the client knows of.
+    private var shownAdapterPath: ObjectPath?
+    /// Whether the client has asked for the objects: from then on it is told which adapter there is.
+    private var hasAskedForObjects = false
     /// What there is for the client.
     private(set) var scope = Scope()
     private var isDiscovering = false
@@ -43,6 +47,7 @@ final class ShownObjects {
     func reset() {
         shownLinks = [:]
         shownAdapter = [:]
+        shownAdapterPath = nil
     }
 
     // MARK: The adapter
@@ -76,18 +81,33 @@ final class ShownObjects {
         }
     }
 
-    /// Tells what has changed of the adapter since it was shown; nothing, if it never was.
+    /// Tells what has changed of the adapter since it was shown, and that there is another one, or none; nothing to
+    /// who never asked.
     func tellAdapter() {
-        let old = shownAdapter
-        let new = adapterProperties
-        shownAdapter = new
-        guard let adapter = scope.adapter, !old.isEmpty else { return }
-        tellProperties(adapter, Scope.adapterInterface, new.filter { old[$0.key] != $0.value })
+        let (old, oldPath) = (shownAdapter, shownAdapterPath)
+        shownAdapter = adapterProperties
+        shownAdapterPath = scope.adapter
+        guard hasAskedForObjects else { return }
+        if let oldPath, oldPath != shownAdapterPath {
+            emit("/", Bus.objectManager, "InterfacesRemoved", [.objectPath(oldPath), .strings(Self.adapterInterfaces)])
+        }
+        guard let adapter = shownAdapterPath else { return }
+        guard adapter == oldPath else {
+            for (path, interfaces) in adapterObject {
+                emit("/", Bus.objectManager, "InterfacesAdded", [.objectPath(path), ObjectTree.value(interfaces)])
+            }
+            return
+        }
+        tellProperties(adapter, Scope.adapterInterface, shownAdapter.filter { old[$0.key] != $0.value })
     }
+
+    private static let adapterInterfaces = [Scope.adapterInterface, Bus.introspectable, Bus.properties]
 
     /// The adapter's object, which is shown by this.
     func showAdapter() -> [ObjectPath: [String: DBusValue]] {
+        hasAskedForObjects = true
         shownAdapter = adapterProperties
+        shownAdapterPath = scope.adapter
         return adapterObject
     }
 
