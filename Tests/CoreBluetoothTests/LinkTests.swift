@@ -236,11 +236,13 @@ import Testing
     @Test func callbacksAreNeverInline() async throws {
         let world = try World()
         let app = try await App(world)
-        app.recorder.onEvent = { line in
-            guard line.hasPrefix("connected") else { return }
-            app.manager.cancelPeripheralConnection(app.peripheral)
-            app.peripheral.openL2CAPChannel(5)
-            app.recorder.events.put("end of connected")
+        app.recorder.queue.sync {
+            app.recorder.onEvent = { line in
+                guard line.hasPrefix("connected") else { return }
+                app.manager.cancelPeripheralConnection(app.peripheral)
+                app.peripheral.openL2CAPChannel(5)
+                app.recorder.events.put("end of connected")
+            }
         }
         app.manager.connect(app.peripheral)
         try await app.events.wait("disconnected")
@@ -248,7 +250,7 @@ import Testing
         let lines = app.events.lines
         #expect(lines[1] == "connected connected services=-1" && lines[2] == "end of connected")
         #expect(lines.contains("channel none CBError.operationNotSupported"))
-        app.recorder.onEvent = nil
+        app.recorder.queue.sync { app.recorder.onEvent = nil }
     }
 
     /// What a callback sees is what it tells of, whatever has happened since.

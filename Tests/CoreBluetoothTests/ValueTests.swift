@@ -251,7 +251,11 @@ import Testing
             }
         }
         let delegate = Delegate()
-        let manager = CBPeripheralManager(delegate: delegate, queue: DispatchQueue(label: "test.app"))
+        let queue = DispatchQueue(label: "test.app")
+        queue.suspend()
+        let manager = CBPeripheralManager(delegate: delegate, queue: queue)
+        #expect(manager.state == .unknown)
+        queue.resume()
         let service = CBMutableService(type: CBUUID(string: "180F"), primary: true)
         let level = CBMutableCharacteristic(
             type: CBUUID(string: "2A19"), properties: [.read], value: Data([100]), permissions: [.readable])
