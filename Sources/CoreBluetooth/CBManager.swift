@@ -52,13 +52,13 @@ open class CBManager: NSObject {
     /// Source: Apple's documentation of `CBManager.state`.
     open var state: CBManagerState { .unknown }
 
-    /// Whether the app may use Bluetooth.
+    /// Whether the app may use Bluetooth, as the process' managers were told last.
     ///
     /// Source: Apple's documentation of `CBManager.authorization`.
     open class var authorization: CBManagerAuthorization { Refusal.isStanding ? .denied : .allowedAlways }
 
-    /// The same as the type's.
+    /// Whether the app may use Bluetooth, as this manager was told.
     ///
     /// Source: Apple's documentation of `CBManager.authorization`.
-    open var authorization: CBManagerAuthorization { Self.authorization }
+    open var authorization: CBManagerAuthorization { state == .unauthorized ? .denied : .allowedAlways }
 }

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the real view does only in rare moments, played by one of the tests' own.
+
+import CoreBluetooth
+import DBusKit
+import Foundation
+import TestSupport
+import Testing
+
+@Suite(.serialized) struct RareMomentTests {
+    /// An app over a played view, connected, with its one characteristic discovered.
+    private struct Played {
+        let view: FakeView
+        let recorder = Recorder()
+        let manager: CBCentralManager
+        let peripheral: CBPeripheral
+        let characteristic: CBCharacteristic
+
+        init(_ play: @escaping @Sendable (String, Int) -> [Step]?) async throws {
+            view = try await FakeView(play)
+            manager = CBCentralManager(delegate: recorder, queue: recorder.queue, bus: view.address)
+            try await recorder.events.wait("state poweredOn")
+            peripheral = try #require(manager.retrievePeripherals(withIdentifiers: [FakeView.identifier]).first)
+            peripheral.delegate = recorder
+            manager.connect(peripheral)
+            try await recorder.events.wait("connected")
+            peripheral.discoverServices(nil)
+            try await recorder.events.wait("services")
+            let service = try #require(peripheral.services?.first)
+            peripheral.discoverCharacteristics(nil, for: service)
+            try await recorder.events.wait("characteristics")
+            characteristic = try #require(service.characteristics?.first)
+        }
+
+        var events: Mailbox { recorder.events }
+    }
+
+    @Test func valuesBeforeTheAnswerAreToldAfterIt() async throws {
+        let played = try await Played { member, _ in
+            member == "StartNotify" ? [.value([1]), .value([2]), .answer([]), .value([3])] : nil
+        }
+        played.peripheral.setNotifyValue(true, for: played.characteristic)
+        try await played.events.wait("value", count: 3)
+        #expect(
+            played.events.lines.suffix(4) == [
+                "notifying 2A19 true", "value 2A19 01", "value 2A19 02", "value 2A19 03",
+            ])
+    }
+
+    @Test func valuesOfASubscriptionThatFailsAreNotTold() async throws {
+        let played = try await Played { member, _ in
+            member == "StartNotify"
+                ? [.value([1]), .fail("org.bluez.Error.Failed", "Operation failed with ATT error: 0x81"), .value([2])] : nil
+        }
+        played.peripheral.setNotifyValue(true, for: played.characteristic)
+        try await played.events.wait("notifying 2A19 false CBATTError.unlikelyError")
+        played.peripheral.readRSSI()
+        try await played.events.wait("rssi")
+        #expect(!played.events.lines.contains { $0.hasPrefix("value") })
+    }
+
+    /// BlueZ tells what is read to everybody before it answers.
+    @Test func whatIsReadIsToldOnce() async throws {
+        let played = try await Played { member, _ in
+            member == "ReadValue" ? [.value([7]), .answer([.bytes([7])])] : nil
+        }
+        played.peripheral.setNotifyValue(true, for: played.characteristic)
+        try await played.events.wait("notifying")
+        played.peripheral.readValue(for: played.characteristic)
+        try await played.events.wait("value 2A19 07")
+        played.peripheral.setNotifyValue(false, for: played.characteristic)
+        try await played.events.wait("notifying", count: 2)
+        played.peripheral.readValue(for: played.characteristic)
+        try await played.events.wait("value 2A19 07", count: 2)
+        played.peripheral.readRSSI()
+        try await played.events.wait("rssi")
+        #expect(played.events.lines.filter { $0.hasPrefix("value") }.count == 2)
+    }
+
+    @Test func requestsOfOthersAreWaitedFor() async throws {
+        let played = try await Played { member, count in
+            member == "ReadValue" && count < 3
+                ? [.fail("org.bluez.Error.InProgress", "In Progress")]
+                : member == "ReadValue" ? [.answer([.bytes([5])])] : nil
+        }
+        played.peripheral.readValue(for: played.characteristic)
+        #expect(try await played.events.wait("value") == "value 2A19 05")
+    }
+
+    @Test func anAccessoryThatHasForgottenThePairingIsNotTriedAgain() async throws {
+        let played = try await Played { member, count in
+            switch (member, count) {
+            case ("Connect", 1...): [.fail("org.bluez.Error.Failed", "le-connection-key-missing")]
+            default: nil
+            }
+        }
+        #expect(played.peripheral.maximumWriteValueLength(for: .withoutResponse) == 182)
+        played.manager.cancelPeripheralConnection(played.peripheral)
+        try await played.events.wait("disconnected disconnected")
+        played.manager.connect(played.peripheral)
+        try await played.events.wait("failed disconnected CBError.peerRemovedPairingInformation")
+        #expect(played.peripheral.state == .disconnected)
+    }
+
+    @Test func whoIsNoAppIsUnauthorized() async throws {
+        let view = try await FakeView { member, _ in
+            member == "Get" || member == "GetManagedObjects"
+                ? [.fail("org.freedesktop.DBus.Error.AccessDenied", "no app")] : nil
+        }
+        let recorder = Recorder()
+        let manager = CBCentralManager(delegate: recorder, queue: recorder.queue, bus: view.address)
+        try await recorder.events.wait("state")
+        #expect(manager.state == .unauthorized && recorder.events.lines == ["state unauthorized"])
+        #expect(manager.authorization == .denied)
+    }
+}
