@@ -17,7 +17,7 @@ final class CentralCore: Sendable {
     /// Serial, and aimed at the app's: order is kept even if that one is concurrent.
     private let queue: DispatchQueue
     private let manager = ManagerReference()
-    private let waiting = Mutex(0)
+    private let waiting = Mutex<[@Sendable (CBCentralManager) -> Void]>([])
 
     /// Things to tell that may wait for the app's queue. What comes beyond is dropped and logged: an app that stands
     /// still must not fill the memory.
@@ -41,17 +41,27 @@ final class CentralCore: Sendable {
     ///
     /// - Parameter mayBeDropped: whether it can be left out when the app is behind.
     func tell(mayBeDropped: Bool = false, _ body: @escaping @Sendable (CBCentralManager) -> Void) {
-        let isTaken = waiting.withLock { count in
-            guard !mayBeDropped || count < Self.mostWaiting else { return false }
-            count += 1
-            return true
+        let place = waiting.withLock { bodies -> Int? in
+            guard !mayBeDropped || bodies.count < Self.mostWaiting else { return nil }
+            bodies.append(body)
+            return bodies.count
         }
-        guard isTaken else {
+        guard let place else {
             return Misuse.log("\(Self.mostWaiting) callbacks wait for the app's queue: more are dropped")
         }
-        queue.async { [self] in
-            waiting.withLock { $0 -= 1 }
-            if let manager = manager.value { body(manager) }
+        // One block does all that waits by then.
+        if place == 1 { queue.async { [self] in tellAll() } }
+    }
+
+    private func tellAll() {
+        let bodies = waiting.withLock { bodies in
+            defer { bodies = [] }
+            return bodies
+        }
+        for body in bodies {
+            // The app may let go of it in a callback.
+            guard let manager = manager.value else { return }
+            body(manager)
         }
     }
 

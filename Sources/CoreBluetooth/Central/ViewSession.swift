@@ -257,14 +257,35 @@ final class ViewSession {
             },
             connection.subscribe(sender: owner, interface: Bus.properties, member: "PropertiesChanged") {
                 [weak self] message in
-                guard let path = message.path, let arguments = try? message.arguments(), arguments.count == 3,
-                    let interface = arguments[0].stringValue, let changed = arguments[1].vardictValue
+                guard let path = message.path else { return }
+                if let value = Self.valueAlone(message) { return self?.take { $0.onNews(.value(path, value)) } ?? () }
+                guard let arguments = try? message.arguments(), arguments.count == 3, let interface = arguments[0].stringValue,
+                    let changed = arguments[1].vardictValue
                 else { return }
                 let invalidated = arguments[2].stringsValue ?? []
                 self?.take { $0.changed(path, interface, changed, invalidated) }
             },
         ]
         load()
+    }
+
+    /// What a characteristic says, when it says nothing else: nearly all signals are such, thousands a second.
+    private static func valueAlone(_ message: Message) -> [UInt8]? {
+        guard message.hasFirstText(BlueZTree.characteristicInterface) else { return nil }
+        var value: [UInt8]?
+        var saysMore = false
+        message.withArguments { cursor in
+            cursor.next()
+            cursor.forEachEntry { entry in
+                guard entry.isString("Value") else {
+                    saysMore = true
+                    return
+                }
+                entry.next()
+                entry.withVariant { value = $0.bytes }
+            }
+        }
+        return saysMore ? nil : value
     }
 
     /// Asks for all objects.

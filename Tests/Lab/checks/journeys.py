@@ -62,8 +62,9 @@ class Journey:
         picker.wait_for("waiting for a picker", 20)
         return picker
 
-    def app(self, *options, executable=None, name="dice"):
-        return self.lab.start(name, executable or self.lab.bin / "dice", "--timeout", STANDSTILL * 90, *options)
+    def app(self, *options, executable=None, name="dice", environment={}):
+        return self.lab.start(
+            name, executable or self.lab.bin / "dice", "--timeout", STANDSTILL * 90, *options, environment=environment)
 
     def add(self, pick, *options):
         """The whole way with one accessory; returns app and picker, with the accessory added."""
@@ -251,6 +252,7 @@ def begin_to_share(lab):
 def shares_what_is_connected_to_the_first_app(lab):
     # It does not advertise then.
     journey, second = begin_to_share(lab)
+    journey.app("--rolls", "100000", name="first-sample").wait_for(r"rolled \d", 60)
     expect(lab.bluez_devices()[PINK_DICE]["Connected"], "it is not connected")
     journey.picker("Dice 4F")
     journey.expect_rolls(journey.app(executable=second, name="second-sample"))
@@ -466,7 +468,7 @@ VIEW = "unix:path=/run/accessory-setup/bus"
 def lives_on_its_view_of_bluez(lab):
     journey = Journey(lab)
     journey.picker("Pink Dice")
-    app = journey.app("--bus", VIEW, "--rolls", "1000")
+    app = journey.app("--rolls", "1000", environment={"DBUS_SYSTEM_BUS_ADDRESS": VIEW})
     app.wait_for("event accessoryAdded", 60)
     app.wait_for(r"rolled \d", 60)
     # Somebody else on the same socket sees an adapter without power, and no device.
