@@ -78,7 +78,13 @@ struct Dice {
     private func printRolls(of die: ASAccessory, count: Int) async throws {
         guard let identifier = die.bluetoothIdentifier else { throw Failure("\(die.shownName) has no Bluetooth") }
         let reader = DieReader(identifier, named: die.shownName, count: count)
-        try await reader.read { say("\(die.shownName) rolled \($0)") }
+        do {
+            try await reader.read { say("\(die.shownName) rolled \($0)") }
+        } catch let error as CBError where error.code == .unknownDevice {
+            // It is not the app's any more; the session says so.
+            await session.wait(untilGone: die)
+            throw Failure("\(die.shownName) may not be used any more")
+        }
     }
 
     private static func end(_ reason: String) -> Never {

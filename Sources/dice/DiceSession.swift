@@ -8,6 +8,9 @@ final class DiceSession {
     private let session = ASAccessorySession()
     private var activation: CheckedContinuation<Void, any Error>?
     private var added: ASAccessory?
+    private var isPickerShown = false
+    /// Who waits for what is told after the answer to a request.
+    private var waiting: [(isOver: () -> Bool, continuation: CheckedContinuation<Void, Never>)] = []
 
     private static let allKinds: [(name: String, service: String)] = [
         ("Pink Dice", "E56A082E-C49B-47CA-A2AB-389127B8ABE3"), ("Blue Dice", "0B8F5F5D-3B6C-4D29-8B0F-0E3C1B8A52D7"),
@@ -51,8 +54,34 @@ final class DiceSession {
             activation?.resume(throwing: event.error ?? Failure("the session ended"))
             activation = nil
         case .accessoryAdded: added = event.accessory
+        case .pickerDidPresent: isPickerShown = true
+        case .pickerDidDismiss: isPickerShown = false
         default: break
         }
+        let isEnd = event.eventType == .invalidated
+        for waiter in waiting where isEnd || waiter.isOver() { waiter.continuation.resume() }
+        waiting.removeAll { isEnd || $0.isOver() }
+    }
+
+    private func wait(until isOver: @escaping () -> Bool) async {
+        guard !isOver() else { return }
+        await withCheckedContinuation { waiting.append((isOver, $0)) }
+    }
+
+    /// Waits until the session does not have the die any more: what becomes of an accessory is told there.
+    func wait(untilGone die: ASAccessory) async {
+        await wait { [session] in !session.accessories.contains(die) }
+    }
+
+    /// Has a picker shown; the picker is gone afterwards, whatever came of it.
+    private func showing(_ request: () async throws -> Void) async throws {
+        do {
+            try await request()
+        } catch {
+            await wait { [unowned self] in !isPickerShown }
+            throw error
+        }
+        await wait { [unowned self] in !isPickerShown }
     }
 
     /// Shows the picker; the die that the person has picked.
@@ -63,21 +92,21 @@ final class DiceSession {
             session.pickerDisplaySettings = settings
         }
         added = nil
-        try await session.showPicker(
-            for: Self.kinds.map { kind in
-                let descriptor = ASDiscoveryDescriptor()
-                descriptor.bluetoothServiceUUID = CBUUID(string: kind.service)
-                descriptor.supportedOptions = .bluetoothPairingLE
-                let item = ASPickerDisplayItem(
-                    name: kind.name, productImage: UIImage(data: Data(Self.drawing.utf8)) ?? UIImage(), descriptor: descriptor)
-                if letsRename { item.setupOptions = .rename }
-                return item
-            })
+        let items = Self.kinds.map { kind in
+            let descriptor = ASDiscoveryDescriptor()
+            descriptor.bluetoothServiceUUID = CBUUID(string: kind.service)
+            descriptor.supportedOptions = .bluetoothPairingLE
+            let item = ASPickerDisplayItem(
+                name: kind.name, productImage: UIImage(data: Data(Self.drawing.utf8)) ?? UIImage(), descriptor: descriptor)
+            if letsRename { item.setupOptions = .rename }
+            return item
+        }
+        try await showing { try await session.showPicker(for: items) }
         guard let added else { throw Failure("no die was added") }
         return added
     }
 
-    func rename(_ die: ASAccessory) async throws { try await session.renameAccessory(die) }
+    func rename(_ die: ASAccessory) async throws { try await showing { try await session.renameAccessory(die) } }
 
     func remove(_ die: ASAccessory) async throws { try await session.removeAccessory(die) }
 

@@ -46,7 +46,7 @@ extension DieReader: @preconcurrency CBCentralManagerDelegate {
     func centralManagerDidUpdateState(_ central: CBCentralManager) {
         guard central.state == .poweredOn else { return }
         guard let die = central.retrievePeripherals(withIdentifiers: [identifier]).first else {
-            return finish(Failure("\(name) is not among the app's accessories"))
+            return finish(CBError(.unknownDevice))
         }
         self.die = die
         die.delegate = self
