@@ -47,6 +47,14 @@ struct Scope: Hashable, Sendable {
         }
     }
 
+    /// Keeps the adapter of before where this has none and the radio service still has it (`isThere`).
+    ///
+    /// The daemon and the view hear of the service on connections of their own. Where the daemon was first, only what
+    /// the view hears next says whether the adapter has gone or the whole service; clients must be told the right one.
+    mutating func keepAdapter(of old: Scope, _ isThere: (ObjectPath) -> Bool) {
+        if adapter == nil, let kept = old.adapter, isThere(kept) { adapter = kept }
+    }
+
     /// Without an accessory the adapter appears without power, as in Apple's central manager.
     var isEmpty: Bool { devices.isEmpty }
 

@@ -21,6 +21,18 @@ import Testing
         if case .refused(let error) = verdict { error.name } else { nil }
     }
 
+    @Test func theAdapterStaysUntilTheViewHasHeardWhereItWent() {
+        var heardFirst = Scope()
+        heardFirst.keepAdapter(of: scope) { $0 == Self.adapter }
+        #expect(heardFirst.adapter == Self.adapter && heardFirst.isEmpty)
+        var isGone = Scope()
+        isGone.keepAdapter(of: scope) { _ in false }
+        #expect(isGone.adapter == nil)
+        var another = Scope(adapter: "/org/bluez/hci1")
+        another.keepAdapter(of: scope) { _ in true }
+        #expect(another.adapter == "/org/bluez/hci1")
+    }
+
     @Test func aDeviceIsItselfAndWhatIsBelow() {
         #expect(scope.device(of: Self.mine) == Self.mine)
         #expect(scope.device(of: Self.characteristic) == Self.mine)

@@ -38,8 +38,9 @@ final class ShownObjects {
     func setScope(_ new: Scope) -> (removed: [ObjectPath], added: Set<ObjectPath>) {
         let old = scope
         scope = new
+        scope.keepAdapter(of: old) { feed.adapters[$0] != nil }
         return (
-            old.devices.keys.filter { new.devices[$0] == nil }.sorted(), Set(new.devices.keys.filter { old.devices[$0] == nil })
+            old.devices.keys.filter { scope.devices[$0] == nil }.sorted(), Set(scope.devices.keys.filter { old.devices[$0] == nil })
         )
     }
 

@@ -209,8 +209,6 @@ final class ViewSession {
             return Grant(identifier: identifier, path: path, name: name)
         }
         areGrantsKnown = true
-        // Of an adapter that comes or goes the view tells only by these paths.
-        if isTreeLoaded, Set(grants.map(\.path)) != Set(old.map(\.path)) { load() }
         if grants != old { onNews(.grants) }
         tellState()
     }
