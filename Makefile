@@ -107,9 +107,11 @@ lint:
 	$(SWIFT) format lint --strict --recursive Sources Tests Package.swift
 	Tests/Support/check-imports
 	Tests/Support/check-licences
+	Tests/Support/check-prose
 
 format:
 	$(SWIFT) format --in-place --recursive Sources Tests Package.swift
+	Tests/Support/check-prose --write
 
 man: deps
 	rm -rf .build/man

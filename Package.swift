@@ -1,6 +1,7 @@
 // swift-tools-version:6.2
 // SPDX-License-Identifier: Apache-2.0
-// The package: one target where an import must be impossible, folders elsewhere. Docs/Architecture.md draws the data flow.
+// The package: one target where an import must be impossible, folders elsewhere. Docs/Architecture.md draws the data
+// flow.
 import PackageDescription
 
 // CI sets ACCESSORY_WERROR, so that a newer compiler's new warning does not break a user's build.
@@ -196,7 +197,8 @@ let package = Package(
         .testTarget(
             name: "BlueZViewTests", dependencies: ["AccessoryModel", "BlueZView", "DBusKit", "TestSupport", log],
             swiftSettings: testSettings),
-        // Apple's own listings, kept as they are: they warn (variables never changed, errors never used), and that is theirs to do.
+        // Apple's own listings, kept as they are: they warn (variables never changed, errors never used), and that is
+        // theirs to do.
         .target(
             name: "AccessorySetupKitSnippets", dependencies: ["AccessorySetupKit", "CoreBluetooth", "NetworkExtension"],
             path: "Tests/AccessorySetupKitTests/Snippets", swiftSettings: [.unsafeFlags(["-suppress-warnings"])]),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One dictionary of the session API while it is read: keys are taken out, with the right type and within the limits, and what is left at the
-// end is unknown.
+// One dictionary of the session API while it is read: keys are taken out, with the right type and within the limits,
+// and what is left at the end is unknown.
 
 internal import AccessoryModel
 internal import DBusKit

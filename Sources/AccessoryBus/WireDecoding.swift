@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the dictionaries of the session API to the model: every key known, every type right, every limit held, or an error that names
-// the key and the value, before anything else happens.
+// From the dictionaries of the session API to the model: every key known, every type right, every limit held, or an
+// error that names the key and the value, before anything else happens.
 
 public import AccessoryModel
 public import DBusKit

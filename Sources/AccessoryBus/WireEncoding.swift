@@ -64,8 +64,8 @@ public enum WireEncoding {
             })
     }
 
-    /// A network, as offers and discoveries carry it: `ssid` ay, and where it is in range `networkRssi` n, `security` s, `band` s; nothing
-    /// for none.
+    /// A network, as offers and discoveries carry it: `ssid` ay, and where it is in range `networkRssi` n, `security`
+    /// s, `band` s; nothing for none.
     public static func network(_ network: WiFiNetwork?) -> [String: DBusValue] {
         guard let network else { return [:] }
         var values: [String: DBusValue] = ["ssid": .bytes(network.ssid.bytes)]
@@ -75,8 +75,8 @@ public enum WireEncoding {
         return values
     }
 
-    /// What was heard of an accessory, as it sent it: `localName` s, `serviceUUIDs` as, `serviceData` a{say}, `manufacturerData` a{qay},
-    /// `txPower` n; each only where there is something.
+    /// What was heard of an accessory, as it sent it: `localName` s, `serviceUUIDs` as, `serviceData` a{say},
+    /// `manufacturerData` a{qay}, `txPower` n; each only where there is something.
     public static func advertisement(_ advert: Advertisement) -> DBusValue {
         var values: [String: DBusValue] = [:]
         values["localName"] = advert.localName.map { .string($0) }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What takes access away, gives it back or changes it, with the bonds that come and go along: revoking, removing, switching, renaming,
-// and the app's confirmation of what waits for it.
+// What takes access away, gives it back or changes it, with the bonds that come and go along: revoking, removing,
+// switching, renaming, and the app's confirmation of what waits for it.
 
 internal import AccessoryCore
 internal import AccessoryModel
@@ -107,7 +107,8 @@ final class AccessChanges {
     /// Goes on with a picker that waits for the confirmation: with whether the classic side is to be paired first.
     typealias Continuation = (_ settings: AuthorizationSettings, _ requester: Requester, _ bridges: Bool) -> Void
 
-    /// The app finishes an authorization that waits for its confirmation (rule 12). What the classic side makes of it comes as an event.
+    /// The app finishes an authorization that waits for its confirmation (rule 12). What the classic side makes of it
+    /// comes as an event.
     ///
     /// - Parameters:
     ///   - picker: the picker that waits for this confirmation, if one does.
@@ -148,7 +149,8 @@ final class AccessChanges {
         try revoke(grant, reason: "the app failed the authorization", by: sessions.requester(session), completion: completion)
     }
 
-    /// The whole name of a network of which the descriptor has the beginning, for an accessory that needs no other confirmation.
+    /// The whole name of a network of which the descriptor has the beginning, for an accessory that needs no other
+    /// confirmation.
     ///
     /// - Returns: whether that was all that was asked.
     private func finishNetwork(
@@ -226,11 +228,11 @@ final class AccessChanges {
         }
     }
 
-    /// The classic side of another address becomes a bond of its own, noted before it is made; nil where it has been made for this
-    /// accessory already.
+    /// The classic side of another address becomes a bond of its own, noted before it is made; nil where it has been
+    /// made for this accessory already.
     ///
-    /// - Throws: `ConnectionFailed` for an address that is paired as something else: an app names any address, and may not have what
-    ///   another program, or another accessory, is bonded with. It is not told which.
+    /// - Throws: `ConnectionFailed` for an address that is paired as something else: an app names any address, and may
+    ///   not have what another program, or another accessory, is bonded with. It is not told which.
     private func bridgingIntent(
         _ classic: BluetoothAddress?, of accessory: Accessory, at address: BluetoothAddress
     ) throws(SetupError) -> BondIntent? {

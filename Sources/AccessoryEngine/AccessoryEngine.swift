@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine: what may be asked of it and what it is told, each handed to the one who owns the matter. The owners are: `Book` (what is
-// granted), `AccessChanges` (taking it away), `BondKeeper` (whose bond is whose), `Sessions`, `Pickers` (the run and its programs),
-// `AccessoryNetworks` (joining), `Explanations`, `AuditWriter`, `News` (telling the outside). It lives on one thread and is not Sendable,
-// so the compiler keeps it there (Docs/Decisions/0003).
+// The engine: what may be asked of it and what it is told, each handed to the one who owns the matter. The owners are:
+// `Book` (what is granted), `AccessChanges` (taking it away), `BondKeeper` (whose bond is whose), `Sessions`, `Pickers`
+// (the run and its programs), `AccessoryNetworks` (joining), `Explanations`, `AuditWriter`, `News` (telling the
+// outside). It lives on one thread and is not Sendable, so the compiler keeps it there (Docs/Decisions/0003).
 
 public import AccessoryCore
 public import AccessoryModel
@@ -94,7 +94,8 @@ public final class AccessoryEngine {
         accessory.address.flatMap { radio.device(for: $0) }
     }
 
-    /// Has the radio look at its devices anew, before a request that speaks of devices which other programs may have paired.
+    /// Has the radio look at its devices anew, before a request that speaks of devices which other programs may have
+    /// paired.
     public func refreshBonds(_ completion: @escaping () -> Void) { radio.refresh(completion) }
 
     // MARK: Sessions
@@ -146,8 +147,8 @@ public final class AccessoryEngine {
     /// Asks for a picker that finds accessories, takes known ones over, or both.
     ///
     /// - Parameter accepted: called with the run between the checks and the first event.
-    /// - Throws: `InvalidRequest` for items that are not valid, `PickerAlreadyActive`, `PickerRestricted` without a radio or a picker program,
-    ///   `UserRestricted` for what the admin denies.
+    /// - Throws: `InvalidRequest` for items that are not valid, `PickerAlreadyActive`, `PickerRestricted` without a
+    ///   radio or a picker program, `UserRestricted` for what the admin denies.
     public func showPicker(
         _ session: Session, items: [DisplayItem], settings: PickerSettings, accepted: (PickerRun) -> Void = { _ in }
     ) throws(SetupError) {
@@ -281,10 +282,12 @@ public final class AccessoryEngine {
         try access.rename(accessory, to: name, withNetwork: false, reason: reason, by: requester)
     }
 
-    /// The app finishes an authorization that waits for its confirmation (rule 12). What the classic side makes of it comes as an event.
+    /// The app finishes an authorization that waits for its confirmation (rule 12). What the classic side makes of it
+    /// comes as an event.
     ///
     /// - Parameter accepted: called between the checks and the first event.
-    /// - Throws: `InvalidRequest` for what does not wait, or settings that do not fit, `Unknown` when the store refuses.
+    /// - Throws: `InvalidRequest` for what does not wait, or settings that do not fit, `Unknown` when the store
+    ///   refuses.
     public func finishAuthorization(
         _ session: Session, _ id: AccessoryID, settings: AuthorizationSettings, accepted: () -> Void = {}
     ) throws(SetupError) {
@@ -341,7 +344,8 @@ public final class AccessoryEngine {
 
     // MARK: Networks
 
-    /// Joins the network of an accessory for an app; the interface is the app's until it leaves, goes, or loses its grant.
+    /// Joins the network of an accessory for an app; the interface is the app's until it leaves, goes, or loses its
+    /// grant.
     ///
     /// - Parameters:
     ///   - network: the network that the app means; nil for the accessory's.

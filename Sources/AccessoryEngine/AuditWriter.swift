@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The audit trail: what was done, for which app and accessory, by whom and why; in the journal at once, in the store in batches, so that
-// a busy picker does not wait for the disk at every offer.
+// The audit trail: what was done, for which app and accessory, by whom and why; in the journal at once, in the store in
+// batches, so that a busy picker does not wait for the disk at every offer.
 
 internal import AccessoryModel
 internal import Logging

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose bond is whose, while nobody else says it: what is about to happen to a bond is noted in the store first, and what an earlier
-// run, or a failure, left on the radio is removed as soon as the radio can (Docs/Decisions/0005).
+// Whose bond is whose, while nobody else says it: what is about to happen to a bond is noted in the store first, and
+// what an earlier run, or a failure, left on the radio is removed as soon as the radio can (Docs/Decisions/0005).
 
 internal import AccessoryCore
 internal import AccessoryModel
@@ -122,7 +122,8 @@ final class BondKeeper {
         removeBond(of: first) { [weak self] in self?.removeBonds(of: intents.dropFirst(), completion: completion) }
     }
 
-    /// Removes the bond that an intent speaks of, and forgets the intent once it has gone. A bond that a grant stands on stays.
+    /// Removes the bond that an intent speaks of, and forgets the intent once it has gone. A bond that a grant stands
+    /// on stays.
     func removeBond(of intent: BondIntent, completion: @escaping () -> Void) {
         // The crash may have come after the grant was written.
         if book.ledger.holdsBond(at: intent.address) {
@@ -167,9 +168,10 @@ final class BondKeeper {
         }
     }
 
-    /// The address under which an intent's bond is known now. A private address became an identity that nobody could note in time: it
-    /// is the one new bond with the same name, or without a name, as the keys may have reached the disk before the name did. Where
-    /// there are several, none is touched: a bond that belongs to somebody else must survive.
+    /// The address under which an intent's bond is known now. A private address became an identity that nobody could
+    /// note in time: it is the one new bond with the same name, or without a name, as the keys may have reached the
+    /// disk before the name did. Where there are several, none is touched: a bond that belongs to somebody else must
+    /// survive.
     private func target(of intent: BondIntent) -> BluetoothAddress {
         guard let trace = intent.trace else { return intent.address }
         let new = radio.bonds.filter {

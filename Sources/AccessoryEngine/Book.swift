@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The book of access: which accessories there are, which app has which of them, and what the admin's rules allow. It is the only place
-// that changes them: a change is written down, then applied, then told to everybody concerned, with its line in the audit trail.
-// (When a grant was last used is the exception: it is applied at once and written down in a while.)
+// The book of access: which accessories there are, which app has which of them, and what the admin's rules allow. It is
+// the only place that changes them: a change is written down, then applied, then told to everybody concerned, with its
+// line in the audit trail. (When a grant was last used is the exception: it is applied at once and written down in a
+// while.)
 
 internal import AccessoryCore
 internal import AccessoryModel
@@ -137,8 +138,8 @@ final class Book {
 
     // MARK: Uses
 
-    /// An app has used an accessory. That is worth a line in the trail once a minute, and a place in the store once a while: an app that
-    /// connects again and again does not wear the flash.
+    /// An app has used an accessory. That is worth a line in the trail once a minute, and a place in the store once a
+    /// while: an app that connects again and again does not wear the flash.
     func noteUse(of accessory: AccessoryID, by app: AppID, requester: Requester, as what: String) {
         guard var grant = ledger.grant(of: accessory, to: app) else { return }
         grant.lastUsed = clock.now

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one way for news to leave the engine: everything that changes is told here, in its order, to everybody who listens.
+// The one way for news to leave the engine: everything that changes is told here, in its order, to everybody who
+// listens.
 
 public import AccessoryCore
 public import AccessoryModel
@@ -12,8 +13,8 @@ public enum EngineNews {
     case wifi(RadioState)
     /// There is a picker program now, or none any more.
     case pickerAvailability
-    /// Grants, accessories, rules, or where the radio has the accessories: who may reach what is to be asked anew. What is no longer
-    /// granted is cut on this, before anybody is told why.
+    /// Grants, accessories, rules, or where the radio has the accessories: who may reach what is to be asked anew. What
+    /// is no longer granted is cut on this, before anybody is told why.
     case access
 
     case sessionOpened(Session)

@@ -120,8 +120,8 @@ public struct Accessory: Hashable, Sendable {
 }
 
 extension Accessory {
-    /// What an accessory has advertised, or was looked for by: rules go by these, and an app that gives it another descriptor cannot
-    /// take them away.
+    /// What an accessory has advertised, or was looked for by: rules go by these, and an app that gives it another
+    /// descriptor cannot take them away.
     public struct Traits: Hashable, Sendable {
         /// Services in its lists of services or with service data, at most `Limits.traitsPerAccessory`.
         public private(set) var services: Set<BluetoothUUID> = []

@@ -11,8 +11,8 @@ public struct RadioDeviceID: Hashable, Sendable, CustomStringConvertible {
     public var description: String { rawValue }
 }
 
-/// The advertised state of one device. Its parts may come in several packets; each part replaces what it speaks of and leaves the
-/// rest, so that an accessory matches as soon as its parts together do.
+/// The advertised state of one device. Its parts may come in several packets; each part replaces what it speaks of and
+/// leaves the rest, so that an accessory matches as soon as its parts together do.
 public struct Advertisement: Hashable, Sendable {
     /// The radio's object for it.
     public var device: RadioDeviceID

@@ -21,8 +21,8 @@ public struct AppManifest: Hashable, Sendable {
     public var snaps: Set<String> = []
     /// `Executable=`: absolute paths.
     public var executables: Set<String> = []
-    /// Restricts what a process can choose itself (see `AppMatching.Basis`) to these users (names or numbers). Empty means any user for
-    /// `executables`, and nobody for the rest.
+    /// Restricts what a process can choose itself (see `AppMatching.Basis`) to these users (names or numbers). Empty
+    /// means any user for `executables`, and nobody for the rest.
     public var users: Set<String> = []
 
     /// `Supports=`: the radios that its descriptors may use; never empty in a manifest that was read.
@@ -62,8 +62,8 @@ public struct Caller: Hashable, Sendable {
     public var flatpak: String?
     /// The name of the snap that it runs in.
     public var snap: String?
-    /// Only the process itself says so: of the security label (and the snap by it) where it may choose that, as an unconfined process may
-    /// under AppArmor.
+    /// Only the process itself says so: of the security label (and the snap by it) where it may choose that, as an
+    /// unconfined process may under AppArmor.
     public var choosesLabel = false
     /// systemd says so: it runs in a system service of the snap's.
     public var isSnapService = false

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bluetooth's own words: UUIDs, device addresses, company identifiers.
 
-/// A 128-bit Bluetooth UUID; 16 and 32-bit forms are expanded with the Bluetooth base UUID (Core 5.4, Vol 3, Part B, 2.5.1).
+/// A 128-bit Bluetooth UUID; 16 and 32-bit forms are expanded with the Bluetooth base UUID (Core 5.4, Vol 3, Part B,
+/// 2.5.1).
 public struct BluetoothUUID: Hashable, Sendable, CustomStringConvertible, Comparable {
     /// The first 64 of the 128 bits, as it is written.
     public let high: UInt64
@@ -103,7 +104,8 @@ public struct BluetoothAddress: Hashable, Sendable, CustomStringConvertible, Com
     /// 00:00:00:00:00:00, which no device has.
     public static let none = BluetoothAddress(value: 0, kind: .public)
 
-    /// Whether this is a resolvable private address, which changes every quarter of an hour (Core 5.4, Vol 6, Part B, 1.3.2.2).
+    /// Whether this is a resolvable private address, which changes every quarter of an hour (Core 5.4, Vol 6, Part B,
+    /// 1.3.2.2).
     public var isResolvablePrivate: Bool { kind == .random && value >> 46 == 0b01 }
 
     /// By value alone: of a public and a random address with the same value, neither is the lesser.

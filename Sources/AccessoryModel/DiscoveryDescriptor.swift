@@ -63,8 +63,8 @@ public struct DiscoveryDescriptor: Hashable, Sendable {
 
     /// What it takes to find what this looks for.
     public var technologies: Set<Technology> {
-        // The Bluetooth side of an accessory of which only the beginning of its network's name is known is set up first: its app says
-        // the whole name later.
+        // The Bluetooth side of an accessory of which only the beginning of its network's name is known is set up
+        // first: its app says the whole name later.
         if wantsBluetooth { return ssid == nil ? [.bluetooth] : [.bluetooth, .wifi] }
         return [.wifi]
     }

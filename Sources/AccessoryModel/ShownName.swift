@@ -4,8 +4,8 @@
 
 /// The check of names that a person is shown.
 public enum ShownName {
-    /// What is wrong with a name; nil for one that may be shown: at most `Limits.nameBytes` bytes, something to see in it, and nothing
-    /// that controls, hides or turns around what stands beside it.
+    /// What is wrong with a name; nil for one that may be shown: at most `Limits.nameBytes` bytes, something to see in
+    /// it, and nothing that controls, hides or turns around what stands beside it.
     public static func problem(with name: String) -> String? {
         guard name.utf8.count <= Limits.nameBytes else { return "longer than \(Limits.nameBytes) bytes" }
         for scalar in name.unicodeScalars {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Wi-Fi's own words: network names, which are bytes and not text, what protects a network, and what is heard of one.
 
-/// A network's name: 1–32 bytes of anything but only zeros (IEEE 802.11-2020, 9.4.2.2). Compared as bytes, shown as lossy text.
+/// A network's name: 1–32 bytes of anything but only zeros (IEEE 802.11-2020, 9.4.2.2). Compared as bytes, shown as
+/// lossy text.
 public struct SSID: Hashable, Sendable, CustomStringConvertible, Comparable {
     /// As on the air, 1–32 of them.
     public let bytes: [UInt8]
@@ -9,7 +10,8 @@ public struct SSID: Hashable, Sendable, CustomStringConvertible, Comparable {
     /// How many bytes a name may have.
     public static let length = 1...32
 
-    /// Nil for a wrong number of bytes, and for zeros alone, which is how a hidden network fills in what it does not say.
+    /// Nil for a wrong number of bytes, and for zeros alone, which is how a hidden network fills in what it does not
+    /// say.
     public init?(_ bytes: [UInt8]) {
         guard Self.length.contains(bytes.count), bytes.contains(where: { $0 != 0 }) else { return nil }
         self.bytes = bytes
@@ -116,7 +118,8 @@ public struct NetworkJoin: Hashable, Sendable, CustomStringConvertible {
         /// As it was given, for the Wi-Fi service and nobody else.
         public let text: String
 
-        /// 8–63 bytes without control characters, or the 64 hexadecimal digits of a WPA key (IEEE 802.11-2020, J.4). Nil otherwise.
+        /// 8–63 bytes without control characters, or the 64 hexadecimal digits of a WPA key (IEEE 802.11-2020, J.4).
+        /// Nil otherwise.
         public init?(_ text: String) {
             let bytes = Array(text.utf8)
             let isKey = bytes.count == 64 && Hex.bytes(text) != nil

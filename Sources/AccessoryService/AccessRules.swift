@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may call what: the rules that the tables of members name. They are asked before a handler runs. A call
-// that one of them refuses has a line in the audit trail; what is hidden from a caller does not exist for it, and leaves none.
+// Who may call what: the rules that the tables of members name. They are asked before a handler runs. A call that one
+// of them refuses has a line in the audit trail; what is hidden from a caller does not exist for it, and leaves none.
 
 internal import AccessoryBus
 internal import AccessoryEngine

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our interface on the bus: exported objects that decode, ask the engine and encode; who sees which of them; and the engine's news as
-// signals to the connections concerned. Here callers and objects meet.
+// Our interface on the bus: exported objects that decode, ask the engine and encode; who sees which of them; and the
+// engine's news as signals to the connections concerned. Here callers and objects meet.
 
 internal import AccessoryBus
 internal import AccessoryCore
@@ -29,7 +29,8 @@ public final class AccessoryService {
     private var pickerObject: PickerObject?
     /// Clients that are not on the bus, by their names.
     private var peers: [String: Connection] = [:]
-    /// Paths of sessions that were invalidated while their app lives on: its calls are `Invalidated`, not `UnknownObject`.
+    /// Paths of sessions that were invalidated while their app lives on: its calls are `Invalidated`, not
+    /// `UnknownObject`.
     private var endedSessions: [ObjectPath: String] = [:]
 
     /// How many ended sessions of one connection are remembered.
@@ -104,8 +105,8 @@ public final class AccessoryService {
         return server.serve(message)
     }
 
-    /// Whether a request is for admins, from somebody who is none and is prepared to prove otherwise. Whether there is such an object
-    /// makes no difference: asking must not tell.
+    /// Whether a request is for admins, from somebody who is none and is prepared to prove otherwise. Whether there is
+    /// such an object makes no difference: asking must not tell.
     private func mayBecomeAdmin(_ message: Message) -> Bool {
         guard message.allowsInteraction, let sender = message.sender, let path = message.path, peers[sender] == nil,
             !clients.isAdmin(sender), path.isBelow(AccessoryBus.root), server.object(at: path)?.isVisible(to: sender) != true
@@ -314,7 +315,8 @@ extension AccessoryService {
         if new.stage != old.stage { names.append("Stage") }
         if new.prompt != old.prompt || new.failure != old.failure || new.finishInApp != old.finishInApp { names.append("Prompt") }
         if new.offers != old.offers {
-            // A change of stage carries the offers that belong to it; the stream of signal strengths waits for slow readers.
+            // A change of stage carries the offers that belong to it; the stream of signal strengths waits for slow
+            // readers.
             if names.isEmpty { return pickerObject.offersChanged() }
             names.append("Offers")
         }

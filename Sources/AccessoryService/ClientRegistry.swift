@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who speaks to us: every connection is identified once, before its first request is served; its later requests wait behind, in
-// order. A connection that goes takes its sessions and pickers with it.
+// Who speaks to us: every connection is identified once, before its first request is served; its later requests wait
+// behind, in order. A connection that goes takes its sessions and pickers with it.
 
 internal import AccessoryBus
 internal import AccessoryModel
@@ -63,7 +63,8 @@ final class ClientRegistry {
 
     func caller(_ name: String) -> Caller? { clients[name]?.caller }
 
-    /// Root, and the daemon's own user. Root cannot be contained anyway; nobody else runs as the daemon's user where it has its own.
+    /// Root, and the daemon's own user. Root cannot be contained anyway; nobody else runs as the daemon's user where it
+    /// has its own.
     func isAdmin(_ name: String) -> Bool {
         guard let caller = caller(name) else { return false }
         return caller.uid == 0 || caller.uid == geteuid() || clients[name]?.isAuthorized == true
@@ -210,7 +211,8 @@ final class ClientRegistry {
             log.warning("client refused", metadata: ["client": "\(client.name)", "reason": "\(failure)"])
             onRefused?(client.name, "\(failure)")
             for message in waiting { _ = refuse(message, Self.refusal(of: message, failure)) }
-            // It is remembered as long as it is connected: a number that comes round later does not make somebody of it.
+            // It is remembered as long as it is connected: a number that comes round later does not make somebody of
+            // it.
             client.state = .unknown(failure)
         }
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entry to our interface: sessions for apps, registration for picker programs, the state of the radios for everybody.
+// The entry to our interface: sessions for apps, registration for picker programs, the state of the radios for
+// everybody.
 
 internal import AccessoryBus
 internal import AccessoryEngine

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of members: for each class of objects, what answers, and who may call it. One set for all objects of the service, each
-// made when somebody asks such an object for the first time: starting, and a daemon that nobody asks, do without.
+// The tables of members: for each class of objects, what answers, and who may call it. One set for all objects of the
+// service, each made when somebody asks such an object for the first time: starting, and a daemon that nobody asks, do
+// without.
 
 internal import AccessoryBus
 internal import DBusKit

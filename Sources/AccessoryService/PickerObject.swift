@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A running picker on the bus: the registered picker program sees what the person is to see, and brings the person's answers.
+// A running picker on the bus: the registered picker program sees what the person is to see, and brings the person's
+// answers.
 
 internal import AccessoryBus
 internal import AccessoryCore
@@ -86,7 +87,8 @@ final class PickerObject: ServiceObject {
         call.reply(.fileDescriptor(file))
     }
 
-    /// Sends the offers, and the next ones only when these were read: a picker that does not read would otherwise fill the bus.
+    /// Sends the offers, and the next ones only when these were read: a picker that does not read would otherwise fill
+    /// the bus.
     func offersChanged() {
         guard !isClosed else { return }
         guard receipt?.isPending != true else {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// polkit, where it runs: an administrator who is not root may become an admin of ours, for the life of the connection, by proving it.
+// polkit, where it runs: an administrator who is not root may become an admin of ours, for the life of the connection,
+// by proving it.
 
 internal import DBusKit
 

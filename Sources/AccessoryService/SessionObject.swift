@@ -105,8 +105,8 @@ final class SessionObject: ServiceObject {
 
     /// The accessory that a call speaks of first.
     ///
-    /// - Throws: `UnknownObject`, also for one that exists and is not the app's: an admin's connection sees all accessories, its app
-    ///   still has only its own.
+    /// - Throws: `UnknownObject`, also for one that exists and is not the app's: an admin's connection sees all
+    ///   accessories, its app still has only its own.
     private func accessory(_ call: MethodCall) throws(BusError) -> AccessoryID {
         let target = call.arguments[0].objectPathValue ?? "/"
         let accessory = try service.accessory(at: target, for: call.sender)

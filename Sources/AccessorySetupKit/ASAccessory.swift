@@ -6,16 +6,17 @@ internal import AccessoryModel
 internal import DBusKit
 public import Foundation
 
-// @unchecked because a class that is not final cannot be checked: every stored property here and in the one subclass
-// of ours is an immutable value of a Sendable type (the descriptor keeps its traits behind a lock). An app's subclass
-// answers for its own.
 /// An accessory that the app may use.
 ///
-/// A snapshot: it does not change after it was made. ``ASAccessorySession/accessories`` has the present one. Two snapshots are equal when
-/// they are of the same accessory.
+/// A snapshot: it does not change after it was made. ``ASAccessorySession/accessories`` has the present one. Two
+/// snapshots are equal when they are of the same accessory.
 ///
 /// Source: Apple's documentation of `ASAccessory`.
 open class ASAccessory: NSObject, @unchecked Sendable {
+    // @unchecked because a class that is not final cannot be checked: every stored property here and in the one
+    // subclass of ours is an immutable value of a Sendable type (the descriptor keeps its traits behind a lock). An
+    // app's subclass answers for its own.
+
     /// The type of a Wi-Fi Aware pairing identifier; 0 is none.
     ///
     /// Source: Apple's documentation of `ASAccessory.WiFiAwarePairedDeviceID`.
@@ -81,8 +82,8 @@ open class ASAccessory: NSObject, @unchecked Sendable {
     /// Whether the app may use it.
     open var state: AccessoryState { snapshot.state }
 
-    /// The accessory's Bluetooth identifier, the same for every app and for as long as it is set up; nil without Bluetooth. On Linux it is
-    /// the daemon's, not an address: ``devicePath`` leads to BlueZ.
+    /// The accessory's Bluetooth identifier, the same for every app and for as long as it is set up; nil without
+    /// Bluetooth. On Linux it is the daemon's, not an address: ``devicePath`` leads to BlueZ.
     open var bluetoothIdentifier: UUID? { snapshot.bluetoothIdentifier }
 
     /// The address over which it is bridged to classic Bluetooth: 6 bytes; nil when it is not.
@@ -94,8 +95,8 @@ open class ASAccessory: NSObject, @unchecked Sendable {
     /// The Wi-Fi Aware pairing identifier; 0 when there is none.
     open var wifiAwarePairedDeviceID: WiFiAwarePairedDeviceID { snapshot.wifiAwarePairedDeviceID }
 
-    /// The object of org.bluez for the accessory, for example `/org/bluez/hci0/dev_C0_FF_EE_00_00_01`; nil while BlueZ does not know it.
-    /// Linux only: apps talk to the accessory through BlueZ.
+    /// The object of org.bluez for the accessory, for example `/org/bluez/hci0/dev_C0_FF_EE_00_00_01`; nil while BlueZ
+    /// does not know it. Linux only: apps talk to the accessory through BlueZ.
     open var devicePath: String? { snapshot.devicePath }
 
     /// The descriptor that found it.
@@ -152,11 +153,13 @@ open class ASAccessory: NSObject, @unchecked Sendable {
     }
 }
 
-// @unchecked as it is inherited; the reason at `ASAccessory` speaks of this class too.
-/// An accessory in range that the app is to decide about, see ``ASPickerDisplaySettings/Options/filterDiscoveryResults``.
+/// An accessory in range that the app is to decide about, see
+/// ``ASPickerDisplaySettings/Options/filterDiscoveryResults``.
 ///
 /// Source: Apple's documentation of `ASDiscoveredAccessory`.
 open class ASDiscoveredAccessory: ASAccessory, @unchecked Sendable {
+    // @unchecked as it is inherited; the reason at `ASAccessory` speaks of this class too.
+
     /// The signal's strength when the accessory was discovered, in dBm (−127 to 20); nil when unknown.
     open var bluetoothRSSI: Int? { strength }
 
@@ -186,9 +189,9 @@ open class ASDiscoveredAccessory: ASAccessory, @unchecked Sendable {
     override var key: String? { identifier.isEmpty ? nil : identifier }
 
     /// What the accessory advertised, under Core Bluetooth's keys: ``CBAdvertisementDataLocalNameKey``,
-    /// ``CBAdvertisementDataServiceUUIDsKey``, ``CBAdvertisementDataServiceDataKey``, ``CBAdvertisementDataManufacturerDataKey`` (the
-    /// company identifier's two bytes, low one first, then the data; of several companies the lowest) and
-    /// ``CBAdvertisementDataTxPowerLevelKey``. Nil when nothing is known.
+    /// ``CBAdvertisementDataServiceUUIDsKey``, ``CBAdvertisementDataServiceDataKey``,
+    /// ``CBAdvertisementDataManufacturerDataKey`` (the company identifier's two bytes, low one first, then the data; of
+    /// several companies the lowest) and ``CBAdvertisementDataTxPowerLevelKey``. Nil when nothing is known.
     open var bluetoothAdvertisementData: [AnyHashable: Any]? {
         var data: [AnyHashable: Any] = [:]
         data[CBAdvertisementDataLocalNameKey] = advertisement["localName"]?.stringValue

@@ -13,8 +13,8 @@ public enum ASAccessoryEventType: Int, Hashable, Sendable {
     case unknown = 0
     /// The session is active, and its list of accessories is there.
     case activated = 10
-    /// The session is over and cannot be used again. Always the last event. ``ASAccessoryEvent/error`` says why, unless the app
-    /// invalidated it itself.
+    /// The session is over and cannot be used again. Always the last event. ``ASAccessoryEvent/error`` says why, unless
+    /// the app invalidated it itself.
     case invalidated = 11
     /// One accessory has been taken over from the time before AccessorySetupKit.
     case migrationComplete = 20
@@ -43,12 +43,13 @@ public enum ASAccessoryEventType: Int, Hashable, Sendable {
     case pickerSetupRename = 90
 }
 
-// @unchecked because a class that is not final cannot be checked: every stored property is an immutable value of a
-// Sendable type. A subclass answers for its own.
 /// One event of a session.
 ///
 /// Source: Apple's documentation of `ASAccessoryEvent`.
 open class ASAccessoryEvent: NSObject, @unchecked Sendable {
+    // @unchecked because a class that is not final cannot be checked: every stored property is an immutable value of a
+    // Sendable type. A subclass answers for its own.
+
     private let type: ASAccessoryEventType
     private let subject: ASAccessory?
     private let failure: ASError?
@@ -56,9 +57,9 @@ open class ASAccessoryEvent: NSObject, @unchecked Sendable {
     /// What happened.
     open var eventType: ASAccessoryEventType { type }
 
-    /// The accessory that the event is about, as it was then; for ``ASAccessoryEventType/accessoryRemoved`` as it last was, for
-    /// ``ASAccessoryEventType/accessoryDiscovered`` an ``ASDiscoveredAccessory``. Nil for events of the session's life and of the
-    /// picker.
+    /// The accessory that the event is about, as it was then; for ``ASAccessoryEventType/accessoryRemoved`` as it last
+    /// was, for ``ASAccessoryEventType/accessoryDiscovered`` an ``ASDiscoveredAccessory``. Nil for events of the
+    /// session's life and of the picker.
     open var accessory: ASAccessory? { subject }
 
     /// Why, for events that report a failure: an ``ASError``. Nil otherwise.

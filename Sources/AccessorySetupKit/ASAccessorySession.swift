@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entry to the module: a session, which shows pickers, tells of events and manages the app's accessories. A thin shell, safe to use
-// from every thread, around the core that keeps the promises.
+// The entry to the module: a session, which shows pickers, tells of events and manages the app's accessories. A thin
+// shell, safe to use from every thread, around the core that keeps the promises.
 
 internal import DBusKit
 public import Dispatch
 public import Foundation
 
-// @unchecked because a class that is not final cannot be checked: the one stored property is an immutable reference to
-// a final class that is Sendable. A subclass answers for its own.
 /// Shows the picker, tells of events, and manages the accessories that the app may use.
 ///
 /// Activate a session, then use it. All of its methods may be called from any thread and return at once; the handler
@@ -37,6 +35,9 @@ public import Foundation
 ///
 /// Source: Apple's documentation of `ASAccessorySession`.
 open class ASAccessorySession: NSObject, @unchecked Sendable {
+    // @unchecked because a class that is not final cannot be checked: the one stored property is an immutable reference
+    // to a final class that is Sendable. A subclass answers for its own.
+
     private let core: SessionCore
 
     /// A session with the daemon on the system bus (or the bus that `DBUS_SYSTEM_BUS_ADDRESS` names).
@@ -57,9 +58,10 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
 
     // MARK: Life
 
-    /// Begins the session. The first event is ``ASAccessoryEventType/activated``, or ``ASAccessoryEventType/invalidated`` with the error
-    /// ``ASError/Code/activationFailed`` (no manifest fits this program; the message says which file would) or
-    /// ``ASError/Code/connectionFailed`` (the bus or the daemon cannot be reached).
+    /// Begins the session. The first event is ``ASAccessoryEventType/activated``, or
+    /// ``ASAccessoryEventType/invalidated`` with the error ``ASError/Code/activationFailed`` (no manifest fits this
+    /// program; the message says which file would) or ``ASError/Code/connectionFailed`` (the bus or the daemon cannot
+    /// be reached).
     ///
     /// A session that is activated already ignores the call. One that is over tells the new handler so.
     ///
@@ -67,7 +69,8 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - queue: where `eventHandler` and all completion handlers are called.
-    ///   - eventHandler: gets all events, in order. The session holds it until ``ASAccessoryEventType/invalidated`` has been handled.
+    ///   - eventHandler: gets all events, in order. The session holds it until ``ASAccessoryEventType/invalidated`` has
+    ///     been handled.
     open func activate(on queue: DispatchQueue = .main, eventHandler: @escaping (ASAccessoryEvent) -> Void) {
         guard core.begin(on: queue, EventHandler(eventHandler)) else { return }
         switch Hub.thread {
@@ -79,8 +82,9 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
         }
     }
 
-    /// Ends the session and whatever it is doing: a picker is dismissed, requests end with ``ASError/Code/invalidated``, then the handler
-    /// gets ``ASAccessoryEventType/invalidated``, without an error, and is let go. Again: no effect.
+    /// Ends the session and whatever it is doing: a picker is dismissed, requests end with
+    /// ``ASError/Code/invalidated``, then the handler gets ``ASAccessoryEventType/invalidated``, without an error, and
+    /// is let go. Again: no effect.
     ///
     /// Source: Apple's documentation of `invalidate()`.
     open func invalidate() {
@@ -93,8 +97,8 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
 
     // MARK: Accessories
 
-    /// The accessories that the app may use, as of the event that was handled last. Empty before ``ASAccessoryEventType/activated`` and
-    /// after ``ASAccessoryEventType/invalidated``.
+    /// The accessories that the app may use, as of the event that was handled last. Empty before
+    /// ``ASAccessoryEventType/activated`` and after ``ASAccessoryEventType/invalidated``.
     ///
     /// Source: Apple's documentation of `accessories`.
     open var accessories: [ASAccessory] { core.accessories }
@@ -167,7 +171,8 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - displayItems: the accessories, with the names and images that the picker is to show.
-    ///   - completionHandler: called when the picker has them. ``ASError/Code/invalidRequest`` when no picker of this session filters.
+    ///   - completionHandler: called when the picker has them. ``ASError/Code/invalidRequest`` when no picker of this
+    ///     session filters.
     @preconcurrency
     open func updatePicker(
         showing displayItems: [ASDiscoveredDisplayItem], completionHandler: @escaping @Sendable ((any Error)?) -> Void
@@ -182,7 +187,8 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
         try await answer { updatePicker(showing: displayItems, completionHandler: $0) }
     }
 
-    /// Ends the search of the picker that is being shown, as if its time were over. No effect once the picker was updated.
+    /// Ends the search of the picker that is being shown, as if its time were over. No effect once the picker was
+    /// updated.
     ///
     /// Source: Apple's documentation of `finishPickerDiscovery(completionHandler:)`.
     ///
@@ -233,8 +239,8 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - accessory: one of ``accessories``.
-    ///   - completionHandler: called when it is gone, after ``ASAccessoryEventType/accessoryRemoved``. ``ASError/Code/invalidRequest`` for an
-    ///     accessory that is not the app's.
+    ///   - completionHandler: called when it is gone, after ``ASAccessoryEventType/accessoryRemoved``.
+    ///     ``ASError/Code/invalidRequest`` for an accessory that is not the app's.
     @preconcurrency
     open func removeAccessory(_ accessory: ASAccessory, completionHandler: @escaping @Sendable ((any Error)?) -> Void) {
         request("RemoveAccessory", completionHandler) { [.objectPath(accessory.object)] }
@@ -256,8 +262,8 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
     /// - Parameters:
     ///   - accessory: one of ``accessories``.
     ///   - settings: what the app has found out about it. Read now.
-    ///   - completionHandler: called when that is done. ``ASError/Code/invalidRequest`` when it does not await authorization, or the
-    ///     settings do not fit.
+    ///   - completionHandler: called when that is done. ``ASError/Code/invalidRequest`` when it does not await
+    ///     authorization, or the settings do not fit.
     @preconcurrency
     open func finishAuthorization(
         for accessory: ASAccessory, settings: ASAccessorySettings, completionHandler: @escaping @Sendable ((any Error)?) -> Void
@@ -278,7 +284,8 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - accessory: one of ``accessories``.
-    ///   - completionHandler: called when that is done. ``ASError/Code/invalidRequest`` when it does not await authorization.
+    ///   - completionHandler: called when that is done. ``ASError/Code/invalidRequest`` when it does not await
+    ///     authorization.
     @preconcurrency
     open func failAuthorization(for accessory: ASAccessory, completionHandler: @escaping @Sendable ((any Error)?) -> Void) {
         request("FailAuthorization", completionHandler) { [.objectPath(accessory.object)] }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an app looks for. Mutable and shared between threads, as Apple's class is: the traits are one value behind a lock.
+// What an app looks for. Mutable and shared between threads, as Apple's class is: the traits are one value behind a
+// lock.
 
 internal import AccessoryBus
 internal import AccessoryModel
@@ -7,15 +8,17 @@ internal import DBusKit
 public import Foundation
 internal import Synchronization
 
-// @unchecked because a class that is not final cannot be checked: the one stored property is a Mutex around a value of
-// a Sendable type. A subclass answers for its own.
 /// The traits that an accessory must show, all of them.
 ///
-/// A Bluetooth descriptor needs a ``bluetoothServiceUUID`` or a ``bluetoothCompanyIdentifier``. What does not fit together is refused with
-/// ``ASError/Code/invalidRequest`` when the picker is asked for; the message names key and value. Whoever takes a descriptor takes a copy.
+/// A Bluetooth descriptor needs a ``bluetoothServiceUUID`` or a ``bluetoothCompanyIdentifier``. What does not fit
+/// together is refused with ``ASError/Code/invalidRequest`` when the picker is asked for; the message names key and
+/// value. Whoever takes a descriptor takes a copy.
 ///
 /// Source: Apple's documentation of `ASDiscoveryDescriptor`.
 open class ASDiscoveryDescriptor: NSObject, NSCopying, @unchecked Sendable {
+    // @unchecked because a class that is not final cannot be checked: the one stored property is a Mutex around a value
+    // of a Sendable type. A subclass answers for its own.
+
     /// How near an accessory must be.
     ///
     /// Source: Apple's documentation of `ASDiscoveryDescriptor.Range`; the raw values are Apple's.
@@ -97,7 +100,8 @@ open class ASDiscoveryDescriptor: NSObject, NSCopying, @unchecked Sendable {
     }
 
     /// Bytes that the company's manufacturer data begins with. Needs ``bluetoothCompanyIdentifier`` and a
-    /// ``bluetoothManufacturerDataMask`` of the same length; a bit outside the mask is refused, as it could match nothing.
+    /// ``bluetoothManufacturerDataMask`` of the same length; a bit outside the mask is refused, as it could match
+    /// nothing.
     open var bluetoothManufacturerDataBlob: Data? {
         get { traits.manufacturerDataBlob }
         set { lock.withLock { $0.manufacturerDataBlob = newValue } }
@@ -115,8 +119,8 @@ open class ASDiscoveryDescriptor: NSObject, NSCopying, @unchecked Sendable {
         set { lock.withLock { $0.serviceUUID = newValue } }
     }
 
-    /// Bytes that the service's data begins with. Needs ``bluetoothServiceUUID`` and a ``bluetoothServiceDataMask`` of the same length; a
-    /// bit outside the mask is refused, as it could match nothing.
+    /// Bytes that the service's data begins with. Needs ``bluetoothServiceUUID`` and a ``bluetoothServiceDataMask`` of
+    /// the same length; a bit outside the mask is refused, as it could match nothing.
     open var bluetoothServiceDataBlob: Data? {
         get { traits.serviceDataBlob }
         set { lock.withLock { $0.serviceDataBlob = newValue } }
@@ -207,12 +211,13 @@ public struct ASBluetoothCompanyIdentifier: RawRepresentable, Hashable, Sendable
     public init(_ rawValue: UInt16) { self.rawValue = rawValue }
 }
 
-// @unchecked because a class that is not final cannot be checked: both stored properties are immutable values of
-// Sendable types. A subclass answers for its own.
 /// A text, and how it is compared. Immutable.
 ///
 /// Source: Apple's documentation of `ASPropertyCompareString`.
 open class ASPropertyCompareString: NSObject, @unchecked Sendable {
+    // @unchecked because a class that is not final cannot be checked: both stored properties are immutable values of
+    // Sendable types. A subclass answers for its own.
+
     private let text: String
     private let options: UInt
 

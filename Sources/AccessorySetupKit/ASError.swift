@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The errors of the module: one code for programs, one sentence for people. Everything that the daemon, the bus or the module itself
-// refuses arrives as one of these.
+// The errors of the module: one code for programs, one sentence for people. Everything that the daemon, the bus or the
+// module itself refuses arrives as one of these.
 
 public import Foundation
 
@@ -34,7 +34,8 @@ public struct ASError: CustomNSError, Hashable, Sendable {
         case extensionNotFound = 300
         /// The session ended before the request did, or had ended already.
         case invalidated = 400
-        /// A value, a key or the moment of the request is wrong. What ends the process on Apple's systems is this error here.
+        /// A value, a key or the moment of the request is wrong. What ends the process on Apple's systems is this error
+        /// here.
         case invalidRequest = 450
         /// A picker is being shown already, by this app or another.
         case pickerAlreadyActive = 500
@@ -110,6 +111,8 @@ extension ASError: _ObjectiveCBridgeable {
 
     /// The error of an object that is known to be one.
     public static func _unconditionallyBridgeFromObjectiveC(_ source: NSError?) -> ASError {
+        // The compiler calls this where the domain was found to be ours. Not a precondition: its message would be
+        // missing from a release build.
         guard let error = source.flatMap({ ASError($0) }) else { fatalError("\(source?.domain ?? "nil") is not \(ASErrorDomain)") }
         return error
     }

@@ -4,13 +4,14 @@
 public import Foundation
 internal import Synchronization
 
-// @unchecked because a class that is not final cannot be checked: every stored property here and in the two
-// subclasses of ours is an immutable value of a Sendable type, or a Mutex around one. An app's subclass answers for
-// its own.
 /// One kind of accessory, as the picker is to present it.
 ///
 /// Source: Apple's documentation of `ASPickerDisplayItem`.
 open class ASPickerDisplayItem: NSObject, @unchecked Sendable {
+    // @unchecked because a class that is not final cannot be checked: every stored property here and in the two
+    // subclasses of ours is an immutable value of a Sendable type, or a Mutex around one. An app's subclass answers for
+    // its own.
+
     /// What the picker does around a setup.
     ///
     /// Source: Apple's documentation of `ASPickerDisplayItem.SetupOptions`.
@@ -94,7 +95,6 @@ open class ASPickerDisplayItem: NSObject, @unchecked Sendable {
     open override var description: String { "“\(name)” (\(descriptor))" }
 }
 
-// @unchecked as it is inherited; the reason at `ASPickerDisplayItem` speaks of this class too.
 /// An accessory that the app set up before it used AccessorySetupKit.
 ///
 /// At least one of its identifiers must be set. When a picker's items are all of this kind the person is told and
@@ -102,6 +102,8 @@ open class ASPickerDisplayItem: NSObject, @unchecked Sendable {
 ///
 /// Source: Apple's documentation of `ASMigrationDisplayItem`.
 open class ASMigrationDisplayItem: ASPickerDisplayItem, @unchecked Sendable {
+    // @unchecked as it is inherited; the reason at `ASPickerDisplayItem` speaks of this class too.
+
     private struct Identifiers: Hashable {
         var peripheral: UUID?
         var address: String?
@@ -112,7 +114,8 @@ open class ASMigrationDisplayItem: ASPickerDisplayItem, @unchecked Sendable {
     private let identifiers = Mutex(Identifiers())
 
     /// The accessory's Bluetooth identifier. On Linux the one that an accessory got when another app set it up, see
-    /// ``ASAccessory/bluetoothIdentifier``; for one that was paired without this framework there is ``peripheralAddress``.
+    /// ``ASAccessory/bluetoothIdentifier``; for one that was paired without this framework there is
+    /// ``peripheralAddress``.
     open var peripheralIdentifier: UUID? {
         get { identifiers.withLock { $0.peripheral } }
         set { identifiers.withLock { $0.peripheral = newValue } }
@@ -147,11 +150,12 @@ open class ASMigrationDisplayItem: ASPickerDisplayItem, @unchecked Sendable {
     open override var hash: Int { super.hash ^ identifiers.withLock { $0 }.hashValue }
 }
 
-// @unchecked as it is inherited; the reason at `ASPickerDisplayItem` speaks of this class too.
 /// A discovered accessory that the app wants in the picker, with a name and an image of its own.
 ///
 /// Source: Apple's documentation of `ASDiscoveredDisplayItem`.
 open class ASDiscoveredDisplayItem: ASPickerDisplayItem, @unchecked Sendable {
+    // @unchecked as it is inherited; the reason at `ASPickerDisplayItem` speaks of this class too.
+
     let accessory: ASDiscoveredAccessory
 
     /// An item for one discovered accessory.

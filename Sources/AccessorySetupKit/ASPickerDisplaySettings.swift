@@ -4,12 +4,13 @@
 public import Foundation
 internal import Synchronization
 
-// @unchecked because a class that is not final cannot be checked: the one stored property is a Mutex around a value of
-// a Sendable type. A subclass answers for its own.
 /// How long a picker looks, and who decides what it shows.
 ///
 /// Source: Apple's documentation of `ASPickerDisplaySettings`.
 open class ASPickerDisplaySettings: NSObject, NSCopying, @unchecked Sendable {
+    // @unchecked because a class that is not final cannot be checked: the one stored property is a Mutex around a value
+    // of a Sendable type. A subclass answers for its own.
+
     /// How long a picker looks for accessories, in seconds.
     ///
     /// Source: Apple's documentation of `ASPickerDisplaySettings.DiscoveryTimeout`.
@@ -40,8 +41,8 @@ open class ASPickerDisplaySettings: NSObject, NSCopying, @unchecked Sendable {
         public let rawValue: UInt
         /// Options from bits.
         public init(rawValue: UInt) { self.rawValue = rawValue }
-        /// Every match is an ``ASAccessoryEventType/accessoryDiscovered`` event, and the picker shows only what the app puts into
-        /// ``ASAccessorySession/updatePicker(showing:completionHandler:)``. Raw value 1.
+        /// Every match is an ``ASAccessoryEventType/accessoryDiscovered`` event, and the picker shows only what the app
+        /// puts into ``ASAccessorySession/updatePicker(showing:completionHandler:)``. Raw value 1.
         public static var filterDiscoveryResults: Options { Options(rawValue: 1) }
     }
 
@@ -90,12 +91,13 @@ open class ASPickerDisplaySettings: NSObject, NSCopying, @unchecked Sendable {
     open override var hash: Int { values.hashValue }
 }
 
-// @unchecked because a class that is not final cannot be checked: the one stored property is a Mutex around a value of
-// a Sendable type. A subclass answers for its own.
 /// What the app has found out about an accessory that awaits authorization.
 ///
 /// Source: Apple's documentation of `ASAccessorySettings`.
 open class ASAccessorySettings: NSObject, NSCopying, @unchecked Sendable {
+    // @unchecked because a class that is not final cannot be checked: the one stored property is a Mutex around a value
+    // of a Sendable type. A subclass answers for its own.
+
     struct Values: Hashable, Sendable {
         var ssid: String?
         var bluetoothTransportBridgingIdentifier: Data?

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Watches directories of small files that an admin or a package manager writes, and says once, when it is quiet, that they changed.
+// Watches directories of small files that an admin or a package manager writes, and says once, when it is quiet, that
+// they changed.
 
 internal import CSystem
 internal import DBusKit

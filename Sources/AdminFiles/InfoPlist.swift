@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The NSAccessorySetup… keys of an app's own Info.plist, for apps that bring one: they add to what the manifest says itself.
+// The NSAccessorySetup… keys of an app's own Info.plist, for apps that bring one: they add to what the manifest says
+// itself.
 
 internal import AccessoryModel
 internal import SystemFiles

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One manifest file to one app: strict, every problem with file, line and key, and a file with a problem gives no app at all.
+// One manifest file to one app: strict, every problem with file, line and key, and a file with a problem gives no app
+// at all.
 
 public import AccessoryModel
 public import KeyFiles

@@ -107,8 +107,8 @@ public enum PolicyReader {
     }
 }
 
-/// All policy files of a directory, watched. A file with a problem makes the whole policy unreliable: nothing new is set up, nothing is
-/// approved, until it is mended.
+/// All policy files of a directory, watched. A file with a problem makes the whole policy unreliable: nothing new is
+/// set up, nothing is approved, until it is mended.
 public final class PolicyStore {
     /// What all files say together. With a `problem` set it is not to be relied on.
     public private(set) var policy = AccessPolicy()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A property list in XML (Apple's PropertyList-1.0.dtd), as far as an Info.plist's own keys need it: dictionaries, arrays, texts and
-// numbers. GLib reads the markup.
+// A property list in XML (Apple's PropertyList-1.0.dtd), as far as an Info.plist's own keys need it: dictionaries,
+// arrays, texts and numbers. GLib reads the markup.
 
 internal import CGLib
 

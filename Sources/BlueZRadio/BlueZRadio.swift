@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// BlueZ as the engine's radio: follows the service, its adapters and its devices on a bus connection of its own, and hands adverts
-// over in batches. What BlueZ says of an object is kept here; what it means is decided in the engine.
+// BlueZ as the engine's radio: follows the service, its adapters and its devices on a bus connection of its own, and
+// hands adverts over in batches. What BlueZ says of an object is kept here; what it means is decided in the engine.
 
 public import AccessoryEngine
 public import AccessoryModel
@@ -209,8 +209,9 @@ public final class BlueZRadio: Radio {
         observer?.pairingEnded(result)
     }
 
-    /// Has BlueZ forget a device whose pairing failed, before anybody tries again: bluetoothd 5.66 empties its `UUIDs` for good, and a
-    /// link that is still up keeps the accessory from advertising. The next advert makes the object anew.
+    /// Has BlueZ forget a device whose pairing failed, before anybody tries again: bluetoothd 5.66 empties its `UUIDs`
+    /// for good, and a link that is still up keeps the accessory from advertising. The next advert makes the object
+    /// anew.
     ///
     /// A bond that is there although ours failed is another program's, and stays.
     private func forgetUnpaired(_ device: ObjectPath, completion: @escaping () -> Void) {
@@ -325,8 +326,9 @@ public final class BlueZRadio: Radio {
         readAll()
     }
 
-    /// What comes over a connection: while adverts are wanted, what is said of devices comes with them over the feed, so that nothing is
-    /// overtaken; what is said of adapters always comes in order with the answers to what adapters are asked to do.
+    /// What comes over a connection: while adverts are wanted, what is said of devices comes with them over the feed,
+    /// so that nothing is overtaken; what is said of adapters always comes in order with the answers to what adapters
+    /// are asked to do.
     private struct Part: OptionSet {
         let rawValue: Int
         static let devices = Part(rawValue: 1)
@@ -554,9 +556,9 @@ public final class BlueZRadio: Radio {
         scheduleHandOver()
     }
 
-    /// What an accessory says goes at once, or 50 ms after what went before: with the feed's pause of 60 ms news waits 110 ms at most, and
-    /// as a rule goes with the reading that brought it, without a timer. How strongly it is heard goes twice a second, with a reading,
-    /// too: no person reads faster, and in a busy room it is nearly all there is.
+    /// What an accessory says goes at once, or 50 ms after what went before: with the feed's pause of 60 ms news waits
+    /// 110 ms at most, and as a rule goes with the reading that brought it, without a timer. How strongly it is heard
+    /// goes twice a second, with a reading, too: no person reads faster, and in a busy room it is nearly all there is.
     private func scheduleHandOver() {
         guard discovery.isNeeded else { return }
         if devices.hasContentNews { contentPacer.request() }

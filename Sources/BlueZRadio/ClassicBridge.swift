@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The classic side of a dual-mode accessory: found where its address is another one, paired (or covered by cross-transport keys
-// already), and trusted, so that its profiles connect without a question.
+// The classic side of a dual-mode accessory: found where its address is another one, paired (or covered by
+// cross-transport keys already), and trusted, so that its profiles connect without a question.
 
 internal import AccessoryCore
 internal import AccessoryEngine
@@ -29,8 +29,8 @@ final class ClassicBridge {
     /// An inquiry takes 10.24 s (Core 5.4, Vol 3, Part C, 9.2.1.2); one that has just begun may be another program's.
     private static let searchTurns = 60
     private static let searchInterval = Duration.milliseconds(250)
-    /// bluetoothd 5.66 never answers a `Pair()` over a transport that the adapter or the accessory has not. A page takes 5 s, pairing
-    /// without a person little more; once the person is asked, the agent's own time counts.
+    /// bluetoothd 5.66 never answers a `Pair()` over a transport that the adapter or the accessory has not. A page
+    /// takes 5 s, pairing without a person little more; once the person is asked, the agent's own time counts.
     private static let timeout = Duration.seconds(20)
 
     /// - Parameters:
@@ -86,7 +86,8 @@ final class ClassicBridge {
 
     private func pair(_ path: ObjectPath) {
         change(.pairing, "found")
-        // Paired over low energy only, `Pair()` pairs the other transport; with cross-transport keys it answers `AlreadyExists`.
+        // Paired over low energy only, `Pair()` pairs the other transport; with cross-transport keys it answers
+        // `AlreadyExists`.
         let attempt = PairingAttempt(path, on: connection, agent: agent, log: log, isConnected: { false }) { [weak self] result in
             guard let self, self.state == .pairing else { return }
             self.watchdog?.cancel()

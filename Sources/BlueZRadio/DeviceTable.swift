@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What BlueZ says of its devices: one row per foreign property that we use, read straight from the wire, be it libdbus' or the feed's.
-// This is the path that thousands of adverts a second take.
+// What BlueZ says of its devices: one row per foreign property that we use, read straight from the wire, be it libdbus'
+// or the feed's. This is the path that thousands of adverts a second take.
 
 internal import AccessoryEngine
 internal import AccessoryModel
@@ -163,8 +163,8 @@ final class Device {
 /// more of it than there are devices in bluetoothd, which drops what has been silent for half a minute.
 final class DeviceTable {
     private var devices: [String: Device] = [:]
-    /// The same by the fingerprint of the path, for signals. Paths with one fingerprint share an entry: the last one has it, and the
-    /// others are found by name.
+    /// The same by the fingerprint of the path, for signals. Paths with one fingerprint share an entry: the last one
+    /// has it, and the others are found by name.
     private var byFingerprint: [UInt64: Device] = [:]
     private var contentNews: [Device] = []
     private var strengthNews: [Device] = []
@@ -225,8 +225,9 @@ final class DeviceTable {
             if entry.isString("RSSI") { hasRSSI = true }
             _ = device.apply(&entry)
         }
-        // In range: what has a signal strength, which BlueZ takes away when discovery ends; what is connected; and what it makes an
-        // object of while it discovers (a radio that gives no strength is heard in no other way). The rest is only remembered.
+        // In range: what has a signal strength, which BlueZ takes away when discovery ends; what is connected; and what
+        // it makes an object of while it discovers (a radio that gives no strength is heard in no other way). The rest
+        // is only remembered.
         if hasRSSI || device.advertisement.isConnected || isNew && !device.advertisement.isPaired { enqueue(device) }
         return device
     }
@@ -264,8 +265,8 @@ final class DeviceTable {
         }
     }
 
-    /// Every other device heard since the last call, once. Content that did not change is repeated after a while, for a receiver that
-    /// has forgotten the device meanwhile.
+    /// Every other device heard since the last call, once. Content that did not change is repeated after a while, for a
+    /// receiver that has forgotten the device meanwhile.
     func takeStrengthNews(now: Int64) -> [HeardDevice] {
         defer { strengthNews.removeAll(keepingCapacity: true) }
         return strengthNews.map { device in

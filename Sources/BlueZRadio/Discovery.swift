@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Discovery as a shared need: while at least one token lives, BlueZ scans for us; with the last one it stops. BlueZ may lose a scan
-// (adapter reset, another client's stop, a connection on 5.66); it is started again, a bounded number of times.
+// Discovery as a shared need: while at least one token lives, BlueZ scans for us; with the last one it stops. BlueZ may
+// lose a scan (adapter reset, another client's stop, a connection on 5.66); it is started again, a bounded number of
+// times.
 
 internal import AccessoryEngine
 internal import DBusKit
@@ -22,8 +23,8 @@ final class Discovery {
     /// Told when the first need comes and when the last one goes.
     var onNeedChanged: ((Bool) -> Void)?
 
-    /// How often a scan is tried before its failure is reported: for some 17 s. A bluetoothd that was killed leaves the kernel scanning, and
-    /// its successor answers `InProgress` until that scan has run out, after about 10 s.
+    /// How often a scan is tried before its failure is reported: for some 17 s. A bluetoothd that was killed leaves the
+    /// kernel scanning, and its successor answers `InProgress` until that scan has run out, after about 10 s.
     private static let attemptsAllowed = 13
     private static let callTimeout = Duration.seconds(10)
 
@@ -103,8 +104,8 @@ final class Discovery {
     }
 
     private func setFilter(_ adapter: ObjectPath, _ completion: @escaping (Result<Void, BusError>) -> Void) {
-        // Nothing else in the filter: UUIDs misses accessories with service data only, and crashes bluetoothd 5.87; BlueZ' RSSI
-        // threshold is not reliable.
+        // Nothing else in the filter: UUIDs misses accessories with service data only, and crashes bluetoothd 5.87;
+        // BlueZ' RSSI threshold is not reliable.
         let filter = DBusValue.vardict(["Transport": .string("le"), "DuplicateData": .boolean(true)])
         connection.call(
             BlueZ.service, adapter, BlueZ.adapter, "SetDiscoveryFilter", [filter], timeout: Self.callTimeout

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The use of a paired accessory as an input device: trusted, so that it may come back by itself; connected; and there for the kernel,
-// which is when a key press arrives.
+// The use of a paired accessory as an input device: trusted, so that it may come back by itself; connected; and there
+// for the kernel, which is when a key press arrives.
 
 internal import AccessoryEngine
 internal import AccessoryModel
@@ -21,7 +21,8 @@ final class InputDeviceSetup {
     private var poll: LoopSource?
     private var isOver = false
 
-    /// bluetoothd resolves the services first, then makes the device through uhid. sysfs tells nobody, so it is looked at meanwhile.
+    /// bluetoothd resolves the services first, then makes the device through uhid. sysfs tells nobody, so it is looked
+    /// at meanwhile.
     private static let turns = 40
     private static let interval = Duration.milliseconds(250)
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our org.bluez.Agent1: BlueZ asks it what pairing needs of the person. It is registered on the connection that pairs and is never
-// the default agent, so it meets no other program's pairings.
+// Our org.bluez.Agent1: BlueZ asks it what pairing needs of the person. It is registered on the connection that pairs
+// and is never the default agent, so it meets no other program's pairings.
 
 internal import AccessoryModel
 internal import DBusKit
@@ -71,7 +71,8 @@ final class PairingAgent: ExportedObject {
         onPrompt?(prompt)
     }
 
-    /// The person's answer to the last question. An answer without a question is dropped: BlueZ has cancelled it meanwhile.
+    /// The person's answer to the last question. An answer without a question is dropped: BlueZ has cancelled it
+    /// meanwhile.
     func answer(_ answer: PromptAnswer) {
         guard let call = question else { return }
         question = nil

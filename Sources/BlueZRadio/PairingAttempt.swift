@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pairing, from registering the agent to the identity of the device: it ends exactly once, whatever bluetoothd, the adapter, the
-// accessory or the person do meanwhile.
+// One pairing, from registering the agent to the identity of the device: it ends exactly once, whatever bluetoothd, the
+// adapter, the accessory or the person do meanwhile.
 
 internal import AccessoryCore
 internal import AccessoryEngine
@@ -31,7 +31,8 @@ final class PairingAttempt {
 
     /// bluetoothd waits 60 s for the agent and some more for the accessory; beyond that it is stuck.
     private static let pairTimeout = Duration.seconds(100)
-    /// How long the link may take to come up: an accessory that has gone silent is not waited for. The person's time does not count.
+    /// How long the link may take to come up: an accessory that has gone silent is not waited for. The person's time
+    /// does not count.
     private static let linkTimeout = Duration.seconds(30)
     /// How long a cancelled `Pair()` may take to say so.
     private static let cancelTimeout = Duration.seconds(5)
@@ -123,7 +124,8 @@ final class PairingAttempt {
         }
     }
 
-    /// Calls the pairing off. `CancelPairing` without a pending `Pair()` would remove the bond, so it is sent only while one is.
+    /// Calls the pairing off. `CancelPairing` without a pending `Pair()` would remove the bond, so it is sent only
+    /// while one is.
     func cancel() {
         guard !isCancelled, state != .ended else { return }
         isCancelled = true

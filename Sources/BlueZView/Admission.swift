@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is let in at the view's door, as a value: each user has a share of the places, and where all are taken somebody goes for a user who
-// has fewer. Nobody can keep others out by coming often.
+// Who is let in at the view's door, as a value: each user has a share of the places, and where all are taken somebody
+// goes for a user who has fewer. Nobody can keep others out by coming often.
 
 /// The places that there are for clients, and who has them.
 struct Admission: Hashable, Sendable {
@@ -61,7 +61,8 @@ struct Admission: Hashable, Sendable {
         places[name] = nil
     }
 
-    /// First who has not said hello, then the latest connection of the user who has most, if that is more than this one's would be.
+    /// First who has not said hello, then the latest connection of the user who has most, if that is more than this
+    /// one's would be.
     private func whoGoes(for uid: UInt32) -> String? {
         let counts = Dictionary(grouping: places.values, by: \.uid).mapValues(\.count)
         let strangers = places.filter(\.value.isStranger)

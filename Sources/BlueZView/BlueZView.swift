@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scoped view: a socket that looks like the system bus to an app and carries org.bluez with the app's own accessories in it, our
-// own name, and nothing else. Here clients come and go, and what is heard of the radio service and of links reaches all of them.
+// The scoped view: a socket that looks like the system bus to an app and carries org.bluez with the app's own
+// accessories in it, our own name, and nothing else. Here clients come and go, and what is heard of the radio service
+// and of links reaches all of them.
 
 public import AccessoryModel
 public import CallerIdentity

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between a descriptor of org.bluez (AcquireWrite, AcquireNotify) and the one that the app holds: packets go through here, so that
-// revoking can end it, and closing the app's end ends the other too.
+// Between a descriptor of org.bluez (AcquireWrite, AcquireNotify) and the one that the app holds: packets go through
+// here, so that revoking can end it, and closing the app's end ends the other too.
 
 internal import CSystem
 internal import DBusKit
@@ -32,8 +32,8 @@ final class DescriptorRelay {
     private static let burst = 8
 
     /// - Parameter pace: when a stream is read.
-    /// - Returns: the relay and the app's socket; nil when `descriptor` is no socket that keeps packets apart, or there are no descriptors
-    ///   left.
+    /// - Returns: the relay and the app's socket; nil when `descriptor` is no socket that keeps packets apart, or there
+    ///   are no descriptors left.
     static func make(
         for descriptor: FileDescriptor, loop: MainLoop, pace: StreamPace = StreamPace()
     ) -> (relay: DescriptorRelay, outer: FileDescriptor)? {

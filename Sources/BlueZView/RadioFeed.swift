@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the view itself follows of org.bluez, while a client needs it: who owns the name, the adapters, which objects there are, and
-// what is said of the links. Without clients, and links that linger for one that
-// has gone, it listens to nothing but the name.
+// What the view itself follows of org.bluez, while a client needs it: who owns the name, the adapters, which objects
+// there are, and what is said of the links. Without clients, and links that linger for one that has gone, it listens to
+// nothing but the name.
 
 internal import DBusKit
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one app may reach of org.bluez, as a value: from a call's path, interface and member to what is done with it. Nothing that is
-// not named here is let through.
+// What one app may reach of org.bluez, as a value: from a call's path, interface and member to what is done with it.
+// Nothing that is not named here is let through.
 
 public import AccessoryModel
 public import DBusKit

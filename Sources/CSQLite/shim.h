@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SQLite as a Clang module, with the two things that Swift does not see: a destructor that is a number, and a variadic call.
+// SQLite as a Clang module, with the two things that Swift does not see: a destructor that is a number, and a variadic
+// call.
 #pragma once
 #include <sqlite3.h>
 
@@ -14,7 +15,8 @@ static inline int csqlite_bind_blob(sqlite3_stmt *statement, int index, const vo
                        : sqlite3_bind_blob(statement, index, bytes, length, SQLITE_TRANSIENT);
 }
 
-// A damaged file must not be able to call functions or to write the schema: SQLite's advice for files that may be hostile.
+// A damaged file must not be able to call functions or to write the schema: SQLite's advice for files that may be
+// hostile.
 static inline int csqlite_be_defensive(sqlite3 *database) {
     int status = sqlite3_db_config(database, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)0);
     return status == SQLITE_OK ? sqlite3_db_config(database, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, (int *)0) : status;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linux system calls that Swift's Glibc module does not show: sealed memory, process descriptors, who is behind a socket, epoll.
+// Linux system calls that Swift's Glibc module does not show: sealed memory, process descriptors, who is behind a
+// socket, epoll.
 #pragma once
 #include <errno.h>
 #include <fcntl.h>
@@ -17,8 +18,9 @@ static inline int csystem_seal(int descriptor) { return fcntl(descriptor, 1033, 
 // Whether a descriptor is memory (memfd, tmpfs), which is read without waiting for anybody. (F_GET_SEALS 1034)
 static inline int csystem_is_memory(int descriptor) { return fcntl(descriptor, 1034) >= 0; }
 
-// The device of the file system that a file is on, without asking that: one that a process plays (FUSE) might never answer. 0 on success.
-// (statx with an empty mask and AT_EMPTY_PATH 0x1000 | AT_STATX_DONT_SYNC 0x4000; the device's numbers stand at bytes 136 and 140)
+// The device of the file system that a file is on, without asking that: one that a process plays (FUSE) might never
+// answer. 0 on success. (statx with an empty mask and AT_EMPTY_PATH 0x1000 | AT_STATX_DONT_SYNC 0x4000; the device's
+// numbers stand at bytes 136 and 140)
 static inline int csystem_device(int descriptor, unsigned *major, unsigned *minor) {
     unsigned status[64] = {0};
     if (syscall(SYS_statx, descriptor, "", 0x5000, 0u, status) != 0) return -1;
@@ -43,7 +45,8 @@ static inline int csystem_peer_credentials(int descriptor, struct csystem_peer *
     return 0;
 }
 
-// The peer's supplementary groups: how many were written, or -1 (also when there are more than `count`). (SO_PEERGROUPS, Linux 4.13)
+// The peer's supplementary groups: how many were written, or -1 (also when there are more than `count`).
+// (SO_PEERGROUPS, Linux 4.13)
 static inline int csystem_peer_groups(int descriptor, unsigned *groups, int count) {
     socklen_t length = (socklen_t)(count * (int)sizeof *groups);
     if (getsockopt(descriptor, SOL_SOCKET, 59, groups, &length) != 0) return -1;

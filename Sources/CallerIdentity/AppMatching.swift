@@ -66,8 +66,9 @@ public enum AppMatching {
         return "Executable=\(caller.executable ?? "/path/to/the/app")"
     }
 
-    /// Strongest first: the kernel's word, systemd's, then what a process may have made itself, and what it executes. Who runs inside a
-    /// sandbox, or says so, is that and no other app by its executable: that has any name it likes in there.
+    /// Strongest first: the kernel's word, systemd's, then what a process may have made itself, and what it executes.
+    /// Who runs inside a sandbox, or says so, is that and no other app by its executable: that has any name it likes in
+    /// there.
     private static func fitting(_ caller: Caller, in store: ManifestStore) -> ([AppManifest], Basis) {
         func named(_ name: String?, _ names: KeyPath<AppManifest, Set<String>>) -> [AppManifest] {
             guard let name else { return [] }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is calling: asked once per connection, from the kernel by way of the bus, with the process pinned so that its number cannot be
-// taken over by another. On doubt the caller is nobody.
+// Who is calling: asked once per connection, from the kernel by way of the bus, with the process pinned so that its
+// number cannot be taken over by another. On doubt the caller is nobody.
 
 public import AccessoryModel
 internal import CSystem
@@ -17,8 +17,9 @@ public struct IdentityFailure: Error, Hashable, Sendable, CustomStringConvertibl
     }
 }
 
-/// A caller, pinned: its process cannot be taken for a later one with the same number. That takes a descriptor while it is looked up, and
-/// none afterwards, when the time of its beginning tells it from later ones: a thousand callers do not cost a thousand descriptors.
+/// A caller, pinned: its process cannot be taken for a later one with the same number. That takes a descriptor while it
+/// is looked up, and none afterwards, when the time of its beginning tells it from later ones: a thousand callers do
+/// not cost a thousand descriptors.
 public final class PinnedCaller {
     /// Who it is, as it was when it was looked up.
     public let caller: Caller
@@ -31,8 +32,9 @@ public final class PinnedCaller {
         self.image = image
     }
 
-    /// Whether the process still runs what it ran when it was looked up: for who goes by its executable. (A unit, a sandbox and a
-    /// label are the process' own, whatever it executes.) A process that has ended has not changed: what it sent is still from it.
+    /// Whether the process still runs what it ran when it was looked up: for who goes by its executable. (A unit, a
+    /// sandbox and a label are the process' own, whatever it executes.) A process that has ended has not changed: what
+    /// it sent is still from it.
     ///
     /// - Throws: what it runs now.
     public func check() throws(IdentityFailure) {
@@ -77,9 +79,9 @@ public final class CallerResolver {
                                 "this bus does not hand out process descriptors (ProcessFD), which BusIdentity=pidfd-only demands: "
                                 + "use the socket of the view")))
             }
-            // Without a descriptor from the bus the number may have been reused between the connection and now: open one, read, see
-            // that it is a process of the user who connected, and that the name still belongs to it. What is left: another process of
-            // the same user (Docs/Security.md).
+            // Without a descriptor from the bus the number may have been reused between the connection and now: open
+            // one, read, see that it is a process of the user who connected, and that the name still belongs to it.
+            // What is left: another process of the same user (Docs/Security.md).
             let pinned: PinnedCaller
             do throws(IdentityFailure) {
                 pinned = try Self.pin(caller, given)
@@ -117,8 +119,8 @@ public final class CallerResolver {
         caller.securityLabel = ProcessFacts.label(label.prefix(Int(max(0, length))).map { UInt8(bitPattern: $0) })
         let given = csystem_peer_pidfd(socket)
         guard given < 0 else { return try pin(caller, FileDescriptor(owning: given)) }
-        // An older kernel: who began after the connection is not who connected. What is left is the moment between connecting and
-        // being accepted, in which a number would have to come round once.
+        // An older kernel: who began after the connection is not who connected. What is left is the moment between
+        // connecting and being accepted, in which a number would have to come round once.
         let accepted = ProcessFacts.ticksSinceBoot
         let pinned = try pin(caller, nil)
         guard let began = ProcessFacts.beginning(peer.pid), began <= accepted, pinned.isAlive else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel says of a process through /proc: its executable, its control group, and whether it runs inside a Flatpak or a snap.
-// Whoever reads these has pinned the process before, and sees afterwards that it still lives.
+// What the kernel says of a process through /proc: its executable, its control group, and whether it runs inside a
+// Flatpak or a snap. Whoever reads these has pinned the process before, and sees afterwards that it still lives.
 
 public import AccessoryModel
 internal import DBusKit
@@ -51,9 +51,9 @@ public enum ProcessFacts {
         }
     }
 
-    /// What a process executes; nil when it may not be known, was replaced, or when its path is another file here. Whoever may make
-    /// namespaces (on most systems everybody) can mount a program of their own over any path, and that is the name which the kernel
-    /// then tells: only the file itself shows which program runs.
+    /// What a process executes; nil when it may not be known, was replaced, or when its path is another file here.
+    /// Whoever may make namespaces (on most systems everybody) can mount a program of their own over any path, and that
+    /// is the name which the kernel then tells: only the file itself shows which program runs.
     static func executable(_ pid: Int32, procfs: String = "/proc") -> String? {
         var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
         let link = "\(procfs)/\(pid)/exe"
@@ -112,8 +112,8 @@ public enum ProcessFacts {
 
     // MARK: Units
 
-    /// The system unit of a control group: the first service, scope or the like below system.slice. User units are the user's own
-    /// to name, so they identify nobody here.
+    /// The system unit of a control group: the first service, scope or the like below system.slice. User units are the
+    /// user's own to name, so they identify nobody here.
     static func unit(cgroup: String) -> String? {
         let parts = path(cgroup)
         guard parts.first?.hasSuffix(".slice") == true, parts.first != "user.slice" else { return nil }
@@ -148,12 +148,14 @@ public enum ProcessFacts {
         return String(parts[1])
     }
 
-    /// snapd tracks its programs in scopes `snap.NAME.PROGRAM-UUID.scope` and units `snap.NAME.PROGRAM.service`. Anybody can make such a
-    /// scope below user.slice, so this gives nothing and only takes away: who is there is no app by what it executes.
+    /// snapd tracks its programs in scopes `snap.NAME.PROGRAM-UUID.scope` and units `snap.NAME.PROGRAM.service`.
+    /// Anybody can make such a scope below user.slice, so this gives nothing and only takes away: who is there is no
+    /// app by what it executes.
     static func isInSnapScope(_ cgroup: String) -> Bool { path(cgroup).contains { snap(label: String($0)) != nil } }
 
-    /// Whether a process may choose its label: under AppArmor any that nothing confines may change to any profile, unless the kernel
-    /// restricts that (apparmor.d(7), change_profile; the switch is there since Linux 6.7). SELinux and Smack ask their policy.
+    /// Whether a process may choose its label: under AppArmor any that nothing confines may change to any profile,
+    /// unless the kernel restricts that (apparmor.d(7), change_profile; the switch is there since Linux 6.7). SELinux
+    /// and Smack ask their policy.
     static func labelsAreChosen(_ procfs: String, modules: String = "/sys/module") -> Bool {
         guard let enabled = try? SystemFile.text(modules + "/apparmor/parameters/enabled"),
             enabled.hasPrefix("Y")
@@ -164,16 +166,16 @@ public enum ProcessFacts {
 
     // MARK: Flatpaks
 
-    /// The Flatpak that a process says it runs in: its root has `/.flatpak-info`, as the portals look for it. Nobody inside can change
-    /// that; but whoever may make namespaces can make such a root, so it takes more to be that app (`AppMatching`). No such file means
-    /// no Flatpak; anything else that goes wrong means that we do not know.
+    /// The Flatpak that a process says it runs in: its root has `/.flatpak-info`, as the portals look for it. Nobody
+    /// inside can change that; but whoever may make namespaces can make such a root, so it takes more to be that app
+    /// (`AppMatching`). No such file means no Flatpak; anything else that goes wrong means that we do not know.
     private static func flatpak(_ process: String, _ caller: inout Caller) throws(IdentityFailure) -> String? {
         let root = open(process + "/root", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard root >= 0 else {
             let reason = errno
             if reason == EACCES || reason == EPERM {
-                // Without the right to look, a unit or a label is still somebody's word that counts, and so are its user and groups.
-                // Else it is no app: it might be any Flatpak's.
+                // Without the right to look, a unit or a label is still somebody's word that counts, and so are its
+                // user and groups. Else it is no app: it might be any Flatpak's.
                 caller.isOpaque = true
                 return nil
             }

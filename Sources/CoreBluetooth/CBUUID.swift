@@ -4,8 +4,6 @@
 internal import AccessoryModel
 public import Foundation
 
-// @unchecked because a class that is not final cannot be checked: every stored property is an immutable value of a
-// Sendable type. A subclass answers for its own.
 /// A Bluetooth UUID of 16, 32 or 128 bits. Immutable.
 ///
 /// A short one equals its long form. Text or data that is no UUID ends the process, as it does on Apple's systems; the
@@ -13,6 +11,9 @@ public import Foundation
 ///
 /// Source: Apple's documentation of `CBUUID`.
 open class CBUUID: NSObject, @unchecked Sendable {
+    // @unchecked because a class that is not final cannot be checked: every stored property is an immutable value of a
+    // Sendable type. A subclass answers for its own.
+
     private let bytes: Data
     private let text: String
     private let value: BluetoothUUID
@@ -41,7 +42,8 @@ open class CBUUID: NSObject, @unchecked Sendable {
         let isPrefixed = string.lowercased().hasPrefix("0x") && [6, 10].contains(string.utf8.count)
         let digits = isPrefixed ? String(string.dropFirst(2)) : string
         guard let value = BluetoothUUID(digits) else {
-            // Not a precondition: its message would be missing from a release build.
+            // The process ends, as on Apple's systems. Not a precondition: its message would be missing from a release
+            // build.
             fatalError("CBUUID(string:): \(string.debugDescription) is no UUID: 4, 8, or with hyphens 32 hexadecimal digits")
         }
         self.init(value, digits)
@@ -58,6 +60,7 @@ open class CBUUID: NSObject, @unchecked Sendable {
             for index in [20, 16, 12, 8] { digits.insert("-", at: digits.index(digits.startIndex, offsetBy: index)) }
         }
         guard let value = BluetoothUUID(digits) else {
+            // As above.
             fatalError("CBUUID(data:): \(data.count) bytes (\(Hex.text(data.prefix(32)))) are no UUID: 2, 4 or 16 bytes")
         }
         self.init(value, digits)

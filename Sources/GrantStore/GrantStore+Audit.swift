@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The audit trail on disk: lines are only added, and the oldest go when there are too many. What changes access, what is only done, and
-// refusals have a share each, so that neither an app that asks for pickers all day nor who is refused can push out who was given what.
+// The audit trail on disk: lines are only added, and the oldest go when there are too many. What changes access, what
+// is only done, and refusals have a share each, so that neither an app that asks for pickers all day nor who is refused
+// can push out who was given what.
 
 public import AccessoryEngine
 public import AccessoryModel

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accessories, grants and unfinished bonds on disk: SQLite, one writer, every change a transaction that is on the disk when the
-// call returns. Docs/Storage.md describes the file.
+// Accessories, grants and unfinished bonds on disk: SQLite, one writer, every change a transaction that is on the disk
+// when the call returns. Docs/Storage.md describes the file.
 
 public import AccessoryCore
 public import AccessoryEngine
@@ -38,7 +38,8 @@ public final class GrantStore: LedgerStore {
 
     /// Opens (or makes) the store in `directory`, which gets mode 0700.
     ///
-    /// - Throws: `GrantStoreError`. A damaged file does not throw: it is moved aside, reported in the log, and a new one begun.
+    /// - Throws: `GrantStoreError`. A damaged file does not throw: it is moved aside, reported in the log, and a new
+    ///   one begun.
     public init(directory: String, log: Logger) throws {
         self.log = log
         do {
@@ -66,8 +67,8 @@ public final class GrantStore: LedgerStore {
         try SystemFile.setMode(path, 0o600)
     }
 
-    /// Looks whether the file is whole, and writes nothing into it: a damaged one is kept byte for byte. With a log beside it, which SQLite
-    /// would fold in, copies of both are looked at.
+    /// Looks whether the file is whole, and writes nothing into it: a damaged one is kept byte for byte. With a log
+    /// beside it, which SQLite would fold in, copies of both are looked at.
     ///
     /// - Throws: `DatabaseError` that `isDamage`.
     private static func examine(_ path: String) throws {
@@ -125,8 +126,8 @@ public final class GrantStore: LedgerStore {
 
     // MARK: LedgerStore
 
-    /// What is stored. A row that makes no sense is set aside (Docs/Storage.md), said in the log, and costs nobody else anything: the
-    /// bond behind it stays as it is.
+    /// What is stored. A row that makes no sense is set aside (Docs/Storage.md), said in the log, and costs nobody else
+    /// anything: the bond behind it stays as it is.
     public func load() throws -> StoredState {
         var damages: [Rows.Damage] = []
         func rows<Value>(_ table: String, _ decode: (SQLRow) throws -> Value) throws -> [Value] {

@@ -81,8 +81,8 @@ enum Schema {
                 ) STRICT;
                 CREATE INDEX auditByEvent ON audit (event, id);
                 """),
-        // From here on `user_version` counts. The library that counted before kept this table: a daemon of that time looks there, and
-        // says that a newer one wrote the file.
+        // From here on `user_version` counts. The library that counted before kept this table: a daemon of that time
+        // looks there, and says that a newer one wrote the file.
         Migration(
             name: "6 user_version",
             script: """

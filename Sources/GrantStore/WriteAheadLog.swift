@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SQLite's log beside the store, looked at from outside: what was written there and can no longer be read is dropped by SQLite without
-// a word, and that word is ours to say.
+// SQLite's log beside the store, looked at from outside: what was written there and can no longer be read is dropped by
+// SQLite without a word, and that word is ours to say.
 
 internal import SystemFiles
 
@@ -8,8 +8,9 @@ enum WriteAheadLog {
     /// SQLite folds it in when it has a thousand pages; a reader may keep it from that for a while.
     private static let largest = 256 << 20
 
-    /// Pages that were written into the log since it was begun anew; nil without a log. (SQLite, "WAL-mode File Format", 4.1: a header of
-    /// 32 bytes with the page size at 8 and two salts at 16; frames of 24 bytes and a page, the salts at 8.)
+    /// Pages that were written into the log since it was begun anew; nil without a log. (SQLite, "WAL-mode File
+    /// Format", 4.1: a header of 32 bytes with the page size at 8 and two salts at 16; frames of 24 bytes and a page,
+    /// the salts at 8.)
     static func frames(of path: String) -> Int? {
         guard let log = try? SystemFile.contents(path + "-wal", limit: largest), log.count >= 32 else { return nil }
         func number(_ offset: Int) -> Int { log[offset..<offset + 4].reduce(0) { $0 << 8 | Int($1) } }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON as the tools read and write it: scenarios in, lists for programs out. FoundationEssentials has the parser; the tools have it with
+// JSON as the tools read and write it: scenarios in, lists for programs out. FoundationEssentials has the parser; the
+// tools have it with
 // swift-argument-parser already.
 
 internal import FoundationEssentials

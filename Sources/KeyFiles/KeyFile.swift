@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A key file (desktop-entry syntax), parsed by GLib, with problems that say file, line and key. Only the keys that the reader knows
-// are allowed, so that a typing mistake is an error and not silence.
+// A key file (desktop-entry syntax), parsed by GLib, with problems that say file, line and key. Only the keys that the
+// reader knows are allowed, so that a typing mistake is an error and not silence.
 
 internal import CGLib
 internal import Glibc
@@ -59,7 +59,8 @@ public final class KeyFile {
         var failure: UnsafeMutablePointer<GError>?
         guard g_key_file_load_from_data(raw, contents, gsize(contents.utf8.count), GKeyFileFlags(rawValue: 0), &failure) != 0 else {
             var problem = Self.problem(path, &failure)
-            // GLib quotes the line that it did not understand, if any; else it stumbled over the first that says anything.
+            // GLib quotes the line that it did not understand, if any; else it stumbled over the first that says
+            // anything.
             let line =
                 lines.firstIndex { !$0.isEmpty && strstr(problem.reason, "“\($0)”") != nil }
                 ?? lines.firstIndex { line in line.trimmingSpaces.first.map { $0 != "#" } ?? false } ?? 0

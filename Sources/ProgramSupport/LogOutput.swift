@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where our programs' log goes: to the journal with its fields when the journal is listening, else to standard error in a form that
-// people and, by its priority prefix, the journal can read.
+// Where our programs' log goes: to the journal with its fields when the journal is listening, else to standard error in
+// a form that people and, by its priority prefix, the journal can read.
 
 public import Logging
 

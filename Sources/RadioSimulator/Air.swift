@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The air of a scenario: which accessories are in range, what each of them sends now, and what is bonded. It outlives the simulated
-// service, as real accessories outlive bluetoothd.
+// The air of a scenario: which accessories are in range, what each of them sends now, and what is bonded. It outlives
+// the simulated service, as real accessories outlive bluetoothd.
 
 internal import AccessoryModel
 internal import DBusKit

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulated kernel's list of input devices: a directory that looks like /sys/class/input, with an entry for every bonded and
-// connected accessory that the scenario calls an input device.
+// The simulated kernel's list of input devices: a directory that looks like /sys/class/input, with an entry for every
+// bonded and connected accessory that the scenario calls an input device.
 
 internal import AccessoryModel
 internal import SystemFiles

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scenario: what is on the air, and what goes wrong. Docs/Scenarios.md is its reference; the lab reads the same files.
+// A scenario: what is on the air, and what goes wrong. Docs/Scenarios.md is its reference; the lab reads the same
+// files.
 
 public import AccessoryModel
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a scenario from JSON: strict, so that a typing mistake is an error with its place and not a fault that never happens.
+// Reads a scenario from JSON: strict, so that a typing mistake is an error with its place and not a fault that never
+// happens.
 
 internal import AccessoryModel
 internal import JSONText

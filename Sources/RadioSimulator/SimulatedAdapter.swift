@@ -201,7 +201,8 @@ final class SimulatedAdapter: ExportedObject {
         guard filter.transport == "auto" || filter.transport == (isClassic ? "bredr" : "le") else { return false }
         if let threshold = filter.rssi, let rssi = advert.rssi, rssi < threshold { return false }
         guard !filter.uuids.isEmpty else { return true }
-        // BlueZ compares its filter with the advertised lists only: service data alone does not pass (stoprocent/noble#89).
+        // BlueZ compares its filter with the advertised lists only: service data alone does not pass
+        // (stoprocent/noble#89).
         return advert.payload.serviceUUIDs.contains { filter.uuids.contains($0) }
             || (advert.scanResponse?.serviceUUIDs.contains { filter.uuids.contains($0) } ?? false)
     }

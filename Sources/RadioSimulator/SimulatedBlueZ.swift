@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One life of the simulated bluetoothd: its bus connection, its adapters, devices and agents. It ends with the service and is made
-// anew when the service starts again; bonds live on in the air.
+// One life of the simulated bluetoothd: its bus connection, its adapters, devices and agents. It ends with the service
+// and is made anew when the service starts again; bonds live on in the air.
 
 internal import AccessoryModel
 internal import DBusKit

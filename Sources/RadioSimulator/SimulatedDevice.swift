@@ -264,7 +264,8 @@ final class SimulatedDevice: ExportedObject {
             if error == nil {
                 self.bond()
             } else {
-                // The kernel drops the link of a pairing that failed, and bluetoothd 5.66 forgets the UUIDs until the object goes.
+                // The kernel drops the link of a pairing that failed, and bluetoothd 5.66 forgets the UUIDs until the
+                // object goes.
                 self.bluez.loop.soon { [weak self] in
                     guard let self, !self.isPaired else { return }
                     self.linkLost(.bluez("AuthenticationCanceled", "Authentication Canceled"))

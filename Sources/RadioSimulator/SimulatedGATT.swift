@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GATT server of a connected accessory: services and characteristics with read, write and notify, as BlueZ exports them.
+// The GATT server of a connected accessory: services and characteristics with read, write and notify, as BlueZ exports
+// them.
 
 internal import AccessoryModel
 internal import DBusKit

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scenario at work: the air, the simulated services while they run, and a control object by which tests play more of it.
+// A scenario at work: the air, the simulated services while they run, and a control object by which tests play more of
+// it.
 
 internal import AccessoryModel
 public import DBusKit
@@ -29,7 +30,8 @@ public final class Simulator {
         didSet { control.onDisconnect = onDisconnect }
     }
 
-    /// - Parameter inputDirectory: where the input devices of this simulated machine are listed, for a daemon that looks there.
+    /// - Parameter inputDirectory: where the input devices of this simulated machine are listed, for a daemon that
+    ///   looks there.
     /// - Throws: the bus' error; `AddressInUse` when somebody else is `org.bluez` there.
     public init(
         _ scenario: Scenario, bus address: Connection.Address, inputDirectory: String? = nil, loop: MainLoop, log: Logger

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small files and directories, by path, through the C library: what the daemon and its tools need without Foundation, which is five times
-// their size (Docs/Decisions/0017-without-foundation.md).
+// Small files and directories, by path, through the C library: what the daemon and its tools need without Foundation,
+// which is five times their size (Docs/Decisions/0017-without-foundation.md).
 
 public import Glibc
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Images as terminals take them: kitty's graphics protocol, sixels, or half blocks, which every terminal with colours can show.
+// Images as terminals take them: kitty's graphics protocol, sixels, or half blocks, which every terminal with colours
+// can show.
 
 internal import Glibc
 
@@ -102,8 +103,8 @@ public struct TerminalImage: Sendable {
 
     // MARK: Sixels
 
-    /// Six rows at a time: for each colour in them, a row of characters whose six bits say which pixels have it. What is transparent
-    /// is left as it is (second parameter 1).
+    /// Six rows at a time: for each colour in them, a row of characters whose six bits say which pixels have it. What
+    /// is transparent is left as it is (second parameter 1).
     private static func sixel(_ bitmap: Bitmap) -> String {
         var text = "\u{1B}P0;1;0q\"1;1;\(bitmap.width);\(bitmap.height)"
         var defined: Set<Int> = []

@@ -6,15 +6,17 @@ internal import SystemFiles
 enum DefaultRoute {
     /// The interfaces that a default route leads out of.
     ///
-    /// - Parameter directory: where the tables `route` and `ipv6_route` are, `/proc/1/net`. What cannot be read has no routes.
+    /// - Parameter directory: where the tables `route` and `ipv6_route` are, `/proc/1/net`. What cannot be read has no
+    ///   routes.
     static func interfaces(in directory: String) -> Set<String> {
         var found: Set<String> = []
-        // Interface, destination, gateway, flags, references, use, metric, mask; numbers in hexadecimal, in the machine's order.
+        // Interface, destination, gateway, flags, references, use, metric, mask; numbers in hexadecimal, in the
+        // machine's order.
         for row in rows(directory + "/route").dropFirst() where row.count >= 8 && isZero(row[1]) && isZero(row[7]) {
             found.insert(row[0])
         }
-        // Destination, its prefix length, source, its prefix length, next hop, metric, references, use, flags, interface. The kernel's
-        // own "no route" stands on lo.
+        // Destination, its prefix length, source, its prefix length, next hop, metric, references, use, flags,
+        // interface. The kernel's own "no route" stands on lo.
         for row in rows(directory + "/ipv6_route") where row.count >= 10 && isZero(row[0]) && isZero(row[1]) && row[9] != "lo" {
             found.insert(row[9])
         }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine's Wi-Fi as the engine's network radio. Three services may serve it, one above another: the interface belongs to the
-// first of NetworkManager, iwd and wpa_supplicant that manages it, and is followed when it changes hands. Scans run only while
-// somebody needs them, one after the other with a pause between. What joining has changed is on disk before it is changed.
+// The machine's Wi-Fi as the engine's network radio. Three services may serve it, one above another: the interface
+// belongs to the first of NetworkManager, iwd and wpa_supplicant that manages it, and is followed when it changes
+// hands. Scans run only while somebody needs them, one after the other with a pause between. What joining has changed
+// is on disk before it is changed.
 
 public import AccessoryEngine
 public import AccessoryModel
@@ -66,7 +67,8 @@ public final class WiFiRadio: NetworkRadio {
 
     /// - Parameters:
     ///   - connection: one of the radio's own: NetworkManager binds a joined network to it.
-    ///   - interface: the interface's name (`wlan1`); nil for the only one, or the first that does not lead to the default route.
+    ///   - interface: the interface's name (`wlan1`); nil for the only one, or the first that does not lead to the
+    ///     default route.
     ///   - routeDirectory: where the kernel's routing tables are.
     public init(
         on connection: Connection, interface: String?, routeDirectory: String = "/proc/1/net", journal: any JoinJournal, log: Logger

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the radio asks of a Wi-Fi service, whichever it is; one folder beside this file adapts each of them. And what all adapters do
-// alike: following the service's name, reading properties, waiting for one thing at a time.
+// What the radio asks of a Wi-Fi service, whichever it is; one folder beside this file adapts each of them. And what
+// all adapters do alike: following the service's name, reading properties, waiting for one thing at a time.
 
 internal import AccessoryEngine
 internal import AccessoryModel
 internal import DBusKit
 internal import Logging
 
-/// A Wi-Fi service on the bus, in its own way: an adapter has all of these, or it does not compile. What all do alike is in the extension.
+/// A Wi-Fi service on the bus, in its own way: an adapter has all of these, or it does not compile. What all do alike
+/// is in the extension.
 protocol WiFiService: AnyObject {
     /// What all of them have.
     var common: ServiceCommon { get }
     /// Whether a network is joined and followed.
     var isJoined: Bool { get }
 
-    /// The service is there, or another one is: its signals are subscribed to, and its interfaces read; `settle` ends this.
+    /// The service is there, or another one is: its signals are subscribed to, and its interfaces read; `settle` ends
+    /// this.
     func follow()
 
     /// See `isShadowed`.
@@ -33,8 +35,8 @@ protocol WiFiService: AnyObject {
         _ join: NetworkJoin, on interface: String, note: @escaping (JoinRecord) throws -> Void,
         completion: @escaping (Result<Void, RadioFailure>) -> Void)
 
-    /// Takes back what a record says: the joined network goes, and what was there before comes back. Completed once what is to be
-    /// asked was asked.
+    /// Takes back what a record says: the joined network goes, and what was there before comes back. Completed once
+    /// what is to be asked was asked.
     func restore(_ record: JoinRecord, completion: @escaping () -> Void)
 
     /// The joined network is followed no longer.
@@ -109,8 +111,8 @@ extension WiFiService {
         set { common.onLost = newValue }
     }
 
-    /// All of its interfaces are managed by a service above it. Then nothing is listened to that comes with every scan of that one: an
-    /// idle daemon sleeps.
+    /// All of its interfaces are managed by a service above it. Then nothing is listened to that comes with every scan
+    /// of that one: an idle daemon sleeps.
     var isShadowed: Bool {
         get { common.isShadowed }
         set {
@@ -222,7 +224,8 @@ enum WiFiTimes {
     static let scan = Duration.seconds(20)
     /// Joining: less than the 25 s after which D-Bus libraries give a call up.
     static let join = Duration.seconds(22)
-    /// How long a joined network may be away before it is given up: an accessory that was told its settings starts again.
+    /// How long a joined network may be away before it is given up: an accessory that was told its settings starts
+    /// again.
     static let grace = Duration.seconds(10)
     /// Seen this long before a scan began, a network still counts as seen by it.
     static let slack = 1
@@ -293,8 +296,8 @@ final class ServiceLink {
         }
     }
 
-    /// Calls a method and hands over the answer unread: the cursor stands on its first argument. `read` is called for an
-    /// answer with arguments, `completion` always.
+    /// Calls a method and hands over the answer unread: the cursor stands on its first argument. `read` is called for
+    /// an answer with arguments, `completion` always.
     func ask(
         _ path: ObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue] = [],
         read: @escaping (inout ValueCursor) -> Void, completion: @escaping () -> Void
@@ -390,8 +393,8 @@ extension Message {
     }
 }
 
-/// Something that is awaited and ends once: with a result, by time-out, or because the service goes. While it lasts it keeps the
-/// subscriptions that it needs.
+/// Something that is awaited and ends once: with a result, by time-out, or because the service goes. While it lasts it
+/// keeps the subscriptions that it needs.
 final class Awaited<Value> {
     var subscriptions: [Subscription?] = []
     private var timer: LoopSource?

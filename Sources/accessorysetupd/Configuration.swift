@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an admin sets in accessorysetupd.conf; everything has a default, and a mistake is an error at start, not a guess.
+// What an admin sets in accessorysetupd.conf; everything has a default, and a mistake is an error at start, not a
+// guess.
 
 internal import KeyFiles
 
@@ -11,10 +12,12 @@ struct Configuration {
     /// `[View] Linger=`: seconds that an app's links outlive its last connection to the scoped view, 0…3600.
     var linger = 30
 
-    /// `[Identity] BusIdentity=`: `any`, or `pidfd-only`: who comes over a bus that hands out no process descriptors is nobody.
+    /// `[Identity] BusIdentity=`: `any`, or `pidfd-only`: who comes over a bus that hands out no process descriptors is
+    /// nobody.
     var needsProcessDescriptor = false
 
-    /// `[WiFi] Interface=`: the interface to use (`wlan1`); none means the only one, else the first without the default route.
+    /// `[WiFi] Interface=`: the interface to use (`wlan1`); none means the only one, else the first without the default
+    /// route.
     var wifiInterface: String?
 
     static let standardPath = "/etc/accessory-setup/accessorysetupd.conf"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon: puts the parts together, and tells the view when access has changed. Objects are exported before the name is owned, and the
-// service manager hears of us only once it is.
+// The daemon: puts the parts together, and tells the view when access has changed. Objects are exported before the name
+// is owned, and the service manager hears of us only once it is.
 
 internal import AccessoryCore
 internal import AccessoryEngine
@@ -64,8 +64,9 @@ struct Daemon {
         let wifiOpening = try Connection.Opening(radioBus)
         let store = try GrantStore(directory: storeDirectory, log: log)
         let connection = try Connection(opening, loop: loop)
-        // A bus connection of the radio's own: its agent and its discovery filter belong to it, and a flood of adverts waits in its
-        // queue, not in front of an app's call. Adverts may wait a few milliseconds so that one wakeup serves many.
+        // A bus connection of the radio's own: its agent and its discovery filter belong to it, and a flood of adverts
+        // waits in its queue, not in front of an app's call. Adverts may wait a few milliseconds so that one wakeup
+        // serves many.
         let radioConnection = try Connection(radioOpening, loop: loop, reading: .adaptive(pause: .milliseconds(20)))
         let radio = try BlueZRadio(
             on: radioConnection, adapter: configuration.adapter, inputDirectory: options.inputDirectory, feed: radioBus, log: log)
@@ -114,7 +115,8 @@ struct Daemon {
             view?.updateScopes()
         }
         engine.start()
-        // An app that calls at once must not be told that there is no Bluetooth while we are still looking. Bounded: bluetoothd may hang.
+        // An app that calls at once must not be told that there is no Bluetooth while we are still looking. Bounded:
+        // bluetoothd may hang.
         _ = loop.run(until: { radio.isSettled && wifi.isSettled }, timeout: .seconds(2))
         try connection.requestName(AccessoryBus.name)
         ServiceManager.notify("READY=1")
@@ -160,7 +162,8 @@ struct Daemon {
     private func viewAddress(_ log: Logger) -> BusServer.Address? {
         if let path = options.viewPath { return .path(path) }
         if getenv("LISTEN_FDS") != nil, getenv("LISTEN_PID").map({ String(cString: $0) }) == String(getpid()) { return .inherited }
-        // Without systemd: the usual place, on the system's own bus only. Two daemons on test buses must not fight for it.
+        // Without systemd: the usual place, on the system's own bus only. Two daemons on test buses must not fight for
+        // it.
         guard Connection.Address(options.bus) == .system else { return nil }
         let directory = "/run/accessory-setup"
         let path = directory + "/bus"

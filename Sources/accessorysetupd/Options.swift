@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon's command line, read by GLib: swift-argument-parser, which the tools use, brings more code than the whole daemon has
-// (Docs/Decisions/0017-without-foundation.md).
+// The daemon's command line, read by GLib: swift-argument-parser, which the tools use, brings more code than the whole
+// daemon has (Docs/Decisions/0017-without-foundation.md).
 
 internal import AccessoryModel
 internal import AdminFiles

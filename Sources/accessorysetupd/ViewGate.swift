@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the scoped view asks: who a caller is by the manifests, and what the ledger grants it. Composed here, because nothing else knows
-// both the engine and the radio's paths.
+// What the scoped view asks: who a caller is by the manifests, and what the ledger grants it. Composed here, because
+// nothing else knows both the engine and the radio's paths.
 
 internal import AccessoryBus
 internal import AccessoryCore

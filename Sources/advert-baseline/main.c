@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The yardstick of `make bench`: the least that a C program on libdbus does with BlueZ' adverts. It subscribes to the same signals as
-// the daemon, walks every argument of each, and counts. With a name as second argument it also owns that name.
+// The yardstick of `make bench`: the least that a C program on libdbus does with BlueZ' adverts. It subscribes to the
+// same signals as the daemon, walks every argument of each, and counts. With a name as second argument it also owns
+// that name.
 #include "baseline.h"
 #include <dbus/dbus.h>
 #include <signal.h>

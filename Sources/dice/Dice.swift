@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sample app: adds dice, lists them, shows what they roll, renames and removes them. It is written against Apple's interfaces alone,
-// AccessorySetupKit for the session and CoreBluetooth for the dice, and would be the same on a Mac.
+// The sample app: adds dice, lists them, shows what they roll, renames and removes them. It is written against Apple's
+// interfaces alone, AccessorySetupKit for the session and CoreBluetooth for the dice, and would be the same on a Mac.
 
 import AccessorySetupKit
 

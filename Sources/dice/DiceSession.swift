@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The app's session: what it asks the picker for, and the events, which it prints. Everything happens on the main queue.
+// The app's session: what it asks the picker for, and the events, which it prints. Everything happens on the main
+// queue.
 
 import AccessorySetupKit
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The die itself, over CoreBluetooth: connects to the accessory that the session has granted, finds the characteristic of the rolls, and
-// tells each roll.
+// The die itself, over CoreBluetooth: connects to the accessory that the session has granted, finds the characteristic
+// of the rolls, and tells each roll.
 
 import CoreBluetooth
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// An app of the plainest kind, for `make bench`: C on libdbus, against org.bluez on any bus, so that the same program runs on the
-// system's own bus and on the scoped view. It connects a device, then reads a value, hears notifications, or takes them from a
-// descriptor, or writes to one, so many times; it says how long one took (nanoseconds) when it is done, and waits on its standard input in between.
+// An app of the plainest kind, for `make bench`: C on libdbus, against org.bluez on any bus, so that the same program
+// runs on the system's own bus and on the scoped view. It connects a device, then reads a value, hears notifications,
+// or takes them from a descriptor, or writes to one, so many times; it says how long one took (nanoseconds) when it is
+// done, and waits on its standard input in between.
 #include <dbus/dbus.h>
 #include <poll.h>
 #include <stdio.h>

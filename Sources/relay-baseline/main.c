@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What any hop costs, for `make bench`: C that copies bytes, and descriptors with them, between each client of a Unix socket and a
-// connection of its own to the bus. It knows nothing of D-Bus: clients authenticate with the bus, which sees this program's user.
+// What any hop costs, for `make bench`: C that copies bytes, and descriptors with them, between each client of a Unix
+// socket and a connection of its own to the bus. It knows nothing of D-Bus: clients authenticate with the bus, which
+// sees this program's user.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stddef.h>

@@ -90,8 +90,8 @@ class Refused(APITest):
         app.show_picker(item())
 
     def test_not_because_the_daemon_has_just_started(self):
-        # The bus may have started it for this very app, and BlueZ may be slow to tell what there is. Either the daemon takes its
-        # name only once it knows, or it answers only then.
+        # The bus may have started it for this very app, and BlueZ may be slow to tell what there is. Either the daemon
+        # takes its name only once it knows, or it answers only then.
         app, picker = App(self.world), PickerProgram(self.world)
         self.world.daemon.stop()
         self.simulator.pause()

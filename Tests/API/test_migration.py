@@ -141,7 +141,8 @@ class Migrating(APITest):
         self.dice.show_picker(migration("Pink Dice", PINK_ADDRESS), migration("Blue Dice", BLUE_ADDRESS))
         self.person.wait_prompt("consent")
         self.world.admin.call("/org/bluez/hci0", "org.bluez.Adapter1", "RemoveDevice", "o", dbus.ObjectPath(path_of(PINK_ADDRESS)), to="org.bluez")
-        # The daemon has a connection of its own to BlueZ. At the second answer it has seen what had come there before the first.
+        # The daemon has a connection of its own to BlueZ. At the second answer it has seen what had come there before
+        # the first.
         self.person.settle()
         self.person.settle()
         self.person.respond(accept=True)

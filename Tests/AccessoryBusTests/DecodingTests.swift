@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What apps and picker programs send: each key of each dictionary with what it takes, and everything else refused by its name.
+// What apps and picker programs send: each key of each dictionary with what it takes, and everything else refused by
+// its name.
 
 import AccessoryBus
 import AccessoryModel

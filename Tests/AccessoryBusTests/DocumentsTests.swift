@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The documents of the interface against the XML and the model: each member, error and event has its line, with names and types, and there
-// is no line besides.
+// The documents of the interface against the XML and the model: each member, error and event has its line, with names
+// and types, and there is no line besides.
 
 import AccessoryBus
 import AccessoryModel

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the daemon says, in the types that the XML and the documents promise; and that what is encoded is decoded to the same.
+// What the daemon says, in the types that the XML and the documents promise; and that what is encoded is decoded to the
+// same.
 
 import AccessoryBus
 import AccessoryModel

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who keeps the machine on an accessory's network: all states that two apps, three connections and two networks can reach, with what must
-// hold in each, and the stories that the engine plays.
+// Who keeps the machine on an accessory's network: all states that two apps, three connections and two networks can
+// reach, with what must hold in each, and the stories that the engine plays.
 
 import AccessoryCore
 import AccessoryModel
@@ -14,7 +14,8 @@ import Testing
     private static let other = JoinMachine.Holder(client: ":3", app: AppID("com.example.other")!)
     private static let holders = [dice, otherOfDice, other]
 
-    /// A machine, and which requests it still owes an answer. A ticket stands for who asks, so that there are finitely many states.
+    /// A machine, and which requests it still owes an answer. A ticket stands for who asks, so that there are finitely
+    /// many states.
     private struct World: Hashable {
         var machine = JoinMachine()
         var owed: Set<Int> = []

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compiled matcher against a naive reference, on random items and adverts; and the rules of the session API, one by one.
+// The compiled matcher against a naive reference, on random items and adverts; and the rules of the session API, one by
+// one.
 
 import AccessoryCore
 import AccessoryModel

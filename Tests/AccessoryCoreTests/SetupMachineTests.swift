@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The setup machine: all reachable states and all events, with the invariants checked at every step; and the paths that people take.
+// The setup machine: all reachable states and all events, with the invariants checked at every step; and the paths that
+// people take.
 
 import AccessoryCore
 import AccessoryModel

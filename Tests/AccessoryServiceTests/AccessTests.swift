@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may call what: each member of each interface against each kind of caller, and that what a caller may not know of is nowhere to be
-// found: not in calls, properties, introspection or lists.
+// Who may call what: each member of each interface against each kind of caller, and that what a caller may not know of
+// is nowhere to be found: not in calls, properties, introspection or lists.
 
 import AccessoryBus
 import AccessoryModel
@@ -240,7 +240,8 @@ private let rows: [Row] = [
         #expect(outcome(removal) == .nothing)
     }
 
-    /// An app's word about an accessory is good for its own grant only, also where the connection sees it for another reason.
+    /// An app's word about an accessory is good for its own grant only, also where the connection sees it for another
+    /// reason.
     @Test func anAppNamesOnlyWhatIsItsOwn() throws {
         let answer = try service.call(
             .app, service.path(.session), AccessoryBus.session, "RemoveAccessory", [.objectPath(service.path(.accessory))])

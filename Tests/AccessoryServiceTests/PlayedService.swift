@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The service on a private bus, over an engine whose edges stand still, and callers of every kind: real connections, of which the service
-// is told who they are.
+// The service on a private bus, over an engine whose edges stand still, and callers of every kind: real connections, of
+// which the service is told who they are.
 
 import AccessoryBus
 import AccessoryCore

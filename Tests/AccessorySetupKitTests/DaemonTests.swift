@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The module against the real daemon, over a real bus, with simulated radios and a picker program in the person's place.
+// The module against the real daemon, over a real bus, with simulated radios and a picker program in the person's
+// place.
 
 import AccessorySetupKit
 import Foundation

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The module's form of NEHotspotConfiguration against the real daemon: the network of an accessory of the app's is joined and left, and
-// nothing else is.
+// The module's form of NEHotspotConfiguration against the real daemon: the network of an accessory of the app's is
+// joined and left, and nothing else is.
 
 import AccessorySetupKit
 import DBusKit

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The longer journeys against the real daemon: a picker that the app filters, names, the app's word for a set-up, migration.
+// The longer journeys against the real daemon: a picker that the app filters, names, the app's word for a set-up,
+// migration.
 
 import AccessorySetupKit
 import DBusKit

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The life of a session at a fake daemon: the list of accessories, a daemon that is newer, one that never answers, and the moments in
-// which a session ends.
+// The life of a session at a fake daemon: the list of accessories, a daemon that is newer, one that never answers, and
+// the moments in which a session ends.
 
 import AccessoryBus
 import AccessoryModel

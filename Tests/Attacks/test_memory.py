@@ -19,8 +19,8 @@ from harness.waiting import wait
 
 
 class Memory(Attack):
-    # Bytes for each operation: a connection that is kept costs more than a thousand. Pages that the allocator happens to take are spread over
-    # all operations.
+    # Bytes for each operation: a connection that is kept costs more than a thousand. Pages that the allocator happens
+    # to take are spread over all operations.
     BOUND = 200
 
     def held(self):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The BlueZ adapter against the simulator on a private bus: states, discovery by token, adverts in pieces, pairing in every mode and
-// with every fault, bonds that go.
+// The BlueZ adapter against the simulator on a private bus: states, discovery by token, adverts in pieces, pairing in
+// every mode and with every fault, bonds that go.
 
 import AccessoryCore
 import AccessoryEngine

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shares in links: all reachable states and all events with the rules that hold at every step, and the stories that apps live through.
+// Shares in links: all reachable states and all events with the rules that hold at every step, and the stories that
+// apps live through.
 
 import AccessoryModel
 import DBusKit
@@ -87,7 +88,8 @@ private struct Node: Hashable {
 
 private func named(_ name: String) -> Client { clients.first { $0.name == name }! }
 
-/// The rule for each event in each state: who holds the link after it, what is answered and what is done, from what held before.
+/// The rule for each event in each state: who holds the link after it, what is answered and what is done, from what
+/// held before.
 private func expectation(
     _ event: Event, _ holders: Set<AppID>, _ world: inout World
 ) -> (holders: Set<AppID>, answer: LinkShares.Answer?, drops: LinkShares.DropReason?, callsOff: Bool) {
@@ -220,7 +222,8 @@ private func expectation(
         try #require(new.shares.lingeringDevices == (lingers ? [dice] : []), place())
     }
 
-    /// Every event again, beside a link that another app holds and waits for: nothing that concerns one device reaches another.
+    /// Every event again, beside a link that another app holds and waits for: nothing that concerns one device reaches
+    /// another.
     @Test func oneDeviceIsNoOthersBusiness() {
         var shares = LinkShares()
         for event: Event in [

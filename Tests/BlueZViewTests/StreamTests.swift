@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams through the view: packets of a descriptor and signals of a client's own connection arrive whole and in order, also when the
-// client leaves, the link ends or the grant is revoked while they wait in a pause.
+// Streams through the view: packets of a descriptor and signals of a client's own connection arrive whole and in order,
+// also when the client leaves, the link ends or the grant is revoked while they wait in a pause.
 
 import DBusKit
 import Glibc

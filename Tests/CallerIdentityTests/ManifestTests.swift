@@ -255,7 +255,8 @@ private let good = """
         #expect(try app() == "by.label")
     }
 
-    /// What a process can make itself takes away what it executes, and gives something only to the users that the manifest names.
+    /// What a process can make itself takes away what it executes, and gives something only to the users that the
+    /// manifest names.
     @Test func whatAProcessCanMakeItselfGivesItNothing() throws {
         let manifest = { (line: String, id: String) in
             "[Application]\nId=\(id)\nName=x\n\(line)\n[AccessorySetup]\nSupports=Bluetooth;\n"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections on a real bus: calls, time-outs, cancellation, order of signals, forged senders, names, descriptors, the exported tree.
+// Connections on a real bus: calls, time-outs, cancellation, order of signals, forged senders, names, descriptors, the
+// exported tree.
 
 import DBusKit
 import TestSupport
@@ -272,7 +273,8 @@ private final class Stage {
         subscription.cancel()
     }
 
-    /// Hears two signals, which are a stream, so that the next ones wait for an hour: whatever is read then was read without the timer.
+    /// Hears two signals, which are a stream, so that the next ones wait for an hour: whatever is read then was read
+    /// without the timer.
     private func stageInAPause() throws -> (stage: Stage, heard: Heard) {
         let stage = try Stage(reading: .streamed(pause: .seconds(3600)))
         let heard = Heard()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is passed on under other names, through a real bus, which takes no message that is not well made: of all lengths, so that some
-// go out at once and some by libdbus.
+// What is passed on under other names, through a real bus, which takes no message that is not well made: of all
+// lengths, so that some go out at once and some by libdbus.
 
 import DBusKit
 import TestSupport

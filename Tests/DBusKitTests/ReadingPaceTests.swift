@@ -47,7 +47,8 @@ import Testing
 }
 
 @Suite struct BatchPaceTests {
-    /// The pause after these readings, of which the first is busy and begins the pauses; nil when one of them ended them.
+    /// The pause after these readings, of which the first is busy and begins the pauses; nil when one of them ended
+    /// them.
     private func pause(after readings: [Int]) -> Duration? {
         var pace = BatchPace(longest: .milliseconds(60), most: 120)
         var pause = pace.pause(after: 3, at: 0)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The short cuts of our own reader against the plain way: a header that is compared instead of read, a value that is known by its bytes.
+// The short cuts of our own reader against the plain way: a header that is compared instead of read, a value that is
+// known by its bytes.
 
 import TestSupport
 import Testing
@@ -18,7 +19,8 @@ import Testing
         try bytes.withUnsafeBytes { KnownHeader(try WireMessage($0), $0) }
     }
 
-    /// Whether the bytes have the known header; if so, the plain way must find them valid, and everything in the same places.
+    /// Whether the bytes have the known header; if so, the plain way must find them valid, and everything in the same
+    /// places.
     private static func fits(_ bytes: [UInt8], _ known: KnownHeader) -> Bool {
         bytes.withUnsafeBytes { bytes in
             guard let length = try? WireMessage.length(of: bytes), length == bytes.count, known.fits(bytes) else { return false }

@@ -127,8 +127,8 @@ import Testing
         #expect(answers.count == 1 && told.changes.isEmpty)
     }
 
-    /// Each byte of a change damaged in turn, and whole ones behind it: the same is told whether or not a whole one has made the header
-    /// known before.
+    /// Each byte of a change damaged in turn, and whole ones behind it: the same is told whether or not a whole one has
+    /// made the header known before.
     @Test func aKnownHeaderMakesNoDifference() throws {
         let whole = try change(1)
         for place in whole.indices {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values in both directions, and hostile bytes: what libdbus lets through is decoded, limited or refused, and never crashes us.
+// Values in both directions, and hostile bytes: what libdbus lets through is decoded, limited or refused, and never
+// crashes us.
 
 import DBusKit
 import TestSupport

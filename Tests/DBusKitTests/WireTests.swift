@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our own reader of messages against libdbus: what one takes for a message the other does, whatever is in the bytes, and both see the same
-// values. The fuzzer (Tests/Fuzz) plays the same with inputs that it finds itself.
+// Our own reader of messages against libdbus: what one takes for a message the other does, whatever is in the bytes,
+// and both see the same values. The fuzzer (Tests/Fuzz) plays the same with inputs that it finds itself.
 
 import Foundation
 import TestSupport

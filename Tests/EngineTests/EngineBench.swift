@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine's tests stand on: a radio, a store and a clock that stand still until a test moves them, and a witness of what the
-// engine tells.
+// What the engine's tests stand on: a radio, a store and a clock that stand still until a test moves them, and a
+// witness of what the engine tells.
 
 import AccessoryCore
 import AccessoryEngine

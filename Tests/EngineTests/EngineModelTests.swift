@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole engine against a model of a few dozen lines: who consented to what, what was taken away, whose bond is whose. Lives of random
-// steps, made from a seed: three apps, five accessories, admins, rules, other programs, a disk that fills, a daemon that dies between any
-// two effects. A life that breaks the promise is cut down to its shortest form and printed; the idea is that of FoundationDB's simulator.
+// The whole engine against a model of a few dozen lines: who consented to what, what was taken away, whose bond is
+// whose. Lives of random steps, made from a seed: three apps, five accessories, admins, rules, other programs, a disk
+// that fills, a daemon that dies between any two effects. A life that breaks the promise is cut down to its shortest
+// form and printed; the idea is that of FoundationDB's simulator.
 
 import AccessoryCore
 import AccessoryEngine
@@ -10,7 +11,8 @@ import Logging
 import TestSupport
 import Testing
 
-/// One step of a life. What it does with whom follows from the numbers and from where the world is, so any step can be left out.
+/// One step of a life. What it does with whom follows from the numbers and from where the world is, so any step can be
+/// left out.
 private struct Step: CustomStringConvertible {
     enum Kind: Int, CaseIterable, Hashable {
         case leadOn, show, migrate, pick, cancel, answer, name, finish, fail, remove, update, rename, leave
@@ -259,7 +261,8 @@ private final class Life {
         return nil
     }
 
-    /// The app confirms; or it goes and may come back to do so; or another app that waits for the same accessory confirms.
+    /// The app confirms; or it goes and may come back to do so; or another app that waits for the same accessory
+    /// confirms.
     private func leadOnConfirming(_ run: PickerRun, _ one: Int, _ three: Int) -> AppID? {
         let app = run.session.app.id
         let waiting = run.machine.accessory.map { engine.ledger.grants(of: $0) }?.filter { $0.state == .awaitingAuthorization }.map(

@@ -6,7 +6,8 @@ import AccessoryEngine
 import AccessoryModel
 import Testing
 
-/// Bonds seen after a power cut, and which is removed of them; 9 is the address that the accessory had before it was paired.
+/// Bonds seen after a power cut, and which is removed of them; 9 is the address that the accessory had before it was
+/// paired.
 struct TraceCase: Sendable {
     let bonds: [Int: String]
     let removed: Int
@@ -137,7 +138,8 @@ struct TraceCase: Sendable {
         #expect(bench.radio.removed.isEmpty && store.stored.intents.isEmpty)
     }
 
-    /// After a power cut a private address has become an identity: found by its name, or namelessness, among the new bonds.
+    /// After a power cut a private address has become an identity: found by its name, or namelessness, among the new
+    /// bonds.
     @Test(arguments: [
         TraceCase([10: "Die"], removes: 10), TraceCase([10: ""], removes: 10), TraceCase([10: "Die", 11: ""], removes: 10),
         TraceCase([10: "Die", 11: "Die"], removes: 9), TraceCase([10: "", 11: ""], removes: 9),

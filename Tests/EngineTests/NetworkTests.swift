@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accessories with Wi-Fi in the engine: what is offered of networks, alone and as the other half of what Bluetooth finds, and who gets
-// the machine onto an accessory's network.
+// Accessories with Wi-Fi in the engine: what is offered of networks, alone and as the other half of what Bluetooth
+// finds, and who gets the machine onto an accessory's network.
 
 import AccessoryCore
 import AccessoryEngine

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A world for the engine's model test: a radio with bonds that have owners, a store that may refuse, and a fuse that ends the daemon between
-// any two effects. Everything happens on one thread, at the word of the test, and the same words give the same life again.
+// A world for the engine's model test: a radio with bonds that have owners, a store that may refuse, and a fuse that
+// ends the daemon between any two effects. Everything happens on one thread, at the word of the test, and the same
+// words give the same life again.
 
 import AccessoryCore
 import AccessoryEngine

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The promise, one defect each: an app reaches what was granted to it, for as long as it stands, and nobody's bond but ours is removed.
+// The promise, one defect each: an app reaches what was granted to it, for as long as it stands, and nobody's bond but
+// ours is removed.
 
 import AccessoryCore
 import AccessoryEngine
@@ -46,7 +47,8 @@ extension Bench {
         #expect(bench.radio.removed.contains(address(1)))
     }
 
-    /// A stranger who has a new address each minute does not fill the memory, or the trail, of a picker without a deadline.
+    /// A stranger who has a new address each minute does not fill the memory, or the trail, of a picker without a
+    /// deadline.
     @Test func whatWasOfferedIsNotedWithinABound() throws {
         let bench = try Bench()
         try bench.engine.registerPicker(ClientID(":picker"))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our own reader of messages under libFuzzer: whatever the bytes, it takes for a valid signal what libdbus takes for one, and walks through
-// it without leaving the bytes (AddressSanitizer watches). Compiled together with the reader's own sources by Tests/Fuzz/run.
+// Our own reader of messages under libFuzzer: whatever the bytes, it takes for a valid signal what libdbus takes for
+// one, and walks through it without leaving the bytes (AddressSanitizer watches). Compiled together with the reader's
+// own sources by Tests/Fuzz/run.
 
 import CDBus
 
@@ -18,10 +19,10 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     let theirs = dbus_message_demarshal(start.withMemoryRebound(to: CChar.self, capacity: count) { $0 }, Int32(length), nil)
     defer { if let theirs { dbus_message_unref(theirs) } }
     if ours == nil, let known, known.fits(bytes), isBodyValid(known.message, bytes) {
-        fatalError("a known header fits what is invalid")
+        found("a known header fits what is invalid")
     }
     let isTheirs = theirs.map { dbus_message_get_type($0) == 4 } ?? false
-    guard (ours != nil) == isTheirs else { fatalError(ours == nil ? "libdbus accepts it" : "libdbus refuses it") }
+    guard (ours != nil) == isTheirs else { found(ours == nil ? "libdbus accepts it" : "libdbus refuses it") }
     guard let ours else { return 0 }
     var cursor = SpanCursor(
         bytes, at: ours.bodyOffset, types: UnsafeRawBufferPointer(rebasing: bytes[ours.signature]))
@@ -30,15 +31,23 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     return 0
 }
 
+private func found(_ what: String) -> Never {
+    // Ends the process on purpose: libFuzzer keeps the input that did it.
+    fatalError(what)
+}
+
+// nonisolated(unsafe), both: libFuzzer calls the entry point from one thread, one input after the other.
+
 /// The header of the last input that was valid. What fits it must be what the plain way found.
 nonisolated(unsafe) private var known: KnownHeader?
+nonisolated(unsafe) private var memory = ValueMemory()
 
 private func compareWithKnown(_ message: WireMessage, _ bytes: UnsafeRawBufferPointer) {
     if let known, known.fits(bytes), known.message.path != message.path || known.message.signature != message.signature {
-        fatalError("a known header fits another")
+        found("a known header fits another")
     }
     let own = KnownHeader(message, bytes)
-    guard own.fits(bytes) else { fatalError("a header does not fit itself") }
+    guard own.fits(bytes) else { found("a header does not fit itself") }
     known = own
 }
 
@@ -52,8 +61,6 @@ private func isBodyValid(_ message: WireMessage, _ bytes: UnsafeRawBufferPointer
     var body = WireValidator(bytes, from: message.bodyOffset, to: bytes.count)
     return body.values(UnsafeRawBufferPointer(rebasing: bytes[message.signature]), depth: 0) && body.isAtEnd
 }
-
-nonisolated(unsafe) private var memory = ValueMemory()
 
 private func walk(_ cursor: inout SpanCursor) {
     repeat {

@@ -141,7 +141,8 @@ class SecondOpinion(unittest.TestCase):
                 self.assertIsNone(peer.device())
 
     def test_a_second_pairing_is_refused_by_both(self):
-        # Paired over both transports: over one only, bluetoothd takes it for the other one, as the lab shows, and the mock does not.
+        # Paired over both transports: over one only, bluetoothd takes it for the other one, as the lab shows, and the
+        # mock does not.
         for make in (simulated, mocked):
             with self.subTest(make.__name__):
                 peer = make(self)

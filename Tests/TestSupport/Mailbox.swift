@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where things from other threads arrive in a test: events, answers, calls. A test waits for what it needs, with a limit that only a hang
-// reaches, and without holding the thread.
+// Where things from other threads arrive in a test: events, answers, calls. A test waits for what it needs, with a
+// limit that only a hang reaches, and without holding the thread.
 
 internal import Dispatch
 internal import Synchronization

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real processes for tests: a private bus, the simulator, the daemon. Each is ended with its test, and every wait is for a line or
-// an event, with a limit that only a hang reaches.
+// Real processes for tests: a private bus, the simulator, the daemon. Each is ended with its test, and every wait is
+// for a line or an event, with a limit that only a hang reaches.
 
 public import Foundation
 import Synchronization

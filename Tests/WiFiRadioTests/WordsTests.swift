@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the Wi-Fi services say and what it means: protection, strength, bands, routes, and how an attempt to join has ended.
+// What the Wi-Fi services say and what it means: protection, strength, bands, routes, and how an attempt to join has
+// ended.
 
 import AccessoryEngine
 import AccessoryModel

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accessories and grants as a value: it says what a request would change, and takes the change over once the store has it.
+// Accessories and grants as a value: it says what a request would change, and takes the change over once the store has
+// it.
 
 public import AccessoryModel
 
@@ -93,8 +94,8 @@ public struct Ledger: Hashable, Sendable {
         byNetwork[ssid, default: []].sorted().compactMap { accessories[$0] }
     }
 
-    /// The accessory with Wi-Fi only whose network has this name. One that has Bluetooth too is known by that: whoever has its network's
-    /// name does not get the rest of it.
+    /// The accessory with Wi-Fi only whose network has this name. One that has Bluetooth too is known by that: whoever
+    /// has its network's name does not get the rest of it.
     public func accessory(ofNetwork ssid: SSID) -> Accessory? {
         accessories(with: ssid).first { $0.address == nil }
     }
@@ -116,7 +117,8 @@ public struct Ledger: Hashable, Sendable {
         }
     }
 
-    /// Whether the bond behind a pairing is of our making: made now, or for another accessory, whose other side this is.
+    /// Whether the bond behind a pairing is of our making: made now, or for another accessory, whose other side this
+    /// is.
     private func isOurs(_ identity: PairedIdentity) -> Bool {
         !identity.wasPairedBefore
             || accessories(valued: identity.address).contains { $0.bonds.contains { $0.value == identity.address.value } }
@@ -159,7 +161,8 @@ public struct Ledger: Hashable, Sendable {
         traits: Accessory.Traits = Accessory.Traits(), to app: AppID, grantID: Int64, now: Int64
     ) -> (steps: [Step], accessory: AccessoryID) {
         let address = identity?.address ?? offer.address
-        // An accessory keeps its identity while its address changes: the stored one is found by the identity address too.
+        // An accessory keeps its identity while its address changes: the stored one is found by the identity address
+        // too.
         var accessory =
             offer.shared.flatMap { accessories[$0] } ?? address.flatMap { self.accessory(at: $0) }
             ?? Accessory(

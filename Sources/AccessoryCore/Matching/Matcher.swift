@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which item of a picker an advert belongs to. Items are compiled once per picker into an index by what every one of them must name
-// (a service UUID or a company identifier), so that an advert costs look-ups for what it advertises and not for every item.
+// Which item of a picker an advert belongs to. Items are compiled once per picker into an index by what every one of
+// them must name (a service UUID or a company identifier), so that an advert costs look-ups for what it advertises and
+// not for every item.
 
 public import AccessoryModel
 
 /// The compiled items of one picker.
 public struct Matcher: Sendable {
-    /// How near is `immediate`, in dBm of smoothed signal strength; a started offer is held until 6 dB below, or it would flicker.
+    /// How near is `immediate`, in dBm of smoothed signal strength; a started offer is held until 6 dB below, or it
+    /// would flicker.
     public struct Nearness: Hashable, Sendable {
         /// dBm: from this strength on a device is near.
         public var threshold: Int
@@ -44,7 +46,8 @@ public struct Matcher: Sendable {
         self.descriptors = descriptors
         rules = descriptors.map(RuleList.init)
         for (index, rule) in rules.enumerated() {
-            // One key suffices: the other traits are checked on the candidates. A service is rarer on the air than a company.
+            // One key suffices: the other traits are checked on the candidates. A service is rarer on the air than a
+            // company.
             if let service = rule.service {
                 byService[service, default: Bucket()].add(index, rule.serviceData)
             } else if let company = rule.company {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of one descriptor, in one list: the matcher asks it for a verdict, the admin's rules too, and whoever wonders asks it for the
-// reasons. A rule is a case here with its test and its words beside each other, so that these cannot drift apart.
+// The rules of one descriptor, in one list: the matcher asks it for a verdict, the admin's rules too, and whoever
+// wonders asks it for the reasons. A rule is a case here with its test and its words beside each other, so that these
+// cannot drift apart.
 
 public import AccessoryModel
 
@@ -22,14 +23,16 @@ struct RuleList: Sendable {
         case serviceData(BluetoothUUID, MaskedData)
         case company(CompanyIdentifier)
         case manufacturerData(CompanyIdentifier, MaskedData)
-        /// The network that must be in range too. Of one that is named by its beginning only, the app says later which it is.
+        /// The network that must be in range too. Of one that is named by its beginning only, the app says later which
+        /// it is.
         case network(SSID)
         case immediate
         case name(NameRule)
     }
 
     private let rules: [Rule]
-    /// What an advert must name to be looked at at all; one of the two is there where the descriptor looks for Bluetooth.
+    /// What an advert must name to be looked at at all; one of the two is there where the descriptor looks for
+    /// Bluetooth.
     let service: BluetoothUUID?
     let serviceData: MaskedData?
     let company: CompanyIdentifier?

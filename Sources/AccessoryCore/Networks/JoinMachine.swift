@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who keeps the machine on an accessory's network: decided here, done elsewhere. There is one interface: one network is joined at a time,
-// for as long as somebody who is entitled to it holds it, and who wants another one changes over if nobody else
-// holds it, waits while it is being left, or is refused.
+// Who keeps the machine on an accessory's network: decided here, done elsewhere. There is one interface: one network is
+// joined at a time, for as long as somebody who is entitled to it holds it, and who wants another one changes over if
+// nobody else holds it, waits while it is being left, or is refused.
 
 public import AccessoryModel
 
@@ -54,7 +54,8 @@ public struct JoinMachine: Hashable, Sendable {
         case wanted(Ticket, Goal, by: Holder)
         /// An app's connection has done with an accessory's network.
         case released(Ticket, AccessoryID, client: String)
-        /// Who is entitled to the network may have changed: these are, nobody is when it is the accessory's network no longer.
+        /// Who is entitled to the network may have changed: these are, nobody is when it is the accessory's network no
+        /// longer.
         case entitled(Set<Holder>, reason: String)
         /// The radio has joined it.
         case joined(interface: String)
@@ -88,8 +89,8 @@ public struct JoinMachine: Hashable, Sendable {
 
     /// What the interface is up to now.
     public private(set) var state = State.idle
-    /// Who wants to be on the network. Once there is nobody, the network is left; one that is still being joined is left when it is
-    /// joined, because a joining that is half made cannot be undone.
+    /// Who wants to be on the network. Once there is nobody, the network is left; one that is still being joined is
+    /// left when it is joined, because a joining that is half made cannot be undone.
     public private(set) var holders: [Holder] = []
     private var joiners: [Joiner] = []
     private var afterwards: [Effect] = []

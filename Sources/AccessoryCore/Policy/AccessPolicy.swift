@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the admin allows beyond what manifests declare: who may ask for a picker, what is approved without a person, what is denied. A
-// value, read from policy.d (Docs/Policy.md); without any file it allows what manifests allow, and approves nothing.
+// What the admin allows beyond what manifests declare: who may ask for a picker, what is approved without a person,
+// what is denied. A value, read from policy.d (Docs/Policy.md); without any file it allows what manifests allow, and
+// approves nothing.
 
 public import AccessoryModel
 
@@ -94,8 +95,8 @@ public struct AccessPolicy: Hashable, Sendable {
     }
 
     /// The rule that keeps an accessory from an app although it was granted. What it advertised then is not kept but
-    /// for services and companies: of a rule's descriptor these count, against all that it was ever known by, and the network. A rule with
-    /// a name or data keeps away what is in range, and nothing that was granted.
+    /// for services and companies: of a rule's descriptor these count, against all that it was ever known by, and the
+    /// network. A rule with a name or data keeps away what is in range, and nothing that was granted.
     public func denial(of accessory: Accessory, to app: AppID) -> Denial? {
         denials.first { $0.concerns(app) && $0.target.concerns(accessory) }
     }
@@ -104,8 +105,8 @@ public struct AccessPolicy: Hashable, Sendable {
     /// program. Never while there is a `problem`.
     public func approves(_ app: AppID) -> Bool { problem == nil && approvals.contains { $0.app == app } }
 
-    /// The rule by which an app takes a paired accessory over without a person. It is known by its bond, so how far away it is makes no
-    /// difference.
+    /// The rule by which an app takes a paired accessory over without a person. It is known by its bond, so how far
+    /// away it is makes no difference.
     public func approval(ofMigrating sighting: Sighting, to app: AppID) -> Approval? {
         guard problem == nil, denial(of: sighting, to: app) == nil else { return nil }
         return approvals.first { $0.app == app && $0.target.matches(sighting) }

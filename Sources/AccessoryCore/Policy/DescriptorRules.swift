@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which descriptors are valid, and which of them this app may use: rules 1, 3, 4 and 6 of the session API. Everything is checked
-// before the picker sees any of it.
+// Which descriptors are valid, and which of them this app may use: rules 1, 3, 4 and 6 of the session API. Everything
+// is checked before the picker sees any of it.
 
 public import AccessoryModel
 
@@ -41,7 +41,8 @@ public enum DescriptorRules {
             guard let value else { continue }
             guard !value.isEmpty else { throw .invalid(key, "\"\"", "is empty") }
             guard value.count <= SSID.length.upperBound else { throw .invalid(key, lossy(value), "longer than 32 bytes") }
-            // Allowed on the air, and never meant: text that ends with a zero, or the name that a hidden network does not say.
+            // Allowed on the air, and never meant: text that ends with a zero, or the name that a hidden network does
+            // not say.
             guard !value.contains(0) else { throw .invalid(key, lossy(value), "has a NUL byte") }
         }
         if let aware = descriptor.wifiAware { try check(aware, descriptor) }

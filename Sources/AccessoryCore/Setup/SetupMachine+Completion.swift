@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The second half of a run, around the grant: the person's name for the accessory, the app's confirmation, the classic side, and accessories
-// that are taken over from before.
+// The second half of a run, around the grant: the person's name for the accessory, the app's confirmation, the classic
+// side, and accessories that are taken over from before.
 
 internal import AccessoryModel
 
 extension SetupMachine {
     /// What was picked (and paired, where it had to be) is asked for a name, or kept.
     mutating func keep(_ offer: Offer, _ identity: PairedIdentity?) -> [Effect] {
-        // With the app's confirmation still to come, the name is asked for afterwards: the set-up view follows the confirmation.
+        // With the app's confirmation still to come, the name is asked for afterwards: the set-up view follows the
+        // confirmation.
         guard offer.setup.contains(.rename), !offer.setup.contains(.confirmAuthorization), offer.shared == nil else {
             return store(offer, identity, name: nil)
         }

@@ -11,7 +11,8 @@ extension SetupMachine {
             discovery.offers = offers
             discovery.hasOffered = discovery.hasOffered || !offers.isEmpty
             var effects: [Effect] = []
-            // The deadline passed while there was something to pick, and now there is nothing: search for as long again.
+            // The deadline passed while there was something to pick, and now there is nothing: search for as long
+            // again.
             if offers.isEmpty, isBounded, !discovery.deadlineRuns {
                 discovery.deadlineRuns = true
                 effects = [.startDeadline]

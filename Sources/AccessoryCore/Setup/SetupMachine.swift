@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One picker run as a value: events in, effects out; no clock, no radio, no bus. Every event is accepted or refused in every state,
-// and what the picker answers is checked against what it was shown. The states of a run that searches and pairs are in
-// SetupMachine+Discovery.swift, those around the grant (names, the app's confirmation, migration) in SetupMachine+Completion.swift.
+// One picker run as a value: events in, effects out; no clock, no radio, no bus. Every event is accepted or refused in
+// every state, and what the picker answers is checked against what it was shown. The states of a run that searches and
+// pairs are in SetupMachine+Discovery.swift, those around the grant (names, the app's confirmation, migration) in
+// SetupMachine+Completion.swift.
 
 public import AccessoryModel
 
@@ -90,7 +91,8 @@ public struct SetupMachine: Hashable, Sendable {
         /// Begin the discovery time anew. `deadline` says that it is over.
         case startDeadline
         case stopDeadline
-        /// Write the intent down, then pair. Answered by exactly one `paired` or `pairingFailed`, whatever happens meanwhile.
+        /// Write the intent down, then pair. Answered by exactly one `paired` or `pairingFailed`, whatever happens
+        /// meanwhile.
         case pair(Offer)
         /// Give the radio the person's answer to its prompt.
         case answer(PromptAnswer)
@@ -174,7 +176,8 @@ public struct SetupMachine: Hashable, Sendable {
         public var offers: [Offer] = []
         /// Whether anything was ever offered.
         public var hasOffered = false
-        /// Whether the deadline's timer runs: from the beginning until it fires, and again once all that was offered has gone.
+        /// Whether the deadline's timer runs: from the beginning until it fires, and again once all that was offered
+        /// has gone.
         public var deadlineRuns = true
         /// The last attempt to pair failed, and the person was told.
         public var failure: SetupError?
@@ -246,7 +249,8 @@ public struct SetupMachine: Hashable, Sendable {
     /// Whether the run is over: every further event is refused.
     public var isFinished: Bool { if case .finished = state { true } else { false } }
 
-    /// Whether this state needs the radio to scan. Pairing does: an accessory that is no longer seen may be dropped by BlueZ.
+    /// Whether this state needs the radio to scan. Pairing does: an accessory that is no longer seen may be dropped by
+    /// BlueZ.
     public var needsScan: Bool {
         switch state {
         case .discovering, .pairing: true

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Joining a granted accessory's network for an app. What becomes of the interface is decided by `JoinMachine`; here its decisions are done,
-// and it is told what the radio says and who is still entitled.
+// Joining a granted accessory's network for an app. What becomes of the interface is decided by `JoinMachine`; here its
+// decisions are done, and it is told what the radio says and who is still entitled.
 
 internal import AccessoryCore
 internal import AccessoryModel
@@ -113,7 +113,8 @@ final class AccessoryNetworks {
         return tickets
     }
 
-    /// Feeds an event to the machine. Events that effects cause are queued, so that every list of effects is done in order.
+    /// Feeds an event to the machine. Events that effects cause are queued, so that every list of effects is done in
+    /// order.
     private func handle(_ event: JoinMachine.Event) {
         events.append(event)
         guard !isHandling else { return }

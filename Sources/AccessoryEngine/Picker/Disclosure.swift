@@ -4,7 +4,8 @@
 internal import AccessoryModel
 
 struct Disclosure {
-    /// What an accessory says may come in parts, a name in its scan response for one: the app is told once they had time to come. Seconds.
+    /// What an accessory says may come in parts, a name in its scan response for one: the app is told once they had
+    /// time to come. Seconds.
     static let delay = 0.4
 
     private var fresh: [SightingKey] = []

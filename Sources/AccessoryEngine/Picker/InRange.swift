@@ -15,8 +15,8 @@ final class InRange {
     private(set) var networks = Sightings<SSID, WiFiNetwork>()
     private(set) var services = Sightings<String, AwareService>()
 
-    /// Seconds. A device that was not heard for this long is gone from the picker. (BlueZ drops its own temporary devices after 30 s too,
-    /// but keeps the ones it knows.)
+    /// Seconds. A device that was not heard for this long is gone from the picker. (BlueZ drops its own temporary
+    /// devices after 30 s too, but keeps the ones it knows.)
     static let silence = 30.0
     /// A network that was missing from this many scans in a row is gone. One scan can miss a network that is there.
     private static let missesAllowed = 3
@@ -69,8 +69,8 @@ final class InRange {
     /// Forgets all devices; true when one was offered.
     func dropDevices() -> Bool { devices.removeAll() }
 
-    /// Forgets devices that have been silent; true when one was offered. A connected device need not advertise, and one without a strength
-    /// says nothing new while it does: the radio tells when those go.
+    /// Forgets devices that have been silent; true when one was offered. A connected device need not advertise, and one
+    /// without a strength says nothing new while it does: the radio tells when those go.
     func prune(now: Double) -> Bool {
         devices.removeAll { device in
             let mustBeHeard = !device.content.isConnected && (device.rssi != nil || device.content.isPaired)

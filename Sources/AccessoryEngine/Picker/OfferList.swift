@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the person may pick: made from what is in range, what the app wants shown, what it has already, and what the admin's rules deny.
+// What the person may pick: made from what is in range, what the app wants shown, what it has already, and what the
+// admin's rules deny.
 
 internal import AccessoryCore
 internal import AccessoryModel
@@ -78,8 +79,8 @@ struct OfferList {
             network: network(besides: item, index))
     }
 
-    /// The network of an accessory that was found by Bluetooth: the one that its item names, or, where the app does not say it later,
-    /// the only one in range that it can be.
+    /// The network of an accessory that was found by Bluetooth: the one that its item names, or, where the app does not
+    /// say it later, the only one in range that it can be.
     private func network(besides item: DisplayItem, _ index: Int) -> WiFiNetwork? {
         if item.descriptor.ssid != nil { return network(of: item.descriptor) }
         guard item.descriptor.ssidPrefix != nil, !item.setupOptions.contains(.confirmAuthorization),
@@ -139,7 +140,8 @@ struct OfferList {
 
     // MARK: A new descriptor
 
-    /// An accessory that gets a new descriptor: there at once when nothing of it is to be found first, else as soon as it is in range.
+    /// An accessory that gets a new descriptor: there at once when nothing of it is to be found first, else as soon as
+    /// it is in range.
     func upgrades(of id: AccessoryID) -> [Offer] {
         guard let accessory = ledger.accessories[id], let item = items.first else { return [] }
         let descriptor = item.descriptor
@@ -206,7 +208,8 @@ extension DiscoveryDescriptor {
 }
 
 extension DisplayItem {
-    /// What is paired along with the accessory. The classic side waits for the app where the app has a say: it may know the address.
+    /// What is paired along with the accessory. The classic side waits for the app where the app has a say: it may know
+    /// the address.
     fileprivate var supportWhilePairing: SupportOptions {
         setupOptions.contains(.confirmAuthorization)
             ? descriptor.supportedOptions.subtracting(.transportBridging) : descriptor.supportedOptions

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an app may ask a picker for: the checks of descriptors, radios and migrations that `Pickers` makes before anything
-// changes.
+// What an app may ask a picker for: the checks of descriptors, radios and migrations that `Pickers` makes before
+// anything changes.
 
 internal import AccessoryCore
 internal import AccessoryModel
@@ -96,8 +96,8 @@ struct PickerRequests {
             offer: offer, item: item, sighting: Sighting(advertisement: bond?.advertisement, network: network))
     }
 
-    /// The bond that a migration means: with a device that is what the item's descriptor looks for, by what the radio knows of it
-    /// (what it does not know does not match), and that no rule denies.
+    /// The bond that a migration means: with a device that is what the item's descriptor looks for, by what the radio
+    /// knows of it (what it does not know does not match), and that no rule denies.
     ///
     /// - Throws: `InvalidRequest`, the same in all cases: an app does not learn with what this machine is paired.
     private func bond(

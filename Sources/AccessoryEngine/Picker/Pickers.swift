@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The picker that runs, of which there is one at most, as there is one person (rule 7). The person's answers and everything else that
-// happens go into its machine, one after the other, and what the machine says is done.
+// The picker that runs, of which there is one at most, as there is one person (rule 7). The person's answers and
+// everything else that happens go into its machine, one after the other, and what the machine says is done.
 
 internal import AccessoryCore
 internal import AccessoryModel
@@ -300,8 +300,8 @@ final class Pickers {
 
     // MARK: What else happens
 
-    /// Goes on with the picker that waits for this app's confirmation of this accessory; nil when none does. Another app's picker may wait
-    /// for the same accessory: this confirmation is not for that.
+    /// Goes on with the picker that waits for this app's confirmation of this accessory; nil when none does. Another
+    /// app's picker may wait for the same accessory: this confirmation is not for that.
     func awaitedConfirmation(of id: AccessoryID, by app: AppID) -> AccessChanges.Continuation? {
         guard let current, current.run.machine.awaitedAuthorization == id, current.run.session.app.id == app else { return nil }
         return { [weak self] settings, requester, bridges in
@@ -310,7 +310,8 @@ final class Pickers {
         }
     }
 
-    /// An app's session ends. A pairing is called off first, and ends after the session: what the app is to hear of it, it hears now.
+    /// An app's session ends. A pairing is called off first, and ends after the session: what the app is to hear of it,
+    /// it hears now.
     func sessionEnds(_ session: Session) {
         guard let run, run.session === session else { return }
         feed(.appGone)
@@ -394,7 +395,8 @@ final class Pickers {
 
     // MARK: The machine
 
-    /// Feeds an event to the running picker. Events that effects cause are queued, so that every effect list is done in order.
+    /// Feeds an event to the running picker. Events that effects cause are queued, so that every effect list is done in
+    /// order.
     private func feed(_ event: SetupMachine.Event) {
         events.append(event)
         guard !isFeeding else { return }
@@ -423,7 +425,8 @@ final class Pickers {
         }
     }
 
-    /// Every accessory that was offered, once in a run; so many at most, because a stranger may come by a new address each minute.
+    /// Every accessory that was offered, once in a run; so many at most, because a stranger may come by a new address
+    /// each minute.
     private func noteOffers(_ current: Current) {
         for offer in current.run.presentation.offers
         where current.noted.count < Limits.discoveredPerPicker && current.noted.insert(offer.id).inserted {
@@ -433,8 +436,8 @@ final class Pickers {
         }
     }
 
-    /// What the policy says where no person is: the nearest accessory that a rule approves is picked, migrations that rules approve are
-    /// accepted, a name is the app's, and nothing else is answered.
+    /// What the policy says where no person is: the nearest accessory that a rule approves is picked, migrations that
+    /// rules approve are accepted, a name is the app's, and nothing else is answered.
     private func answerForNobody(_ current: Current) {
         let run = current.run
         let app = run.session.app

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a picker run writes down: the grant of what was set up, known accessories that are taken over, names, and what is taken back. Rules,
-// grants and accessories may have changed while the person and the radio were at it, so everything is asked once more.
+// What a picker run writes down: the grant of what was set up, known accessories that are taken over, names, and what
+// is taken back. Rules, grants and accessories may have changed while the person and the radio were at it, so
+// everything is asked once more.
 
 internal import AccessoryCore
 internal import AccessoryModel
@@ -29,7 +30,8 @@ struct SetupWriter {
     ) -> SetupMachine.Event {
         do {
             let (steps, accessory) = try change(offer, identity, name, run)
-            // The grant and the end of the intent are one transaction: after a power cut there is either both or neither.
+            // The grant and the end of the intent are one transaction: after a power cut there is either both or
+            // neither.
             let finished = intent.map { [$0] } ?? []
             try book.change(steps, finishing: finished, reason: "picked", by: requester) { bonds.written([], finished: finished) }
             if case .authorization = run.request {

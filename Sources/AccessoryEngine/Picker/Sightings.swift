@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a radio hears of what a picker looks for: one kind of record for Bluetooth devices, networks and Wi-Fi Aware services.
+// What a radio hears of what a picker looks for: one kind of record for Bluetooth devices, networks and Wi-Fi Aware
+// services.
 
 internal import AccessoryCore
 internal import AccessoryModel

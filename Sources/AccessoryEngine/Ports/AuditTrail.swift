@@ -48,7 +48,8 @@ public struct AuditPages {
         number = try trail?.firstLine(of: query)
     }
 
-    /// The next page; nil after the last one. Lines that are added meanwhile are not among them once the limit is reached.
+    /// The next page; nil after the last one. Lines that are added meanwhile are not among them once the limit is
+    /// reached.
     public mutating func next() throws -> [AuditEntry]? {
         guard let trail, let number, left > 0 else { return nil }
         let page = try trail.page(of: query, from: number, atMost: min(count, left))

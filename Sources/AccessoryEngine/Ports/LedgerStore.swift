@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine needs of a store: accessories, grants, and what is about to happen to bonds, each change in one transaction.
+// What the engine needs of a store: accessories, grants, and what is about to happen to bonds, each change in one
+// transaction.
 
 public import AccessoryCore
 public import AccessoryModel
@@ -10,8 +11,8 @@ public protocol LedgerStore: AnyObject {
     func load() throws -> StoredState
     /// All steps together or none; new intents are noted, and finished ones dropped, in the same transaction.
     func commit(_ steps: [Ledger.Step], noting new: [BondIntent], finishing finished: [BondIntent]) throws
-    /// Notes that a bond is about to be made or removed, before the radio is asked: after a power cut, what is noted and not granted
-    /// is removed from the radio.
+    /// Notes that a bond is about to be made or removed, before the radio is asked: after a power cut, what is noted
+    /// and not granted is removed from the radio.
     func note(_ intent: BondIntent) throws
     /// The bond is known to be there for a grant, or to be gone.
     func forget(_ intent: BondIntent) throws
@@ -60,11 +61,13 @@ public struct BondIntent: Hashable, Sendable {
     /// The device's address; for a device that is to be paired the one that it has at that time, which may be
     /// private.
     public let address: BluetoothAddress
-    /// The radio's object at that time: while the radio's service lives, it finds a device whose private address became an identity.
+    /// The radio's object at that time: while the radio's service lives, it finds a device whose private address became
+    /// an identity.
     public let device: RadioDeviceID?
     /// Why the bond may be there.
     public let purpose: Purpose
-    /// For a private address, which may be another one after a restart of everything: how to know the bond when it is seen again.
+    /// For a private address, which may be another one after a restart of everything: how to know the bond when it is
+    /// seen again.
     public let trace: Trace?
 
     /// What is known of a device with a private address before it is paired.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine needs of Wi-Fi, in the model's words. WiFiRadio adapts NetworkManager, iwd and wpa_supplicant to it; tests put a
-// manual one here.
+// What the engine needs of Wi-Fi, in the model's words. WiFiRadio adapts NetworkManager, iwd and wpa_supplicant to it;
+// tests put a manual one here.
 
 public import AccessoryModel
 
@@ -23,13 +23,14 @@ public protocol NetworkRadio: AnyObject {
     ///   - aware: Wi-Fi Aware services to look for.
     func scan(asking names: [SSID], aware: [WiFiAware]) -> DiscoveryToken
 
-    /// Joins a network in place of what the interface was connected to. Completed once; after a failure the interface is connected as
-    /// before, or on its way there.
+    /// Joins a network in place of what the interface was connected to. Completed once; after a failure the interface
+    /// is connected as before, or on its way there.
     ///
     /// - Parameter completion: the interface's name, or why not.
     func join(_ join: NetworkJoin, completion: @escaping (Result<String, RadioFailure>) -> Void)
 
-    /// Leaves the joined network; the interface gets back what it was connected to. Completed once; also when nothing is joined.
+    /// Leaves the joined network; the interface gets back what it was connected to. Completed once; also when nothing
+    /// is joined.
     func leave(completion: @escaping () -> Void)
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine needs of a Bluetooth radio, in the model's words. BlueZRadio adapts BlueZ to it; tests put a manual one here.
+// What the engine needs of a Bluetooth radio, in the model's words. BlueZRadio adapts BlueZ to it; tests put a manual
+// one here.
 
 public import AccessoryCore
 public import AccessoryModel
@@ -29,12 +30,13 @@ public protocol Radio: AnyObject {
 
     /// Pairs a device that was heard. Answered by exactly one `pairingEnded`, within three minutes, whatever happens.
     ///
-    /// - Parameter support: what else belongs to it: the classic side of the same accessory, its use as an input device. A failure
-    ///   of these is a failure of the pairing.
+    /// - Parameter support: what else belongs to it: the classic side of the same accessory, its use as an input
+    ///   device. A failure of these is a failure of the pairing.
     func pair(_ device: RadioDeviceID, support: SupportOptions)
     /// Answers the prompt that `pairingPrompted` brought.
     func answer(_ answer: PromptAnswer)
-    /// Calls pairing (or bridging) off. It still ends once, by `pairingEnded` (or the completion of `bridge`), whatever came of it.
+    /// Calls pairing (or bridging) off. It still ends once, by `pairingEnded` (or the completion of `bridge`), whatever
+    /// came of it.
     func cancelPairing()
     /// Pairs the classic side of an accessory that is paired already, and trusts it.
     ///
@@ -53,7 +55,8 @@ public protocol Radio: AnyObject {
 
     /// All devices that the radio is bonded with, by whomever; as it was at the last `refresh`, or during discovery.
     var bonds: [RadioBond] { get }
-    /// Looks at all devices anew: an idle radio does not follow what other programs do with theirs. Completed once, soon.
+    /// Looks at all devices anew: an idle radio does not follow what other programs do with theirs. Completed once,
+    /// soon.
     func refresh(_ completion: @escaping () -> Void)
 
     /// The radio's object for an identity, if it has one now.
@@ -134,7 +137,8 @@ public protocol RadioObserver: AnyObject {
     func radioChanged(_ state: RadioState, reason: String)
     /// Discovery is needed and cannot be had; it will not come by itself.
     func discoveryFailed(_ failure: RadioFailure)
-    /// Devices heard since the last call, each once: with everything known of it where that has changed, else with its strength.
+    /// Devices heard since the last call, each once: with everything known of it where that has changed, else with its
+    /// strength.
     func heard(_ changes: [HeardDevice])
     /// The radio has dropped a device.
     func lost(_ device: RadioDeviceID)
@@ -144,7 +148,8 @@ public protocol RadioObserver: AnyObject {
     func bridgingStarted()
     /// The pairing has ended: with who the accessory is, or why not.
     func pairingEnded(_ result: Result<PairedIdentity, RadioFailure>)
-    /// The radio's object for an identity (`device(for:)`) has come, gone or changed; for all of them when `address` is nil.
+    /// The radio's object for an identity (`device(for:)`) has come, gone or changed; for all of them when `address` is
+    /// nil.
     func deviceChanged(_ address: BluetoothAddress?)
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of Network Extension that an app needs for an accessory with a hotspot: a configuration that names its network, and the
-// manager that joins it. The names are Apple's, the network is one that the app was granted; nothing else can be joined.
+// The part of Network Extension that an app needs for an accessory with a hotspot: a configuration that names its
+// network, and the manager that joins it. The names are Apple's, the network is one that the app was granted; nothing
+// else can be joined.
 
 internal import AccessoryModel
 internal import DBusKit
@@ -8,13 +9,14 @@ internal import Dispatch
 public import Foundation
 internal import Synchronization
 
-// @unchecked because a class that is not final cannot be checked: every stored property is an immutable value of a
-// Sendable type, or a Mutex. A subclass answers for its own.
 /// The network of an accessory, and what opens it.
 ///
-/// Source: Apple's documentation of `NEHotspotConfiguration`. Enterprise networks and Hotspot 2.0 have no counterpart here: accessories do
-/// not open such networks.
+/// Source: Apple's documentation of `NEHotspotConfiguration`. Enterprise networks and Hotspot 2.0 have no counterpart
+/// here: accessories do not open such networks.
 open class NEHotspotConfiguration: NSObject, @unchecked Sendable {
+    // @unchecked because a class that is not final cannot be checked: every stored property is an immutable value of a
+    // Sendable type, or a Mutex. A subclass answers for its own.
+
     private let name: String
     private let prefix: String
     /// The network's name, 1 to 32 bytes; empty for a configuration by its beginning.
@@ -46,7 +48,8 @@ open class NEHotspotConfiguration: NSObject, @unchecked Sendable {
     /// A network with a passphrase: WPA2 or WPA3, whichever it has.
     ///
     /// - Parameters:
-    ///   - passphrase: 8 to 63 bytes, or the 64 hexadecimal digits of a key. It is handed to the Wi-Fi service and kept nowhere else.
+    ///   - passphrase: 8 to 63 bytes, or the 64 hexadecimal digits of a key. It is handed to the Wi-Fi service and kept
+    ///     nowhere else.
     ///   - isWEP: WEP is refused with ``NEHotspotConfigurationError/invalidWEPPassphrase``: it protects nothing.
     public convenience init(ssid: String, passphrase: String, isWEP: Bool) {
         self.init(ssid: ssid, ssidPrefix: "", passphrase: passphrase, isWEP: isWEP)
@@ -74,7 +77,8 @@ open class NEHotspotConfiguration: NSObject, @unchecked Sendable {
         set { settings.withLock { $0.isHidden = newValue } }
     }
 
-    /// How long the configuration is kept. On Linux it is as long as the app is there; the value is kept and has no effect.
+    /// How long the configuration is kept. On Linux it is as long as the app is there; the value is kept and has no
+    /// effect.
     open var lifeTimeInDays: NSNumber {
         get { NSNumber(value: settings.withLock { $0.lifeTimeInDays }) }
         set {
@@ -184,15 +188,17 @@ public enum NEHotspotConfigurationError: Int, CustomNSError, Hashable, Sendable 
     }
 }
 
-// @unchecked because a class that is not final cannot be checked: it has no stored properties. A subclass
-// answers for its own.
 /// Joins and leaves the networks of the app's accessories.
 ///
-/// The app needs an active ``ASAccessorySession`` that has the accessory: the network is the session's. It is left when the app says so,
-/// when the session or the app ends, or when the accessory is taken away; the machine's earlier connection comes back each time.
+/// The app needs an active ``ASAccessorySession`` that has the accessory: the network is the session's. It is left when
+/// the app says so, when the session or the app ends, or when the accessory is taken away; the machine's earlier
+/// connection comes back each time.
 ///
 /// Source: Apple's documentation of `NEHotspotConfigurationManager`.
 open class NEHotspotConfigurationManager: NSObject, @unchecked Sendable {
+    // @unchecked because a class that is not final cannot be checked: it has no stored properties. A subclass
+    // answers for its own.
+
     /// The only one.
     public static let shared = NEHotspotConfigurationManager()
 
@@ -201,8 +207,8 @@ open class NEHotspotConfigurationManager: NSObject, @unchecked Sendable {
 
     /// Joins a network.
     ///
-    /// - Parameter completionHandler: called once, on the session's queue (or one of the module's own where there is no session), with nil
-    ///   when the machine is on the network, else with an ``NEHotspotConfigurationError``.
+    /// - Parameter completionHandler: called once, on the session's queue (or one of the module's own where there is no
+    ///   session), with nil when the machine is on the network, else with an ``NEHotspotConfigurationError``.
     @preconcurrency
     open func apply(_ configuration: NEHotspotConfiguration, completionHandler: (@Sendable ((any Error)?) -> Void)? = nil) {
         let completion = completionHandler ?? { _ in }
@@ -223,10 +229,12 @@ open class NEHotspotConfigurationManager: NSObject, @unchecked Sendable {
     /// Source: Apple's documentation of `joinAccessoryHotspot(_:passphrase:completionHandler:)`.
     ///
     /// - Parameters:
-    ///   - accessory: one of an active session's ``ASAccessorySession/accessories``, with a network (``ASAccessory/ssid``).
+    ///   - accessory: one of an active session's ``ASAccessorySession/accessories``, with a network
+    ///     (``ASAccessory/ssid``).
     ///   - passphrase: 8 to 63 bytes, or the 64 hexadecimal digits of a key.
-    ///   - completionHandler: as that of ``apply(_:completionHandler:)``. ``NEHotspotConfigurationError/userUnauthorized`` where no active
-    ///     session has the accessory, or it has no network.
+    ///   - completionHandler: as that of ``apply(_:completionHandler:)``.
+    ///     ``NEHotspotConfigurationError/userUnauthorized`` where no active session has the accessory, or it has no
+    ///     network.
     @preconcurrency
     open func joinAccessoryHotspot(
         _ accessory: ASAccessory, passphrase: String, completionHandler: (@Sendable ((any Error)?) -> Void)? = nil
@@ -246,7 +254,8 @@ open class NEHotspotConfigurationManager: NSObject, @unchecked Sendable {
     /// Source: Apple's documentation of `joinAccessoryHotspotWithoutSecurity(_:completionHandler:)`.
     ///
     /// - Parameters:
-    ///   - accessory: one of an active session's ``ASAccessorySession/accessories``, with a network (``ASAccessory/ssid``).
+    ///   - accessory: one of an active session's ``ASAccessorySession/accessories``, with a network
+    ///     (``ASAccessory/ssid``).
     ///   - completionHandler: as that of ``joinAccessoryHotspot(_:passphrase:completionHandler:)``.
     @preconcurrency
     open func joinAccessoryHotspotWithoutSecurity(

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of UIKit that AccessorySetupKit's own interface mentions: an image, as the bytes of its file. Nothing here decodes it; the
-// picker program does.
+// The part of UIKit that AccessorySetupKit's own interface mentions: an image, as the bytes of its file. Nothing here
+// decodes it; the picker program does.
 
 internal import AccessoryModel
 public import Foundation
 
-// @unchecked because a class that is not final cannot be checked: the one stored property is an immutable value of a
-// Sendable type. A subclass answers for its own.
 /// A product image: a PNG, JPEG or SVG file, recognised by its first bytes. Immutable.
 ///
 /// A picker refuses images of more than 1 MiB with ``ASError/Code/invalidRequest``.
 ///
 /// Source: Apple's documentation of `UIImage`.
 open class UIImage: NSObject, @unchecked Sendable {
+    // @unchecked because a class that is not final cannot be checked: the one stored property is an immutable value of
+    // a Sendable type. A subclass answers for its own.
+
     /// Nil for an empty image.
     private let image: ProductImage?
 
@@ -28,7 +29,8 @@ open class UIImage: NSObject, @unchecked Sendable {
     ///
     /// Source: Apple's documentation of `UIImage.init(systemName:)`.
     ///
-    /// - Parameter name: the name of a symbol, for example `dice.fill`; whether there is such a symbol is not looked at.
+    /// - Parameter name: the name of a symbol, for example `dice.fill`; whether there is such a symbol is not looked
+    ///   at.
     public convenience init?(systemName name: String) {
         guard !name.isEmpty else { return nil }
         self.init(bytes: PlaceholderImage.png(for: name))
@@ -47,9 +49,9 @@ open class UIImage: NSObject, @unchecked Sendable {
 
     /// An image that is installed with the app; nil when there is none.
     ///
-    /// Looked for, in this order: in the main bundle's resource directory, in the executable's directory, in `Resources` beside the
-    /// executable, and in `../share/NAME` seen from there, where NAME is the executable's. Without an extension `.png`, `.jpg`, `.jpeg` and
-    /// `.svg` are tried.
+    /// Looked for, in this order: in the main bundle's resource directory, in the executable's directory, in
+    /// `Resources` beside the executable, and in `../share/NAME` seen from there, where NAME is the executable's.
+    /// Without an extension `.png`, `.jpg`, `.jpeg` and `.svg` are tried.
     ///
     /// - Parameter name: a file's name, or a path below these directories.
     public convenience init?(named name: String) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The half of a session that speaks to the daemon: makes the session there, loads what the app may use, takes events in order, and sends
-// requests. It lives on the module's thread.
+// The half of a session that speaks to the daemon: makes the session there, loads what the app may use, takes events in
+// order, and sends requests. It lives on the module's thread.
 
 internal import AccessoryBus
 internal import DBusKit
@@ -273,8 +273,8 @@ final class SessionClient {
         end(error, failing: error)
     }
 
-    /// The app wants no more: it has heard so already, the daemon has not. A session that the daemon is still making is ended once it
-    /// is made, lest it stay behind.
+    /// The app wants no more: it has heard so already, the daemon has not. A session that the daemon is still making is
+    /// ended once it is made, lest it stay behind.
     func close() {
         isClosing = true
         guard daemon != nil else { return }
@@ -288,7 +288,8 @@ final class SessionClient {
     }
 
     private func finish() {
-        // Cancelled one by one: a call that waits would keep its completion, and with it the session, until the bus answers.
+        // Cancelled one by one: a call that waits would keep its completion, and with it the session, until the bus
+        // answers.
         for call in calls { call.cancel() }
         calls = []
         for subscription in subscriptions { subscription.cancel() }

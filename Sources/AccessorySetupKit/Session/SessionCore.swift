@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The half of a session that every thread may touch: in which phase it is, what the app sees, and who waits for an answer. The promises
-// to the app are kept here, in one lock: events in order, every completion exactly once, and nothing after `invalidated`.
+// The half of a session that every thread may touch: in which phase it is, what the app sees, and who waits for an
+// answer. The promises to the app are kept here, in one lock: events in order, every completion exactly once, and
+// nothing after `invalidated`.
 
 internal import DBusKit
 internal import Dispatch
@@ -79,7 +80,8 @@ final class SessionCore: Sendable {
         }
     }
 
-    /// Ends the session: a picker that is shown is dismissed, whoever waits gets an error, and the last event is `invalidated`.
+    /// Ends the session: a picker that is shown is dismissed, whoever waits gets an error, and the last event is
+    /// `invalidated`.
     ///
     /// - Parameters:
     ///   - reason: what `invalidated` carries; nil when the app wanted it.
@@ -99,7 +101,8 @@ final class SessionCore: Sendable {
         }
     }
 
-    /// The app has let go of the session: nobody is there to hear events. One that was ended before still tells its last.
+    /// The app has let go of the session: nobody is there to hear events. One that was ended before still tells its
+    /// last.
     ///
     /// - Returns: whether it had begun and was not over.
     func abandon() -> Bool {
@@ -125,7 +128,8 @@ final class SessionCore: Sendable {
     // MARK: Events
 
     /// - Parameter accessories: all of them, when the event brings a new list.
-    /// - Returns: requests that waited for this event, to be sent now: nobody else sends any before the module's thread has done so.
+    /// - Returns: requests that waited for this event, to be sent now: nobody else sends any before the module's thread
+    ///   has done so.
     func deliver(_ event: ASAccessoryEvent, accessories: [ASAccessory]? = nil) -> [Send] {
         state.withLock { state in
             guard state.phase != .ended else { return [] }
@@ -212,7 +216,8 @@ final class SessionCore: Sendable {
         }
     }
 
-    /// - Returns: whether the request is to be sent now; else it waits for the session to become active, or is answered already.
+    /// - Returns: whether the request is to be sent now; else it waits for the session to become active, or is answered
+    ///   already.
     func holdUnlessActive(_ token: Int, _ send: @escaping Send) -> Bool {
         state.withLock { state in
             if state.phase == .activating, state.completions[token] != nil { state.held.append((token, send)) }
@@ -244,9 +249,10 @@ final class SessionCore: Sendable {
 
 /// The app's event handler on its way to the app's queue.
 ///
-/// @unchecked, as the closure is not Sendable: Apple's signature does not ask for it, so that a handler may use what belongs to its queue. It
-/// is safe because the closure is only called on the queue that came with it, by one block at a time (the session's own queue is serial),
-/// and is not called by anybody else: the app hands both over together and says thereby where the handler may run.
+/// @unchecked, as the closure is not Sendable: Apple's signature does not ask for it, so that a handler may use what
+/// belongs to its queue. It is safe because the closure is only called on the queue that came with it, by one block at
+/// a time (the session's own queue is serial), and is not called by anybody else: the app hands both over together and
+/// says thereby where the handler may run.
 final class EventHandler: @unchecked Sendable {
     private let body: (ASAccessoryEvent) -> Void
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the bus to the classes of the module. What a newer daemon says and this module does not know is left out or becomes `unknown`;
-// what is missing counts as empty.
+// From the bus to the classes of the module. What a newer daemon says and this module does not know is left out or
+// becomes `unknown`; what is missing counts as empty.
 
 internal import AccessoryBus
 internal import AccessoryModel

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the classes of the module to the dictionaries of the session API. Nothing is judged here: the daemon refuses what is wrong, and
-// names it.
+// From the classes of the module to the dictionaries of the session API. Nothing is judged here: the daemon refuses
+// what is wrong, and names it.
 
 internal import AccessoryModel
 internal import DBusKit
@@ -102,7 +102,8 @@ struct OptionWords {
         self.names = names.map { ($0.0, $0.1) }
     }
 
-    /// The words of the bits that are set. A bit without a name goes as its number, so that it is refused rather than lost.
+    /// The words of the bits that are set. A bit without a name goes as its number, so that it is refused rather than
+    /// lost.
     func words(_ bits: UInt) -> [String] {
         let known = names.reduce(0) { $0 | $1.bit }
         let strange = bits & ~known

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client's org.bluez: each call is held against the scope, and answered from what is known, passed on over the client's own connection,
-// or refused. When a grant ends, what is no longer in scope is cut off before that returns.
+// A client's org.bluez: each call is held against the scope, and answered from what is known, passed on over the
+// client's own connection, or refused. When a grant ends, what is no longer in scope is cut off before that returns.
 
 internal import AccessoryModel
 internal import DBusKit

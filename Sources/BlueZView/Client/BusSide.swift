@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client's bus: what the bus itself answers (D-Bus specification, "Message Bus Messages"), for a bus with three names on it. Nothing can be
-// owned here, nobody else can be seen, and nothing is started.
+// A client's bus: what the bus itself answers (D-Bus specification, "Message Bus Messages"), for a bus with three names
+// on it. Nothing can be owned here, nobody else can be seen, and nothing is started.
 
 internal import CallerIdentity
 internal import DBusKit

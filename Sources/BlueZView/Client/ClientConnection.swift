@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The connection to one client, as a bus has it: answers go to the client, signals to its match rules, and one that does not read what it
-// is sent is cut off. (D-Bus specification, "Message Bus Message Routing")
+// The connection to one client, as a bus has it: answers go to the client, signals to its match rules, and one that
+// does not read what it is sent is cut off. (D-Bus specification, "Message Bus Message Routing")
 
 internal import DBusKit
 internal import Logging

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who a client of the view is: the process that the kernel names, the app that the manifests make of it, and whether it still is what it
-// was. What it does as that app is noted here, once for each accessory.
+// Who a client of the view is: the process that the kernel names, the app that the manifests make of it, and whether it
+// still is what it was. What it does as that app is noted here, once for each accessory.
 
 internal import AccessoryModel
 internal import CallerIdentity
 internal import Logging
 
-/// The identity of a client, which changes with the manifests, and is lost for good by one that becomes another program.
+/// The identity of a client, which changes with the manifests, and is lost for good by one that becomes another
+/// program.
 final class ClientIdentity {
     private let pinned: PinnedCaller
     private let authority: any ViewAuthority
@@ -32,8 +33,8 @@ final class ClientIdentity {
 
     /// Whether it goes by what it executes, and executes something else by now.
     ///
-    /// Looked at once a millisecond at most. In less, a program can hardly be executed, start and send; and whatever it sends with the
-    /// first one's socket, that one could have sent for it.
+    /// Looked at once a millisecond at most. In less, a program can hardly be executed, start and send; and whatever it
+    /// sends with the first one's socket, that one could have sent for it.
     ///
     /// - Parameter now: microseconds.
     func hasChangedProgram(at now: Int64) -> Bool {

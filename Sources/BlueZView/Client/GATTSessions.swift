@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client has begun on characteristics and what must end with the link or the grant: notifications, and the descriptors of
-// AcquireWrite and AcquireNotify. (BlueZ, org.bluez.GattCharacteristic(5))
+// What a client has begun on characteristics and what must end with the link or the grant: notifications, and the
+// descriptors of AcquireWrite and AcquireNotify. (BlueZ, org.bluez.GattCharacteristic(5))
 
 internal import DBusKit
 

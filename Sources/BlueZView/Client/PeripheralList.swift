@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client's list of its accessories with Bluetooth: the identifier that the session API gives each, the object that org.bluez has or
-// would have for it, and its name. org.bluez has no place for them, and an app needs a grant to ask, not a session.
-// (Docs/Interfaces/View.md)
+// A client's list of its accessories with Bluetooth: the identifier that the session API gives each, the object that
+// org.bluez has or would have for it, and its name. org.bluez has no place for them, and an app needs a grant to ask,
+// not a session. (Docs/Interfaces/View.md)
 
 internal import AccessoryModel
 internal import DBusKit

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client sees of org.bluez: the adapter and the granted devices, where the link and the discovery are its own; and what it is told
-// when that changes. It holds what was shown last, so that only changes are told.
+// What a client sees of org.bluez: the adapter and the granted devices, where the link and the discovery are its own;
+// and what it is told when that changes. It holds what was shown last, so that only changes are told.
 
 internal import DBusKit
 
@@ -183,7 +183,8 @@ final class ShownObjects {
         if !shown.isEmpty { emit("/", Bus.objectManager, "InterfacesRemoved", [.objectPath(path), .strings(shown)]) }
     }
 
-    /// Tells that a device, which is out of scope by now, is there no more: in the order in which a device that is removed goes.
+    /// Tells that a device, which is out of scope by now, is there no more: in the order in which a device that is
+    /// removed goes.
     func tellGone(_ device: ObjectPath) {
         if shownLinks.removeValue(forKey: device)?.isConnected == true {
             tellProperties(
@@ -213,7 +214,8 @@ final class ShownObjects {
         tellProperties(device, Scope.deviceInterface, changes)
     }
 
-    /// Passes on that properties of a device's have changed, or of what is below it. Values of attributes are for who holds the link.
+    /// Passes on that properties of a device's have changed, or of what is below it. Values of attributes are for who
+    /// holds the link.
     func tellChanged(_ message: Message, of device: ObjectPath) {
         // Nearly all are values.
         if message.hasFirstText(Scope.characteristicInterface) { return tellValue(message, of: device) }

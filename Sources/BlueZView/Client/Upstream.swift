@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client's own connection to the bus that carries org.bluez: bluetoothd counts discoveries and notifications for each of its clients, and
-// forgets them when one goes, so each client of the view is one. Calls pass and their answers return, and a call can be given up.
+// A client's own connection to the bus that carries org.bluez: bluetoothd counts discoveries and notifications for each
+// of its clients, and forgets them when one goes, so each client of the view is one. Calls pass and their answers
+// return, and a call can be given up.
 
 internal import DBusKit
 internal import Logging
@@ -105,8 +106,8 @@ final class Upstream {
         guard calls.count < limit else { throw .limitsExceeded("\(limit) calls are not answered yet") }
         callsMade += 1
         let number = callsMade
-        // By its name: an answer can only come from its owner, and answers are known by their serial. The app may not care for one;
-        // whether it worked matters here, and a call without one would count for ever.
+        // By its name: an answer can only come from its owner, and answers are known by their serial. The app may not
+        // care for one; whether it worked matters here, and a call without one would count for ever.
         let serial = connection.pass(call, to: Scope.service) { [weak self] answer in
             guard let call = self?.calls.removeValue(forKey: number) else { return }
             call.completion(answer.map { $0.kind == .error ? .error($0) : .reply($0) } ?? .noReply)

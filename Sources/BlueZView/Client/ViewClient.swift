@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One client of the view: puts its sides together, and has each call go to the one it is for. Before Hello there is only the bus.
+// One client of the view: puts its sides together, and has each call go to the one it is for. Before Hello there is
+// only the bus.
 
 internal import AccessoryModel
 internal import CallerIdentity
@@ -95,7 +96,8 @@ final class ViewClient {
 
     // MARK: What changes
 
-    /// What is granted, or which app this is, may have changed: what is no longer granted is cut off before this returns.
+    /// What is granted, or which app this is, may have changed: what is no longer granted is cut off before this
+    /// returns.
     func updateScope() {
         bluez.updateScope()
         peripherals.update()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Carries out what LinkShares decides about links: asks the radio service to end them, lets the time of apps pass that have no connection
-// any more, and tells the view what looks different. The only owner of the shares.
+// Carries out what LinkShares decides about links: asks the radio service to end them, lets the time of apps pass that
+// have no connection any more, and tells the view what looks different. The only owner of the shares.
 
 internal import AccessoryModel
 internal import DBusKit
@@ -52,7 +52,8 @@ final class LinkCoordinator {
 
     /// Takes an event in and does what follows.
     ///
-    /// - Parameter whenDropped: called when the links are down that this ends, or do not go down in time; at once when it ends none.
+    /// - Parameter whenDropped: called when the links are down that this ends, or do not go down in time; at once when
+    ///   it ends none.
     /// - Returns: the answer to an event that asks for something.
     @discardableResult
     func handle(_ event: LinkShares.Event, whenDropped: @escaping () -> Void = {}) -> LinkShares.Answer? {

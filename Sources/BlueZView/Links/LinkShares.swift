@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who holds which link, as a value: what the radio service and the apps say comes in, what is to be done goes out. A link has one state
-// on the air and as many holders as apps have connected; it goes down with the last of them, unless others wait for it: a `Connect` that
-// is under way, or that has worked and is not confirmed yet, is as good as a share to everybody else. Each event has its rule in each state.
+// Who holds which link, as a value: what the radio service and the apps say comes in, what is to be done goes out. A
+// link has one state on the air and as many holders as apps have connected; it goes down with the last of them, unless
+// others wait for it: a `Connect` that is under way, or that has worked and is not confirmed yet, is as good as a share
+// to everybody else. Each event has its rule in each state.
 
 internal import AccessoryModel
 internal import DBusKit
@@ -33,15 +34,16 @@ struct LinkShares: Hashable, Sendable {
         case unfollowed(ObjectPath)
         /// Nothing more will be heard of any device: nobody needs them, or the radio service has gone.
         case allUnfollowed
-        /// A client calls `Connect`. Answered by `held` or `forward`; what is forwarded ends by exactly one `connectAnswered` or
-        /// `connectAbandoned`.
+        /// A client calls `Connect`. Answered by `held` or `forward`; what is forwarded ends by exactly one
+        /// `connectAnswered` or `connectAbandoned`.
         case connectRequested(ObjectPath, Client)
-        /// The radio service has answered a client's `Connect`, or can answer no more. One that has worked ends by exactly one
-        /// `connectConfirmed`, unless the client is gone by then.
+        /// The radio service has answered a client's `Connect`, or can answer no more. One that has worked ends by
+        /// exactly one `connectConfirmed`, unless the client is gone by then.
         case connectAnswered(ObjectPath, Client, hasWorked: Bool)
         /// Nobody waits for the answer to a client's `Connect` any more: it has gone, or may not connect now.
         case connectAbandoned(ObjectPath, Client)
-        /// The radio service has said, after a client's `Connect` worked, how the link is. Answered by `held`, `notGranted` or `broken`.
+        /// The radio service has said, after a client's `Connect` worked, how the link is. Answered by `held`,
+        /// `notGranted` or `broken`.
         case connectConfirmed(ObjectPath, Client, isGranted: Bool)
         /// An app calls `Disconnect`. Answered by `forward`, `released` or `notConnected`.
         case disconnectRequested(ObjectPath, AppID)
@@ -57,7 +59,8 @@ struct LinkShares: Hashable, Sendable {
         case appEngaged(AppID)
         /// An app's time without a connection is over.
         case lingerEnded(AppID)
-        /// An app is about to look for these devices of its own; `inputs` are input devices, which are in use without any app.
+        /// An app is about to look for these devices of its own; `inputs` are input devices, which are in use without
+        /// any app.
         case discoveryRequested([ObjectPath], AppID, inputs: Set<ObjectPath>)
     }
 
@@ -85,7 +88,8 @@ struct LinkShares: Hashable, Sendable {
         case drop(ObjectPath, because: DropReason)
         /// End what is being connected, or has just been, for nobody.
         case callOff(ObjectPath)
-        /// Begin an app's time without a connection, anew if it has begun. Ends by `lingerEnded`, unless it is stopped before.
+        /// Begin an app's time without a connection, anew if it has begun. Ends by `lingerEnded`, unless it is stopped
+        /// before.
         case startLinger(AppID)
         case stopLinger(AppID)
     }
@@ -118,10 +122,11 @@ struct LinkShares: Hashable, Sendable {
 
     private struct Link: Hashable, Sendable {
         var state = State()
-        /// The apps that have a share, each with those of its connections that have asked for it and are still here: none for an app whose
-        /// connections have all gone since. There are holders only while the link is up.
+        /// The apps that have a share, each with those of its connections that have asked for it and are still here:
+        /// none for an app whose connections have all gone since. There are holders only while the link is up.
         var holders: [AppID: Set<String>] = [:]
-        /// It would have been dropped if nobody had waited for it: it is once nobody does, unless somebody holds it then.
+        /// It would have been dropped if nobody had waited for it: it is once nobody does, unless somebody holds it
+        /// then.
         var isUpForAttempts = false
     }
 
@@ -157,7 +162,8 @@ struct LinkShares: Hashable, Sendable {
         links.sorted { $0.key < $1.key }.flatMap { device, link in link.holders.keys.sorted().map { (device, $0) } }
     }
 
-    /// Devices that must be followed although no client asks for it: apps that have no connection now hold links to them.
+    /// Devices that must be followed although no client asks for it: apps that have no connection now hold links to
+    /// them.
     var lingeringDevices: Set<ObjectPath> {
         Set(links.filter { !lingering.isDisjoint(with: $0.value.holders.keys) }.keys)
     }
@@ -193,8 +199,8 @@ struct LinkShares: Hashable, Sendable {
         }
     }
 
-    /// Nobody is told: there is nobody for whom these devices exist, or each is told that the radio service has gone. A `Connect` that is
-    /// not answered goes on to count until its client gives it up.
+    /// Nobody is told: there is nobody for whom these devices exist, or each is told that the radio service has gone. A
+    /// `Connect` that is not answered goes on to count until its client gives it up.
     private mutating func forget(_ isForgotten: (ObjectPath) -> Bool) -> Decision {
         links = links.filter { !isForgotten($0.key) }
         return Decision()
@@ -233,8 +239,8 @@ struct LinkShares: Hashable, Sendable {
             })
     }
 
-    /// The last app's `Disconnect` is the radio service's to do; so is that of an app that alone connects, or whose device another program
-    /// has connected.
+    /// The last app's `Disconnect` is the radio service's to do; so is that of an app that alone connects, or whose
+    /// device another program has connected.
     private mutating func requestDisconnect(_ device: ObjectPath, _ app: AppID) -> Decision {
         let isOthers = links[device]?.holders.keys.contains { $0 != app } ?? false
         let isAwaited = attempts[device]?.keys.contains { $0.app != app } ?? false
@@ -268,8 +274,8 @@ struct LinkShares: Hashable, Sendable {
         return Decision(effects: links.keys.sorted().flatMap { release($0, app, because: .appGone(app)) })
     }
 
-    /// What is connected does not advertise, and a link that nobody uses would hide a device: a rest of the pairing, of a connection that
-    /// the app has lost, or of the time before the daemon was started again.
+    /// What is connected does not advertise, and a link that nobody uses would hide a device: a rest of the pairing, of
+    /// a connection that the app has lost, or of the time before the daemon was started again.
     private mutating func freeForDiscovery(_ devices: [ObjectPath], _ app: AppID, _ inputs: Set<ObjectPath>) -> Decision {
         var effects: [Effect] = []
         for device in devices.sorted() where attempts[device] == nil {
@@ -305,7 +311,8 @@ struct LinkShares: Hashable, Sendable {
         return dropIfUnused(device, .nobodyElseConnected)
     }
 
-    /// The radio service would go on connecting, or stay connected, for nobody, unless somebody else waits for the link or holds it.
+    /// The radio service would go on connecting, or stay connected, for nobody, unless somebody else waits for the link
+    /// or holds it.
     private mutating func callOffIfUnused(_ device: ObjectPath) -> [Effect] {
         guard attempts[device] == nil, links[device]?.holders.isEmpty ?? true else { return [] }
         links[device]?.isUpForAttempts = false

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connection to a bus: libdbus for the wire, its watches and timeouts as sources of the main loop. Messages are taken in order by
-// one pump; signals go to subscriptions, calls to the object server, replies to whoever waits for them.
+// A connection to a bus: libdbus for the wire, its watches and timeouts as sources of the main loop. Messages are taken
+// in order by one pump; signals go to subscriptions, calls to the object server, replies to whoever waits for them.
 
 internal import CDBus
 internal import CGLib
@@ -21,8 +21,8 @@ public final class Connection {
         /// (`callEach`), the next drain waits, for this long at most and shorter the busier it is. A busy stream then
         /// costs a fraction of the wakeups, and a quiet one is not delayed.
         case adaptive(pause: Duration)
-        /// As soon as something arrives; but when more than one signal comes in the time of a pause, the next drain waits
-        /// that long after the last one (`StreamPace`). While an answer is awaited here, nothing waits.
+        /// As soon as something arrives; but when more than one signal comes in the time of a pause, the next drain
+        /// waits that long after the last one (`StreamPace`). While an answer is awaited here, nothing waits.
         case streamed(pause: Duration)
     }
 
@@ -185,8 +185,8 @@ public final class Connection {
         return pending
     }
 
-    /// Passes a call on: `completion` gets the answer as it came, an error too, or nil when the bus has gone. There is no time-out;
-    /// `forget` ends the wait. Cheaper than `call`, for who passes on thousands.
+    /// Passes a call on: `completion` gets the answer as it came, an error too, or nil when the bus has gone. There is
+    /// no time-out; `forget` ends the wait. Cheaper than `call`, for who passes on thousands.
     public func forward(_ message: Message, completion: @escaping (Message?) -> Void) -> UInt32 {
         var serial: UInt32 = 0
         guard isConnected, dbus_connection_send(raw, message.raw, &serial) != 0 else {
@@ -253,8 +253,8 @@ public final class Connection {
 
     /// Subscribes to signals.
     ///
-    /// - Parameter sender: the unique name (or the bus itself) that a signal must come from. A well-known name would not do: anybody
-    ///   can send a signal straight to us, past all match rules.
+    /// - Parameter sender: the unique name (or the bus itself) that a signal must come from. A well-known name would
+    ///   not do: anybody can send a signal straight to us, past all match rules.
     /// - Parameter argument0: only signals whose first argument is this text.
     public func subscribe(
         sender: String, path: ObjectPath? = nil, below namespace: ObjectPath? = nil, interface: String, member: String,
@@ -481,7 +481,8 @@ public final class Connection {
         return forwarded.isEmpty && waiting.isEmpty ? signals - before : 0
     }
 
-    /// Reads until the socket is empty, but not for ever: the loop's other sources must have their turn. libdbus takes 2 KiB at a time.
+    /// Reads until the socket is empty, but not for ever: the loop's other sources must have their turn. libdbus takes
+    /// 2 KiB at a time.
     private func drain() -> Int {
         let before = signals
         // So few were all that there was; or else the next reading has the rest.
@@ -544,8 +545,8 @@ public final class Connection {
         let held = raw
         defer { dbus_connection_unref(held) }
         var count = 0
-        // What can be is taken straight from the queue: dispatching would look for a waiting call, copy the list of filters, and take
-        // the connection's lock several times more. Everything else needs what dispatching does.
+        // What can be is taken straight from the queue: dispatching would look for a waiting call, copy the list of
+        // filters, and take the connection's lock several times more. Everything else needs what dispatching does.
         while let message = dbus_connection_borrow_message(raw) {
             if takesDirectly(message) {
                 dbus_connection_steal_borrowed_message(raw, message)

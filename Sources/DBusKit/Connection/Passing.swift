@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What somebody else said, said on to others: with the same arguments, and a header of its own that is written once. libdbus would
-// copy the message, and move the whole header for each name in it that becomes another one. What cannot go out at once by a single
-// write goes that way.
+// What somebody else said, said on to others: with the same arguments, and a header of its own that is written once.
+// libdbus would copy the message, and move the whole header for each name in it that becomes another one. What cannot
+// go out at once by a single write goes that way.
 
 internal import CDBus
 
@@ -35,8 +35,8 @@ extension Connection {
         send(copy)
     }
 
-    /// Passes a call on: `completion` gets the answer as it came, an error too, or nil when the bus has gone. There is no time-out;
-    /// `forget` ends the wait. An answer is asked for even if the caller wants none.
+    /// Passes a call on: `completion` gets the answer as it came, an error too, or nil when the bus has gone. There is
+    /// no time-out; `forget` ends the wait. An answer is asked for even if the caller wants none.
     ///
     /// - Parameter destination: whom it is for; a bus name.
     /// - Returns: the number that `forget` takes.
@@ -96,7 +96,8 @@ extension Connection {
     }
 }
 
-/// What is another in the header of a message that is passed on. Other fields stay, but for those of a later version of the protocol.
+/// What is another in the header of a message that is passed on. Other fields stay, but for those of a later version of
+/// the protocol.
 private struct PassedNames {
     /// Bytes of a message that is written at once; the kernel takes it in one piece.
     static let longest = 8192

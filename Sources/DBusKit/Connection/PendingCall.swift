@@ -20,7 +20,8 @@ public final class PendingCall {
     /// Whether the answer is still to come.
     public var isPending: Bool { completion != nil }
 
-    /// Forgets the call: the completion is not called, a late answer is dropped. (The service goes on with what it does.)
+    /// Forgets the call: the completion is not called, a late answer is dropped. (The service goes on with what it
+    /// does.)
     public func cancel() {
         completion = nil
         onFinish?(ObjectIdentifier(self))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which signals somebody wants, and the comparison that every signal goes through: on C text, without making a String of anything.
+// Which signals somebody wants, and the comparison that every signal goes through: on C text, without making a String
+// of anything.
 
 #if canImport(Glibc)
     internal import Glibc

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connection that listens: for a stream of one kind of signal, thousands a second, read from the socket into one buffer and walked in
-// place. Everything else on it (answers, other signals) is libdbus' to read. It believes nothing: what is odd ends it, and its owner goes
-// on with libdbus alone (Docs/Decisions/0018-a-reader-for-adverts.md).
+// A connection that listens: for a stream of one kind of signal, thousands a second, read from the socket into one
+// buffer and walked in place. Everything else on it (answers, other signals) is libdbus' to read. It believes nothing:
+// what is odd ends it, and its owner goes on with libdbus alone (Docs/Decisions/0018-a-reader-for-adverts.md).
 
 internal import CDBus
 internal import CGLib
@@ -12,7 +12,8 @@ internal import CGLib
     internal import Musl
 #endif
 
-/// A connection to a bus for a stream of `PropertiesChanged`, and for what must keep its order with it. On the thread of its `MainLoop`.
+/// A connection to a bus for a stream of `PropertiesChanged`, and for what must keep its order with it. On the thread
+/// of its `MainLoop`.
 public final class SignalFeed {
     /// The object that a signal speaks of.
     public struct Source: ~Copyable {
@@ -105,7 +106,8 @@ public final class SignalFeed {
     ///   - pause: how long reading may wait at most while much comes, so that one wakeup serves many.
     ///   - onChange: gets each change of the stream.
     ///   - onRead: called after changes, when all that had arrived has been told.
-    ///   - onFailure: called once, from the loop, when the bus is gone or sends what is odd. Nothing else is called then.
+    ///   - onFailure: called once, from the loop, when the bus is gone or sends what is odd. Nothing else is called
+    ///     then.
     /// - Throws: when the bus is not on a Unix socket, or cannot be reached.
     public init(
         _ address: Connection.Address, loop: MainLoop, stream: Stream, pause: Duration,
@@ -139,7 +141,8 @@ public final class SignalFeed {
         buffer.deallocate()
     }
 
-    /// Ends it: what was read and not told is dropped, and calls that wait get `org.freedesktop.DBus.Error.Disconnected`.
+    /// Ends it: what was read and not told is dropped, and calls that wait get
+    /// `org.freedesktop.DBus.Error.Disconnected`.
     public func close() { end { _ in } }
 
     /// - Parameter tell: is called when nothing is called any more but who waits for an answer, who is told afterwards.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A place in the values of a message that stands in a buffer and was found valid (`WireValidator`): the same steps as `ValueCursor` has
-// over libdbus, without a call for each.
+// A place in the values of a message that stands in a buffer and was found valid (`WireValidator`): the same steps as
+// `ValueCursor` has over libdbus, without a call for each.
 
 #if canImport(Glibc)
     internal import Glibc

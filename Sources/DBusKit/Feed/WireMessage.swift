@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A message as it stands in a buffer: where it ends, and where its header fields stand. (D-Bus Specification, "Message Format".)
+// A message as it stands in a buffer: where it ends, and where its header fields stand. (D-Bus Specification, "Message
+// Format".)
 
 /// What a message's header says, as places in the buffer that it stands in.
 struct WireMessage {
@@ -73,7 +74,8 @@ struct WireMessage {
         }
         var padding = WireValidator(bytes, from: fieldsEnd, to: bodyOffset)
         guard padding.align(8) else { throw Problem("padding that is not zero") }
-        // A signal has path, interface and member (D-Bus Specification, "Header Fields"); of other messages libdbus is asked.
+        // A signal has path, interface and member (D-Bus Specification, "Header Fields"); of other messages libdbus is
+        // asked.
         guard type != Self.signal || !path.isEmpty && !interface.isEmpty && !member.isEmpty else {
             throw Problem("a signal without path, interface or member")
         }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether bytes are what the D-Bus specification calls a message, as strictly as libdbus and dbus-daemon see it: lengths, nesting,
-// alignment, padding, names and UTF-8. Nothing here believes what stands in the bytes; whoever walks through them afterwards may.
-// (D-Bus Specification, "Marshalling" and "Valid Object Paths", "Valid Names", "Valid Signatures".)
+// Whether bytes are what the D-Bus specification calls a message, as strictly as libdbus and dbus-daemon see it:
+// lengths, nesting, alignment, padding, names and UTF-8. Nothing here believes what stands in the bytes; whoever walks
+// through them afterwards may. (D-Bus Specification, "Marshalling" and "Valid Object Paths", "Valid Names", "Valid
+// Signatures".)
 
 internal import CGLib
 
@@ -11,8 +12,8 @@ internal import CGLib
     internal import Musl
 #endif
 
-/// Walks through a message's values and stops at the first that is not valid. Positions count from the message's first byte, which is
-/// what alignment goes by.
+/// Walks through a message's values and stops at the first that is not valid. Positions count from the message's first
+/// byte, which is what alignment goes by.
 struct WireValidator {
     let bytes: UnsafeRawBufferPointer
     var position: Int
@@ -293,7 +294,8 @@ struct WireValidator {
         return text.allSatisfy { isLetter($0) || isDigit($0) }
     }
 
-    /// A unique or a well-known name. Of unique ones libdbus asks less than the specification: that no element but the first is empty.
+    /// A unique or a well-known name. Of unique ones libdbus asks less than the specification: that no element but the
+    /// first is empty.
     static func isBusName(_ text: UnsafeRawBufferPointer) -> Bool {
         guard (1...255).contains(text.count) else { return false }
         let isUnique = text[0] == UInt8(ascii: ":")

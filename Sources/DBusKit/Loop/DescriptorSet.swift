@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The descriptors that a main loop waits for. The kernel keeps the list (epoll): a turn of the loop costs what is ready, not what is
-// waited for, and a daemon waits for many.
+// The descriptors that a main loop waits for. The kernel keeps the list (epoll): a turn of the loop costs what is
+// ready, not what is waited for, and a daemon waits for many.
 
 internal import CSystem
 
@@ -67,14 +67,16 @@ final class DescriptorSet {
     ///
     /// - Returns: nil for what cannot be waited for so: a file, which is always ready.
     func add(_ descriptor: Int32, _ events: UInt32, _ body: @escaping (UInt32) -> Bool) -> Watch? {
-        var entry = entries[descriptor]
-        if entry == nil {
+        var entry: Entry
+        if let known = entries[descriptor] {
+            entry = known
+        } else {
             generations &+= 1
             entry = Entry(generation: generations)
         }
         let watch = Watch(descriptor, events, self, body)
-        entry!.watches.append(watch)
-        guard csystem_epoll_set(raw, descriptor, entry!.events, Self.key(descriptor, entry!.generation)) == 0 else { return nil }
+        entry.watches.append(watch)
+        guard csystem_epoll_set(raw, descriptor, entry.events, Self.key(descriptor, entry.generation)) == 0 else { return nil }
         entries[descriptor] = entry
         return watch
     }

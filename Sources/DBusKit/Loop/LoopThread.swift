@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread that owns a main loop, for programs whose own threads are not ours to choose (client libraries). What lives there is made
-// there, stays there and ends there; other threads reach it only by handing over closures.
+// A thread that owns a main loop, for programs whose own threads are not ours to choose (client libraries). What lives
+// there is made there, stays there and ends there; other threads reach it only by handing over closures.
 
 internal import CGLib
 
@@ -13,12 +13,12 @@ internal import Synchronization
 
 /// A thread with a `MainLoop` of its own, and one object that lives on it.
 ///
-/// The thread ends when the last reference to the `LoopThread` goes, after everything handed over before has been done. While nothing
-/// happens it sleeps in `epoll_wait(2)` without a time-out.
+/// The thread ends when the last reference to the `LoopThread` goes, after everything handed over before has been done.
+/// While nothing happens it sleeps in `epoll_wait(2)` without a time-out.
 ///
-/// Why this is safe without a word to the compiler: the main loop and the resident are local to the thread's function and never stored
-/// anywhere else. The only objects that two threads touch are the inbox, which is a lock around a list of `@Sendable` closures, and a
-/// pipe. No other thread calls into GLib for this loop.
+/// Why this is safe without a word to the compiler: the main loop and the resident are local to the thread's function
+/// and never stored anywhere else. The only objects that two threads touch are the inbox, which is a lock around a list
+/// of `@Sendable` closures, and a pipe. No other thread calls into GLib for this loop.
 public final class LoopThread<Resident>: Sendable {
     private let inbox: Inbox<Resident>
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one thread: GLib's main loop with a context of its own for timers and Unix signals, and a set of descriptors that the kernel
-// keeps. Watches and timeouts of the bus are among them. Everything that lives on it is a plain, non-Sendable object: the compiler then keeps it on the thread that made it,
-// without hops and without locks (Docs/Decisions/0003).
+// The one thread: GLib's main loop with a context of its own for timers and Unix signals, and a set of descriptors that
+// the kernel keeps. Watches and timeouts of the bus are among them. Everything that lives on it is a plain,
+// non-Sendable object: the compiler then keeps it on the thread that made it, without hops and without locks
+// (Docs/Decisions/0003).
 
 internal import CGLib
 
@@ -178,7 +179,8 @@ public final class MainLoop {
     }
 }
 
-/// A source of the loop: a timer, a signal, a descriptor. It goes on until cancelled or done; dropping the handle does not end it.
+/// A source of the loop: a timer, a signal, a descriptor. It goes on until cancelled or done; dropping the handle does
+/// not end it.
 public final class LoopSource {
     private enum Kind {
         case source(UnsafeMutablePointer<GSource>)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a socket may wait to be read while much comes over it, so that one wakeup serves many messages: decided by how much one
-// reading takes, or by how fast it comes. Values that are given the time and decide; `ReadingPauses` waits.
+// How long a socket may wait to be read while much comes over it, so that one wakeup serves many messages: decided by
+// how much one reading takes, or by how fast it comes. Values that are given the time and decide; `ReadingPauses`
+// waits.
 
 /// Says after each reading whether the next one waits.
 public protocol ReadingPace {
@@ -11,8 +12,8 @@ public protocol ReadingPace {
     mutating func pause(after taken: Int, at now: Int64) -> Duration?
 }
 
-/// For news that nobody waits for: pauses when a reading takes several messages, longer the less comes, and so that what arrives meanwhile
-/// fits into the socket's buffer, else its sender would have to keep it.
+/// For news that nobody waits for: pauses when a reading takes several messages, longer the less comes, and so that
+/// what arrives meanwhile fits into the socket's buffer, else its sender would have to keep it.
 struct BatchPace: ReadingPace {
     private let longest: Duration
     /// As many messages as one reading should bring.
@@ -56,18 +57,18 @@ struct BatchPace: ReadingPace {
     private static func isBusy(_ taken: Int) -> Bool { taken > 2 }
 }
 
-/// For streams that somebody follows: pauses while more than one message comes in the time of a pause, and always as long. What is slower
-/// is never delayed.
+/// For streams that somebody follows: pauses while more than one message comes in the time of a pause, and always as
+/// long. What is slower is never delayed.
 public struct StreamPace: ReadingPace, Sendable {
     private let pause: Int64
-    /// The time that the last messages may take at the slowest pace with pauses, less the time that has gone. Two messages are
-    /// remembered, so that a pause in which only one comes by chance is not the last.
+    /// The time that the last messages may take at the slowest pace with pauses, less the time that has gone. Two
+    /// messages are remembered, so that a pause in which only one comes by chance is not the last.
     private var ahead: Int64 = 0
     /// When something was read last.
     private var last: Int64 = 0
 
-    /// A Bluetooth link is served every 7.5 ms or more, and bluetoothd hands on what one such event brought within a fraction of a
-    /// millisecond: this much later loses nothing, and gathers it.
+    /// A Bluetooth link is served every 7.5 ms or more, and bluetoothd hands on what one such event brought within a
+    /// fraction of a millisecond: this much later loses nothing, and gathers it.
     public static let usual = Duration.milliseconds(2)
 
     /// - Parameter pause: in whole milliseconds.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pauses of whoever reads a descriptor: while much comes it is not waited for, but read by a timer. How long is for a `ReadingPace` to
-// say; here is the timer, which is there in a pause only.
+// The pauses of whoever reads a descriptor: while much comes it is not waited for, but read by a timer. How long is for
+// a `ReadingPace` to say; here is the timer, which is there in a pause only.
 
 /// Has a descriptor read after pauses, until little comes. On the thread of its `MainLoop`.
 public final class ReadingPauses {

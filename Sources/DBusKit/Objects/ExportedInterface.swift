@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What answers an interface: a handler for each member that the XML names. A single object fills an `ExportedInterface` with closures of
-// its own; a class of many objects has one `MemberTable` for all of them, so that ten thousand objects cost ten thousand objects and not
-// their closures too. Who may call a member stands in the table, and is asked before its handler runs.
+// What answers an interface: a handler for each member that the XML names. A single object fills an `ExportedInterface`
+// with closures of its own; a class of many objects has one `MemberTable` for all of them, so that ten thousand objects
+// cost ten thousand objects and not their closures too. Who may call a member stands in the table, and is asked before
+// its handler runs.
 
 /// Whether a caller may use a member of an object that it sees.
 public enum Permission {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An interface as its introspection XML describes it. The XML is the truth: what the server offers, checks and prints comes from it.
+// An interface as its introspection XML describes it. The XML is the truth: what the server offers, checks and prints
+// comes from it.
 
 internal import CGLib
 

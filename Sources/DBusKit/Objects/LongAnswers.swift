@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers that would keep the loop: a list of thousands of objects, a whole trail. They are made a few milliseconds in each turn of the loop,
-// one after another, so that everybody else is served meanwhile. Signals to a caller whose list is being made follow it: they tell what
-// changed after their part of the list was made.
+// Answers that would keep the loop: a list of thousands of objects, a whole trail. They are made a few milliseconds in
+// each turn of the loop, one after another, so that everybody else is served meanwhile. Signals to a caller whose list
+// is being made follow it: they tell what changed after their part of the list was made.
 
 /// The answers that are being made.
 final class LongAnswers {

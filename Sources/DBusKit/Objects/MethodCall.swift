@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call that a handler answers, now or later, at once or in parts. One that nobody answers answers itself: a caller never waits in vain.
+// A call that a handler answers, now or later, at once or in parts. One that nobody answers answers itself: a caller
+// never waits in vain.
 
 /// A call that a handler answers, now or later.
 public final class MethodCall {
@@ -44,8 +45,8 @@ public final class MethodCall {
         answer { () throws(BusError) in try message.reply(values) }
     }
 
-    /// Answers with one array that is made in parts, so that nobody else waits for a long one: `next` is asked for one part after another, in
-    /// turns of the loop, until it gives none.
+    /// Answers with one array that is made in parts, so that nobody else waits for a long one: `next` is asked for one
+    /// part after another, in turns of the loop, until it gives none.
     ///
     /// - Parameter element: the type of the array's elements.
     public func reply(inParts element: Signature, _ next: @escaping () throws(BusError) -> [DBusValue]?) {

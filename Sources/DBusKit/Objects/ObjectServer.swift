@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exported objects: who may see them is asked for every caller, and what a caller may not see does not exist for it, in calls,
-// properties, introspection and ObjectManager alike. Arguments are checked against the interface's XML before a handler runs.
+// Exported objects: who may see them is asked for every caller, and what a caller may not see does not exist for it, in
+// calls, properties, introspection and ObjectManager alike. Arguments are checked against the interface's XML before a
+// handler runs.
 
 /// An object on the bus.
 public protocol ExportedObject: AnyObject {
@@ -47,8 +48,8 @@ public final class ObjectServer {
     /// The object exported at this path, whoever may see it; nil when there is none.
     public func object(at path: ObjectPath) -> (any ExportedObject)? { objects[path] }
 
-    /// Exports an object and tells its audience. The root itself is not announced. A member of its interfaces that nothing answers is a
-    /// programming error.
+    /// Exports an object and tells its audience. The root itself is not announced. A member of its interfaces that
+    /// nothing answers is a programming error.
     public func export(_ object: any ExportedObject, to audience: Audience = .only([])) {
         if !object.hasCompleteTables {
             for interface in object.interfaces { interface.checkCompleteness() }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A socket of our own that D-Bus clients connect to. libdbus authenticates them (EXTERNAL: by what the kernel says) and reads their
-// messages; who takes the connections decides what they get to see.
+// A socket of our own that D-Bus clients connect to. libdbus authenticates them (EXTERNAL: by what the kernel says) and
+// reads their messages; who takes the connections decides what they get to see.
 
 internal import CDBus
 

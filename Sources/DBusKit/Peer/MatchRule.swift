@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Match rules, for who plays the bus: what a client asks for in AddMatch, and whether a message is that. The text comes from anybody.
+// Match rules, for who plays the bus: what a client asks for in AddMatch, and whether a message is that. The text comes
+// from anybody.
 
 internal import CDBus
 
@@ -40,7 +41,8 @@ public struct MatchRule: Hashable, Sendable {
 
     private static func invalid(_ why: String) -> BusError { .standard("MatchRuleInvalid", "match rule: \(why)") }
 
-    /// `key='value',…`: quotes may be anywhere in a value; outside of them `\'` is a quote (and the backslash stands for itself else).
+    /// `key='value',…`: quotes may be anywhere in a value; outside of them `\'` is a quote (and the backslash stands
+    /// for itself else).
     private static func split(_ text: String) throws(BusError) -> [(String, String)] {
         var result: [(String, String)] = []
         var rest = Substring(text).unicodeScalars

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes wrong on the bus: an error has a name for programs and a message for people. The standard ones have a maker each, so that
-// nobody writes their names twice.
+// What goes wrong on the bus: an error has a name for programs and a message for people. The standard ones have a maker
+// each, so that nobody writes their names twice.
 
 /// An error on the bus: a name for programs, a message for people.
 public struct BusError: Error, Hashable, Sendable, CustomStringConvertible {

@@ -179,8 +179,8 @@ extension DBusValue {
     /// The entries of a dictionary, also in variants, in the order of the wire; nil for another type.
     public var entries: [Entry]? { if case .dictionary(_, _, let entries) = unwrapped { entries } else { nil } }
 
-    /// `a{sv}` (or any dictionary with string keys) without the variants around its values. A key that comes twice counts once, with
-    /// its last value.
+    /// `a{sv}` (or any dictionary with string keys) without the variants around its values. A key that comes twice
+    /// counts once, with its last value.
     public var vardictValue: [String: DBusValue]? {
         guard case .dictionary(let key, _, let entries) = unwrapped, key == "s" || entries.isEmpty else { return nil }
         var result: [String: DBusValue] = [:]

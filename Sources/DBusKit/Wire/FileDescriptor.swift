@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file descriptor with one owner: it arrived in a message or is about to leave in one, and is closed when nobody needs it.
+// A file descriptor with one owner: it arrived in a message or is about to leave in one, and is closed when nobody
+// needs it.
 
 internal import CSystem
 
@@ -26,7 +27,8 @@ public final class FileDescriptor: Sendable, Equatable {
     /// Whether they are one owner: two of the same file, or of the same number, are not equal.
     public static func == (a: FileDescriptor, b: FileDescriptor) -> Bool { a === b }
 
-    /// Two connected sockets that keep packets apart (`SOCK_SEQPACKET`), as bluetoothd hands them out; nil when there are no more.
+    /// Two connected sockets that keep packets apart (`SOCK_SEQPACKET`), as bluetoothd hands them out; nil when there
+    /// are no more.
     public static func packetPair() -> (FileDescriptor, FileDescriptor)? {
         var pair: [Int32] = [-1, -1]
         let type = Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
@@ -36,8 +38,9 @@ public final class FileDescriptor: Sendable, Equatable {
 
     /// Reads from the descriptor's offset 0, whatever the sender left as its position, up to `limit` bytes.
     ///
-    /// - Returns: nil when the descriptor is not sealed memory or a regular file on a local file system (a pipe, or a file system that
-    ///   another process plays, could keep the reader waiting for ever), cannot be read, or holds more than `limit` bytes.
+    /// - Returns: nil when the descriptor is not sealed memory or a regular file on a local file system (a pipe, or a
+    ///   file system that another process plays, could keep the reader waiting for ever), cannot be read, or holds more
+    ///   than `limit` bytes.
     public func readFile(limit: Int) -> [UInt8]? {
         var status = stat()
         guard isReadWithoutWaiting, fstat(rawValue, &status) == 0,
@@ -58,8 +61,8 @@ public final class FileDescriptor: Sendable, Equatable {
         return bytes
     }
 
-    /// Whether reading waits for nobody but a disk: memory, or a file on a file system that this process sees mounted and knows. One
-    /// that is not mounted here (on btrfs each subvolume is such a one) is not trusted.
+    /// Whether reading waits for nobody but a disk: memory, or a file on a file system that this process sees mounted
+    /// and knows. One that is not mounted here (on btrfs each subvolume is such a one) is not trusted.
     private var isReadWithoutWaiting: Bool {
         if csystem_is_memory(rawValue) != 0 { return true }
         var (major, minor): (UInt32, UInt32) = (0, 0)
@@ -73,7 +76,8 @@ public final class FileDescriptor: Sendable, Equatable {
         "xfs", "zfs",
     ]
 
-    /// The type of a mounted file system by its device's numbers (proc_pid_mountinfo(5): the third field, and the first after the dash).
+    /// The type of a mounted file system by its device's numbers (proc_pid_mountinfo(5): the third field, and the first
+    /// after the dash).
     private static func mountedFileSystem(_ device: String) -> String? {
         let descriptor = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }

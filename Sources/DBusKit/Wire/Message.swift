@@ -15,8 +15,8 @@ public final class Message {
     public enum Kind: Sendable { case call, reply, error, signal, other }
 
     let raw: OpaquePointer
-    /// What we tell goes out whatever is in it: NUL in a text, which cannot travel, is replaced, so that one value from a stranger does
-    /// not cost all others. What we ask is refused instead.
+    /// What we tell goes out whatever is in it: NUL in a text, which cannot travel, is replaced, so that one value from
+    /// a stranger does not cost all others. What we ask is refused instead.
     private let isLenient: Bool
 
     init(adopting raw: OpaquePointer, isLenient: Bool = false) {
@@ -126,7 +126,8 @@ public final class Message {
         return message
     }
 
-    /// The error answer to a call. A name or text that cannot travel is replaced rather than refused: an answer must go out.
+    /// The error answer to a call. A name or text that cannot travel is replaced rather than refused: an answer must go
+    /// out.
     public func errorReply(_ error: BusError) -> Message? {
         let name = BusNames.isErrorName(error.name) ? error.name : "org.freedesktop.DBus.Error.Failed"
         let message =
@@ -168,7 +169,8 @@ public final class Message {
 
     /// The object that a call is for or that a signal is from; nil for answers.
     public var path: ObjectPath? { dbus_message_get_path(raw).map { ObjectPath(validated: String(cString: $0)) } }
-    /// A number that stands for the path (FNV-1a), for look-ups that cannot afford to make a String; compare with `hasPath` afterwards.
+    /// A number that stands for the path (FNV-1a), for look-ups that cannot afford to make a String; compare with
+    /// `hasPath` afterwards.
     public var pathFingerprint: UInt64 { dbus_message_get_path(raw).map(fingerprint(of:)) ?? 0 }
 
     /// Whether the path is this one, without making a String of it.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names on the bus. libdbus aborts the process when it is handed a bad name, so every name that reaches it was checked here.
+// Names on the bus. libdbus aborts the process when it is handed a bad name, so every name that reaches it was checked
+// here.
 
 internal import CDBus
 

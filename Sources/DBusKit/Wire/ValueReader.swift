@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the wire to values. libdbus has checked the message against the specification; what remains is how much of it a peer may
-// make us hold (`ValueDecoder`), and a way to look at a message without holding any of it (`ValueCursor`).
+// From the wire to values. libdbus has checked the message against the specification; what remains is how much of it a
+// peer may make us hold (`ValueDecoder`), and a way to look at a message without holding any of it (`ValueCursor`).
 
 internal import CDBus
 

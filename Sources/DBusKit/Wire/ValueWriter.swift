@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From values to the wire. Everything is checked before libdbus sees it, because libdbus aborts on what it thinks a bug.
+// From values to the wire. Everything is checked before libdbus sees it, because libdbus aborts on what it thinks a
+// bug.
 
 internal import CDBus
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connection to an SQLite file: statements, transactions and errors, and nothing of what is stored. SQLite itself checks the types
-// (STRICT tables), keeps the log and syncs (sqlite.org/c3ref).
+// A connection to an SQLite file: statements, transactions and errors, and nothing of what is stored. SQLite itself
+// checks the types (STRICT tables), keeps the log and syncs (sqlite.org/c3ref).
 
 internal import CSQLite
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON in some columns, read and written by SQLite's own functions (sqlite.org/json1.html): readable with any SQLite shell, and open
-// for keys to come.
+// The JSON in some columns, read and written by SQLite's own functions (sqlite.org/json1.html): readable with any
+// SQLite shell, and open for keys to come.
 
 /// A JSON value as the store's columns hold them.
 indirect enum JSONValue: Hashable {

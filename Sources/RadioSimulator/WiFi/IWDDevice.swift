@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device of iwd: its power, and its station while it has power. Networks that the station has heard are objects below it.
+// A device of iwd: its power, and its station while it has power. Networks that the station has heard are objects below
+// it.
 
 internal import AccessoryModel
 internal import DBusKit

@@ -379,8 +379,8 @@ final class ManagerDevice: ExportedObject, RadioListener {
         }
     }
 
-    /// Ends the activation with the device in this state. As in nm-act-request.c the activation's reason is "device disconnected" (3)
-    /// unless a user asked (2): what went wrong is in the device's reason only.
+    /// Ends the activation with the device in this state. As in nm-act-request.c the activation's reason is "device
+    /// disconnected" (3) unless a user asked (2): what went wrong is in the device's reason only.
     private func finish(_ state: DeviceState, _ reason: DeviceReason) {
         timer?.cancel()
         deadline?.cancel()

@@ -100,7 +100,8 @@ extension ManagerProfile.Settings {
         interface = stored.interface
     }
 
-    /// Reads and completes what a client gave, as `AddAndActivateConnection` does, from the access point where there is one.
+    /// Reads and completes what a client gave, as `AddAndActivateConnection` does, from the access point where there is
+    /// one.
     init(_ value: DBusValue, at point: ManagerAccessPoint?, isSeen: (ManagerProfile.Settings) -> Bool) throws(BusError) {
         var groups: [String: [String: DBusValue]] = [:]
         for entry in value.entries ?? [] { groups[entry.key.stringValue ?? ""] = entry.value.vardictValue ?? [:] }

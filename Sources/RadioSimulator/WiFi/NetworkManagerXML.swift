@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interfaces of NetworkManager that the simulator serves, as introspection XML (from its introspection/*.xml, 1.42).
+// The interfaces of NetworkManager that the simulator serves, as introspection XML (from its introspection/*.xml,
+// 1.42).
 
 internal import DBusKit
 

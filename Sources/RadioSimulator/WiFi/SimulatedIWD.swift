@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One life of the simulated iwd: agents, its adapter, devices and known networks. What it knows is on disk and outlives it.
+// One life of the simulated iwd: agents, its adapter, devices and known networks. What it knows is on disk and outlives
+// it.
 
 internal import AccessoryModel
 internal import DBusKit

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One life of the simulated NetworkManager: profiles, devices and activations. Volatile profiles go with it, others stay on disk.
+// One life of the simulated NetworkManager: profiles, devices and activations. Volatile profiles go with it, others
+// stay on disk.
 
 internal import DBusKit
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One life of the simulated wpa_supplicant: its root object and its interfaces. Networks that were added over the bus go with it; the
-// uplink comes back with the next one, as from its configuration file.
+// One life of the simulated wpa_supplicant: its root object and its interfaces. Networks that were added over the bus
+// go with it; the uplink comes back with the next one, as from its configuration file.
 
 internal import DBusKit
 

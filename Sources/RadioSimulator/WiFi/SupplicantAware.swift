@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wi-Fi Aware as wpa_supplicant has it (unsynchronized service discovery): subscriptions hear publishers, publications hear subscribers.
+// Wi-Fi Aware as wpa_supplicant has it (unsynchronized service discovery): subscriptions hear publishers, publications
+// hear subscribers.
 
 internal import DBusKit
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An access point as wpa_supplicant has heard it: what the scan results say, with the ciphers that go with each kind of security.
+// An access point as wpa_supplicant has heard it: what the scan results say, with the ciphers that go with each kind of
+// security.
 
 internal import DBusKit
 

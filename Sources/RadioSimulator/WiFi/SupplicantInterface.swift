@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An interface of wpa_supplicant: it scans, keeps what it heard, and goes from state to state towards one of its enabled networks.
+// An interface of wpa_supplicant: it scans, keeps what it heard, and goes from state to state towards one of its
+// enabled networks.
 
 internal import DBusKit
 

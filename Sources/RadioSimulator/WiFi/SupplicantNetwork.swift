@@ -85,7 +85,8 @@ final class SupplicantNetwork: ExportedObject {
 
     // MARK: Configuration
 
-    /// - Throws: as the real one, the bus' own error: its set_network_properties uses `org.freedesktop.DBus.Error.InvalidArgs`.
+    /// - Throws: as the real one, the bus' own error: its set_network_properties uses
+    ///   `org.freedesktop.DBus.Error.InvalidArgs`.
     func set(_ arguments: DBusValue) throws(BusError) {
         let problem = BusError.invalidArguments("invalid message format")
         guard let values = arguments.vardictValue else { throw problem }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The air as Wi-Fi hears it: access points over time, the radios of this machine that scan and join, and what an access point answers.
-// It outlives the simulated services, as do the profiles that they have on disk.
+// The air as Wi-Fi hears it: access points over time, the radios of this machine that scan and join, and what an access
+// point answers. It outlives the simulated services, as do the profiles that they have on disk.
 
 internal import AccessoryModel
 internal import DBusKit

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulated Wi-Fi services over one air: each lives on a bus connection of its own, so that each can stop and start alone.
+// The simulated Wi-Fi services over one air: each lives on a bus connection of its own, so that each can stop and start
+// alone.
 
 internal import DBusKit
 internal import Logging
@@ -92,7 +93,8 @@ final class WiFiSimulation {
 
     var scans: UInt32 { air.scans }
 
-    /// Where several services say something about an interface, what is not its uplink counts: somebody has joined it since.
+    /// Where several services say something about an interface, what is not its uplink counts: somebody has joined it
+    /// since.
     var joined: [String: String] {
         var result: [String: String] = [:]
         for service in services.values {

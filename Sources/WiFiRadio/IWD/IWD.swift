@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// iwd. (doc/*-api.txt in iwd's sources.) It knows networks by text: one whose name is not UTF-8 is not there for it, nor is one that
-// hides its name until it is asked for. It asks an agent of ours for passphrases and keeps them once they have worked, so a network
-// that was not known before is forgotten when it is left.
+// iwd. (doc/*-api.txt in iwd's sources.) It knows networks by text: one whose name is not UTF-8 is not there for it,
+// nor is one that hides its name until it is asked for. It asks an agent of ours for passphrases and keeps them once
+// they have worked, so a network that was not known before is forgotten when it is left.
 
 internal import AccessoryEngine
 internal import AccessoryModel
@@ -78,7 +78,8 @@ final class IWD: WiFiService {
             for (path, interfaces) in objects {
                 guard let device = interfaces[Self.device], let name = device["Name"]?.stringValue else { continue }
                 let isOn = device["Powered"]?.booleanValue == true
-                // Without power there is no station; with power and without one it is an access point, or somebody else's.
+                // Without power there is no station; with power and without one it is an access point, or somebody
+                // else's.
                 guard interfaces[Self.station] != nil || !isOn else { continue }
                 self.paths[name] = path
                 self.interfaces[name] = isOn ? .ready : .off
@@ -257,10 +258,11 @@ final class IWD: WiFiService {
         }
     }
 
-    /// iwd goes to whatever it knows when the joined network is gone; to that one it comes back by itself, for a while. It is followed from
-    /// the moment it is joined, and known by its path: asked for, it may be another one already.
+    /// iwd goes to whatever it knows when the joined network is gone; to that one it comes back by itself, for a while.
+    /// It is followed from the moment it is joined, and known by its path: asked for, it may be another one already.
     ///
-    /// - Parameter network: nil for one that was hidden; iwd's path of it ends in the name's bytes and `_` (src/network.c).
+    /// - Parameter network: nil for one that was hidden; iwd's path of it ends in the name's bytes and `_`
+    ///   (src/network.c).
     private func follow(_ path: ObjectPath, _ network: ObjectPath?, _ name: String) {
         let element = Hex.text(Array(name.utf8)).lowercased() + "_"
         let changed = { [weak self] (value: DBusValue?) in

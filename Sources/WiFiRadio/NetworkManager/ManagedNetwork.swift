@@ -66,8 +66,8 @@ enum ManagedNetwork {
         return flags & 1 != 0 ? .wep : .open
     }
 
-    /// The settings of a connection that lives as long as it is used, and takes nothing but the network: the machine's own routes and
-    /// names stay.
+    /// The settings of a connection that lives as long as it is used, and takes nothing but the network: the machine's
+    /// own routes and names stay.
     static func settings(_ join: NetworkJoin, security: NetworkSecurity?, interface: String) -> DBusValue {
         var groups: [String: [String: DBusValue]] = [
             "connection": [
@@ -100,8 +100,8 @@ enum ManagedNetwork {
     /// - Parameter reason: `NMDeviceStateReason`; nil when the device said nothing.
     static func failure(_ reason: Int?) -> RadioFailure {
         switch reason {
-        // No secrets: the ones it had did not do, and nobody has others. Supplicant disconnected, failed, timed out: the same, seen
-        // earlier, or the network refused.
+        // No secrets: the ones it had did not do, and nobody has others. Supplicant disconnected, failed, timed out:
+        // the same, seen earlier, or the network refused.
         case 7: .wrongPassphrase
         case 8, 10: RadioFailure(.refused, "the network refused, or the passphrase is wrong")
         case 9, 11: RadioFailure(.timeout, "the network did not answer in time, or the passphrase is wrong")

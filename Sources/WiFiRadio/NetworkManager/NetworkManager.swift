@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// NetworkManager. (D-Bus API reference of NetworkManager 1.42.) It owns the interfaces that it manages, whichever supplicant works
-// below it. It may refuse scans that follow each other closely; a connection that is made volatile and bound to our connection to the
-// bus vanishes by itself when we do.
+// NetworkManager. (D-Bus API reference of NetworkManager 1.42.) It owns the interfaces that it manages, whichever
+// supplicant works below it. It may refuse scans that follow each other closely; a connection that is made volatile and
+// bound to our connection to the bus vanishes by itself when we do.
 
 internal import AccessoryEngine
 internal import AccessoryModel
@@ -234,7 +234,8 @@ final class NetworkManager: WiFiService {
         let back = { [weak self] in
             guard let self, let previous = ObjectPath(record.previous) else { return completion() }
             self.link.properties(path, Self.device) { [weak self] values in
-                // NetworkManager may be on its way back already; by itself it comes back only to what connects by itself.
+                // NetworkManager may be on its way back already; by itself it comes back only to what connects by
+                // itself.
                 guard let self, values["ActiveConnection"]?.objectPathValue ?? "/" == "/" else { return completion() }
                 self.link.call(
                     Self.root, Self.busName, "ActivateConnection",

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wi-Fi Aware by wpa_supplicant's unsynchronized service discovery (USD), where it was built with it (after 2.11, CONFIG_NAN_USD). The
-// methods are looked for on the interface's object; whichever service manages the interface, wpa_supplicant's object is asked. Who
-// publishes is found by subscribing, who subscribes by publishing, for as long as somebody looks.
+// Wi-Fi Aware by wpa_supplicant's unsynchronized service discovery (USD), where it was built with it (after 2.11,
+// CONFIG_NAN_USD). The methods are looked for on the interface's object; whichever service manages the interface,
+// wpa_supplicant's object is asked. Who publishes is found by subscribing, who subscribes by publishing, for as long as
+// somebody looks.
 
 internal import AccessoryModel
 internal import DBusKit

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// wpa_supplicant by itself, without a network manager above it. (doc/dbus.doxygen in hostap's sources; D-Bus names are its own.) It
-// takes SSIDs as bytes. A network that we add lives in its memory only; selecting it switches all others off, so those are noted and
-// switched on again.
+// wpa_supplicant by itself, without a network manager above it. (doc/dbus.doxygen in hostap's sources; D-Bus names are
+// its own.) It takes SSIDs as bytes. A network that we add lives in its memory only; selecting it switches all others
+// off, so those are noted and switched on again.
 
 internal import AccessoryEngine
 internal import AccessoryModel

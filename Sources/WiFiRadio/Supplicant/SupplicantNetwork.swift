@@ -119,8 +119,8 @@ final class SupplicantAttempt {
     var isSelected = false {
         didSet { state = "" }
     }
-    /// wpa_supplicant is connected and has not said to what: it tells of `CurrentNetwork` when it had none, and not when one follows
-    /// another.
+    /// wpa_supplicant is connected and has not said to what: it tells of `CurrentNetwork` when it had none, and not
+    /// when one follows another.
     var isToBeAsked: Bool { isSelected && !isOurs && state == "completed" }
     private var isOurs = false
     private var state = ""

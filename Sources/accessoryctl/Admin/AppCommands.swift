@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands about apps: which there are, whether a manifest is right, and how the daemon sees a program. The last two look at files and
-// processes themselves, with the daemon's own code, so they work before anything is installed.
+// Commands about apps: which there are, whether a manifest is right, and how the daemon sees a program. The last two
+// look at files and processes themselves, with the daemon's own code, so they work before anything is installed.
 
 internal import AccessoryModel
 internal import ArgumentParser

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Switches the lock-down of org.bluez: one line in the bus' last configuration file, which belongs to the admin, so it is added with
-// care and taken back to the byte.
+// Switches the lock-down of org.bluez: one line in the bus' last configuration file, which belongs to the admin, so it
+// is added with care and taken back to the byte.
 
 internal import ArgumentParser
 internal import DBusKit

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Product images as pixels. PNG, JPEG and SVG are read by gdk-pixbuf, which is looked for when the first image comes: a gateway without
-// it has a picker without images, and nothing else less.
+// Product images as pixels. PNG, JPEG and SVG are read by gdk-pixbuf, which is looked for when the first image comes: a
+// gateway without it has a picker without images, and nothing else less.
 
 internal import AccessoryModel
 internal import Glibc
@@ -30,7 +30,8 @@ final class ImageDecoder {
 
     init?() {
         guard let library = dlopen("libgdk_pixbuf-2.0.so.0", RTLD_NOW) else { return nil }
-        // The types above are those of gdk-pixbuf's and GIO's reference manuals; the library's major version is in its name.
+        // The types above are those of gdk-pixbuf's and GIO's reference manuals; the library's major version is in its
+        // name.
         func function<Function>(_ name: String, _: Function.Type) -> Function? {
             dlsym(library, name).map { unsafeBitCast($0, to: Function.self) }
         }
@@ -71,8 +72,8 @@ final class ImageDecoder {
         return Bitmap(width: width, height: height, rgba: rgba)
     }
 
-    /// Whether a raster image is whole, and of a size that can be held in memory. (Of one that is cut off, gdk-pixbuf shows what there
-    /// is, and leaves the rest to chance.) An SVG has no size: it is drawn in ours.
+    /// Whether a raster image is whole, and of a size that can be held in memory. (Of one that is cut off, gdk-pixbuf
+    /// shows what there is, and leaves the rest to chance.) An SVG has no size: it is drawn in ours.
     private static func isReasonable(_ image: ProductImage) -> Bool {
         let end: [UInt8] =
             switch image.format {

@@ -66,7 +66,8 @@ final class LineView: PickerView {
     func changed(_ state: PickerState, from old: PickerState) {
         self.state = state
         if state.stage != old.stage { StandardOutput.line(Texts.stage(state)) }
-        // A list that moves under the person's fingers is no list: numbers stay, what comes is added, what goes is said.
+        // A list that moves under the person's fingers is no list: numbers stay, what comes is added, what goes is
+        // said.
         for offer in state.offers where !shown.contains(where: { $0.id == offer.id }) {
             shown.append(offer)
             StandardOutput.line("\(shown.count)) \(Texts.offer(offer))")

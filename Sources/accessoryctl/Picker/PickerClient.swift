@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bus side of the terminal picker: registers, follows the picker object, and tells a view what the person is to see.
+// The bus side of the terminal picker: registers, follows the picker object, and tells a view what the person is to
+// see.
 
 internal import AccessoryBus
 internal import AccessoryModel

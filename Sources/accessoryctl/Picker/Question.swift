@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a prompt asks the person, once for all views: its words, how it is answered, and what is sent for an answer. A new prompt is a case
-// here.
+// What a prompt asks the person, once for all views: its words, how it is answered, and what is sent for an answer. A
+// new prompt is a case here.
 
 internal import AccessoryModel
 internal import DBusKit

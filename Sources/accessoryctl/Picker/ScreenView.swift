@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The picker on a terminal: redrawn in place, chosen with the keyboard. It uses the few control sequences that every terminal since
-// the VT100 has, so it works over SSH.
+// The picker on a terminal: redrawn in place, chosen with the keyboard. It uses the few control sequences that every
+// terminal since the VT100 has, so it works over SSH.
 
 internal import AccessoryModel
 internal import DBusKit

@@ -5,8 +5,8 @@ import time
 
 from gi.repository import GLib
 
-# How much longer anything may take than is said where it is waited for, because the machine may stand still meanwhile. It multiplies limits
-# that only end what hangs, and nothing is timed by it.
+# How much longer anything may take than is said where it is waited for, because the machine may stand still meanwhile.
+# It multiplies limits that only end what hangs, and nothing is timed by it.
 STANDSTILL = 4
 
 

@@ -144,11 +144,16 @@ extension ASError.Code: CustomStringConvertible {
 
 /// An app's stand-ins for its tests.
 public final class MockAccessory: ASAccessory, @unchecked Sendable {
+    // @unchecked as it is inherited: it stores nothing.
+
     public override var displayName: String { "Mock" }
     public override var state: ASAccessory.AccessoryState { .authorized }
 }
 
 public final class MockSession: ASAccessorySession, @unchecked Sendable {
+    // @unchecked as it is inherited; `shown` is not guarded, which is how apps write it: one test uses it, on one
+    // thread.
+
     public private(set) var shown: [[ASPickerDisplayItem]] = []
     public override var accessories: [ASAccessory] { [MockAccessory()] }
     public override func showPicker(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The listings of a guide to AccessorySetupKit, unchanged but for the functions and types around them: descriptors, the session, the picker,
-// events, what follows with Core Bluetooth and Wi-Fi, migration, and common mistakes. The mistakes compile too; what becomes of them at
-// run time is not for here.
+// The listings of a guide to AccessorySetupKit, unchanged but for the functions and types around them: descriptors, the
+// session, the picker, events, what follows with Core Bluetooth and Wi-Fi, migration, and common mistakes. The mistakes
+// compile too; what becomes of them at run time is not for here.
 
 // The listings keep their own format.
 // swift-format-ignore-file

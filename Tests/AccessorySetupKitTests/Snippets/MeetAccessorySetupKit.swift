@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The listings of Apple's session “Meet AccessorySetupKit” (WWDC 2024), unchanged but for the functions and types around them.
+// The listings of Apple's session “Meet AccessorySetupKit” (WWDC 2024), unchanged but for the functions and types
+// around them.
 
 // The listings keep their own format.
 // swift-format-ignore-file

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A daemon of the test's own, which answers as it is told and sends any event: for what the real one does not offer, or does only in rare
-// moments, or will do one day.
+// A daemon of the test's own, which answers as it is told and sends any event: for what the real one does not offer, or
+// does only in rare moments, or will do one day.
 
 import AccessoryBus
 import AccessoryModel

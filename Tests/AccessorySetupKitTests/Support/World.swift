@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real thing around a test: a bus, the simulator, the daemon, a picker program that picks, and a manifest for the tests themselves.
+// The real thing around a test: a bus, the simulator, the daemon, a picker program that picks, and a manifest for the
+// tests themselves.
 
 import AccessorySetupKit
 import DBusKit

@@ -11,8 +11,9 @@ from pathlib import Path
 
 NAMESPACE = "air"
 RADIOS = 5
-# Channels that all allow active scans, 36 to 48 among them, without a database; and two at a time, which lets the radio scan by itself as real
-# ones do, in a second: the kernel goes back to its own channel after each of the others, and needs six.
+# Channels that all allow active scans, 36 to 48 among them, without a database; and two at a time, which lets the radio
+# scan by itself as real ones do, in a second: the kernel goes back to its own channel after each of the others, and
+# needs six.
 MODULE = ("modprobe", "mac80211_hwsim", f"radios={RADIOS}", "channels=2", "regtest=5")
 DEBUG = Path("/sys/kernel/debug/ieee80211")
 # What hostapd sends with; hwsim adds it to a value of the sender's, which is what makes the rssi.

@@ -173,7 +173,8 @@ def adds_the_pink_dice(lab):
 
 @check("dice.json", seconds=120, start=False)
 def offers_the_dice_only(lab):
-    # The person waits until everything on the air has been heard, the phone that calls itself “Pink Dice” and soon goes, too.
+    # The person waits until everything on the air has been heard, the phone that calls itself “Pink Dice” and soon
+    # goes, too.
     journey = Journey(lab)
     picker = journey.picker("Nobody")
     app = journey.app("--discovery-timeout", STANDSTILL * 60)

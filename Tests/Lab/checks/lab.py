@@ -21,8 +21,8 @@ from gi.repository import GLib
 sys.path.append(str(Path(__file__).resolve().parent.parent.parent / "Support"))
 from patience import PatientBus
 
-# How much longer anything may take than is said where it is waited for, because the machine may stand still meanwhile. It multiplies limits
-# that only end what hangs, and nothing is timed by it.
+# How much longer anything may take than is said where it is waited for, because the machine may stand still meanwhile.
+# It multiplies limits that only end what hangs, and nothing is timed by it.
 STANDSTILL = 3
 BLUETOOTHD = "/usr/libexec/bluetooth/bluetoothd"
 STORE = Path("/var/lib/bluetooth")

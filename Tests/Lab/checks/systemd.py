@@ -113,7 +113,8 @@ def a_snap_is_known_by_nothing_that_a_user_can_make(machine):
     machine.installed()
     machine.declare("com.example.snap", "[Application]\nId=com.example.snap\nName=Snap\nSnap=play\n[AccessorySetup]\nSupports=Bluetooth;\n")
     own = "user.slice/user-1000.slice/user@1000.service/app.slice"
-    # As snapd names them, in a part of the tree that is the user's own; and a unit of the system's, which only root makes.
+    # As snapd names them, in a part of the tree that is the user's own; and a unit of the system's, which only root
+    # makes.
     answers = {
         "scope": machine.probe("scope", SYSTEM_BUS, "session", user="stranger", cgroup=f"{own}/snap.play.play-1.scope"),
         "service": machine.probe("service", SYSTEM_BUS, "session", user="stranger", cgroup=f"{own}/snap.play.play.service"),
@@ -335,7 +336,8 @@ def a_power_cut_in_a_setup_leaves_nothing_half_done(machine):
         daemon = int(machine.show(DAEMON, "MainPID"))
         machine.begin_setup("Dice A2")
         machine.air.wait_for("blue-dice: pairing started", 60)
-        # From here on bluetoothd needs nobody: the bond is made, and nobody is there to grant it. This die answers slowly.
+        # From here on bluetoothd needs nobody: the bond is made, and nobody is there to grant it. This die answers
+        # slowly.
         os.kill(daemon, signal.SIGSTOP)
         machine.wait_until(lambda: BLUE_DICE in machine.bonds(), 60, "the bond to be on the disk", every=0.05)
         machine.cut_power()

@@ -86,7 +86,8 @@ def offers_a_network_that_appears(lab):
     expect("Dice-1234" not in picker.offers, "the die is offered, which is not there")
     began, before = time.monotonic(), lab.ended_scans
     lab.air.bring_back(DIE_ID)
-    # The radio may miss it, so what counts is when the kernel has it. It is to be offered before one more scan of the service's has ended.
+    # The radio may miss it, so what counts is when the kernel has it. It is to be offered before one more scan of the
+    # service's has ended.
     heard = lab.wait_heard("Dice-1234")
     picker.wait_offer("Dice-1234")
     more = lab.ended_scans - heard
