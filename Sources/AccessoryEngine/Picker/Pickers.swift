@@ -23,6 +23,7 @@ final class Pickers {
     private let log: Logger
     private let requests: PickerRequests
     private let writer: SetupWriter
+    private let teller: AppTeller
 
     private var current: Current?
     private(set) var programs = PickerPrograms()
@@ -72,6 +73,7 @@ final class Pickers {
         writer = SetupWriter(
             book: book, bonds: bonds, access: access, radio: radio, sessions: sessions, news: news, audit: audit, clock: clock,
             log: log)
+        teller = AppTeller(book: book, sessions: sessions, news: news)
         access.whenChanged { [weak self] in self?.accessChanged() }
     }
 
@@ -315,7 +317,7 @@ final class Pickers {
     func sessionEnds(_ session: Session) {
         guard let run, run.session === session else { return }
         feed(.appGone)
-        if self.run === run { emit(.pickerDidDismiss(SetupError(.invalidated, "the session was invalidated")), run) }
+        if self.run === run { teller.tell(.pickerDidDismiss(SetupError(.invalidated, "the session was invalidated")), run) }
     }
 
     /// Grants or accessories have changed: what the run is about may just have been taken away.
@@ -436,32 +438,21 @@ final class Pickers {
         }
     }
 
-    /// What the policy says where no person is: the nearest accessory that a rule approves is picked, migrations that
-    /// rules approve are accepted, a name is the app's, and nothing else is answered.
+    /// Answers as the policy does, where no person is.
     private func answerForNobody(_ current: Current) {
-        let run = current.run
-        let app = run.session.app
-        if case .informing = run.machine.state {
-            let rules = run.migrations.map { book.policy.approval(ofMigrating: $0.sighting, to: app.id) }
-            guard let first = rules.first, let first, !rules.contains(nil) else { return events.append(.cancelled) }
-            current.pickedBy = .rule(name: first.name, source: first.source)
-            return events.append(.answered(.accept))
-        }
-        guard run.presentation.prompt == nil else { return events.append(.cancelled) }
-        switch run.presentation.stage {
-        case .offering:
-            guard current.picked == nil, !events.contains(where: { if case .picked = $0 { true } else { false } }) else { return }
-            let approved = run.presentation.offers.compactMap { offer in
-                book.policy.approval(of: run.sighting(of: offer), rssi: offer.rssi, to: app.id).map { (offer, $0) }
-            }
-            guard let (offer, rule) = approved.max(by: { Strength.isNearer($1.0.rssi, than: $0.0.rssi) }) else { return }
+        let isPicked = current.picked != nil || events.contains { if case .picked = $0 { true } else { false } }
+        switch PolicyAnswer(to: current.run, book.policy, picked: isPicked, name: current.picked?.name) {
+        case nil: break
+        case .cancel: events.append(.cancelled)
+        case .migrate(let rule):
+            current.pickedBy = rule
+            events.append(.answered(.accept))
+        case .pick(let offer, let rule):
             notePick(
-                offer, by: .rule(name: rule.name, source: rule.source),
+                offer, by: rule,
                 why: "approved without a person, at \(offer.rssi.map { "\($0) dBm" } ?? "an unknown distance")")
             events.append(.picked(offer.id))
-        case .renaming: events.append(.named(current.picked?.name ?? app.name))
-        case .confirming, .failed: events.append(.cancelled)
-        case .searching, .pairing, .bridging, .done: break
+        case .name(let name): events.append(.named(name))
         }
     }
 
@@ -502,7 +493,7 @@ final class Pickers {
             let requester = current.pickedBy == .daemon ? person(at: run) : current.pickedBy
             for target in run.migrations { writer.migrate(target, run, by: requester) }
             feed(.migrated)
-        case .emit(let event): emit(event, run)
+        case .emit(let event): teller.tell(event, run)
         case .end:
             current.deadlineTimer?.cancel()
             current.pruneTimer?.cancel()
@@ -555,45 +546,14 @@ final class Pickers {
         }
     }
 
-    // MARK: What the app is told
-
-    private func emit(_ event: SetupMachine.AppEvent, _ run: PickerRun) {
-        let session = run.session
-        guard session.state == .active else { return }
-        var out: SessionEvent
-        switch event {
-        case .pickerDidPresent: out = SessionEvent(.pickerDidPresent)
-        case .pickerSetupPairing: out = SessionEvent(.pickerSetupPairing)
-        case .pickerSetupBridging: out = SessionEvent(.pickerSetupBridging)
-        case .pickerSetupRename: out = SessionEvent(.pickerSetupRename)
-        case .pickerSetupFailed(let error): out = SessionEvent(.pickerSetupFailed, error: error)
-        case .accessoryAdded(let id):
-            out = SessionEvent(.accessoryAdded, accessory: book.ledger.accessories[id])
-            out.state = book.ledger.grant(of: id, to: session.app.id)?.state ?? .authorized
-        case .pickerDidDismiss(let error): out = SessionEvent(.pickerDidDismiss, error: error)
-        }
-        out.picker = run.id
-        news.tell(.event(out, in: session))
-        guard case .accessoryAdded = event else { return }
-        out.picker = nil
-        sessions.tell(session.app.id, out, but: session)
-    }
+    // MARK: Time
 
     private func scheduleDiscoveries() {
         guard let current, current.run.hasUndisclosed, current.disclosureTimer == nil else { return }
         current.disclosureTimer = clock.after(Disclosure.delay) { [weak self, weak current] in
             guard let self, let current, self.current === current else { return }
             current.disclosureTimer = nil
-            self.tellDiscoveries(current.run)
-        }
-    }
-
-    private func tellDiscoveries(_ run: PickerRun) {
-        guard run.session.state == .active else { return }
-        for discovery in run.discoveries(book.ledger, book.policy) {
-            var event = SessionEvent(.accessoryDiscovered, picker: run.id)
-            event.discovered = discovery
-            news.tell(.event(event, in: run.session))
+            self.teller.tellDiscoveries(of: current.run)
         }
     }
 

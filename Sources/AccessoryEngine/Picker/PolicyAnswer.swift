@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the policy answers to a picker that no person sees. (Docs/Policy.md)
+
+internal import AccessoryCore
+internal import AccessoryModel
+
+/// An answer in a person's place: the nearest accessory that a rule approves is picked, migrations that rules approve
+/// are accepted, a name is the app's, and nothing else is answered.
+enum PolicyAnswer {
+    /// What is asked has no answer but a person's.
+    case cancel
+    case migrate(by: Requester)
+    case pick(Offer, by: Requester)
+    case name(String)
+
+    /// Nil where there is nothing to answer, or not yet.
+    ///
+    /// - Parameters:
+    ///   - isPicked: whether an accessory was picked in this run.
+    ///   - name: the app's name for it.
+    init?(to run: PickerRun, _ policy: AccessPolicy, picked isPicked: Bool, name: String?) {
+        let app = run.session.app
+        if case .informing = run.machine.state {
+            let rules = run.migrations.map { policy.approval(ofMigrating: $0.sighting, to: app.id) }
+            guard let first = rules.first, let first, !rules.contains(nil) else {
+                self = .cancel
+                return
+            }
+            self = .migrate(by: .rule(name: first.name, source: first.source))
+            return
+        }
+        guard run.presentation.prompt == nil else {
+            self = .cancel
+            return
+        }
+        switch run.presentation.stage {
+        case .offering:
+            let approved = run.presentation.offers.compactMap { offer in
+                policy.approval(of: run.sighting(of: offer), rssi: offer.rssi, to: app.id).map { (offer, $0) }
+            }
+            guard !isPicked, let (offer, rule) = approved.max(by: { Strength.isNearer($1.0.rssi, than: $0.0.rssi) }) else {
+                return nil
+            }
+            self = .pick(offer, by: .rule(name: rule.name, source: rule.source))
+        case .renaming: self = .name(name ?? app.name)
+        case .confirming, .failed: self = .cancel
+        case .searching, .pairing, .bridging, .done: return nil
+        }
+    }
+}
