@@ -180,16 +180,15 @@ final class DescriptorRelay {
     private func resume(_ side: Int) -> Bool {
         var left = held[side][...]
         while let packet = left.first {
-            let sent = Glibc.send(sockets[side].rawValue, packet, packet.count, Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL))
-            if sent < 0 {
-                guard errno == EAGAIN || errno == ENOBUFS || errno == EINTR else {
-                    sideClosed()
-                    return false
-                }
+            switch packet.withUnsafeBytes(sockets[side].sendPacket) {
+            case .sent: left.removeFirst()
+            case .full:
                 held[side] = Array(left)
                 return true
+            case .failed:
+                sideClosed()
+                return false
             }
-            left.removeFirst()
         }
         held[side] = []
         sources[side]?.cancel()

@@ -29,7 +29,7 @@ public enum CBPeripheralState: Int, Sendable {
 /// Source: Apple's documentation of `CBPeripheral`.
 open class CBPeripheral: CBPeer {
     let core: CentralCore
-    private let window = CommandWindow()
+    private let gate = CommandGate()
     private weak var storedDelegate: (any CBPeripheralDelegate)?
     private var storedState = CBPeripheralState.disconnected
     private var storedName: String?
@@ -74,7 +74,7 @@ open class CBPeripheral: CBPeer {
     /// ``CBPeripheralDelegate/peripheralIsReady(toSendWriteWithoutResponse:)`` follows.
     ///
     /// Source: Apple's documentation of `CBPeripheral.canSendWriteWithoutResponse`.
-    open var canSendWriteWithoutResponse: Bool { state == .connected && window.hasRoom }
+    open var canSendWriteWithoutResponse: Bool { state == .connected && gate.hasRoom }
 
     /// Always false: there is no ANCS on Linux.
     ///
@@ -134,23 +134,21 @@ open class CBPeripheral: CBPeer {
     ///   - type: whether it is answered. Without an answer nobody says what became of it, and while
     ///     ``canSendWriteWithoutResponse`` is false it may be dropped.
     open func writeValue(_ data: Data, for characteristic: CBCharacteristic, type: CBCharacteristicWriteType) {
-        let value = [UInt8](data)
         guard type == .withoutResponse else {
+            let value = [UInt8](data)
             return request("writeValue", characteristic) { $0.writeCharacteristic($1, value) }
         }
         guard state == .connected else { return Misuse.log("writeValue while the peripheral is not connected") }
-        guard !characteristic.isGone, characteristic.path != nil else {
+        guard let path = characteristic.path, !characteristic.isGone else {
             return Misuse.log(Self.invalidated("writeValue"))
         }
-        guard window.take() else {
+        if gate.send(data, to: path) { return }
+        guard gate.take() else {
             return Misuse.log("writeValue without response while canSendWriteWithoutResponse is false: dropped")
         }
-        core.perform { [identifier, window, path = characteristic.path!] client in
-            guard let requests = client.requests(identifier) else {
-                _ = window.give()
-                return
-            }
-            requests.command(path, value, window)
+        let value = [UInt8](data)
+        ask { [gate] requests in
+            if let requests { requests.command(path, value, gate) } else { _ = gate.give() }
         }
     }
 
@@ -226,8 +224,14 @@ open class CBPeripheral: CBPeer {
     private func request(_ call: String, _ body: @escaping @Sendable (AttributeRequests) -> Void) {
         guard state == .connected else { return Misuse.log("\(call) while the peripheral is not connected") }
         // Without requests the link has broken meanwhile; that is told.
-        core.perform { [identifier] client in
-            if let requests = client.requests(identifier) { body(requests) }
+        ask { requests in requests.map(body) }
+    }
+
+    private func ask(_ body: @escaping @Sendable (AttributeRequests?) -> Void) {
+        gate.ask()
+        core.perform { [identifier, gate] client in
+            gate.arrive()
+            body(client.requests(identifier))
         }
     }
 

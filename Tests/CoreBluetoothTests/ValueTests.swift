@@ -226,15 +226,48 @@ import Testing
     }
 
     @Test func theWindowFillsAndIsTold() {
-        let window = CommandWindow()
-        #expect(window.hasRoom)
-        for _ in 0..<32 { #expect(window.take()) }
-        #expect(!window.hasRoom)
-        let told = (0..<32).map { _ in window.give() }
+        let gate = CommandGate()
+        #expect(gate.hasRoom)
+        for _ in 0..<32 { #expect(gate.take()) }
+        #expect(!gate.hasRoom)
+        let told = (0..<32).map { _ in gate.give() }
         // Once, at half.
         #expect(told.filter { $0 }.count == 1 && told.firstIndex(of: true) == 15)
-        for _ in 0..<512 { #expect(window.take()) }
-        #expect(!window.take())
+        for _ in 0..<512 { #expect(gate.take()) }
+        #expect(!gate.take())
+    }
+
+    /// What is written goes the short way only while nothing that was asked for before is on its way.
+    @Test func theShortWayOvertakesNothing() throws {
+        let (end, other) = try #require(FileDescriptor.packetPair())
+        let gate = CommandGate()
+        let (path, value): (ObjectPath, Data) = ("/a", Data([1]))
+        #expect(!gate.send(value, to: path))
+        gate.open(path, end)
+        #expect(!gate.takeUse() && gate.send(value, to: path) && gate.takeUse() && !gate.takeUse())
+        // Not to another characteristic; and a packet of no bytes would be the end.
+        #expect(!gate.send(value, to: "/b") && !gate.send(Data(), to: path))
+        gate.ask()
+        #expect(!gate.send(value, to: path))
+        // A second request is on its way while the first one ends.
+        gate.ask()
+        gate.arrive()
+        gate.open(path, end)
+        #expect(!gate.send(value, to: path))
+        gate.arrive()
+        gate.open(path, end)
+        #expect(gate.send(value, to: path))
+        // What it has no room for goes the long way, and so does everything after the descriptor was given back.
+        var sent = 2
+        while gate.send(value, to: path) { sent += 1 }
+        #expect(sent > 2)
+        gate.close(other)
+        var byte: UInt8 = 0
+        var received = 0
+        while recv(other.rawValue, &byte, 1, Int32(MSG_DONTWAIT)) == 1 { received += 1 }
+        #expect(received == sent && gate.send(value, to: path))
+        gate.close(end)
+        #expect(!gate.send(value, to: path))
     }
 
     @Test func thePeripheralRoleIsNotThere() async throws {

@@ -109,6 +109,27 @@ import Testing
         other.cancel()
     }
 
+    @Test func theEndOfATurnComesAfterAllOfIt() throws {
+        let pipes = try [pipe(), pipe()]
+        var order: [String] = []
+        let sources = pipes.map { end, rope in
+            fill(rope)
+            return loop.onReadable(end.rawValue) { [loop] in
+                order.append("pipe")
+                if order.count == 1 {
+                    loop.atEndOfTurn {
+                        order.append("end")
+                        loop.atEndOfTurn { order.append("end of the end") }
+                    }
+                }
+                return true
+            }
+        }
+        loop.iterate()
+        #expect(order == ["pipe", "pipe", "end", "end of the end"])
+        for source in sources { source.cancel() }
+    }
+
     @Test func timersAndWhatIsSoonHaveTheirTurn() throws {
         let (end, rope) = try pipe()
         fill(rope)

@@ -242,6 +242,17 @@ private func roundTrip(_ values: [DBusValue]) throws -> [DBusValue] {
     }
 }
 
+@Suite struct ObjectPathTests {
+    @Test(
+        arguments: [
+            ("/a/b", "/a", true), ("/a", "/a", false), ("/ab", "/a", false), ("/a", "/a/b", false), ("/a/b/c", "/a", true),
+            ("/a", "/", true), ("/", "/", false), ("/b/b", "/a", false),
+        ] as [(String, String, Bool)])
+    func isBelow(path: String, ancestor: String, isBelow: Bool) throws {
+        #expect(try #require(ObjectPath(path)).isBelow(try #require(ObjectPath(ancestor))) == isBelow)
+    }
+}
+
 extension SeededGenerator {
     mutating func value(depth: Int) -> DBusValue {
         let kind = Int.random(in: 0...(depth < 4 ? 15 : 10), using: &self)

@@ -11,7 +11,8 @@ struct AppTeller {
     let sessions: Sessions
     let news: News
 
-    /// Tells the run's session, while it is active. An accessory that was added is told to the app's other sessions too.
+    /// Tells the run's session, while it is active. An accessory that was added is told to the app's other sessions
+    /// too.
     func tell(_ event: SetupMachine.AppEvent, _ run: PickerRun) {
         let session = run.session
         guard session.state == .active else { return }

@@ -245,7 +245,7 @@ final class AttributeRequests {
                         case .success(let values):
                             let value = values.first?.bytesValue ?? []
                             // Told already, as what came by itself.
-                            if heard != value { tellValue(path, value) }
+                            if heard != value { tell(value, of: path) }
                         case .failure(let error): fail(ErrorTable.error(error))
                         }
                         finish()
@@ -253,12 +253,8 @@ final class AttributeRequests {
                 }, fail: fail))
     }
 
-    private func tellValue(_ path: ObjectPath, _ value: [UInt8]) {
-        core.tell(identifier, mayBeDropped: true) { _, peripheral in
-            guard let characteristic = peripheral.characteristic(path) else { return }
-            characteristic.apply(value: Data(value))
-            peripheral.delegate?.peripheral(peripheral, didUpdateValueFor: characteristic, error: nil)
-        }
+    private func tell(_ value: [UInt8], of path: ObjectPath) {
+        core.tell(value, of: path, identifier, endOfTurn: session.loop)
     }
 
     func writeCharacteristic(_ path: ObjectPath, _ value: [UInt8]) {
@@ -360,7 +356,7 @@ final class AttributeRequests {
     private func startTelling(_ path: ObjectPath) {
         guard case .starting(let values) = notifying[path] else { return }
         notifying[path] = .on
-        for value in values { tellValue(path, value) }
+        for value in values { tell(value, of: path) }
     }
 
     /// A characteristic has told a value.
@@ -372,7 +368,7 @@ final class AttributeRequests {
             notifying[path] = .starting(values)
         case .on:
             if echo?.path == path { echo?.value = value }
-            tellValue(path, value)
+            tell(value, of: path)
         case nil: break
         }
     }
@@ -381,10 +377,10 @@ final class AttributeRequests {
 
     /// Sends a value that nobody answers. What was written before goes first.
     ///
-    /// - Parameter window: gets its place back once the value is gone.
-    func command(_ path: ObjectPath, _ value: [UInt8], _ window: CommandWindow) {
+    /// - Parameter gate: gets its place back once the value is gone.
+    func command(_ path: ObjectPath, _ value: [UInt8], _ gate: CommandGate) {
         let done: () -> Void = { [core, identifier] in
-            guard window.give() else { return }
+            guard gate.give() else { return }
             core.tell(identifier) { _, peripheral in
                 guard peripheral.state == .connected else { return }
                 peripheral.delegate?.peripheralIsReady(toSendWriteWithoutResponse: peripheral)
@@ -404,7 +400,7 @@ final class AttributeRequests {
                             return commandByCall(path, value, done)
                         }
                         mtu = values[1].integerValue
-                        let channel = CommandChannel(descriptor, session.loop) { [weak self] in
+                        let channel = CommandChannel(descriptor, gate, session.loop) { [weak self] in
                             self?.channels[path] = nil
                         }
                         channels[path] = channel
@@ -424,6 +420,7 @@ final class AttributeRequests {
             }
             done()
             self.finish()
+            if self.current == nil { channel.openGate(to: path) }
         }
     }
 

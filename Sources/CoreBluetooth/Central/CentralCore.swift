@@ -17,10 +17,40 @@ final class CentralCore: Sendable {
     /// Serial, and aimed at the app's: order is kept even if that one is concurrent.
     private let queue: DispatchQueue
     private let manager = ManagerReference()
-    private let waiting = Mutex<[@Sendable (CBCentralManager) -> Void]>([])
+    private let waiting = Mutex(Waiting())
 
-    /// Things to tell that may wait for the app's queue. What comes beyond is dropped and logged: an app that stands
-    /// still must not fill the memory.
+    /// What waits for the app's queue, in order.
+    private struct Waiting {
+        enum Item {
+            case body(@Sendable (CBCentralManager) -> Void)
+            /// Values of one characteristic that came one after the other.
+            case values(UUID, ObjectPath, [[UInt8]])
+        }
+
+        var items: [Item] = []
+        /// Bodies and values.
+        var count = 0
+
+        mutating func append(_ body: @escaping @Sendable (CBCentralManager) -> Void) {
+            count += 1
+            items.append(.body(body))
+        }
+
+        mutating func append(_ value: [UInt8], of path: ObjectPath, _ identifier: UUID) {
+            count += 1
+            if case .values(identifier, path, var values) = items.last {
+                // Only one of the two may hold the values while one is added.
+                items.removeLast()
+                values.append(value)
+                items.append(.values(identifier, path, values))
+            } else {
+                items.append(.values(identifier, path, [value]))
+            }
+        }
+    }
+
+    /// So much may wait for the app's queue. What comes beyond is dropped and logged: an app that stands still must
+    /// not fill the memory.
     private static let mostWaiting = 65_536
 
     init(_ address: Connection.Address, _ queue: DispatchQueue?, restoreIdentifier: String?) {
@@ -41,28 +71,8 @@ final class CentralCore: Sendable {
     ///
     /// - Parameter mayBeDropped: whether it can be left out when the app is behind.
     func tell(mayBeDropped: Bool = false, _ body: @escaping @Sendable (CBCentralManager) -> Void) {
-        let place = waiting.withLock { bodies -> Int? in
-            guard !mayBeDropped || bodies.count < Self.mostWaiting else { return nil }
-            bodies.append(body)
-            return bodies.count
-        }
-        guard let place else {
-            return Misuse.log("\(Self.mostWaiting) callbacks wait for the app's queue: more are dropped")
-        }
         // One block does all that waits by then.
-        if place == 1 { queue.async { [self] in tellAll() } }
-    }
-
-    private func tellAll() {
-        let bodies = waiting.withLock { bodies in
-            defer { bodies = [] }
-            return bodies
-        }
-        for body in bodies {
-            // The app may let go of it in a callback.
-            guard let manager = manager.value else { return }
-            body(manager)
-        }
+        if put(mayBeDropped, { $0.append(body) }) == 1 { wakeQueue() }
     }
 
     /// Does something with a peripheral on the app's queue.
@@ -71,6 +81,50 @@ final class CentralCore: Sendable {
         _ body: @escaping @Sendable (CBCentralManager, CBPeripheral) -> Void
     ) {
         tell(mayBeDropped: mayBeDropped) { manager in body(manager, manager.peripheral(identifier)) }
+    }
+
+    /// Tells a characteristic's value. More may follow in the same turn of the thread's loop: the queue is woken at its
+    /// end.
+    func tell(_ value: [UInt8], of path: ObjectPath, _ identifier: UUID, endOfTurn loop: MainLoop) {
+        if put(true, { $0.append(value, of: path, identifier) }) == 1 { loop.atEndOfTurn { [self] in wakeQueue() } }
+    }
+
+    /// - Returns: how much waits then; nil when it was dropped.
+    private func put(_ mayBeDropped: Bool, _ append: (inout Waiting) -> Void) -> Int? {
+        let count = waiting.withLock { waiting -> Int? in
+            guard !mayBeDropped || waiting.count < Self.mostWaiting else { return nil }
+            append(&waiting)
+            return waiting.count
+        }
+        if count == nil { Misuse.log("\(Self.mostWaiting) callbacks wait for the app's queue: more are dropped") }
+        return count
+    }
+
+    private func wakeQueue() {
+        queue.async { [self] in tellAll() }
+    }
+
+    private func tellAll() {
+        let items = waiting.withLock { waiting in
+            defer { waiting = Waiting() }
+            return waiting.items
+        }
+        for item in items {
+            // The app may let go of it in a callback.
+            guard let manager = manager.value else { return }
+            switch item {
+            case .body(let body): body(manager)
+            case .values(let identifier, let path, let values): tellAll(values, of: path, manager.peripheral(identifier))
+            }
+        }
+    }
+
+    private func tellAll(_ values: [[UInt8]], of path: ObjectPath, _ peripheral: CBPeripheral) {
+        guard let characteristic = peripheral.characteristic(path) else { return }
+        for value in values where manager.value != nil {
+            characteristic.apply(value: Data(value))
+            peripheral.delegate?.peripheral(peripheral, didUpdateValueFor: characteristic, error: nil)
+        }
     }
 
     // MARK: To the client

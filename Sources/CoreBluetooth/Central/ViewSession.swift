@@ -34,6 +34,9 @@ final class ViewSession {
     private static let viewPath: ObjectPath = "/org/accessorysetup1/view"
     private static let viewInterface = "org.accessorysetup1.View"
     private static let mostHeld = 16_384
+    /// Of a fast stream several values are told with one wakeup. Together with what the view takes (`StreamPace.usual`)
+    /// it is less than the time in which a Bluetooth link brings values at the most often, 7.5 ms.
+    private static let pause = Duration.milliseconds(5)
 
     /// Whether org.bluez is there.
     private enum Radio: Equatable {
@@ -58,6 +61,8 @@ final class ViewSession {
     /// Signals that came while the objects are loaded: they may be newer than those.
     private var held: [() -> Void]?
     private var loading = 0
+    /// The path of the signal that came last.
+    private var latestPath: ObjectPath?
     private(set) var state = CBManagerState.unknown
     private var retry: LoopSource?
     private var failures = 0
@@ -74,7 +79,7 @@ final class ViewSession {
     func start() {
         guard !hasEnded else { return }
         do {
-            let connection = try Connection(address, loop: loop)
+            let connection = try Connection(address, loop: loop, reading: .streamed(pause: Self.pause))
             self.connection = connection
             connection.onDisconnect = { [weak self] in self?.lost() }
             nameWatches = [
@@ -255,7 +260,7 @@ final class ViewSession {
             },
             connection.subscribe(sender: owner, interface: Bus.properties, member: "PropertiesChanged") {
                 [weak self] message in
-                guard let path = message.path else { return }
+                guard let path = self?.path(of: message) else { return }
                 if let value = Self.valueAlone(message) { return self?.take { $0.onNews(.value(path, value)) } ?? () }
                 guard let arguments = try? message.arguments(), arguments.count == 3, let interface = arguments[0].stringValue,
                     let changed = arguments[1].vardictValue
@@ -265,6 +270,14 @@ final class ViewSession {
             },
         ]
         load()
+    }
+
+    /// A message's path. Many signals after each other come from one object, and a path costs as much to make as the
+    /// rest.
+    private func path(of message: Message) -> ObjectPath? {
+        if let latestPath, message.hasPath(latestPath) { return latestPath }
+        latestPath = message.path
+        return latestPath
     }
 
     /// What a characteristic says, when it says nothing else: nearly all signals are such, thousands a second.

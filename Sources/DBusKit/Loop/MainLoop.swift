@@ -13,6 +13,7 @@ public final class MainLoop {
     /// What GLib waits for by itself: its bell, which wakes it up, and seldom more.
     private var polled = [GPollFD](repeating: GPollFD(), count: 8)
     private var isRunning = false
+    private var endOfTurn: [() -> Void] = []
 
     /// A loop that nothing runs yet, with a context of its own.
     public init() {
@@ -66,6 +67,17 @@ public final class MainLoop {
             g_main_context_check(context, priority, &polled, count)
         }
         g_main_context_dispatch(context)
+        while !endOfTurn.isEmpty {
+            let bodies = endOfTurn
+            endOfTurn = []
+            for body in bodies { body() }
+        }
+    }
+
+    /// Calls `body` once, when everything is served that this turn of the loop found ready; for who is called in a
+    /// turn, and would say once what many messages of it bring. No wakeup comes of it.
+    public func atEndOfTurn(_ body: @escaping () -> Void) {
+        endOfTurn.append(body)
     }
 
     /// Waits for what only poll(2) can wait for (files, which are always ready), and for the set.

@@ -36,6 +36,21 @@ public final class FileDescriptor: Sendable, Equatable {
         return (FileDescriptor(owning: pair[0]), FileDescriptor(owning: pair[1]))
     }
 
+    /// What became of a packet.
+    public enum Sending: Sendable {
+        case sent
+        /// There is no room now; the descriptor becomes writable when there is.
+        case full
+        /// Nobody is there to read it, or it is too long.
+        case failed
+    }
+
+    /// Sends a packet on a socket, without waiting.
+    public func sendPacket(_ bytes: UnsafeRawBufferPointer) -> Sending {
+        if send(rawValue, bytes.baseAddress, bytes.count, Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL)) >= 0 { return .sent }
+        return errno == EAGAIN || errno == ENOBUFS || errno == EINTR ? .full : .failed
+    }
+
     /// Reads from the descriptor's offset 0, whatever the sender left as its position, up to `limit` bytes.
     ///
     /// - Returns: nil when the descriptor is not sealed memory or a regular file on a local file system (a pipe, or a

@@ -43,7 +43,14 @@ public struct ObjectPath: Hashable, Sendable, CustomStringConvertible, Expressib
 
     /// Whether `self` lies below `ancestor`.
     public func isBelow(_ ancestor: ObjectPath) -> Bool {
-        ancestor.rawValue == "/" ? rawValue != "/" : rawValue.hasPrefix(ancestor.rawValue + "/")
+        guard ancestor.rawValue != "/" else { return rawValue != "/" }
+        // Not by hasPrefix with a slash: this is asked for every message, and would make a text each time.
+        var (path, above) = (rawValue, ancestor.rawValue)
+        return path.withUTF8 { path in
+            above.withUTF8 { above in
+                path.count > above.count && path[above.count] == UInt8(ascii: "/") && path.starts(with: above)
+            }
+        }
     }
 }
 
