@@ -220,7 +220,8 @@ let package = Package(
         .testTarget(
             name: "CoreBluetoothTests",
             dependencies: [
-                "AccessorySetupKit", "CoreBluetooth", "DBusKit", "TestSupport", "accessory-sim", "accessoryctl", "accessorysetupd",
+                "AccessorySetupKit", "AccessorySetupKitSnippets", "CoreBluetooth", "DBusKit", "TestSupport", "accessory-sim",
+                "accessoryctl", "accessorysetupd",
             ], swiftSettings: testSettings),
     ],
     swiftLanguageModes: [.v6]

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 For files of apps that import NetworkExtension to join an accessory's network:
+// SPDX-License-Identifier: Apache-2.0
+// For files of apps that import NetworkExtension to join an accessory's network:
 // the types for that, and no more. They live in AccessorySetupKit, as the networks are those of its accessories.
 
 @_exported public import class AccessorySetupKit.NEHotspotConfiguration

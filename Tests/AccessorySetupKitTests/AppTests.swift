@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Apps as they are written elsewhere, run: those of the folders Apps5 and Apps6,
+// SPDX-License-Identifier: Apache-2.0
+// Apps as they are written elsewhere, run: those of the folders Apps5 and Apps6,
 // which show by compiling what they show, and the sample app with its Info.plist.
 
 import AccessorySetupKit

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 What comes before what, at a fake daemon: requests before the session is active,
+// SPDX-License-Identifier: Apache-2.0
+// What comes before what, at a fake daemon: requests before the session is active,
 // the completion before the picker's dismissal, and tasks that are cancelled.
 
 import AccessoryBus

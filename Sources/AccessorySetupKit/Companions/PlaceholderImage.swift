@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 The image that stands for one of Apple's symbols: Linux has no SF Symbols, and an
+// SPDX-License-Identifier: Apache-2.0
+// The image that stands for one of Apple's symbols: Linux has no SF Symbols, and an
 // app that asks for one by name gets a drawing that is the same for the same name. A PNG, as every picker program reads
 // it; five by five cells, mirrored, in a colour of the name's own.
 

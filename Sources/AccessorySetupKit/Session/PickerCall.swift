@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 The tie between an asynchronous call that shows a picker and the task that made
+// SPDX-License-Identifier: Apache-2.0
+// The tie between an asynchronous call that shows a picker and the task that made
 // it: when the task is cancelled, the picker ends.
 
 internal import Synchronization

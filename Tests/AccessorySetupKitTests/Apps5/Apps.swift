@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 What apps in Swift 5 are like, compiled in that mode without a warning:
+// SPDX-License-Identifier: Apache-2.0
+// What apps in Swift 5 are like, compiled in that mode without a warning:
 // completion handlers that capture whatever they like, names of their own for Apple's enumerations, and no import
 // besides the one.
 

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 The same kinds of apps in Swift 6. What the compiler says of a class that is not
+// SPDX-License-Identifier: Apache-2.0
+// The same kinds of apps in Swift 6. What the compiler says of a class that is not
 // Sendable in a completion handler is a warning, as with Apple's framework; the manifest keeps it quiet here, and an
 // error would still be one.
 

@@ -115,11 +115,11 @@ final class DismissalManager {
 
 // MARK: Bluetooth and Wi-Fi accessories
 
-final class CommunicationManager: NSObject, CBCentralManagerDelegate {
+public final class CommunicationManager: NSObject, CBCentralManagerDelegate {
     // Ours: the listing shows what comes after it.
-    func centralManagerDidUpdateState(_ central: CBCentralManager) {}
+    public func centralManagerDidUpdateState(_ central: CBCentralManager) {}
 
-    func handleAccessoryAdded(_ accessory: ASAccessory) {
+    public func handleAccessoryAdded(_ accessory: ASAccessory) {
         guard let btIdentifier = accessory.bluetoothIdentifier else { return }
         // Create CBCentralManager — no Bluetooth permission prompt appears
         let centralManager = CBCentralManager(delegate: self, queue: nil)

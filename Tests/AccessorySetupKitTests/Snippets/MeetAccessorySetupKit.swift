@@ -30,10 +30,7 @@ func registerEventHandler() {
     }
 }
 
-final class Dice: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate {
-    // Ours: in the listing it stands by itself.
-    func centralManagerDidUpdateState(_ central: CBCentralManager) {}
-
+final class Dice {
     let session = ASAccessorySession()
     let pinkUUID = CBUUID(string: "E56A082E-C49B-47CA-A2AB-389127B8ABE3")
     let blueUUID = CBUUID(string: "0B8F5F5D-3B6C-4D29-8B0F-0E3C1B8A52D7")
@@ -99,28 +96,6 @@ final class Dice: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate {
         }
     }
 
-    func communicate(_ newDice: ASAccessory, _ event: ASAccessoryEvent) {
-        // Connect to accessory using CoreBluetooth
-
-        let central = CBCentralManager(delegate: self, queue: nil)
-
-        func centralManagerDidUpdateState(_ central: CBCentralManager) {
-            switch central.state {
-            case .poweredOn:
-                // state will only be updated to poweredOn when you have paired accessories
-                let peripheral = central.retrievePeripherals(withIdentifiers: [newDice.bluetoothIdentifier]).first
-                central.connect(peripheral)
-            default:
-                print("Received event type \(event.eventType)")
-            }
-        }
-
-        func centralManager(_ central: CBCentralManager, didConnect peripheral: CBPeripheral) {
-            peripheral.delegate = self
-            peripheral.discoverServices(pinkUUID)
-        }
-    }
-
     func migrate(_ pinkDescriptor: ASDiscoveryDescriptor, _ pinkPeripheral: CBPeripheral) {
         // Create migration items
 
@@ -134,5 +109,48 @@ final class Dice: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate {
                 // Handle error
             }
         }
+    }
+}
+
+public final class DiceCommunication: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate {
+    // Ours, up to the listing: what it speaks of, and who is told how it ends.
+    let pinkUUID = CBUUID(string: "E56A082E-C49B-47CA-A2AB-389127B8ABE3")
+    private let newDice: ASAccessory
+    private let event: ASAccessoryEvent
+    private let onServices: ([CBUUID]) -> Void
+    private var kept: CBCentralManager?
+
+    public init(_ event: ASAccessoryEvent, onServices: @escaping ([CBUUID]) -> Void) {
+        newDice = event.accessory!
+        self.event = event
+        self.onServices = onServices
+    }
+
+    public func begin() {
+        // Connect to accessory using CoreBluetooth
+
+        let central = CBCentralManager(delegate: self, queue: nil)
+        kept = central  // Ours.
+    }
+
+    public func centralManagerDidUpdateState(_ central: CBCentralManager) {
+        switch central.state {
+        case .poweredOn:
+            // state will only be updated to poweredOn when you have paired accessories
+            let peripheral = central.retrievePeripherals(withIdentifiers: [newDice.bluetoothIdentifier]).first
+            central.connect(peripheral)
+        default:
+            print("Received event type \(event.eventType)")
+        }
+    }
+
+    public func centralManager(_ central: CBCentralManager, didConnect peripheral: CBPeripheral) {
+        peripheral.delegate = self
+        peripheral.discoverServices(pinkUUID)
+    }
+
+    // Ours: the listing ends before it.
+    public func peripheral(_ peripheral: CBPeripheral, didDiscoverServices error: (any Error)?) {
+        onServices((peripheral.services ?? []).map(\.uuid))
     }
 }

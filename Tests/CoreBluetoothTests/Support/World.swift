@@ -44,6 +44,7 @@ final class World {
     let simulator: ChildProcess
     private var daemon: ChildProcess?
     private var session: ASAccessorySession?
+    private var sessionEvents = TestSupport.Mailbox<ASAccessoryEvent>()
 
     init(scenario: String = Gadget.scenario, startsDaemon: Bool = true) throws {
         bus = try PrivateBus()
@@ -97,6 +98,17 @@ final class World {
     /// - Returns: its identifier.
     @discardableResult
     func grant(_ name: String = "Pink", _ service: String = Gadget.service) async throws -> UUID {
+        let accessory = try await addedEvent(name, service).accessory
+        guard let identifier = accessory?.bluetoothIdentifier else {
+            throw Overdue(description: "\(name) is not there after the picker")
+        }
+        return identifier
+    }
+
+    /// Lets the person pick an accessory.
+    ///
+    /// - Returns: what the app hears of that.
+    func addedEvent(_ name: String = "Pink", _ service: String = Gadget.service) async throws -> ASAccessoryEvent {
         let picker = try ChildProcess(
             "accessoryctl", ["picker", "--bus", bus.address, "--pick", name, "--accept-passkey", "--stay"])
         defer { picker.end() }
@@ -108,10 +120,9 @@ final class World {
         guard let image = UIImage(data: png) else { throw Overdue(description: "the image is none") }
         try await session.showPicker(for: [ASPickerDisplayItem(name: name, productImage: image, descriptor: descriptor)]
         )
-        guard let identifier = session.accessories.first(where: { $0.displayName == name })?.bluetoothIdentifier else {
-            throw Overdue(description: "\(name) is not there after the picker")
+        return try await sessionEvents.wait("\(name) was added") { events in
+            events.last { $0.eventType == .accessoryAdded && $0.accessory?.displayName == name }
         }
-        return identifier
     }
 
     /// Takes a grant away.
@@ -126,9 +137,9 @@ final class World {
     private func activeSession() async throws -> ASAccessorySession {
         if let session { return session }
         let session = ASAccessorySession(bus: bus.address)
-        let events = Mailbox()
-        session.activate(on: DispatchQueue(label: "test.session")) { events.put("\($0.eventType)") }
-        try await events.wait("activated")
+        sessionEvents = TestSupport.Mailbox()
+        session.activate(on: DispatchQueue(label: "test.session")) { [sessionEvents] in sessionEvents.put($0) }
+        _ = try await sessionEvents.wait("activated") { $0.last?.eventType == .activated ? true : nil }
         self.session = session
         return session
     }
