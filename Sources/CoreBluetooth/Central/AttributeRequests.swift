@@ -11,8 +11,19 @@ final class AttributeRequests {
     typealias Failure = any Error & Sendable
 
     private struct Request {
+        /// What has to have gone out before.
+        var follows = Predecessors.commands
         let begin: () -> Void
         let fail: (Failure) -> Void
+    }
+
+    private enum Predecessors {
+        /// It is answered from what is known.
+        case none
+        /// All writes without response.
+        case commands
+        /// Those to other characteristics: it is one to this, and goes the same way.
+        case commandsElsewhere(than: ObjectPath)
     }
 
     private enum Notifying {
@@ -36,6 +47,9 @@ final class AttributeRequests {
     /// The value that came by itself while it was read: BlueZ tells what is read to everybody first.
     private var echo: (path: ObjectPath, value: [UInt8]?)?
     private var channels: [ObjectPath: CommandChannel] = [:]
+    /// Channels that were given back and that BlueZ still reads, and what waits for that.
+    private var releasing: (paths: Set<ObjectPath>, then: () -> Void)?
+    private var releaseTimer: LoopSource?
     /// Characteristics whose descriptor BlueZ does not give.
     private var withoutChannel: Set<ObjectPath> = []
     private var goneServices: Set<ObjectPath> = []
@@ -52,6 +66,8 @@ final class AttributeRequests {
     /// How often a request is tried again that another client's is in the way of, and after how long.
     private static let mostTries = 50
     private static let pause = Duration.milliseconds(20)
+    /// How long BlueZ is waited for to say that it has read a channel to its end.
+    private static let longestRelease = Duration.seconds(1)
     /// Removed objects are a new database if the link still stands after so long.
     private static let settling = Duration.milliseconds(300)
 
@@ -84,9 +100,35 @@ final class AttributeRequests {
                 head = 0
             }
             current = request
-            request.begin()
+            inOrder(request)
         }
         isPumping = false
+    }
+
+    /// Begins a request once the writes without response before it are with BlueZ: it reads them from descriptors, and
+    /// might take a call first that was made after them. It says when it has come to the end of one.
+    private func inOrder(_ request: Request) {
+        let paths =
+            switch request.follows {
+            case .none: Set<ObjectPath>()
+            case .commands: Set(channels.keys)
+            case .commandsElsewhere(let path): Set(channels.keys).subtracting([path])
+            }
+        guard !paths.isEmpty else { return request.begin() }
+        for path in paths { channels.removeValue(forKey: path)?.close() }
+        releasing = (paths, request.begin)
+        releaseTimer = session.loop.after(Self.longestRelease) { [weak self] in self?.released(paths) }
+    }
+
+    /// BlueZ has read these channels to their end.
+    func released(_ paths: Set<ObjectPath>) {
+        guard let then = releasing?.then else { return }
+        releasing?.paths.subtract(paths)
+        guard releasing?.paths.isEmpty == true else { return }
+        releasing = nil
+        releaseTimer?.cancel()
+        releaseTimer = nil
+        then()
     }
 
     private func finish() {
@@ -104,6 +146,8 @@ final class AttributeRequests {
         call?.cancel()
         timer?.cancel()
         goneTimer?.cancel()
+        releaseTimer?.cancel()
+        releasing = nil
         resolved = nil
         echo = nil
         for channel in channels.values { channel.close() }
@@ -145,6 +189,7 @@ final class AttributeRequests {
     private func whenResolved(_ body: @escaping () -> Void, fail: @escaping (Failure) -> Void) {
         enqueue(
             Request(
+                follows: .none,
                 begin: { [self] in
                     resolved = body
                     servicesChanged()
@@ -267,8 +312,6 @@ final class AttributeRequests {
         enqueue(
             Request(
                 begin: { [self] in
-                    // BlueZ takes no request while a descriptor is out.
-                    channels.removeValue(forKey: path)?.close()
                     let options: [String: DBusValue] = ["type": .string("request")]
                     send(path, BlueZTree.characteristicInterface, "WriteValue", [.bytes(value), .vardict(options)]) {
                         [self] result in
@@ -388,6 +431,7 @@ final class AttributeRequests {
         }
         enqueue(
             Request(
+                follows: .commandsElsewhere(than: path),
                 begin: { [self] in
                     // A packet of no bytes would read as the end.
                     if value.isEmpty || withoutChannel.contains(path) { return commandByCall(path, value, done) }
@@ -439,6 +483,7 @@ final class AttributeRequests {
     func attributeChanged(_ path: ObjectPath, isGone: Bool) {
         if isGone {
             channels.removeValue(forKey: path)?.close()
+            released([path])
             notifying[path] = nil
             goneServices.insert(path)
         }

@@ -57,6 +57,7 @@ final class CentralClient {
         case .device(let path, let changed): deviceChanged(path, changed)
         case .attribute(let path, let isGone): link(of: path)?.requests?.attributeChanged(path, isGone: isGone)
         case .value(let path, let value): link(of: path)?.requests?.valueChanged(path, value)
+        case .released(let path): link(of: path)?.requests?.released([path])
         }
     }
 

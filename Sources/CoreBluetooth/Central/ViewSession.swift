@@ -28,6 +28,8 @@ final class ViewSession {
         case attribute(ObjectPath, isGone: Bool)
         /// A characteristic has this value now.
         case value(ObjectPath, [UInt8])
+        /// Nobody has the descriptor for writing to a characteristic any more, and what was in it has been read.
+        case released(ObjectPath)
     }
 
     static let daemon = "org.accessorysetup1"
@@ -372,6 +374,7 @@ final class ViewSession {
         switch interface {
         case BlueZTree.characteristicInterface:
             if let value = changed["Value"]?.bytesValue { onNews(.value(path, value)) }
+            if changed["WriteAcquired"]?.booleanValue == false { onNews(.released(path)) }
         case BlueZTree.deviceInterface: onNews(.device(path, changed: Set(changed.keys)))
         case BlueZTree.adapterInterface:
             // With the first grant the adapter gets its power, and its objects are told after that.
