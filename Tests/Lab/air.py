@@ -12,6 +12,7 @@ line: {"do": "vanish", "accessory": "pink-dice"} is answered by {} plus what was
     passkey ACCESSORY [PASSKEY]  with one: enters it at the accessory; without: answers what it shows, once it does
     bonds ACCESSORY              answers the bonds it holds
     forget ACCESSORY             it loses its bonds
+    servicesChanged ACCESSORY    connected, it has other services in the place of those, with the same values
 
 Importing bumble takes seconds in an emulated guest. So `air.py --stock` imports it once and then makes an air for each
 line of its input, {"scenario": file, "socket": path, "log": file}, answering with the process id; its first line of
@@ -92,7 +93,8 @@ class Air:
 
     def _perform(self, event):
         accessory = self._accessories[event.accessory]
-        accessory.vanish() if event.do == "vanish" else accessory.appear()
+        acts = {"vanish": accessory.vanish, "return": accessory.appear, "servicesChanged": accessory.change_services}
+        acts[event.do]()
 
     def _on_discovery(self):
         self.log("discovery started")
@@ -148,6 +150,8 @@ class Air:
                 return {"bonds": self._accessory(name).bonds}
             case {"do": "forget", "accessory": name}:
                 self._accessory(name).forget()
+            case {"do": "servicesChanged", "accessory": name}:
+                self._accessory(name).change_services()
             case _:
                 raise RequestError(f"cannot do {request}")
         return {}

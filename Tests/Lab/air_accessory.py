@@ -4,12 +4,12 @@ way its scenario says, faults included, and serves GATT. Its Bluetooth host is b
 that a hundred accessories that only advertise cost next to nothing."""
 
 import asyncio
-import contextlib
 import hashlib
 
-from bumble import att, core, device, gatt, hci, host, pairing, smp
+from bumble import device, hci, host, pairing, smp
 from bumble.transport.common import AsyncPipeSink
 
+from air_gatt import Database
 from air_radio import AirController
 
 RPA_SECONDS = 15 * 60  # Core Specification's default for private address rotation
@@ -20,23 +20,6 @@ IO_CAPABILITIES = {
     "enterPasskey": pairing.PairingDelegate.KEYBOARD_INPUT_ONLY,
     "numericComparison": pairing.PairingDelegate.DISPLAY_OUTPUT_AND_YES_NO_INPUT,
     "none": pairing.PairingDelegate.NO_OUTPUT_NO_INPUT,
-}
-
-PROPERTIES = {
-    "read": gatt.Characteristic.READ,
-    "write": gatt.Characteristic.WRITE,
-    "write-without-response": gatt.Characteristic.WRITE_WITHOUT_RESPONSE,
-    "notify": gatt.Characteristic.NOTIFY,
-    "indicate": gatt.Characteristic.INDICATE,
-}
-PERMISSIONS = {
-    "read": att.Attribute.READABLE,
-    "write": att.Attribute.WRITEABLE,
-    "write-without-response": att.Attribute.WRITEABLE,
-    "encrypt-read": att.Attribute.READ_REQUIRES_ENCRYPTION,
-    "encrypt-write": att.Attribute.WRITE_REQUIRES_ENCRYPTION,
-    "encrypt-authenticated-read": att.Attribute.READ_REQUIRES_ENCRYPTION | att.Attribute.READ_REQUIRES_AUTHENTICATION,
-    "encrypt-authenticated-write": att.Attribute.WRITE_REQUIRES_ENCRYPTION | att.Attribute.WRITE_REQUIRES_AUTHENTICATION,
 }
 
 
@@ -172,6 +155,7 @@ class Accessory:
             hci.Address.PUBLIC_DEVICE_ADDRESS if description.address_type == "public" else hci.Address.RANDOM_DEVICE_ADDRESS)
         self.address = self._identity
         self._device = None
+        self._database = None
         self._preparing = asyncio.Lock()
         self._on_air = []
         self._shown = asyncio.get_running_loop().create_future()
@@ -257,7 +241,7 @@ class Accessory:
             delegate=PairingSide(self),
             identity_address_type=pairing.PairingConfig.AddressType.PUBLIC if public
             else pairing.PairingConfig.AddressType.RANDOM)
-        made.add_services([self._service(service, made) for service in self.description.services])
+        self._database = Database(self.description.services, made, self.log)
         made.on(made.EVENT_CONNECTION, self._on_connection)
         await made.power_on()
         self._device = made
@@ -324,38 +308,8 @@ class Accessory:
 
     # GATT
 
-    def _service(self, service, owner):
-        return gatt.Service(service.uuid, [self._characteristic(each, owner) for each in service.characteristics])
-
-    def _characteristic(self, described, owner):
-        properties, permissions = gatt.Characteristic.Properties(0), att.Attribute.Permissions(0)
-        for flag in described.flags:
-            properties |= PROPERTIES.get(flag, gatt.Characteristic.Properties(0))
-            permissions |= PERMISSIONS.get(flag, att.Attribute.Permissions(0))
-            if flag.startswith("encrypt"):  # “encrypt-read” says “read” as well
-                plain = "read" if flag.endswith("read") else "write"
-                properties |= PROPERTIES[plain]
-                permissions |= PERMISSIONS[plain]
-        made = gatt.Characteristic(described.uuid, properties, permissions, described.value)
-        made.on(made.EVENT_WRITE, lambda _connection, value: self.log(f"{described.uuid} written: {value.hex()}"))
-        notifying = {}
-
-        def on_subscription(connection, notify, indicate):
-            if task := notifying.pop(connection, None):
-                task.cancel()
-            self.log(f"{described.uuid} {'subscribed' if notify or indicate else 'unsubscribed'}")
-            if (notify or indicate) and described.notify_values:
-                notifying[connection] = connection.cancel_on_disconnection(
-                    self._notify(owner, connection, made, described, notify))
-
-        made.on(made.EVENT_SUBSCRIPTION, on_subscription)
-        return made
-
-    @staticmethod
-    async def _notify(owner, connection, characteristic, described, notify):
-        send = owner.notify_subscriber if notify else owner.indicate_subscriber
-        with contextlib.suppress(core.BaseBumbleError):  # the link may go between two of them
-            while True:
-                for value in described.notify_values:
-                    await send(connection, characteristic, value)
-                    await asyncio.sleep(described.notify_interval)
+    def change_services(self):
+        """Its services are others now, if somebody is connected to whom that can be told."""
+        if self._connected:
+            self.log("changes its services")
+            self._database.change()

@@ -16,6 +16,8 @@ CHARACTERISTIC_FLAGS = (
     "read", "write", "write-without-response", "notify", "indicate",
     "encrypt-read", "encrypt-write", "encrypt-authenticated-read", "encrypt-authenticated-write",
 )
+EVENTS = ("vanish", "return", "servicesChanged")
+NOTIFICATIONS = "2902"  # the descriptor by which a client subscribes
 FOREVER = float("inf")
 
 
@@ -45,18 +47,26 @@ class Pairing:
 
 
 @dataclass(frozen=True)
+class Descriptor:
+    uuid: str
+    value: bytes
+
+
+@dataclass(frozen=True)
 class Characteristic:
     uuid: str
     flags: tuple[str, ...]
     value: bytes
     notify_interval: float
     notify_values: tuple[bytes, ...]
+    descriptors: tuple[Descriptor, ...]
 
 
 @dataclass(frozen=True)
 class Service:
     uuid: str
     characteristics: tuple[Characteristic, ...]
+    includes: tuple[int, ...]  # places among the accessory's services
 
 
 @dataclass(frozen=True)
@@ -216,7 +226,7 @@ def _accessories(entry):
     connectable = entry.take("connectable", bool, True)
     advert_entries = entry.take("adverts", list, [])
     pairing = _pairing(entry.take_object("pairing"))
-    services = tuple(_service(service) for service in entry.take_objects("gatt"))
+    services = _services(entry.take_objects("gatt"))
     entry.done()
     if address_type != "public" and int(address[:2], 16) >> 6 != 0b11:
         entry.fail("address", f"is {address}: a static random address starts with C0 or more")
@@ -312,13 +322,22 @@ def _pairing(entry):
     return pairing
 
 
-def _service(entry):
-    service = Service(
-        uuid=entry.take("uuid", str, required=True, pattern=UUID),
-        characteristics=tuple(_characteristic(each) for each in entry.take_objects("characteristics")),
-    )
-    entry.done()
-    return service
+def _services(entries):
+    uuids = [entry.take("uuid", str, required=True, pattern=UUID) for entry in entries]
+    places = {_uuid_bytes(uuid): place for place, uuid in enumerate(uuids)}
+    services = []
+    for entry, uuid in zip(entries, uuids):
+        included = entry.take("includes", list, [])
+        for text in included:
+            if not isinstance(text, str) or not re.fullmatch(UUID, text) or _uuid_bytes(text) not in places:
+                entry.fail("includes", f"has “{text}”, which is no service of the accessory")
+        services.append(Service(
+            uuid=uuid,
+            characteristics=tuple(_characteristic(each) for each in entry.take_objects("characteristics")),
+            includes=tuple(places[_uuid_bytes(text)] for text in included),
+        ))
+        entry.done()
+    return tuple(services)
 
 
 def _characteristic(entry):
@@ -331,21 +350,31 @@ def _characteristic(entry):
     notify = entry.take_object("notify")
     interval, values = 1.0, ()
     if notify is not None:
-        interval = notify.take("interval", float, 1.0, low=0.01, high=3600)
+        interval = notify.take("interval", float, 1.0, low=0.001, high=3600)
         texts = notify.take("values", list, [])
         try:
             values = tuple(bytes.fromhex(text) for text in texts)
         except (ValueError, TypeError):
             notify.fail("values", "has something that is not hexadecimal")
         notify.done()
+    descriptors = tuple(_descriptor(each) for each in entry.take_objects("descriptors"))
     entry.done()
-    return Characteristic(uuid, flags, value, interval, values)
+    return Characteristic(uuid, flags, value, interval, values, descriptors)
+
+
+def _descriptor(entry):
+    uuid = entry.take("uuid", str, required=True, pattern=UUID)
+    if uuid == NOTIFICATIONS:
+        entry.fail("uuid", f"is {uuid}, which notify and indicate bring with them")
+    descriptor = Descriptor(uuid, entry.take_hex("value"))
+    entry.done()
+    return descriptor
 
 
 def _event(entry, ids):
     do = entry.take("do", str, required=True)
-    if do not in ("vanish", "return"):
-        entry.fail("do", f"is “{do}”: the lab plays vanish and return, its checks do the rest (simulator only)")
+    if do not in EVENTS:
+        entry.fail("do", f"is “{do}”: the lab plays {', '.join(EVENTS)}, its checks do the rest (simulator only)")
     at = entry.take("at", float, None, low=0, high=FOREVER)
     on = entry.take("on", str, one_of=("discoveryStarted", "pairingStarted"))
     after = entry.take("after", float, 0.0, low=0, high=FOREVER)

@@ -92,6 +92,12 @@ def rejects_what_it_cannot_play(lab):
     expect_error(one({"mode": "justWorks", "fualt": "drop"}), "unknown key “fualt”")
     expect_error(one({"mode": "pin"}), "simulator only")
     expect_error(one(adverts=[{"name": "far too long a name for one part"}]), "a radio has 31")
+    expect_error(one(gatt=[{"uuid": "1815", "includes": ["180F"]}]), "“180F”, which is no service of the accessory")
+    for part, descriptor in {
+        "unknown key “text”": {"uuid": "2901", "text": ""}, "bring with them": {"uuid": "2902"},
+    }.items():
+        expect_error(
+            one(gatt=[{"uuid": "1815", "characteristics": [{"uuid": "2A56", "descriptors": [descriptor]}]}]), part)
     expect_error({"events": [{"at": 1, "do": "serviceStopped"}]}, "simulator only")
     expect_error({"adapters": [{}, {"name": "hci1"}]}, "simulator only")
 
