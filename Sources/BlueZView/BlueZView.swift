@@ -87,6 +87,8 @@ public final class BlueZView {
     private let server: BusServer
     private var admission: Admission
     private var clients: [String: ViewClient] = [:]
+    /// Those that clients spoke for when it was looked at last.
+    private var apps: Set<AppID> = []
 
     private var links: LinkCoordinator { environment.links }
 
@@ -159,7 +161,6 @@ public final class BlueZView {
         admission.left(name)
         client.connectionClosed()
         links.handle(.clientGone(client: name))
-        if let app = client.app, !clients.values.contains(where: { $0.app == app }) { links.handle(.appGone(app)) }
         followNeeds()
     }
 
@@ -174,11 +175,20 @@ public final class BlueZView {
 
     /// Follows what clients need, and nothing when none does.
     private func followNeeds() {
+        noteApps()
         let engaged = clients.values.compactMap { client in client.followedDevices.map { (client.app, $0) } }
         for app in engaged.compactMap(\.0) { links.handle(.appEngaged(app)) }
         let lingering = links.lingeringDevices
         environment.feed.followObjects(!engaged.isEmpty || !lingering.isEmpty)
         environment.feed.followLinks(of: engaged.reduce(into: lingering) { $0.formUnion($1.1) })
+    }
+
+    /// An app is gone with its last client; also when that one does not speak for it any more, because it has become
+    /// another program or has died with calls on the way.
+    private func noteApps() {
+        let present = Set(clients.values.compactMap(\.app))
+        for app in apps.subtracting(present).sorted() { links.handle(.appGone(app)) }
+        apps = present
     }
 }
 

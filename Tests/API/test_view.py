@@ -531,6 +531,15 @@ class Lingering(ViewTest):
         two.close()
         wait(lambda: not self.linked(), what="the link to be dropped", also_every=0.02)
 
+    def test_what_is_another_program_by_now_holds_none(self):
+        """It is known when the client says something; one that died with a call on the way looks the same."""
+        self.world.config.write_text("[View]\nLinger=0\n")
+        self.world.restart_daemon()
+        one = self.view().connect(self.pink)
+        one.become_another_program()
+        self.assertFails(BUS_ERROR + "AccessDenied", one.read_property, self.pink, DEVICE1, "Connected")
+        wait(lambda: not self.linked(), what="the link to be dropped", also_every=0.02)
+
     def test_the_next_connection_finds_them(self):
         self.view().connect(self.pink).close()
         self.assertEqual(self.view().read_property(self.pink, DEVICE1, "Connected"), True)

@@ -338,7 +338,10 @@ final class BlueZSide {
 
     /// Asks what is granted now: what is no longer granted is cut off before this returns.
     func updateScope() {
+        let app = identity.app
         identity.reconsider(client: connection.name)
+        // Who spoke for an app and does not any more may have been its last client.
+        defer { if app != nil, identity.app != app { followNeeds() } }
         known = nil
         let change = shown.setScope(Scope(adapter: environment.authority.adapter, granted: identity.grantedDevices))
         guard isEngaged else { return }
