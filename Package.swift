@@ -151,6 +151,11 @@ let package = Package(
         .executableTarget(
             name: "dice", dependencies: ["AccessorySetupKit", "CoreBluetooth"], exclude: ["Info.plist"], swiftSettings: strict),
 
+        // The lab's app: without a product, so that it is in no package.
+        .executableTarget(
+            name: "central-probe", dependencies: ["CoreBluetooth"], path: "Tests/Lab/apps/central-probe",
+            swiftSettings: strict),
+
         // Tests, from the words outwards to the whole daemon.
         .target(name: "TestSupport", dependencies: ["DBusKit"], path: "Tests/TestSupport", swiftSettings: settings),
         .testTarget(name: "DBusKitTests", dependencies: ["DBusKit", "TestSupport"], swiftSettings: testSettings),
