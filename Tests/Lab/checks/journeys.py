@@ -24,7 +24,7 @@ MANIFEST = """\
 [Application]
 Id={id}
 Name={name}
-Executable={executable}
+Executable={executables}
 
 [AccessorySetup]
 Supports=Bluetooth;
@@ -33,22 +33,25 @@ BluetoothServices=E56A082E-C49B-47CA-A2AB-389127B8ABE3;0B8F5F5D-3B6C-4D29-8B0F-0
 
 
 class Journey:
-    """One app, one picker, one daemon; each is started again as often as the story wants."""
+    """One app, one picker, one daemon; each is started again as often as the story wants. `more` are other programs of
+    the app's."""
 
-    def __init__(self, lab):
+    def __init__(self, lab, *more, configuration=""):
         self.lab = lab
         self.apps = lab.state / "apps"
         self.apps.mkdir()
-        self.declare("com.example.dice", "Dice", lab.bin / "dice")
+        self.declare("com.example.dice", "Dice", lab.bin / "dice", *more)
+        self._configuration = lab.state / "accessorysetupd.conf"
+        self._configuration.write_text(configuration)
         self.daemon = None
         self.start_daemon()
 
-    def declare(self, identifier, name, executable):
-        manifest = MANIFEST.format(id=identifier, name=name, executable=executable.resolve())
-        (self.apps / f"{identifier}.conf").write_text(manifest)
+    def declare(self, identifier, name, *executables):
+        paths = ";".join(str(each.resolve()) for each in executables)
+        (self.apps / f"{identifier}.conf").write_text(MANIFEST.format(id=identifier, name=name, executables=paths))
 
     def start_daemon(self):
-        self.daemon = self.lab.start_daemon("--apps", self.apps)
+        self.daemon = self.lab.start_daemon("--apps", self.apps, "--config", self._configuration)
         self.wait_for_bluetooth("ready")
 
     def restart_daemon(self, number=signal.SIGTERM):

@@ -87,13 +87,18 @@ class Output:
 
 
 class Process(Output):
-    """A program under test, with its output."""
+    """A program under test, with its output, and its input if it `listens`."""
 
-    def __init__(self, lab, name, command, environment):
+    def __init__(self, lab, name, command, environment, listens):
         self._popen = subprocess.Popen(
-            [str(part) for part in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, errors="replace", env=os.environ | environment)
+            [str(part) for part in command], stdin=subprocess.PIPE if listens else subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=os.environ | environment)
         super().__init__(lab, name, self._popen.stdout)
+
+    def tell(self, *lines):
+        """Writes lines to its input."""
+        self._popen.stdin.write("".join(f"{line}\n" for line in lines))
+        self._popen.stdin.flush()
 
     @property
     def pid(self):
@@ -184,6 +189,9 @@ class AirControl:
     def forget(self, accessory):
         self._ask("forget", accessory=accessory)
 
+    def change_services(self, accessory):
+        self._ask("servicesChanged", accessory=accessory)
+
     def wait_for(self, pattern, seconds=10):
         return self.log.wait_for(pattern, seconds)
 
@@ -243,9 +251,10 @@ class Lab:
 
     # Processes
 
-    def start(self, name, *command, environment={}):
-        """Starts a program; its output goes to <name>.log and can be waited for."""
-        return Process(self, name, command, environment)
+    def start(self, name, *command, environment={}, listens=False):
+        """Starts a program; its output goes to <name>.log and can be waited for. If it `listens`, it can be told
+        something."""
+        return Process(self, name, command, environment, listens)
 
     def start_bluetoothd(self):
         """Starts bluetoothd (again) and waits until it is on the bus, with the adapter if there is one."""
