@@ -110,8 +110,9 @@ final class SimulatedDevice: ExportedObject {
         }
         device.method("Disconnect") { [unowned self] call throws(BusError) in
             guard isConnected else { throw .bluez("NotConnected", "Not Connected") }
-            linkLost(.bluez("AuthenticationCanceled", "Authentication Canceled"))
+            // BlueZ answers first, and tells of it when it has nothing else to do.
             call.reply()
+            linkLost(.bluez("AuthenticationCanceled", "Authentication Canceled"), toldAfter: .milliseconds(5))
         }
         device.method("Pair") { [unowned self] call throws(BusError) in
             try adapter.needsPower()
@@ -224,7 +225,9 @@ final class SimulatedDevice: ExportedObject {
     }
 
     /// The link is down: for whatever reason.
-    func linkLost(_ error: BusError) {
+    ///
+    /// - Parameter pause: before that is told.
+    func linkLost(_ error: BusError, toldAfter pause: Duration? = nil) {
         connecting?.cancel()
         connecting = nil
         pairing?.fail(error)
@@ -234,7 +237,8 @@ final class SimulatedDevice: ExportedObject {
         bluez.air.input.remove(accessory)
         gatt?.withdraw()
         gatt = nil
-        changed("ServicesResolved", "Connected")
+        guard let pause else { return changed("ServicesResolved", "Connected") }
+        bluez.loop.after(pause) { [weak self] in self?.changed("ServicesResolved", "Connected") }
     }
 
     /// The accessory says that its services have changed.

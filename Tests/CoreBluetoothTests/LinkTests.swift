@@ -31,6 +31,26 @@ import Testing
         try await app.connect(count: 3)
     }
 
+    @Test func aLinkIsMadeAgainAtOnce() async throws {
+        let world = try World()
+        let app = try await App(world)
+        // In the callbacks: BlueZ has answered by then, and may not yet have told that the link is down.
+        nonisolated(unsafe) let (manager, peripheral) = (app.manager, app.peripheral)
+        app.recorder.onEvent = { line in
+            if line.hasPrefix("connected") { peripheral.discoverServices(nil) }
+            if line.hasPrefix("services") { manager.cancelPeripheralConnection(peripheral) }
+            if line.hasPrefix("disconnected") { manager.connect(peripheral) }
+        }
+        app.manager.connect(app.peripheral)
+        try await app.events.wait("disconnected", count: 5)
+        var wanted = ["state poweredOn"]
+        for _ in 1...5 {
+            wanted += ["connected connected services=-1", "services \(Gadget.service),180F"]
+            wanted.append("disconnected disconnected services=-1")
+        }
+        #expect(Array(app.events.lines.prefix(wanted.count)) == wanted)
+    }
+
     @Test func aLinkThatBreaksIsAnError() async throws {
         let world = try World()
         let app = try await App(world)

@@ -215,7 +215,24 @@ final class BlueZSide {
         switch links.handle(.disconnectRequested(device, app)) {
         case .released: reply(to: call, [])
         case .notConnected: refuse(call, .bluez("NotConnected", "Not Connected"))
-        default: pass(call, about: device)
+        default: passDisconnect(call, device)
+        }
+    }
+
+    /// BlueZ answers before it tells that the link is down. An app that connects again on the answer would be told that
+    /// it still holds the link, and then that this is gone.
+    private func passDisconnect(_ call: Message, _ device: ObjectPath) {
+        do throws(BusError) {
+            try upstream.forward(call, about: device) { [weak self] outcome in
+                guard let self else { return }
+                guard case .reply(let answer) = outcome else { return self.answerFailure(call, outcome) }
+                self.feed.readLink(device) { [weak self] in
+                    guard let self else { return }
+                    self.connection.pass(answer, answering: call, from: self.service)
+                }
+            }
+        } catch {
+            refuse(call, error)
         }
     }
 
