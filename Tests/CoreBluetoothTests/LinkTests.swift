@@ -35,6 +35,7 @@ import Testing
         let world = try World()
         let app = try await App(world)
         // In the callbacks: BlueZ has answered by then, and may not yet have told that the link is down.
+        // nonisolated(unsafe): both may be called from any thread, and here they are on the manager's queue alone.
         nonisolated(unsafe) let (manager, peripheral) = (app.manager, app.peripheral)
         app.recorder.onEvent = { line in
             if line.hasPrefix("connected") { peripheral.discoverServices(nil) }
