@@ -179,7 +179,7 @@ private let anHour = StreamPace(pause: .seconds(3600))
         let upstream: Upstream
         var heard: [Int] = []
 
-        init(pause: Duration) throws {
+        init(_ pace: StreamPace) throws {
             bus = try PrivateBus()
             service = try Connection(.server(bus.address), loop: loop)
             try service.requestName(Scope.service)
@@ -187,7 +187,7 @@ private let anHour = StreamPace(pause: .seconds(3600))
                 if let reply = try? call.reply([]) { service.send(reply) }
                 return true
             }
-            upstream = Upstream(to: .server(bus.address), loop: loop, limit: 8, pause: pause, log: Logger(label: "test"))
+            upstream = Upstream(to: .server(bus.address), loop: loop, limit: 8, pace: pace, log: Logger(label: "test"))
             #expect(upstream.open {})
             upstream.subscribe(to: [device], of: service.uniqueName) { [unowned self] message, _ in
                 if let number = (try? message.arguments())?[1].vardictValue?["Value"]?.integerValue { heard.append(number) }
@@ -229,7 +229,7 @@ private let anHour = StreamPace(pause: .seconds(3600))
     }
 
     @Test func aFastStreamArrivesInOrder() throws {
-        let stage = try Stage(pause: .milliseconds(2))
+        let stage = try Stage(StreamPace())
         var sent = 0
         stage.loop.every(.milliseconds(1)) {
             sent += 1
@@ -244,21 +244,21 @@ private let anHour = StreamPace(pause: .seconds(3600))
     }
 
     @Test func aCallInAPauseIsAnsweredAtOnce() throws {
-        let stage = try Stage(pause: .seconds(3600))
+        let stage = try Stage(anHour)
         try stage.beginPause()
         try stage.ask()
         #expect(stage.heard == [1, 2, 3])
     }
 
     @Test func whatCameBeforeTheLinkEndedIsTold() throws {
-        let stage = try Stage(pause: .seconds(3600))
+        let stage = try Stage(anHour)
         try stage.beginPause()
         stage.upstream.catchUp()
         #expect(stage.heard == [1, 2, 3])
     }
 
     @Test(arguments: [true, false]) func nothingIsToldAfterTheGrantEnded(isClosed: Bool) throws {
-        let stage = try Stage(pause: .seconds(3600))
+        let stage = try Stage(anHour)
         try stage.beginPause()
         if isClosed {
             stage.upstream.close()

@@ -231,7 +231,9 @@ private final class Stage {
         #expect(stage.loop.run(until: { ends == 2 }, timeout: .seconds(10)))
     }
 
-    @Test(arguments: [Connection.Reading.immediate, .adaptive(pause: .milliseconds(5)), .streamed(pause: .milliseconds(2))])
+    @Test(arguments: [
+        Connection.Reading.immediate, .adaptive(pause: .milliseconds(5)), .streamed(StreamPace(pause: .milliseconds(2))),
+    ])
     func signalsArriveInOrder(reading: Connection.Reading) throws {
         let stage = try Stage(reading: reading)
         var numbers: [Int] = []
@@ -252,7 +254,7 @@ private final class Stage {
     }
 
     /// libdbus drops its watches while the connection waits out a pause.
-    @Test(arguments: [Connection.Reading.adaptive(pause: .milliseconds(20)), .streamed(pause: .milliseconds(20))])
+    @Test(arguments: [Connection.Reading.adaptive(pause: .milliseconds(20)), .streamed(StreamPace(pause: .milliseconds(20)))])
     func aBusThatGoesInABusyStreamIsNoticed(reading: Connection.Reading) throws {
         let stage = try Stage(reading: reading)
         var gone = false
@@ -276,7 +278,7 @@ private final class Stage {
     /// Hears two signals, which are a stream, so that the next ones wait for an hour: whatever is read then was read
     /// without the timer.
     private func stageInAPause() throws -> (stage: Stage, heard: Heard) {
-        let stage = try Stage(reading: .streamed(pause: .seconds(3600)))
+        let stage = try Stage(reading: .streamed(StreamPace(pause: .seconds(3600))))
         let heard = Heard()
         _ = stage.client.subscribe(sender: stage.server.uniqueName, interface: "test.Thing", member: "Tick") { message in
             if let number = (try? message.arguments())?.first?.integerValue { heard.numbers.append(number) }

@@ -40,6 +40,26 @@ import Testing
         #expect(pauses(burst + burst) == [false, true, true, false, false, true, true, false])
     }
 
+    /// With an interval of its own: five values at once, or two each 15 ms, are no stream; more than that is, until no
+    /// more comes than one in an interval.
+    @Test func aStreamMayBeFasterThanItsPauses() {
+        func pauses(_ readings: [(after: Int64, taken: Int)]) -> [Bool] {
+            var pace = StreamPace(pause: .milliseconds(10), interval: .milliseconds(2))
+            var now: Int64 = 1_000_000_000
+            return readings.map { reading in
+                now += reading.after
+                return pace.pause(after: reading.taken, at: now) != nil
+            }
+        }
+        #expect(!pauses(Array(repeating: (2000, 1), count: 100)).contains(true))
+        #expect(!pauses((0..<50).flatMap { _ in [(15_000, 1), (100, 1)] }).contains(true))
+        #expect(!pauses((0..<20).flatMap { _ in [(10_000, 1)] + Array(repeating: (50, 1), count: 4) }).contains(true))
+        let stream = pauses((0..<20).map { _ in (1000, 1) } + Array(repeating: (10_000, 10), count: 20))
+        #expect(stream.suffix(20) == Array(repeating: true, count: 20)[...])
+        let slower = pauses([(0, 20)] + Array(repeating: (10_000, 3), count: 10))
+        #expect(slower.first == true && slower.last == false)
+    }
+
     @Test func aStreamThatBecomesSlowIsForgotten() {
         let slow = pauses([(0, 10)] + Array(repeating: (2500, 1), count: 20))
         #expect(slow.first == true && !slow.suffix(15).contains(true))

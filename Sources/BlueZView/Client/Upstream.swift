@@ -30,7 +30,7 @@ final class Upstream {
     /// The most calls that may not be answered yet.
     private let limit: Int
     /// Of reading while signals come fast.
-    private let pause: Duration
+    private let pace: StreamPace
     private let log: Logger
     private var connection: Connection?
     private var subscriptions: [ObjectPath: Subscription] = [:]
@@ -38,9 +38,9 @@ final class Upstream {
     private var callsMade = 0
 
     init(
-        to address: Connection.Address, loop: MainLoop, limit: Int, pause: Duration = StreamPace.usual, log: Logger
+        to address: Connection.Address, loop: MainLoop, limit: Int, pace: StreamPace = StreamPace(), log: Logger
     ) {
-        self.pause = pause
+        self.pace = pace
         self.address = address
         self.loop = loop
         self.limit = limit
@@ -56,7 +56,7 @@ final class Upstream {
     func open(onDisconnect: @escaping () -> Void) -> Bool {
         guard connection == nil else { return true }
         do throws(BusError) {
-            let connection = try Connection(address, loop: loop, reading: .streamed(pause: pause))
+            let connection = try Connection(address, loop: loop, reading: .streamed(pace))
             connection.onDisconnect = onDisconnect
             self.connection = connection
             return true

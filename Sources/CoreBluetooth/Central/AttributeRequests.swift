@@ -462,9 +462,10 @@ final class AttributeRequests {
                 self.channels.removeValue(forKey: path)?.close()
                 return self.commandByCall(path, value, done)
             }
-            done()
             self.finish()
+            // First, so that an app that hears of room finds the short way open.
             if self.current == nil { channel.openGate(to: path) }
+            done()
         }
     }
 

@@ -20,6 +20,8 @@ final class CommandGate: Sendable {
         /// The short way; nil while it is closed.
         var short: (path: ObjectPath, descriptor: FileDescriptor)?
         var wasShortUsed = false
+        /// The short way had no room for a value; it is the last one until that has gone.
+        var isShortFull = false
     }
 
     /// From so many on the long way on the app is asked to wait.
@@ -34,7 +36,7 @@ final class CommandGate: Sendable {
     /// Whether another value may be written now.
     var hasRoom: Bool {
         state.withLock { state in
-            let hasRoom = state.onTheWay < Self.limit
+            let hasRoom = state.onTheWay < Self.limit && !state.isShortFull
             if !hasRoom { state.isAwaited = true }
             return hasRoom
         }
@@ -48,7 +50,9 @@ final class CommandGate: Sendable {
             // A packet of no bytes would read as the end.
             guard let short = state.short, short.path == path, !value.isEmpty else { return false }
             state.wasShortUsed = true
-            return value.withUnsafeBytes { short.descriptor.sendPacket($0) } == .sent
+            let sending = value.withUnsafeBytes { short.descriptor.sendPacket($0) }
+            if sending == .full { state.isShortFull = true }
+            return sending == .sent
         }
     }
 
@@ -83,7 +87,8 @@ final class CommandGate: Sendable {
     func give() -> Bool {
         state.withLock { state in
             state.onTheWay -= 1
-            guard state.isAwaited, state.onTheWay <= Self.limit / 2 else { return false }
+            if state.onTheWay == 0 { state.isShortFull = false }
+            guard state.isAwaited, !state.isShortFull, state.onTheWay <= Self.limit / 2 else { return false }
             state.isAwaited = false
             return true
         }

@@ -21,9 +21,9 @@ public final class Connection {
         /// (`callEach`), the next drain waits, for this long at most and shorter the busier it is. A busy stream then
         /// costs a fraction of the wakeups, and a quiet one is not delayed.
         case adaptive(pause: Duration)
-        /// As soon as something arrives; but when more than one signal comes in the time of a pause, the next drain
-        /// waits that long after the last one (`StreamPace`). While an answer is awaited here, nothing waits.
-        case streamed(pause: Duration)
+        /// As soon as something arrives; but while signals come at more than the pace allows, the next drain waits for
+        /// its pause after the last one. While an answer is awaited here, nothing waits.
+        case streamed(StreamPace)
     }
 
     /// Where it is served; everything that it calls is called there.
@@ -358,7 +358,7 @@ public final class Connection {
             switch reading {
             case .immediate: nil
             case .adaptive(let longest): BatchPace(longest: longest, most: Self.most)
-            case .streamed(let pause): StreamPace(pause: pause)
+            case .streamed(let pace): pace
             }
         if let pace {
             pauses = ReadingPauses(

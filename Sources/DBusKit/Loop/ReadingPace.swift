@@ -57,12 +57,13 @@ struct BatchPace: ReadingPace {
     private static func isBusy(_ taken: Int) -> Bool { taken > 2 }
 }
 
-/// For streams that somebody follows: pauses while more than one message comes in the time of a pause, and always as
-/// long. What is slower is never delayed.
+/// For streams that somebody follows: pauses while more comes than one message in an interval, and always as long. What
+/// is slower is never delayed, and neither are the first messages of what comes at once.
 public struct StreamPace: ReadingPace, Sendable {
     private let pause: Int64
-    /// The time that the last messages may take at the slowest pace with pauses, less the time that has gone. Two
-    /// messages are remembered, so that a pause in which only one comes by chance is not the last.
+    private let interval: Int64
+    /// The time that the last messages may take at the slowest pace with pauses, less the time that has gone. Two pauses
+    /// are remembered, so that one in which little comes by chance is not the last.
     private var ahead: Int64 = 0
     /// When something was read last.
     private var last: Int64 = 0
@@ -71,15 +72,18 @@ public struct StreamPace: ReadingPace, Sendable {
     /// fraction of a millisecond: this much later loses nothing, and gathers it.
     public static let usual = Duration.milliseconds(2)
 
-    /// - Parameter pause: in whole milliseconds.
-    public init(pause: Duration = usual) {
+    /// - Parameters:
+    ///   - pause: in whole milliseconds.
+    ///   - interval: between two messages of a stream that is slow; at most the pause. Nil for the pause.
+    public init(pause: Duration = usual, interval: Duration? = nil) {
         self.pause = Int64(pause / .microseconds(1))
+        self.interval = Int64((interval ?? pause) / .microseconds(1))
     }
 
     /// As the protocol has it.
     public mutating func pause(after taken: Int, at now: Int64) -> Duration? {
         guard taken > 0 else { return nil }
-        ahead = max(0, ahead - (now - last)) + Int64(taken) * pause
+        ahead = max(0, ahead - (now - last)) + Int64(taken) * interval
         let isFast = ahead > pause
         ahead = min(ahead, 2 * pause)
         last = now
