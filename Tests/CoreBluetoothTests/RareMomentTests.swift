@@ -77,6 +77,27 @@ import Testing
         #expect(played.events.lines.filter { $0.hasPrefix("value") }.count == 2)
     }
 
+    /// Attributes go with the link, and BlueZ tells of them first: what waits hears of the link.
+    @Test func aLinkThatTakesTheAttributesAlongIsALinkThatBroke() async throws {
+        let played = try await Played { member, _ in member == "ReadValue" ? [.linkLost] : nil }
+        for _ in 0..<3 { played.peripheral.readValue(for: played.characteristic) }
+        try await played.events.wait("disconnected")
+        let broken = "value 2A19  CBError.peripheralDisconnected"
+        #expect(played.events.lines.filter { $0.hasPrefix("value") } == [broken, broken, broken])
+    }
+
+    /// While the link stands, they are gone for themselves.
+    @Test func requestsToAttributesThatHaveGoneFail() async throws {
+        let played = try await Played { member, _ in
+            member == "ReadValue"
+                ? [.servicesGone, .fail("org.freedesktop.DBus.Error.UnknownObject", "it is not there")] : nil
+        }
+        for _ in 0..<3 { played.peripheral.readValue(for: played.characteristic) }
+        try await played.events.wait("modified")
+        let lines = played.events.lines.suffix(4)
+        #expect(lines.dropLast().allSatisfy { $0 == "value 2A19  CBError.invalidHandle" })
+    }
+
     @Test func requestsOfOthersAreWaitedFor() async throws {
         let played = try await Played { member, count in
             member == "ReadValue" && count < 3

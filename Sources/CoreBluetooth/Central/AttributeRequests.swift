@@ -55,6 +55,7 @@ final class AttributeRequests {
     private var goneServices: Set<ObjectPath> = []
     private var goneTimer: LoopSource?
     private var changesServices = false
+    private var settled: (() -> Void)?
     /// What BlueZ said with a descriptor.
     private(set) var mtu: Int?
     private var hasEnded = false
@@ -149,6 +150,7 @@ final class AttributeRequests {
         releaseTimer?.cancel()
         releasing = nil
         resolved = nil
+        settled = nil
         echo = nil
         for channel in channels.values { channel.close() }
         channels = [:]
@@ -169,7 +171,7 @@ final class AttributeRequests {
         _ completion: @escaping (Result<[DBusValue], BusError>) -> Void
     ) {
         guard session.tree.hasAttribute(path) else {
-            return completion(.failure(.unknownObject(path)))
+            return whenSettled { completion(.failure(.unknownObject(path))) }
         }
         call = session.call(path, interface, member, arguments) { [weak self] result in
             guard let self, !self.hasEnded else { return }
@@ -179,8 +181,17 @@ final class AttributeRequests {
                 }
                 return
             }
+            if case .failure = result, !self.session.tree.hasAttribute(path) {
+                return self.whenSettled { completion(result) }
+            }
             completion(result)
         }
+    }
+
+    /// Does `body` once it is known whether attributes have gone for themselves. When they went with the link, whoever
+    /// waits hears of that.
+    private func whenSettled(_ body: @escaping () -> Void) {
+        if changesServices { settled = body } else { body() }
     }
 
     // MARK: Discovering
@@ -498,6 +509,10 @@ final class AttributeRequests {
     private func tellModified() {
         guard changesServices, !hasEnded else { return }
         changesServices = false
+        // Before the attributes are invalid: nobody could be told then.
+        let body = settled
+        settled = nil
+        body?()
         let gone = goneServices
         goneServices = []
         core.tell(identifier) { _, peripheral in

@@ -149,11 +149,9 @@ final class CentralClient {
 
     // MARK: The app's wishes
 
-    /// Which of these are granted, with their names. Asks the daemon where one is not known: it may have been granted
-    /// just now.
+    /// Which of these are granted, with their names. Asks the daemon: what the app knows of may be granted, or not any
+    /// more, since just now, and the news of it not yet here.
     func names(of identifiers: [UUID], _ answer: @escaping @Sendable ([UUID: String]) -> Void) {
-        let known = Set(session.grants.map(\.identifier))
-        guard identifiers.contains(where: { !known.contains($0) }) else { return answer(names(of: identifiers)) }
         session.readGrants { [weak self] in answer(self?.names(of: identifiers) ?? [:]) }
     }
 

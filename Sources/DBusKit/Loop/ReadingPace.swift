@@ -62,8 +62,8 @@ struct BatchPace: ReadingPace {
 public struct StreamPace: ReadingPace, Sendable {
     private let pause: Int64
     private let interval: Int64
-    /// The time that the last messages may take at the slowest pace with pauses, less the time that has gone. Two pauses
-    /// are remembered, so that one in which little comes by chance is not the last.
+    /// The time that the last messages may take at the slowest pace with pauses, less the time that has gone. Two
+    /// pauses are remembered, so that one in which little comes by chance is not the last.
     private var ahead: Int64 = 0
     /// When something was read last.
     private var last: Int64 = 0

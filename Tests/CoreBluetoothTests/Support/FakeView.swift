@@ -12,6 +12,10 @@ enum Step: Sendable {
     case fail(String, String)
     /// The characteristic tells a value.
     case value([UInt8])
+    /// The services go, one after the other, and the link after that.
+    case linkLost
+    /// The services go, and the link stands.
+    case servicesGone
 }
 
 /// Plays org.bluez with one device, and org.accessorysetup1's list of peripherals.
@@ -71,6 +75,10 @@ private final class FakeViewService {
                 if let reply = try? call.reply(values) { connection?.send(reply) }
             case .fail(let name, let text):
                 if let reply = call.errorReply(BusError(name: name, message: text)) { connection?.send(reply) }
+            case .linkLost:
+                removeServices()
+                change(FakeView.device, "Device1", ["Connected": .boolean(false), "ServicesResolved": .boolean(false)])
+            case .servicesGone: removeServices()
             case .value(let bytes): change(FakeView.characteristic, "GattCharacteristic1", ["Value": .bytes(bytes)])
             }
         }
@@ -110,6 +118,19 @@ private final class FakeViewService {
         .init(
             .objectPath(path),
             .dictionary(key: "s", value: "a{sv}", [.init(.string("org.bluez." + interface), .vardict(properties))]))
+    }
+
+    private func removeServices() {
+        for (path, interface) in [
+            (FakeView.characteristic, "GattCharacteristic1"), (FakeView.service, "GattService1"),
+        ] {
+            let arguments: [DBusValue] = [.objectPath(path), .strings(["org.bluez." + interface])]
+            if let signal = try? Message.signal(
+                path: "/", interface: Bus.objectManager, member: "InterfacesRemoved", arguments)
+            {
+                connection?.send(signal)
+            }
+        }
     }
 
     private func change(_ path: ObjectPath, _ interface: String, _ changes: [String: DBusValue]) {
