@@ -49,6 +49,7 @@ final class PickerObject: ServiceObject {
         table.method("Cancel", for: .itsPickerProgram, PickerObject.cancel)
         table.method("Rename", for: .itsPickerProgram, PickerObject.rename)
         table.method("GetImage", for: .itsPickerProgram, PickerObject.getImage)
+        table.method("ImageData", for: .itsPickerProgram, PickerObject.imageData)
         return table.complete()
     }
 
@@ -77,14 +78,21 @@ final class PickerObject: ServiceObject {
     }
 
     private func getImage(_ call: MethodCall) throws(BusError) {
+        guard let file = FileDescriptor.sealed(try image(call).bytes, name: "product-image") else {
+            throw .failed("no memory for the image")
+        }
+        call.reply(.fileDescriptor(file))
+    }
+
+    private func imageData(_ call: MethodCall) throws(BusError) { call.reply(.bytes(try image(call).bytes)) }
+
+    /// The image that a call asks for.
+    private func image(_ call: MethodCall) throws(BusError) -> ProductImage {
         let offer = call.arguments[0].stringValue ?? ""
         guard let image = try asking({ () throws(SetupError) in try service.engine.image(run, offer: offer) }) else {
             throw .failed("the offer \(offer) has no image")
         }
-        guard let file = FileDescriptor.sealed(image.bytes, name: "product-image") else {
-            throw .failed("no memory for the image")
-        }
-        call.reply(.fileDescriptor(file))
+        return image
     }
 
     /// Sends the offers, and the next ones only when these were read: a picker that does not read would otherwise fill

@@ -157,7 +157,9 @@ class Images(APITest):
         self.assertTrue(offer["hasImage"])
         with os.fdopen(picker.ask("GetImage", "s", offer["id"]).take(), "rb") as file:
             file.seek(0)
-            return file.read()
+            image = file.read()
+        self.assertEqual(bytes(picker.ask("ImageData", "s", offer["id"])), image)
+        return image
 
     def test_as_bytes(self):
         self.assertEqual(self.image(productImage=PNG), PNG)
@@ -177,6 +179,7 @@ class Images(APITest):
         picker, app = self.picker(), self.app()
         app.show_picker(item())
         offer = picker.wait_offer("Dice 4F")
-        with self.assertRaises(dbus.DBusException):
-            picker.ask("GetImage", "s", offer["id"])
-        self.assertFails(error("InvalidRequest"), picker.ask, "GetImage", "s", "never offered", says=["never offered"])
+        for method in ("GetImage", "ImageData"):
+            with self.assertRaises(dbus.DBusException):
+                picker.ask(method, "s", offer["id"])
+            self.assertFails(error("InvalidRequest"), picker.ask, method, "s", "never offered", says=["never offered"])

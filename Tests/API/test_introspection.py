@@ -45,7 +45,7 @@ API = {
                 "JoinNetwork": "a{sv}→", "LeaveNetwork": "→"},
     NETWORK: {"Interface": "s"},
     PICKER: {"App": "s", "AppName": "s", "Kind": "s", "Stage": "s", "Offers": "aa{sv}", "Prompt": "a{sv}", "Deadline": "t",
-             "Pick": "s→", "Respond": "a{sv}→", "Rename": "s→", "Cancel": "→", "GetImage": "s→h"},
+             "Pick": "s→", "Respond": "a{sv}→", "Rename": "s→", "Cancel": "→", "GetImage": "s→h", "ImageData": "s→ay"},
     GRANT: {"App": "s", "Accessory": "o", "State": "s", "Enabled": "b", "Created": "t", "LastUsed": "t", "Revoke": "→"},
 }
 ADMINS_ACCESSORY = {**API[ACCESSORY], "Address": "s", "Apps": "as", "Rename": "s→", "Remove": "→"}

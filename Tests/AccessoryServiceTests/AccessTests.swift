@@ -87,7 +87,7 @@ private let rows: [Row] = [
             "Offers": .whoeverSeesIt, "Prompt": .whoeverSeesIt, "Deadline": .whoeverSeesIt,
             "Pick": .only([.picker], others: .refused), "Respond": .only([.picker], others: .refused),
             "Cancel": .only([.picker], others: .refused), "Rename": .only([.picker], others: .refused),
-            "GetImage": .only([.picker], others: .refused),
+            "GetImage": .only([.picker], others: .refused), "ImageData": .only([.picker], others: .refused),
         ]),
     Row(
         place: .grant, interface: AccessoryBus.grant, seenBy: [.admin],

@@ -131,7 +131,7 @@ class Strangers(Attack):
         for attacker in (*self.attackers, self.dice):
             for member, signature, *arguments in (
                     ("Pick", "s", offer), ("Cancel", ""), ("Respond", "a{sv}", sv({"accept": True})), ("Rename", "s", "Mine"),
-                    ("GetImage", "s", offer)):
+                    ("GetImage", "s", offer), ("ImageData", "s", offer)):
                 self.assertFails(UNKNOWN_OBJECT, attacker.call, self.person.path, PICKER, member, signature, *arguments)
         self.assertEqual(self.person.stages, ["searching", "offering"])
         self.assertEqual(len(self.world.grants()), 1)
