@@ -218,64 +218,59 @@ final class AttributeRequests {
     }
 
     func discoverServices(_ wanted: [String]?) {
-        whenResolved { [core, identifier, session, device] in
-            let found = session.tree.services(of: device).filter { wanted?.contains($0.uuid) ?? true }
-            core.tell(identifier) { _, peripheral in
-                peripheral.apply(services: found)
-                peripheral.delegate?.peripheral(peripheral, didDiscoverServices: nil)
-            }
-        } fail: { [core, identifier] error in
-            core.tell(identifier) { _, peripheral in
-                peripheral.delegate?.peripheral(peripheral, didDiscoverServices: error)
-            }
+        discover(wanted) { [device] in
+            $0.services(of: device)
+        } tell: { peripheral, found, error in
+            if let found { peripheral.apply(services: found) }
+            peripheral.delegate?.peripheral(peripheral, didDiscoverServices: error)
         }
     }
 
     func discoverIncludedServices(_ wanted: [String]?, of service: ObjectPath) {
-        let tell: @Sendable ([AttributeInfo]?, Failure?) -> Void = { [core, identifier] found, error in
-            core.tell(identifier) { _, peripheral in
-                guard let service = peripheral.service(service) else { return }
-                if let found { peripheral.apply(included: found, to: service) }
-                peripheral.delegate?.peripheral(peripheral, didDiscoverIncludedServicesFor: service, error: error)
-            }
-        }
-        whenResolved { [session] in
-            let found = session.tree.includedServices(of: service)?.filter { wanted?.contains($0.uuid) ?? true }
-            tell(found, found == nil ? Self.gone : nil)
-        } fail: {
-            tell(nil, $0)
+        discover(wanted) {
+            $0.includedServices(of: service)
+        } tell: { peripheral, found, error in
+            guard let service = peripheral.service(service) else { return }
+            if let found { peripheral.apply(included: found, to: service) }
+            peripheral.delegate?.peripheral(peripheral, didDiscoverIncludedServicesFor: service, error: error)
         }
     }
 
     func discoverCharacteristics(_ wanted: [String]?, of service: ObjectPath) {
-        let tell: @Sendable ([AttributeInfo]?, Failure?) -> Void = { [core, identifier] found, error in
-            core.tell(identifier) { _, peripheral in
-                guard let service = peripheral.service(service) else { return }
-                if let found { peripheral.apply(characteristics: found, to: service) }
-                peripheral.delegate?.peripheral(peripheral, didDiscoverCharacteristicsFor: service, error: error)
-            }
-        }
-        whenResolved { [session] in
-            let found = session.tree.characteristics(of: service)?.filter { wanted?.contains($0.uuid) ?? true }
-            tell(found, found == nil ? Self.gone : nil)
-        } fail: {
-            tell(nil, $0)
+        discover(wanted) {
+            $0.characteristics(of: service)
+        } tell: { peripheral, found, error in
+            guard let service = peripheral.service(service) else { return }
+            if let found { peripheral.apply(characteristics: found, to: service) }
+            peripheral.delegate?.peripheral(peripheral, didDiscoverCharacteristicsFor: service, error: error)
         }
     }
 
     func discoverDescriptors(of characteristic: ObjectPath) {
-        let tell: @Sendable ([AttributeInfo]?, Failure?) -> Void = { [core, identifier] found, error in
-            core.tell(identifier) { _, peripheral in
-                guard let characteristic = peripheral.characteristic(characteristic) else { return }
-                if let found { peripheral.apply(descriptors: found, to: characteristic) }
-                peripheral.delegate?.peripheral(peripheral, didDiscoverDescriptorsFor: characteristic, error: error)
-            }
+        discover(nil) {
+            $0.descriptors(of: characteristic)
+        } tell: { peripheral, found, error in
+            guard let characteristic = peripheral.characteristic(characteristic) else { return }
+            if let found { peripheral.apply(descriptors: found, to: characteristic) }
+            peripheral.delegate?.peripheral(peripheral, didDiscoverDescriptorsFor: characteristic, error: error)
         }
-        whenResolved { [session] in
-            let found = session.tree.descriptors(of: characteristic)
-            tell(found, found == nil ? Self.gone : nil)
-        } fail: {
-            tell(nil, $0)
+    }
+
+    /// Finds attributes in what BlueZ shows, once it knows the services.
+    ///
+    /// - Parameters:
+    ///   - wanted: only these; nil for all.
+    ///   - find: nil when what they belong to is not there.
+    ///   - tell: on the app's queue, with what was found or why nothing was.
+    private func discover(
+        _ wanted: [String]?, _ find: @escaping (BlueZTree) -> [AttributeInfo]?,
+        tell: @escaping @Sendable (CBPeripheral, [AttributeInfo]?, Failure?) -> Void
+    ) {
+        whenResolved { [core, identifier, session] in
+            let found = find(session.tree)?.filter { wanted?.contains($0.uuid) ?? true }
+            core.tell(identifier) { tell($1, found, found == nil ? Self.gone : nil) }
+        } fail: { [core, identifier] error in
+            core.tell(identifier) { tell($1, nil, error) }
         }
     }
 
@@ -284,29 +279,23 @@ final class AttributeRequests {
     // MARK: Values
 
     func readCharacteristic(_ path: ObjectPath) {
-        let fail: (Failure) -> Void = { [core, identifier] error in
-            core.tell(identifier) { _, peripheral in
-                guard let characteristic = peripheral.characteristic(path) else { return }
-                peripheral.delegate?.peripheral(peripheral, didUpdateValueFor: characteristic, error: error)
+        ask(path, BlueZTree.characteristicInterface, "ReadValue", [.vardict([:])]) { [self] in
+            echo = notifying[path] != nil ? (path, nil) : nil
+        } answer: { [self] result in
+            switch result {
+            case .success(let values):
+                let heard = echo?.value
+                echo = nil
+                let value = values.first?.bytesValue ?? []
+                // Told already, as what came by itself.
+                if heard != value { tell(value, of: path) }
+            case .failure(let error):
+                core.tell(identifier) { _, peripheral in
+                    guard let characteristic = peripheral.characteristic(path) else { return }
+                    peripheral.delegate?.peripheral(peripheral, didUpdateValueFor: characteristic, error: error)
+                }
             }
         }
-        enqueue(
-            Request(
-                begin: { [self] in
-                    if notifying[path] != nil { echo = (path, nil) }
-                    send(path, BlueZTree.characteristicInterface, "ReadValue", [.vardict([:])]) { [self] result in
-                        let heard = echo?.value
-                        echo = nil
-                        switch result {
-                        case .success(let values):
-                            let value = values.first?.bytesValue ?? []
-                            // Told already, as what came by itself.
-                            if heard != value { tell(value, of: path) }
-                        case .failure(let error): fail(ErrorTable.error(error))
-                        }
-                        finish()
-                    }
-                }, fail: fail))
     }
 
     private func tell(_ value: [UInt8], of path: ObjectPath) {
@@ -314,61 +303,56 @@ final class AttributeRequests {
     }
 
     func writeCharacteristic(_ path: ObjectPath, _ value: [UInt8]) {
-        let tell: @Sendable (Failure?) -> Void = { [core, identifier] error in
+        let arguments: [DBusValue] = [.bytes(value), .vardict(["type": .string("request")])]
+        ask(path, BlueZTree.characteristicInterface, "WriteValue", arguments) { [core, identifier] result in
+            let error = result.failure
             core.tell(identifier) { _, peripheral in
                 guard let characteristic = peripheral.characteristic(path) else { return }
                 peripheral.delegate?.peripheral(peripheral, didWriteValueFor: characteristic, error: error)
             }
         }
-        enqueue(
-            Request(
-                begin: { [self] in
-                    let options: [String: DBusValue] = ["type": .string("request")]
-                    send(path, BlueZTree.characteristicInterface, "WriteValue", [.bytes(value), .vardict(options)]) {
-                        [self] result in
-                        if case .failure(let error) = result { tell(ErrorTable.error(error)) } else { tell(nil) }
-                        finish()
-                    }
-                }, fail: tell))
     }
 
     func readDescriptor(_ path: ObjectPath) {
-        let tell: @Sendable ([UInt8]?, Failure?) -> Void = { [core, identifier] value, error in
+        ask(path, BlueZTree.descriptorInterface, "ReadValue", [.vardict([:])]) { [core, identifier] result in
+            let (value, error) = ((try? result.get()).map { $0.first?.bytesValue ?? [] }, result.failure)
             core.tell(identifier) { _, peripheral in
                 guard let descriptor = peripheral.descriptor(path) else { return }
                 if let value { descriptor.apply(Data(value)) }
                 peripheral.delegate?.peripheral(peripheral, didUpdateValueFor: descriptor, error: error)
             }
         }
-        enqueue(
-            Request(
-                begin: { [self] in
-                    send(path, BlueZTree.descriptorInterface, "ReadValue", [.vardict([:])]) { [self] result in
-                        switch result {
-                        case .success(let values): tell(values.first?.bytesValue ?? [], nil)
-                        case .failure(let error): tell(nil, ErrorTable.error(error))
-                        }
-                        finish()
-                    }
-                }, fail: { tell(nil, $0) }))
     }
 
     func writeDescriptor(_ path: ObjectPath, _ value: [UInt8]) {
-        let tell: @Sendable (Failure?) -> Void = { [core, identifier] error in
+        let arguments: [DBusValue] = [.bytes(value), .vardict([:])]
+        ask(path, BlueZTree.descriptorInterface, "WriteValue", arguments) { [core, identifier] result in
+            let error = result.failure
             core.tell(identifier) { _, peripheral in
                 guard let descriptor = peripheral.descriptor(path) else { return }
                 peripheral.delegate?.peripheral(peripheral, didWriteValueFor: descriptor, error: error)
             }
         }
+    }
+
+    /// Makes a request of one call.
+    ///
+    /// - Parameters:
+    ///   - prepare: called before the call is made.
+    ///   - answer: called once, with Apple's error where it failed.
+    private func ask(
+        _ path: ObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue],
+        prepare: @escaping () -> Void = {}, answer: @escaping (Result<[DBusValue], Failure>) -> Void
+    ) {
         enqueue(
             Request(
                 begin: { [self] in
-                    send(path, BlueZTree.descriptorInterface, "WriteValue", [.bytes(value), .vardict([:])]) {
-                        [self] result in
-                        if case .failure(let error) = result { tell(ErrorTable.error(error)) } else { tell(nil) }
+                    prepare()
+                    send(path, interface, member, arguments) { [self] result in
+                        answer(result.mapError { ErrorTable.error($0) })
                         finish()
                     }
-                }, fail: tell))
+                }, fail: { answer(.failure($0)) }))
     }
 
     // MARK: Notifications
@@ -521,4 +505,9 @@ final class AttributeRequests {
             peripheral.delegate?.peripheral(peripheral, didModifyServices: invalidated)
         }
     }
+}
+
+extension Result {
+    /// What went wrong; nil when nothing did.
+    fileprivate var failure: Failure? { if case .failure(let error) = self { error } else { nil } }
 }
