@@ -23,7 +23,8 @@ public enum CBPeripheralState: Int, Sendable {
 ///
 /// It comes from a ``CBCentralManager``, which keeps it. Its methods may be called from any thread and return at once;
 /// what comes of them is told on the manager's queue, in order. Requests are made one after the other. Each that has an
-/// answer is answered once: when the link breaks with an error, before `didDisconnectPeripheral`. Requests without a
+/// answer is answered once: when the link breaks with an error, before `didDisconnectPeripheral`, or right after it if
+/// they were made in between. Requests without a
 /// link are logged and ignored.
 ///
 /// Source: Apple's documentation of `CBPeripheral`.
@@ -147,9 +148,7 @@ open class CBPeripheral: CBPeer {
             return Misuse.log("writeValue without response while canSendWriteWithoutResponse is false: dropped")
         }
         let value = [UInt8](data)
-        ask { [gate] requests in
-            if let requests { requests.command(path, value, gate) } else { _ = gate.give() }
-        }
+        ask { [gate] in $0.command(path, value, gate) }
     }
 
     /// The most bytes of one write: 512 with an answer, else what fits into a packet of the link.
@@ -223,11 +222,10 @@ open class CBPeripheral: CBPeer {
 
     private func request(_ call: String, _ body: @escaping @Sendable (AttributeRequests) -> Void) {
         guard state == .connected else { return Misuse.log("\(call) while the peripheral is not connected") }
-        // Without requests the link has broken meanwhile; that is told.
-        ask { requests in requests.map(body) }
+        ask(body)
     }
 
-    private func ask(_ body: @escaping @Sendable (AttributeRequests?) -> Void) {
+    private func ask(_ body: @escaping @Sendable (AttributeRequests) -> Void) {
         gate.ask()
         core.perform { [identifier, gate] client in
             gate.arrive()

@@ -79,11 +79,34 @@ import Testing
 
     /// Attributes go with the link, and BlueZ tells of them first: what waits hears of the link.
     @Test func aLinkThatTakesTheAttributesAlongIsALinkThatBroke() async throws {
-        let played = try await Played { member, _ in member == "ReadValue" ? [.linkLost] : nil }
+        let areAsked = DispatchSemaphore(value: 0)
+        let played = try await Played { member, _ in
+            guard member == "ReadValue" else { return nil }
+            areAsked.wait()
+            return [.linkLost]
+        }
         for _ in 0..<3 { played.peripheral.readValue(for: played.characteristic) }
+        // A question to the module's thread: the reads have arrived there.
+        _ = played.peripheral.maximumWriteValueLength(for: .withoutResponse)
+        areAsked.signal()
         try await played.events.wait("disconnected")
         let broken = "value 2A19  CBError.peripheralDisconnected"
         #expect(played.events.lines.filter { $0.hasPrefix("value") } == [broken, broken, broken])
+    }
+
+    /// The app asks after the link broke, and before it has heard of that.
+    @Test func whatIsAskedTooLateIsAnswered() async throws {
+        let played = try await Played { member, _ in member == "ReadValue" ? [.linkLost] : nil }
+        played.recorder.queue.suspend()
+        played.peripheral.readValue(for: played.characteristic)
+        // The view answers this after it has said that the link is down.
+        #expect(played.manager.retrievePeripherals(withIdentifiers: [FakeView.identifier]).count == 1)
+        played.peripheral.readValue(for: played.characteristic)
+        played.recorder.queue.resume()
+        let broken = "value 2A19  CBError.peripheralDisconnected"
+        try await played.events.wait(broken, count: 2)
+        let ending = "disconnected disconnected services=-1 CBError.peripheralDisconnected"
+        #expect(played.events.lines.suffix(3) == [broken, ending, broken])
     }
 
     /// While the link stands, they are gone for themselves.

@@ -70,6 +70,21 @@ import Testing
         #expect(tree.includedServices(of: "/nowhere") == nil)
     }
 
+    /// Apple's systems keep these to themselves.
+    @Test func servicesOfTheSystemAreNotShown() {
+        var tree = Self.gatt()
+        let uuids = [
+            "00001800-0000-1000-8000-00805f9b34fb", "00001801-0000-1000-8000-00805f9b34fb",
+            "00001812-0000-1000-8000-00805f9b34fb", "7905f431-b5ce-4e99-a40f-4b1e122d00d0",
+        ]
+        for (number, uuid) in uuids.enumerated() {
+            tree.add(
+                ObjectPath("/org/bluez/hci0/dev_C0/service000\(number)")!,
+                Self.interfaces(BlueZTree.serviceInterface, ["UUID": .string(uuid)]))
+        }
+        #expect(tree.services(of: Self.device).map(\.uuid) == ["E56A082E-C49B-47CA-A2AB-389127B8ABE3", "180F"])
+    }
+
     @Test func signalsKeepItUp() {
         var tree = Self.gatt()
         #expect(tree.isPowered && tree.adapter == "/org/bluez/hci0")

@@ -79,10 +79,16 @@ final class AttributeRequests {
         self.session = session
     }
 
+    /// Answers every request with an error.
+    convenience init(withoutLinkOf identifier: UUID, _ core: CentralCore, _ session: ViewSession) {
+        self.init(identifier, "/", core, session)
+        hasEnded = true
+    }
+
     // MARK: The queue
 
     private func enqueue(_ request: Request) {
-        guard !hasEnded else { return request.fail(CBError(.notConnected, "there is no link")) }
+        guard !hasEnded else { return request.fail(CBError(.peripheralDisconnected, "the link has gone")) }
         guard queue.count - head < Self.mostWaiting else {
             return request.fail(CBError(.outOfSpace, "\(Self.mostWaiting) requests wait"))
         }

@@ -126,8 +126,15 @@ struct BlueZTree {
 
     // MARK: Attributes
 
-    /// A device's services, in the order of their handles. Those that are only included in others too.
-    func services(of device: ObjectPath) -> [AttributeInfo] { children(of: device, Self.serviceInterface) }
+    /// A device's services, in the order of their handles. Those that are only included in others too, and without
+    /// those that Apple's systems keep to themselves.
+    func services(of device: ObjectPath) -> [AttributeInfo] {
+        children(of: device, Self.serviceInterface).filter { !Self.keptServices.contains($0.uuid) }
+    }
+
+    /// Generic Access, Generic Attribute, HID and the notification center: “filtered out from the list of discovered
+    /// services” (Apple's Accessory Design Guidelines, Bluetooth Low Energy, GATT Server).
+    private static let keptServices: Set<String> = ["1800", "1801", "1812", "7905F431-B5CE-4E99-A40F-4B1E122D00D0"]
 
     /// The services that a service includes; nil when it is not there.
     func includedServices(of service: ObjectPath) -> [AttributeInfo]? {

@@ -204,8 +204,11 @@ final class CentralClient {
         scanner.stop()
     }
 
-    /// What the app wants of a peripheral's attributes; nil without a link.
-    func requests(_ identifier: UUID) -> AttributeRequests? { links[identifier]?.requests }
+    /// What the app wants of a peripheral's attributes. Without a link it is answered with an error: the app has asked
+    /// when it did not know yet.
+    func requests(_ identifier: UUID) -> AttributeRequests {
+        links[identifier]?.requests ?? AttributeRequests(withoutLinkOf: identifier, core, session)
+    }
 
     func rssi(_ identifier: UUID) -> Int? {
         links[identifier].flatMap { session.tree.device($0.path)?.rssi }
