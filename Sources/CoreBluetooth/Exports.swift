@@ -3,3 +3,4 @@
 
 @_exported public import Dispatch
 @_exported public import Foundation
+@_exported public import Observation

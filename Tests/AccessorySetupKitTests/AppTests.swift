@@ -51,6 +51,18 @@ import Testing
         withExtendedLifetime(daemon) {}
     }
 
+    @Test func aFileThatImportsCoreBluetoothAloneHasObservation() {
+        let model = LinkModel()
+        let changed = Mailbox<Bool>()
+        withObservationTracking {
+            _ = model.service
+        } onChange: {
+            changed.put(true)
+        }
+        model.service = CBUUID(string: "180F")
+        #expect(changed.elements == [true])
+    }
+
     @Test func imagesComeThroughEitherModule() {
         #expect(AppImages.symbol() == symbol() && AppImages.symbol() == UIImage(systemName: "dice.fill"))
         #expect(AppImages.nothing() == UIImage())

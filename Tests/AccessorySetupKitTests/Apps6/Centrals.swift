@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// A file that imports CoreBluetooth alone, as managers of a link do: the model is observable.
+
+import CoreBluetooth
+
+@Observable public final class LinkModel: NSObject, CBCentralManagerDelegate {
+    public private(set) var state = CBManagerState.unknown
+    /// What the link is for; nothing until a view says so.
+    public var service: CBUUID?
+
+    public func centralManagerDidUpdateState(_ central: CBCentralManager) { state = central.state }
+}
