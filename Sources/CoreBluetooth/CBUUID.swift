@@ -16,7 +16,8 @@ open class CBUUID: NSObject, @unchecked Sendable {
 
     private let bytes: Data
     private let text: String
-    private let value: BluetoothUUID
+    /// Nil for the empty one.
+    private let value: BluetoothUUID?
 
     /// The bytes, most significant first: 2, 4 or 16 of them as the UUID was given.
     open var data: Data { bytes }
@@ -30,6 +31,16 @@ open class CBUUID: NSObject, @unchecked Sendable {
         self.value = value
         self.text = text.uppercased()
         bytes = Data(Hex.bytes(text.filter { $0 != "-" }) ?? [])
+    }
+
+    /// An empty UUID, which names nothing: no bytes, no text, equal to another empty one only. Subclasses and stand-ins
+    /// that must have a UUID begin with it.
+    ///
+    /// Source: Apple's documentation of `CBUUID`, which inherits it from `NSObject`.
+    public override init() {
+        value = nil
+        text = ""
+        bytes = Data()
     }
 
     /// A UUID from text. Text that is no UUID ends the process; the message names it.
@@ -80,7 +91,10 @@ open class CBUUID: NSObject, @unchecked Sendable {
     }
 
     /// Equal when both stand for the same 128 bits.
-    open override func isEqual(_ other: Any?) -> Bool { (other as? CBUUID)?.value == value }
+    open override func isEqual(_ other: Any?) -> Bool {
+        guard let other = other as? CBUUID else { return false }
+        return other.value == value
+    }
 
     /// Goes with `isEqual`.
     open override var hash: Int { value.hashValue }

@@ -128,6 +128,10 @@ import Testing
             CBUUID(nsuuid: uuid).uuidString == uuid.uuidString
                 && CBUUID(nsuuid: uuid) == CBUUID(string: uuid.uuidString.lowercased()))
         #expect(CBUUID(string: "180F") != CBUUID(string: "180E"))
+        // The empty one names nothing.
+        let empty = CBUUID()
+        #expect(empty.data.isEmpty && empty.uuidString.isEmpty && empty != short && !empty.isEqual("180F"))
+        #expect(empty == CBUUID() && empty.hash == CBUUID().hash)
         let prefixed = CBUUID(string: "0xff3f")
         #expect(prefixed.uuidString == "FF3F" && prefixed.data == Data([0xFF, 0x3F]) && prefixed == CBUUID(string: "FF3F"))
         #expect(CBUUID(string: "0x0000FF3F").uuidString == "0000FF3F")

@@ -6,7 +6,7 @@ import CoreBluetooth
 @Observable public final class LinkModel: NSObject, CBCentralManagerDelegate {
     public private(set) var state = CBManagerState.unknown
     /// What the link is for; nothing until a view says so.
-    public var service: CBUUID?
+    public var service = CBUUID()
 
     public func centralManagerDidUpdateState(_ central: CBCentralManager) { state = central.state }
 }
