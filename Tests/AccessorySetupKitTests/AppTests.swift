@@ -60,7 +60,7 @@ import Testing
             changed.put(true)
         }
         model.service = CBUUID(string: "180F")
-        #expect(changed.elements == [true])
+        #expect(changed.elements == [true] && mayAdvertise().rawValue == 3)
     }
 
     @Test func imagesComeThroughEitherModule() {

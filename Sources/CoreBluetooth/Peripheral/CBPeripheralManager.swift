@@ -66,6 +66,21 @@ public enum CBPeripheralManagerConnectionLatency: Int, Sendable {
     case high = 2
 }
 
+/// Whether an app may share data while it is not in front. Apple's earlier name for ``CBManagerAuthorization``.
+///
+/// Source: Apple's documentation of `CBPeripheralManagerAuthorizationStatus`; the raw values are Apple's.
+@available(*, deprecated, message: "Use CBManagerAuthorization instead")
+public enum CBPeripheralManagerAuthorizationStatus: Int, Sendable {
+    /// Never the case here.
+    case notDetermined = 0
+    /// Never the case here.
+    case restricted = 1
+    /// The daemon takes the program for no app.
+    case denied = 2
+    /// What the daemon takes for an app. Of use to nobody: there is no peripheral role.
+    case authorized = 3
+}
+
 /// The options of a peripheral manager. Taken and not used. Source: Apple's documentation of the constant.
 public let CBPeripheralManagerOptionShowPowerAlertKey = "kCBInitOptionShowPowerAlert"
 /// Taken and not used. Source: Apple's documentation of the constant.
@@ -117,6 +132,14 @@ open class CBPeripheralManager: CBManager {
     open weak var delegate: (any CBPeripheralManagerDelegate)? {
         get { lock.withLock { storedDelegate } }
         set { lock.withLock { storedDelegate = newValue } }
+    }
+
+    /// Whether the app may use Bluetooth, in the words of Apple's earlier systems.
+    ///
+    /// Source: Apple's documentation of `CBPeripheralManager.authorizationStatus()`.
+    @available(*, deprecated, message: "Use CBManager.authorization instead")
+    open class func authorizationStatus() -> CBPeripheralManagerAuthorizationStatus {
+        authorization == .allowedAlways ? .authorized : .denied
     }
 
     /// ``CBManagerState/unsupported``, from the first callback on.

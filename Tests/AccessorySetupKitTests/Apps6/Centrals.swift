@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that imports CoreBluetooth alone, as managers of a link do: the model is observable.
+// A file that imports CoreBluetooth alone, as managers of a link do: the model is observable, and the words of Apple's
+// earlier systems are there.
 
 import CoreBluetooth
 
@@ -10,3 +11,5 @@ import CoreBluetooth
 
     public func centralManagerDidUpdateState(_ central: CBCentralManager) { state = central.state }
 }
+
+public func mayAdvertise() -> CBPeripheralManagerAuthorizationStatus { CBPeripheralManager.authorizationStatus() }
