@@ -8,6 +8,16 @@ public import Foundation
 /// Source: Apple's documentation of `CFAbsoluteTime`.
 public typealias CFAbsoluteTime = Double
 
+/// A number of seconds.
+///
+/// Source: Apple's documentation of `CFTimeInterval`.
+public typealias CFTimeInterval = Double
+
+/// Now, to compare with the time of a disconnection. Foundation on Linux does not have it.
+///
+/// Source: Apple's documentation of `CFAbsoluteTimeGetCurrent()`.
+public func CFAbsoluteTimeGetCurrent() -> CFAbsoluteTime { Date().timeIntervalSinceReferenceDate }
+
 /// Is told what a central manager finds and connects.
 ///
 /// Source: Apple's documentation of `CBCentralManagerDelegate`.

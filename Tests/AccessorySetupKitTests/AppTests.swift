@@ -61,6 +61,7 @@ import Testing
         }
         model.service = CBUUID(string: "180F")
         #expect(changed.elements == [true] && mayAdvertise().rawValue == 3)
+        #expect(LinkModel.age(of: Date.timeIntervalSinceReferenceDate) >= 0)
     }
 
     @Test func imagesComeThroughEitherModule() {

@@ -9,7 +9,19 @@ import CoreBluetooth
     /// What the link is for; nothing until a view says so.
     public var service = CBUUID()
 
+    /// How long ago the link broke.
+    public private(set) var age: CFTimeInterval?
+
     public func centralManagerDidUpdateState(_ central: CBCentralManager) { state = central.state }
+
+    public func centralManager(
+        _ central: CBCentralManager, didDisconnectPeripheral peripheral: CBPeripheral, timestamp: CFAbsoluteTime,
+        isReconnecting: Bool, error: (any Error)?
+    ) {
+        age = Self.age(of: timestamp)
+    }
+
+    public static func age(of timestamp: CFAbsoluteTime) -> CFTimeInterval { CFAbsoluteTimeGetCurrent() - timestamp }
 }
 
 public func mayAdvertise() -> CBPeripheralManagerAuthorizationStatus { CBPeripheralManager.authorizationStatus() }
