@@ -14,7 +14,7 @@ from lab import expect
 ADDRESS = "C0:FF:EE:00:00:01"
 DICE = "E56A082E-C49B-47CA-A2AB-389127B8ABE3"
 TRAY = "0B8F5F5D-3B6C-4D29-8B0F-0E3C1B8A52D7"
-# What bluetoothd shows of it: with the service that tells of other services.
+# As the app is told, without the service that tells of other services (1801).
 SERVICES = f"{DICE} 1815 {TRAY}"
 ON, OFF = "didUpdateNotificationState FF3F on", "didUpdateNotificationState FF3F off"
 LOST = "CBError.peripheralDisconnected"
