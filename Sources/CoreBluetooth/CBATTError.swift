@@ -67,6 +67,13 @@ public struct CBATTError: CustomNSError, Hashable, Sendable {
         self.init(raw: code.rawValue, userInfo[NSLocalizedDescriptionKey] as? String ?? "\(code)")
     }
 
+    /// The error that an object of ``CBATTErrorDomain`` stands for. The domain is not looked at.
+    ///
+    /// Source: the interface that Swift makes of Apple's header.
+    public init(_nsError error: NSError) {
+        self.init(raw: error.code, error.localizedDescription)
+    }
+
     /// The code; ``Code/unlikelyError`` for one without a name.
     public var code: Code { Code(rawValue: raw) ?? .unlikelyError }
     /// The same as ``CBATTErrorDomain``.

@@ -71,6 +71,14 @@ public struct CBError: CustomNSError, Hashable, Sendable {
         self.init(code, userInfo[NSLocalizedDescriptionKey] as? String ?? "\(code)")
     }
 
+    /// The error that an object of ``CBErrorDomain`` stands for; ``Code/unknown`` where its code is none of Apple's.
+    /// The domain is not looked at.
+    ///
+    /// Source: the interface that Swift makes of Apple's header.
+    public init(_nsError error: NSError) {
+        self.init(Code(rawValue: error.code) ?? .unknown, error.localizedDescription)
+    }
+
     /// The same as ``CBErrorDomain``.
     public static var errorDomain: String { CBErrorDomain }
     /// The code's raw value.

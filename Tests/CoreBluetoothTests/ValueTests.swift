@@ -213,6 +213,16 @@ import Testing
         #expect(
             CBError(.connectionTimeout, userInfo: [NSLocalizedDescriptionKey: "late"]).localizedDescription == "late")
     }
+
+    /// Apps take a callback's error for an NSError first.
+    @Test func errorsComeBackFromTheirObjects() {
+        let late = CBError(.connectionTimeout, userInfo: [NSLocalizedDescriptionKey: "late"]) as NSError
+        #expect(CBError(_nsError: late) == CBError(.connectionTimeout))
+        #expect(CBError(_nsError: late).localizedDescription == "late")
+        #expect(CBError(_nsError: NSError(domain: CBErrorDomain, code: 4711)).code == .unknown)
+        let own = CBATTError(raw: 0x80, "the accessory's own")
+        #expect(CBATTError(_nsError: own as NSError) == own)
+    }
 }
 
 @Suite struct AppleValueTests {
