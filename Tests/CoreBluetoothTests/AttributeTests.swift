@@ -261,6 +261,20 @@ import Testing
 
     // MARK: Endings
 
+    /// As apps clean up: they stop what notifies and let go, without waiting.
+    @Test func whatIsStoppedBeforeTheAppLetsGoHasStopped() async throws {
+        let app = try await Self.discovered()
+        let dice = try app.characteristic("FF3F")
+        app.peripheral.setNotifyValue(true, for: dice)
+        try await app.events.wait("notifying FF3F true")
+        app.peripheral.readValue(for: try app.characteristic("FF40"))
+        app.peripheral.setNotifyValue(false, for: dice)
+        app.manager.cancelPeripheralConnection(app.peripheral)
+        try await app.events.wait("disconnected")
+        let notifying = app.events.lines.filter { $0.hasPrefix("notifying") }
+        #expect(notifying == ["notifying FF3F true", "notifying FF3F false"])
+    }
+
     @Test func everyRequestIsAnsweredWhenTheLinkBreaks() async throws {
         let app = try await Self.discovered()
         let value = try app.characteristic("FF40")

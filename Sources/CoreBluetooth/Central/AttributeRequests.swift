@@ -394,7 +394,12 @@ final class AttributeRequests {
                         }
                         finish()
                     }
-                }, fail: { tell(nil, $0) }))
+                },
+                fail: { error in
+                    // Apps stop what notifies right before they let go: then it has stopped, too.
+                    let hasStopped = !isWanted && (error as? CBError)?.code == .operationCancelled
+                    if hasStopped { tell(false, nil) } else { tell(nil, error) }
+                }))
     }
 
     private func startTelling(_ path: ObjectPath) {
