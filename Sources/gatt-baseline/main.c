@@ -35,8 +35,16 @@ static DBusMessage *call(const char *path, const char *interface, const char *me
     }
     DBusError error;
     dbus_error_init(&error);
-    DBusMessage *reply = dbus_connection_send_with_reply_and_block(bus, message, 20000, &error);
-    if (reply == NULL) fail(member, error.message);
+    double end = now() + 20e9;
+    DBusMessage *reply;
+    while ((reply = dbus_connection_send_with_reply_and_block(bus, message, 20000, &error)) == NULL) {
+        // The descriptor of a program that has just ended may still be on its way back.
+        if (!dbus_error_has_name(&error, "org.bluez.Error.NotPermitted") || now() > end) fail(member, error.message);
+        dbus_error_free(&error);
+        DBusMessage *again = dbus_message_copy(message);
+        dbus_message_unref(message);
+        message = again;
+    }
     dbus_message_unref(message);
     return reply;
 }
