@@ -6,7 +6,7 @@ public import Foundation
 /// The other end of a link.
 ///
 /// Source: Apple's documentation of `CBPeer`.
-open class CBPeer: NSObject {
+open class CBPeer: NSObject, NSCopying {
     private let storedIdentifier: UUID
 
     init(_ identifier: UUID) {
@@ -17,4 +17,7 @@ open class CBPeer: NSObject {
     ///
     /// Source: Apple's documentation of `CBPeer.identifier`.
     open var identifier: UUID { storedIdentifier }
+
+    /// The same object (`NSCopying`): there is one for each peer.
+    open func copy(with zone: NSZone? = nil) -> Any { self }
 }

@@ -82,6 +82,11 @@ open class CBPeripheral: CBPeer {
     /// Source: Apple's documentation of `CBPeripheral.ancsAuthorized`.
     open var ancsAuthorized: Bool { false }
 
+    /// For a log: identifier, name and state.
+    open override var description: String {
+        "<CBPeripheral: identifier = \(identifier), name = \(name ?? "(null)"), state = \(state)>"
+    }
+
     // MARK: Discovering
 
     /// Discovers services. ``services`` then has them besides those of earlier calls.

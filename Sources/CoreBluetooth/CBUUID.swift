@@ -10,7 +10,7 @@ public import Foundation
 /// message names it.
 ///
 /// Source: Apple's documentation of `CBUUID`.
-open class CBUUID: NSObject, @unchecked Sendable {
+open class CBUUID: NSObject, NSCopying, @unchecked Sendable {
     // @unchecked because a class that is not final cannot be checked: every stored property is an immutable value of a
     // Sendable type. A subclass answers for its own.
 
@@ -89,6 +89,9 @@ open class CBUUID: NSObject, @unchecked Sendable {
         guard let value = BluetoothUUID(text) else { return nil }
         self.init(value, text)
     }
+
+    /// The same object (`NSCopying`): it never changes.
+    open func copy(with zone: NSZone? = nil) -> Any { self }
 
     /// Equal when both stand for the same 128 bits.
     open override func isEqual(_ other: Any?) -> Bool {

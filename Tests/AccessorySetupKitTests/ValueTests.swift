@@ -144,6 +144,11 @@ import Testing
         String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
     }
 
+    @Test func aUUIDIsItsOwnCopy() {
+        let uuid = CBUUID(string: "180F")
+        #expect(uuid.copy() as? CBUUID === uuid)
+    }
+
     @Test func textThatIsNoUUIDEndsTheProcess() async {
         let text = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = CBUUID(string: "UNDECLARED-UUID")

@@ -25,6 +25,9 @@ import Testing
         #expect(found.count == 2 && found[0] === found[1])
         #expect(found[0].identifier == identifier && found[0].name == "Dice 4F" && found[0].state == .disconnected)
         #expect(found[0].services == nil)
+        // As apps log it, and as they keep it.
+        #expect("\(found[0])" == "<CBPeripheral: identifier = \(identifier), name = Dice 4F, state = disconnected>")
+        #expect(found[0].copy() as? CBPeripheral === found[0])
     }
 
     @Test func theFirstGrantTurnsItOn() async throws {
