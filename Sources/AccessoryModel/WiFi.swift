@@ -20,14 +20,8 @@ public struct SSID: Hashable, Sendable, CustomStringConvertible, Comparable {
     /// The name's UTF-8. Nil as for bytes.
     public init?(_ text: String) { self.init(Array(text.utf8)) }
 
-    /// For people: what is not UTF-8 is replaced, and so is what a terminal would obey.
-    public var description: String {
-        String(
-            String.UnicodeScalarView(
-                String(decoding: bytes, as: UTF8.self).unicodeScalars.map {
-                    $0.value < 0x20 || (0x7F...0x9F).contains($0.value) ? "\u{FFFD}" : $0
-                }))
-    }
+    /// For people: what is not UTF-8 is replaced, and so is what may not be shown (`ShownName`).
+    public var description: String { ShownName.marked(String(decoding: bytes, as: UTF8.self)) }
 
     /// The name as text, where it is text; services that know networks by text cannot name the others.
     public var text: String? { String(validating: bytes, as: UTF8.self) }

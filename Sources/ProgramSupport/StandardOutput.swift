@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lines on standard output, unbuffered: scripts and tests wait for them.
 
+internal import AccessoryModel
+
 #if canImport(Glibc)
     internal import Glibc
 #elseif canImport(Musl)
@@ -35,17 +37,7 @@ public enum StandardOutput {
         #endif
     }
 
-    /// Text from strangers (an accessory's name) without control characters: a terminal would obey them.
-    public static func printable(_ text: String) -> String {
-        // Most text is ASCII, where this is cheap to see.
-        guard !text.utf8.allSatisfy({ (0x20..<0x7F).contains($0) }) else { return text }
-        return String(
-            String.UnicodeScalarView(
-                text.unicodeScalars.map { scalar in
-                    switch scalar.properties.generalCategory {
-                    case .control, .format, .surrogate, .privateUse, .unassigned, .lineSeparator, .paragraphSeparator: "\u{FFFD}"
-                    default: scalar
-                    }
-                }))
-    }
+    /// Text from strangers (an accessory's name) as a terminal may have it, which obeys control characters; see
+    /// `ShownName.marked`.
+    public static func printable(_ text: String) -> String { ShownName.marked(text) }
 }

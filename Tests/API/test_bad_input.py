@@ -61,6 +61,7 @@ ITEMS = [
     ("company that is too large", [described(bluetoothCompanyIdentifier=dbus.UInt32(0x11234))], ["bluetoothCompanyIdentifier", "70196"]),
     ("company below zero", [described(bluetoothCompanyIdentifier=dbus.Int32(-1))], ["bluetoothCompanyIdentifier", "-1"]),
     ("invisible name", [item("\u200b\u2800")], ["name", "invisible"]),
+    ("joiner that joins nothing", [item("Pi\u200dnk Dice")], ["name", "invisible"]),
     ("name that turns text around", [item("Dice \u202egnp")], ["name", "direction"]),
     ("descriptor of texts", [{"name": "Pink Dice", "descriptor": dbus.Dictionary({"bluetoothServiceUUID": PINK}, "ss")}],
      ["descriptor", "a{ss}"]),

@@ -53,18 +53,6 @@ import Testing
         #expect(throws: MaskedData.Problem.blobBitOutsideMask(index: 1)) { try MaskedData(blob: [1, 2], mask: [1, 1]) }
     }
 
-    @Test func namesThatMayBeShown() {
-        for name in ["Dice", "Würfel", "🎲", "👩\u{200D}🔧", "ni\u{200C}m", "a b", String(repeating: "a", count: 256)] {
-            #expect(ShownName.problem(with: name) == nil, "\(name)")
-        }
-        for (name, says) in [
-            ("", "is empty"), (" \u{A0}", "is empty"), ("\u{200D}", "is empty"), ("\u{2800}", "is empty"), ("\u{3164}", "is empty"),
-            ("a\tb", "control"), ("a\u{7F}", "control"), ("a\u{202E}b", "invisible"), ("a\u{2066}b", "invisible"),
-            ("a\u{FEFF}", "invisible"), ("a\u{2028}b", "more than one line"), ("\u{E000}", "without a meaning"),
-            (String(repeating: "ä", count: 129), "longer than 256 bytes"),
-        ] { #expect(ShownName.problem(with: name)?.contains(says) == true, "\(name.debugDescription)") }
-    }
-
     @Test func networksNames() {
         #expect(SSID("Dice")?.text == "Dice")
         #expect(SSID([0xFF])?.text == nil && SSID([0xFF])?.description == "\u{FFFD}")

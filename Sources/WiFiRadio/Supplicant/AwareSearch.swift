@@ -181,13 +181,8 @@ final class AwareSearch {
         var traits: [String: String] = [:]
         for line in text.split(separator: "\n") {
             let parts = line.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            if parts.count == 2 { traits[String(parts[0])] = clean(parts[1]) }
+            if parts.count == 2 { traits[String(parts[0])] = ShownName.marked(String(parts[1])) }
         }
         return traits
-    }
-
-    /// Text from the air as it may be shown and sent on: what controls is made visible.
-    private static func clean(_ text: Substring) -> String {
-        String(String.UnicodeScalarView(text.unicodeScalars.map { $0.properties.generalCategory == .control ? "\u{FFFD}" : $0 }))
     }
 }
