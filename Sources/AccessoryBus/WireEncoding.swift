@@ -44,20 +44,21 @@ public enum WireEncoding {
         return values
     }
 
-    /// Offers as a picker sees them.
+    /// Offers as a picker sees them: text for the person is marked, and a network has its name as text too.
     public static func offers(_ offers: [Offer], hasImage: (Offer) -> Bool) -> DBusValue {
         .array(
             of: "a{sv}",
             offers.map { offer in
                 // Twice a second, dozens of them: without a dictionary, where there is no network to sort in.
                 var values: [(key: String, value: DBusValue)] = [
-                    ("advertisedName", .string(offer.advertisedName)), ("hasImage", .boolean(hasImage(offer))),
-                    ("id", .string(offer.id)), ("name", .string(offer.name)),
+                    ("advertisedName", .string(ShownName.marked(offer.advertisedName))), ("hasImage", .boolean(hasImage(offer))),
+                    ("id", .string(offer.id)), ("name", .string(ShownName.marked(offer.name))),
                 ]
                 if let rssi = offer.rssi { values.append(("rssi", .int16(Int16(clamping: rssi)))) }
                 values.append(("shared", .boolean(offer.shared != nil)))
-                if offer.network != nil {
-                    values += network(offer.network)
+                if let heard = offer.network {
+                    values += network(heard)
+                    values.append(("network", .string(heard.ssid.description)))
                     values.sort { $0.key < $1.key }
                 }
                 return .dictionary(key: "s", value: "v", values.map { .init(.string($0.key), .variant($0.value)) })
@@ -111,14 +112,15 @@ public enum WireEncoding {
         return values
     }
 
-    /// A prompt, or why the last attempt failed; at the end, whether the person goes on in the app.
+    /// A prompt, or why the last attempt failed; at the end, whether the person goes on in the app. Text for the person
+    /// is marked.
     ///
     /// - Parameter migrations: what is taken over along with the accessory that is picked.
     public static func prompt(
         _ prompt: PairingPrompt?, failure: SetupError?, finishInApp: Bool, migrations: [String]
     ) -> DBusValue {
         var values: [String: DBusValue] = [:]
-        if !migrations.isEmpty { values["migrations"] = .strings(migrations) }
+        if !migrations.isEmpty { values["migrations"] = .strings(migrations.map(ShownName.marked)) }
         if finishInApp { values["finishInApp"] = .boolean(true) }
         if let prompt {
             values["kind"] = .string(prompt.kind)
@@ -133,7 +135,7 @@ public enum WireEncoding {
         } else if let failure {
             let error = BusError(failure)
             values["error"] = .string(error.name)
-            values["message"] = .string(error.message)
+            values["message"] = .string(ShownName.marked(error.message))
         }
         return .vardict(values)
     }

@@ -67,7 +67,7 @@ final class AdminObject: ServiceObject {
         .vardict([
             "id": .uint64(UInt64(entry.id)), "time": .uint64(UInt64(max(0, entry.time))), "event": .string(entry.event.rawValue),
             "app": .string(entry.app?.rawValue ?? ""), "accessory": .string(entry.accessory?.rawValue ?? ""),
-            "who": .string(entry.who), "why": .string(entry.why),
+            "who": .string(ShownName.marked(entry.who)), "why": .string(ShownName.marked(entry.why)),
         ])
     }
 
@@ -111,12 +111,16 @@ final class AdminObject: ServiceObject {
     }
 
     private static func encode(_ device: ExplainedDevice, _ items: [DisplayItem]) -> DBusValue {
+        let network = device.sighting.network
+        let name = device.sighting.advertisement?.localName ?? network?.ssid.description ?? ""
         var result: [String: DBusValue] = [
             "address": .string(device.sighting.advertisement?.address.description ?? ""),
-            "name": .string(device.sighting.advertisement?.localName ?? device.sighting.network?.ssid.description ?? ""),
-            "item": .string(device.item.map { items[$0].name } ?? ""), "reasons": .strings(device.reasons),
+            "name": .string(ShownName.marked(name)),
+            "item": .string(ShownName.marked(device.item.map { items[$0].name } ?? "")),
+            "reasons": .strings(device.reasons.map(ShownName.marked)),
         ]
-        result["ssid"] = device.sighting.network.map { .bytes($0.ssid.bytes) }
+        result["ssid"] = network.map { .bytes($0.ssid.bytes) }
+        result["network"] = network.map { .string($0.ssid.description) }
         result["rssi"] = device.rssi.map { .int16(Int16(clamping: $0)) }
         return .vardict(result)
     }

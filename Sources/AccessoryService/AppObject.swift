@@ -29,9 +29,9 @@ final class AppObject: ServiceObject {
     static func members(_ description: InterfaceDescription) -> ExportedInterface {
         var table = MemberTable<AppObject>(description)
         table.property("Id", for: .admins) { app, _ in .string(app.entry.id) }
-        table.property("Name", for: .admins) { app, _ in .string(app.entry.name) }
-        table.property("Source", for: .admins) { app, _ in .string(app.entry.source) }
-        table.property("Problems", for: .admins) { app, _ in .strings(app.entry.problems) }
+        table.property("Name", for: .admins) { app, _ in .string(ShownName.marked(app.entry.name)) }
+        table.property("Source", for: .admins) { app, _ in .string(ShownName.marked(app.entry.source)) }
+        table.property("Problems", for: .admins) { app, _ in .strings(app.entry.problems.map(ShownName.marked)) }
         return table.complete()
     }
 }

@@ -29,7 +29,7 @@ final class PickerObject: ServiceObject {
     static func members(_ description: InterfaceDescription) -> ExportedInterface {
         var table = MemberTable<PickerObject>(description)
         table.property("App", for: .whoeverSeesIt) { picker, _ in .string(picker.run.session.app.id.rawValue) }
-        table.property("AppName", for: .whoeverSeesIt) { picker, _ in .string(picker.run.session.app.name) }
+        table.property("AppName", for: .whoeverSeesIt) { picker, _ in .string(ShownName.marked(picker.run.session.app.name)) }
         table.property("Kind", for: .whoeverSeesIt) { picker, _ in .string(picker.run.request.kind) }
         table.property("Stage", for: .whoeverSeesIt) { picker, _ in .string(picker.run.presentation.stage.rawValue) }
         table.property("Offers", for: .whoeverSeesIt) { picker, _ in

@@ -108,11 +108,18 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
         #expect(try encoded(offer(nil), hasImage: true)["hasImage"] == .boolean(true))
         #expect(try encoded(offer(-40_000))["rssi"] == .int16(.min))
         let network = WiFiNetwork(ssid: try #require(SSID("Die")), rssi: -50, security: .wpa2, band: .ghz5)
-        let more = ["rssi": "n", "ssid": "ay", "networkRssi": "n", "security": "s", "band": "s"]
+        let more = ["rssi": "n", "ssid": "ay", "network": "s", "networkRssi": "n", "security": "s", "band": "s"]
         #expect(types(try encoded(offer(-40, network: network))) == least.merging(more) { $1 })
         let known = WiFiNetwork(ssid: network.ssid, rssi: nil, security: nil, band: nil)
         #expect(WireEncoding.network(known) == ["ssid": .bytes(Array("Die".utf8))])
         #expect(WireEncoding.network(nil).isEmpty)
+        let hostile = Offer(
+            id: "1", device: device, address: nil, item: 0, name: "a\u{202E}", advertisedName: "<b>\n", rssi: nil, shared: nil,
+            needsPairing: true, identifier: id,
+            network: WiFiNetwork(ssid: try #require(SSID("\u{1B}[")), rssi: nil, security: nil, band: nil))
+        let shown = try encoded(hostile)
+        #expect(shown["name"] == .string("a\u{FFFD}") && shown["advertisedName"] == .string("<b>\u{FFFD}"))
+        #expect(shown["network"] == .string("\u{FFFD}[") && shown["ssid"] == .bytes([0x1B, 0x5B]))
         #expect(WireEncoding.offers([]) { _ in false } == .array(of: "a{sv}", []))
     }
 
@@ -155,6 +162,10 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
         }
         #expect(prompt(nil).isEmpty)
         for bare: PairingPrompt in [.enterPasskey, .enterPIN, .consent] { #expect(prompt(bare) == ["kind": "s"]) }
+        let hostile = WireEncoding.prompt(
+            nil, failure: SetupError(.connectionFailed, "a\u{200B}"), finishInApp: false, migrations: ["b\u{2066}"]
+        ).vardictValue
+        #expect(hostile?["message"] == .string("a\u{FFFD}") && hostile?["migrations"] == .strings(["b\u{FFFD}"]))
         #expect(prompt(.confirmPasskey(1)) == ["kind": "s", "passkey": "u"])
         #expect(prompt(.displayPasskey(1, entered: 2)) == ["kind": "s", "passkey": "u", "entered": "q"])
         #expect(prompt(.displayPIN("1")) == ["kind": "s", "pin": "s"])

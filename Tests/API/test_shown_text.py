@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text of strangers on its way to people: from the air, from files, from whoever calls. It is marked where the daemon tells it, and what is
+for programs stays as it is."""
+
+import json
+
+from harness.apps import App
+from harness.names import NAME, PINK, ROOT, error
+from harness.programs import TESTS
+from harness.radio import accessory, scenario
+from harness.values import item, sv
+from harness.waiting import wait
+from harness.world import APITest
+
+ADMIN, APP = f"{NAME}.Admin", f"{NAME}.App"
+# Markup is text; what hides, controls or turns around is not shown.
+HOSTILE = "<script>\u202e\u200b\u2066\u0007\nDie"
+MARKED = "<script>\ufffd\ufffd\ufffd\ufffd\ufffdDie"
+
+
+class HostileText(APITest):
+    manifest = {"Supports": "Bluetooth;WiFi;"}
+    scenario = scenario(accessory("die", advert={"serviceUUIDs": [PINK], "name": HOSTILE}))
+
+    def explain(self, **more):
+        """The devices that Explain tells of, as soon as it tells of some."""
+        options = sv({"app": "com.example.dice", "seconds": 1.0})
+        return wait(lambda: self.world.admin.call(f"{ROOT}/admin", ADMIN, "Explain", "a{sv}", options), what="a device", also_every=0.05)
+
+    def audit(self):
+        return self.world.admin.call(f"{ROOT}/admin", ADMIN, "GetAudit", "a{sv}", sv({}))
+
+    def test_an_advertised_name(self):
+        app, person = self.app(), self.picker()
+        app.show_picker(item(), options=["filterDiscoveryResults"])
+        found = app.wait_event("accessoryDiscovered")
+        # A program compares names: it has it as it was sent.
+        self.assertEqual(found["advertisement"]["localName"], HOSTILE)
+        app.request("UpdatePicker", "aa{sv}", [sv({"name": "Pink Dice", "identifier": found["identifier"]})])
+        self.assertEqual(person.wait_offer(MARKED)["name"], "Pink Dice")
+        self.assertEqual([str(each["why"]) for each in self.audit() if each["event"] == "offered"], [MARKED])
+        [device] = self.explain()
+        self.assertEqual(device["name"], MARKED)
+        self.assertNotIn("network", device)
+
+    def test_a_networks_name(self):
+        wifi = json.loads((TESTS / "Scenarios/wifi.json").read_text())
+        wifi["accessPoints"] = [wifi["accessPoints"][0], {"id": "evil", "ssid": HOSTILE, "rssi": -40}]
+        self.start(wifi)
+        self.world.wait_wifi("ready")
+        app, person = self.app(), self.picker()
+        app.show_picker({"name": "Dice", "descriptor": {"ssidPrefix": "<script>"}})
+        offer = person.wait_offer(MARKED)
+        self.assertEqual((str(offer["network"]), bytes(offer["ssid"])), (MARKED, HOSTILE.encode()))
+        device = wait(
+            lambda: next((each for each in self.explain() if each["name"] == MARKED), None), what="the network", also_every=0.05)
+        self.assertEqual((str(device["network"]), bytes(device["ssid"])), (MARKED, HOSTILE.encode()))
+        self.assertEqual(device["item"], "Dice")
+
+    def test_a_manifest_with_problems(self):
+        hostile = HOSTILE.replace("\n", "\\n")
+        good = self.world.declare("dice")
+        bad = good.with_name("com.example.e\u202evil.conf")
+        bad.write_text(good.read_text().replace("Supports=", f"Supports={hostile};").replace("Name=", f"Name={hostile}"))
+        look = lambda: [each[APP] for each in self.world.admin.objects().values() if APP in each and each[APP]["Problems"]]
+        [app] = wait(look, what="the manifest", also_every=0.05)
+        self.assertEqual(app["Source"], str(bad).replace("\u202e", "\ufffd"))
+        problems = "\n".join(app["Problems"])
+        self.assertIn(f"Supports: {MARKED}: neither Bluetooth nor WiFi", problems)
+        self.assertIn("Name: has characters that are invisible", problems)
+        self.assertIn("com.example.e\ufffdvil.conf:", problems)
+        self.assertFalse(set("\u202e\u200b\u2066\u0007") & set(problems))
+
+    def test_a_program(self):
+        stranger = App(self.world, "<b>\u202e\u200bdice")
+        self.assertFails(error("ActivationFailed"), stranger.create_session)
+        [refused] = [each for each in self.audit() if each["event"] == "refused"]
+        self.assertIn("/<b>\ufffd\ufffddice", refused["who"])
+        self.assertIn("/<b>\ufffd\ufffddice", refused["why"])
