@@ -13,9 +13,19 @@ extension BusError {
 
 /// The dictionaries that apps send.
 public enum WireDecoding {
-    /// An `a{sv}` that may hold no key (yet): session options, picker capabilities.
+    /// An `a{sv}` that may hold no key (yet): session options.
     public static func empty(_ value: DBusValue, _ context: String) throws(BusError) {
         try KeyedValues(value, context).finish()
+    }
+
+    /// The capabilities of `RegisterPicker`.
+    public static func pickerCapabilities(_ value: DBusValue) throws(BusError) -> PickerCapabilities {
+        var keys = try KeyedValues(value, "capabilities")
+        var capabilities = PickerCapabilities()
+        capabilities.label = try keys.string("label")
+        if let label = capabilities.label { try checkName(label, keys.name("label")) }
+        try keys.finish()
+        return capabilities
     }
 
     /// The items of `ShowPicker`.
@@ -246,6 +256,12 @@ public enum WireDecoding {
         }
         return answers[0]
     }
+}
+
+/// What a picker program says of itself.
+public struct PickerCapabilities: Hashable, Sendable {
+    /// What it calls itself for people; nil when it does not say.
+    public var label: String?
 }
 
 /// What `JoinNetwork` is asked.

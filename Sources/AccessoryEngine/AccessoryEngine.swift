@@ -83,7 +83,7 @@ public final class AccessoryEngine {
     /// At most one: there is one person (rule 7).
     public var picker: PickerRun? { pickers.run }
     /// Registered picker programs; the first of them shows the next picker.
-    public var pickerClients: [ClientID] { pickers.programs.all }
+    public var pickerPrograms: [PickerProgram] { pickers.programs.all }
     /// Whether Bluetooth can be used now.
     public var radioState: RadioState { radio.state }
     /// Whether Wi-Fi can be used now.
@@ -137,10 +137,17 @@ public final class AccessoryEngine {
 
     // MARK: Pickers
 
-    /// A program that shows pickers.
+    /// A program that shows pickers; one that is registered already may give itself another label.
     ///
+    /// - Parameters:
+    ///   - label: what it calls itself, a name that may be shown; nil leaves what it has said before.
+    ///   - user: its user's account name, asked for of a program that is new.
     /// - Throws: `InvalidRequest` past `Limits.pickers`.
-    public func registerPicker(_ client: ClientID) throws(SetupError) { try pickers.register(client) }
+    public func registerPicker(
+        _ client: ClientID, label: String? = nil, user: @autoclosure () -> String = ""
+    ) throws(SetupError) {
+        try pickers.register(client, label: label, user: user())
+    }
     /// A picker program shows no more pickers; a picker that it shows goes to the next program, or ends (rule 17).
     public func unregisterPicker(_ client: ClientID) { pickers.unregister(client) }
 

@@ -13,6 +13,8 @@ public enum EngineNews {
     case wifi(RadioState)
     /// There is a picker program now, or none any more.
     case pickerAvailability
+    /// Which picker programs there are, what they are called, or which of them shows a picker.
+    case pickerPrograms
     /// Grants, accessories, rules, or where the radio has the accessories: who may reach what is to be asked anew. What
     /// is no longer granted is cut on this, before anybody is told why.
     case access

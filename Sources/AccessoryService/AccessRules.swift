@@ -34,6 +34,13 @@ extension AccessRule where Object == ManagerObject {
                         "a picker program runs as root or as a member of the group \(manager.service.clients.pickerGroup)"))
         }
     }
+
+    /// The same; for everybody else the member does not exist.
+    static var pickerProgramsAlone: AccessRule {
+        AccessRule("picker programs alone") { manager, caller in
+            manager.service.clients.mayShowPickers(caller) ? .granted : .hidden
+        }
+    }
 }
 
 extension AccessRule where Object == SessionObject {

@@ -220,6 +220,7 @@ extension AccessoryService {
         case .bluetooth: managerChanged("Bluetooth")
         case .wifi: managerChanged("WiFi")
         case .pickerAvailability: managerChanged("PickerAvailable")
+        case .pickerPrograms: managerChanged("Pickers")
         case .sessionOpened(let session): sessionOpened(session)
         case .sessionChanged(let session): sessionChanged(session)
         case .sessionClosed(let session): sessionClosed(session)

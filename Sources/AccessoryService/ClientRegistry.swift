@@ -144,6 +144,12 @@ final class ClientRegistry {
         caller(name)?.program ?? name
     }
 
+    /// The account name of a connection's user; the number of one without a name, or nothing for an unknown connection.
+    func account(of name: String) -> String {
+        guard let uid = caller(name)?.uid else { return "" }
+        return getpwuid(uid).map { String(cString: $0.pointee.pw_name) } ?? "\(uid)"
+    }
+
     /// A connection that did not come over the bus, and is known already.
     func adopt(_ name: String, _ pinned: PinnedCaller) {
         let client = Client(name: name)

@@ -25,8 +25,9 @@ final class ManagerObject: ServiceObject {
         table.property("Bluetooth", for: .whoeverSeesIt) { manager, _ in .string(manager.service.engine.radioState.rawValue) }
         table.property("WiFi", for: .whoeverSeesIt) { manager, _ in .string(manager.service.engine.networkRadioState.rawValue) }
         table.property("PickerAvailable", for: .whoeverSeesIt) { manager, _ in
-            .boolean(!manager.service.engine.pickerClients.isEmpty)
+            .boolean(!manager.service.engine.pickerPrograms.isEmpty)
         }
+        table.property("Pickers", for: .pickerProgramsAlone) { $0.pickers(for: $1) }
         // Which app a connection speaks for is what this method finds out.
         table.method("CreateSession", for: .whoeverSeesIt, ManagerObject.createSession)
         table.method("RegisterPicker", for: .pickerPrograms, ManagerObject.registerPicker)
@@ -50,9 +51,27 @@ final class ManagerObject: ServiceObject {
     }
 
     private func registerPicker(_ call: MethodCall) throws(BusError) {
-        try WireDecoding.empty(call.arguments[0], "capabilities")
-        try asking { () throws(SetupError) in try service.engine.registerPicker(ClientID(call.sender)) }
+        let capabilities = try WireDecoding.pickerCapabilities(call.arguments[0])
+        try asking { () throws(SetupError) in
+            try service.engine.registerPicker(
+                ClientID(call.sender), label: capabilities.label, user: service.clients.account(of: call.sender))
+        }
         call.reply()
+    }
+
+    /// The registered programs in their order, as `caller` sees them.
+    private func pickers(for caller: String) -> DBusValue {
+        let shower = service.engine.picker?.client
+        return .array(
+            of: "a{sv}",
+            service.engine.pickerPrograms.map { program in
+                .vardict([
+                    "label": .string(ShownName.marked(program.label)), "user": .string(ShownName.marked(program.user)),
+                    "program": .string(ShownName.marked(service.clients.describe(program.client.rawValue))),
+                    "since": .uint64(UInt64(max(0, program.since))), "isYours": .boolean(program.client.rawValue == caller),
+                    "shows": .boolean(program.client == shower),
+                ])
+            })
     }
 
     private func unregisterPicker(_ call: MethodCall) throws(BusError) {

@@ -7,6 +7,7 @@ import dbus
 
 from harness.apps import App
 from harness.names import BLUE, BUS_ERROR, INVALID_ARGS, MANAGER, NAME, PINK, PNG, ROOT, UNKNOWN_OBJECT, error
+from harness.pickers import PickerProgram
 from harness.values import item, sv
 from harness.waiting import wait
 from harness.world import APITest
@@ -196,6 +197,25 @@ class BadInput(APITest):
         for client, member in ((self.dice, "CreateSession"), (self.person, "RegisterPicker")):
             self.assertFails(INVALID, client.call, ROOT, MANAGER, member, "a{sv}", sv({"colour": "pink"}), says=["colour"])
         self.assertEqual(len(self.world.admin.paths("session")), 1)
+
+    def test_capabilities_of_a_picker_program(self):
+        person = self.picker()
+        label = lambda: str(person.get(ROOT, MANAGER, "Pickers")[-1]["label"])
+        person.call(ROOT, MANAGER, "RegisterPicker", "a{sv}", sv({"label": "Terminal"}))
+        for what, capabilities, says in [
+            ("unknown key", {"label": "Page", "colour": "pink"}, ["capabilities.colour", "unknown"]),
+            ("wrong type", {"label": 1}, ["capabilities.label", "type i", "s"]),
+            ("nothing to see", {"label": "\u2800"}, ["capabilities.label", "empty"]),
+            ("turned around", {"label": "Page \u202egnp"}, ["capabilities.label", "direction"]),
+            ("two lines", {"label": "Page\nPage"}, ["capabilities.label", "control"]),
+            ("too long", {"label": "P" * 257}, ["capabilities.label", "257"]),
+        ]:
+            with self.subTest(what):
+                self.assertFails(INVALID, person.call, ROOT, MANAGER, "RegisterPicker", "a{sv}", sv(capabilities), says=says)
+                self.assertEqual(label(), "Terminal")
+        newcomer = PickerProgram(self.world)
+        self.assertFails(INVALID, newcomer.call, ROOT, MANAGER, "RegisterPicker", "a{sv}", sv({"label": ""}))
+        self.assertNotIn(True, [bool(each["isYours"]) for each in newcomer.get(ROOT, MANAGER, "Pickers")])
 
     def test_signatures(self):
         for member, signature, arguments in [

@@ -35,7 +35,7 @@ def documented(interface):
 # The session API: member → signature of the input and output, or type of the property.
 API = {
     MANAGER: {"CreateSession": "a{sv}→o", "RegisterPicker": "a{sv}→", "UnregisterPicker": "→",
-              "Version": "s", "Bluetooth": "s", "WiFi": "s", "PickerAvailable": "b"},
+              "Version": "s", "Bluetooth": "s", "WiFi": "s", "PickerAvailable": "b", "Pickers": "aa{sv}"},
     SESSION: {"Activate": "→", "Invalidate": "→", "ShowPicker": "aa{sv}a{sv}→o", "UpdatePicker": "aa{sv}→",
               "FinishPickerDiscovery": "→", "CancelPicker": "→", "RenameAccessory": "oa{sv}→o", "RemoveAccessory": "o→",
               "FinishAuthorization": "oa{sv}→", "FailAuthorization": "o→", "UpdateAuthorization": "oa{sv}→o",
@@ -93,6 +93,10 @@ class Introspection(APITest):
         writable = [
             (interface, name) for interface in API for name, each in documented(interface).items() if "write" in (each[3] or "")]
         self.assertEqual(writable, [(GRANT, "Enabled")])
+
+    def test_apps_do_not_see_what_is_the_picker_programs(self):
+        found = described(self.dice.introspect(ROOT))[MANAGER]
+        self.assertEqual(summary(found), {name: each for name, each in API[MANAGER].items() if name != "Pickers"})
 
     def test_apps_do_not_see_what_is_the_admins(self):
         found = described(self.dice.introspect(self.accessory))[ACCESSORY]

@@ -102,17 +102,21 @@ class Signals(APITest):
         self.compare("an app went away")
 
     def test_the_manager(self):
-        known = dict(self.world.admin.get_all(ROOT, MANAGER))
-        self.dice.signals.clear()
+        # Each is told all that it sees, and sees all that it is told.
+        clients = (self.dice, self.world.admin)
+        known = [dict(each.get_all(ROOT, MANAGER)) for each in clients]
+        for client in clients:
+            client.signals.clear()
         for change in (self.person.unregister, self.person.register, lambda: self.simulator.do("adapterPowerOff", "hci0")):
             change()
-            wait(lambda: dict(self.world.admin.get_all(ROOT, MANAGER)) != known, 5, "a change", also_every=0.05)
-            self.dice.settle()
-            for signal in self.dice.signals:
-                if signal.path == ROOT and signal.member == "PropertiesChanged":
-                    known.update(signal.arguments[1])
-            self.dice.signals.clear()
-            self.assertEqual(known, dict(self.world.admin.get_all(ROOT, MANAGER)))
+            wait(lambda: dict(self.dice.get_all(ROOT, MANAGER)) != known[0], 5, "a change", also_every=0.05)
+            for client, values in zip(clients, known):
+                client.settle()
+                for signal in client.signals:
+                    if signal.path == ROOT and signal.member == "PropertiesChanged":
+                        values.update(signal.arguments[1])
+                client.signals.clear()
+                self.assertEqual(values, dict(client.get_all(ROOT, MANAGER)))
 
     def test_nothing_is_told_when_nothing_changed(self):
         accessory = self.add(self.dice, self.person, "Dice 4F")

@@ -62,7 +62,7 @@ private let rows: [Row] = [
         members: [
             "Version": .whoeverSeesIt, "Bluetooth": .whoeverSeesIt, "WiFi": .whoeverSeesIt, "PickerAvailable": .whoeverSeesIt,
             "CreateSession": .whoeverSeesIt, "RegisterPicker": .only([.picker, .otherMember, .admin], others: .refused),
-            "UnregisterPicker": .whoeverSeesIt,
+            "UnregisterPicker": .whoeverSeesIt, "Pickers": .only([.picker, .otherMember, .admin], others: .hidden),
         ]),
     Row(place: .session, interface: AccessoryBus.session, seenBy: [.app, .admin], members: session(of: .app)),
     Row(

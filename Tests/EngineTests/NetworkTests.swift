@@ -19,7 +19,7 @@ import Testing
     }
 
     private func show(_ bench: Bench, _ items: DisplayItem..., settings: PickerSettings = PickerSettings()) throws -> Session {
-        if bench.engine.pickerClients.isEmpty { try bench.engine.registerPicker(ClientID(":picker")) }
+        if bench.engine.pickerPrograms.isEmpty { try bench.engine.registerPicker(ClientID(":picker")) }
         let session = try bench.session()
         try bench.engine.showPicker(session, items: items, settings: settings)
         return session

@@ -15,7 +15,7 @@ extension Bench {
     fileprivate func grantOne(app id: String, confirming: Bool = false, client: String = ":app", number: Int = 1) throws -> (
         session: Session, accessory: AccessoryID
     ) {
-        if engine.pickerClients.isEmpty { try engine.registerPicker(ClientID(":picker")) }
+        if engine.pickerPrograms.isEmpty { try engine.registerPicker(ClientID(":picker")) }
         let session = try session(client, app: id)
         var item = item()
         if confirming { item.setupOptions = .confirmAuthorization }
@@ -66,7 +66,7 @@ extension Bench {
     @Test func oneAppsWordIsNotAnothers() throws {
         let bench = try Bench()
         func bridged(_ name: String, _ client: String) throws -> (Session, AccessoryID) {
-            if bench.engine.pickerClients.isEmpty { try bench.engine.registerPicker(ClientID(":picker")) }
+            if bench.engine.pickerPrograms.isEmpty { try bench.engine.registerPicker(ClientID(":picker")) }
             let session = try bench.session(client, app: name)
             var item = bench.item()
             item.descriptor.supportedOptions = [.pairingLE, .transportBridging]

@@ -27,6 +27,8 @@ final class Pickers {
 
     private var current: Current?
     private(set) var programs = PickerPrograms()
+    /// The programs, and the one that shows the picker, as they were told last.
+    private var toldPrograms: (all: [PickerProgram], shower: ClientID?) = ([], nil)
     private var made = 0
     private var events: [SetupMachine.Event] = []
     private var isFeeding = false
@@ -83,9 +85,13 @@ final class Pickers {
 
     // MARK: Picker programs
 
+    /// - Parameters:
+    ///   - label: what the program calls itself; nil leaves what it has said before.
+    ///   - user: asked for of a program that is new.
     /// - Throws: `InvalidRequest` past `Limits.pickers`.
-    func register(_ client: ClientID) throws(SetupError) {
-        guard try programs.register(client) else { return }
+    func register(_ client: ClientID, label: String?, user: @autoclosure () -> String) throws(SetupError) {
+        defer { tellPrograms() }
+        guard try programs.register(client, label: label, user: user(), now: clock.now) else { return }
         log.info("picker registered", metadata: ["client": "\(client)"])
         if programs.all.count == 1 { news.tell(.pickerAvailability) }
     }
@@ -103,6 +109,16 @@ final class Pickers {
             }
         }
         if programs.all.isEmpty { news.tell(.pickerAvailability) }
+        tellPrograms()
+    }
+
+    /// Tells who is registered and who shows the picker, where that has changed.
+    private func tellPrograms() {
+        // A rule of the policy is no program.
+        let shower = run.flatMap { $0.client == .policy ? nil : $0.client }
+        guard programs.all != toldPrograms.all || shower != toldPrograms.shower else { return }
+        toldPrograms = (programs.all, shower)
+        news.tell(.pickerPrograms)
     }
 
     // MARK: What apps ask for
@@ -259,6 +275,7 @@ final class Pickers {
         // Told once it is complete, with its offers and its deadline; one that has ended meanwhile was never there.
         feed(.begin)
         if self.run === run { news.tell(.pickerOpened(run)) }
+        tellPrograms()
     }
 
     // MARK: What the person says
@@ -500,6 +517,7 @@ final class Pickers {
             current.disclosureTimer?.cancel()
             self.current = nil
             news.tell(.pickerClosed(run))
+            tellPrograms()
         }
     }
 
