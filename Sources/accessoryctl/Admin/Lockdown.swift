@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Switches the lock-down of org.bluez: one line in the bus' last configuration file, which belongs to the admin, so it
-// is added with care and taken back to the byte.
+// Switches the lock-down of org.bluez, and says whether it is on; what it is stands in `BusConfiguration`.
 
+internal import AdminFiles
 internal import ArgumentParser
 internal import DBusKit
 internal import ProgramSupport
@@ -17,10 +17,10 @@ struct Lockdown: ParsableCommand {
 
     struct Files: ParsableArguments {
         @Option(help: "The bus' own configuration file, read last.", completion: .file())
-        var file = "/etc/dbus-1/system-local.conf"
+        var file = BusConfiguration.standardPath
 
         @Option(help: "The policy that is included there.", completion: .file())
-        var policy = "/usr/share/accessory-setup/org.bluez.lockdown.conf"
+        var policy = BusConfiguration.standardPolicy
     }
 
     struct On: ParsableCommand {
@@ -77,14 +77,14 @@ struct Lockdown: ParsableCommand {
 
         func run() throws {
             try Ending.guarding {
-                guard try BusConfiguration(files.file).isLocked else {
+                switch try BusConfiguration(files.file).lockdown(by: files.policy) {
+                case .on: StandardOutput.line("on")
+                case .off:
                     StandardOutput.line("off")
                     throw Ending.failed
-                }
-                guard SystemFile.exists(files.policy) else {
+                case .broken:
                     throw Problem("switched on in \(files.file), but \(files.policy) is not there: nothing is locked")
                 }
-                StandardOutput.line("on")
             }
         }
     }
@@ -97,74 +97,5 @@ struct Lockdown: ParsableCommand {
     struct Problem: Error, CustomStringConvertible {
         let description: String
         init(_ description: String) { self.description = description }
-    }
-}
-
-/// The admin's configuration file of the bus; without one, as if it were there and said nothing.
-struct BusConfiguration {
-    private static let begin = "  <!-- accessorysetupd: lock-down of org.bluez, by accessoryctl lockdown; do not edit -->\n"
-    private static let end = "  <!-- accessorysetupd: end -->\n"
-    /// A file that is all ours: it goes when the lock-down does.
-    private static let opening = """
-        <!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-BUS Bus Configuration 1.0//EN"
-         "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
-        <busconfig>
-
-        """
-    private static let closing = "</busconfig>"
-
-    /// Nil: there is no file.
-    private let text: String?
-
-    /// - Throws: when the file is there and cannot be read.
-    init(_ path: String) throws {
-        guard SystemFile.exists(path) else {
-            text = nil
-            return
-        }
-        text = String(validating: try SystemFile.contents(path), as: UTF8.self)
-        guard text != nil else { throw Lockdown.Problem("\(path): is not UTF-8, so it cannot be changed with care") }
-    }
-
-    private init(text: String?) {
-        self.text = text
-    }
-
-    var isLocked: Bool {
-        text.map { !Self.places(of: Self.begin, in: $0[...]).isEmpty && !Self.places(of: Self.end, in: $0[...]).isEmpty } ?? false
-    }
-
-    /// - Throws: when the file is no configuration of a bus.
-    func locked(including policy: String) throws -> BusConfiguration {
-        // A bus does not start when a file is missing that it must include: the line may outlive the package.
-        let block = Self.begin + "  <include ignore_missing=\"yes\">\(policy)</include>\n" + Self.end
-        guard let text else { return BusConfiguration(text: Self.opening + block + Self.closing + "\n") }
-        // Before the last closing tag: what is read last counts.
-        guard let close = Self.places(of: Self.closing, in: text[...]).last else {
-            throw Lockdown.Problem("the bus' configuration has no \(Self.closing): mend it first")
-        }
-        return BusConfiguration(text: text[..<close] + block + text[close...])
-    }
-
-    private static func places(of words: String, in text: Substring) -> [String.Index] {
-        text.indices.filter { text[$0...].hasPrefix(words) }
-    }
-
-    /// As it was before `locked`.
-    func unlocked() -> BusConfiguration {
-        guard let text, let begin = Self.places(of: Self.begin, in: text[...]).first,
-            let end = Self.places(of: Self.end, in: text[begin...]).first
-        else { return self }
-        let rest = String(text[..<begin] + text[end...].dropFirst(Self.end.count))
-        return BusConfiguration(text: rest == Self.opening + Self.closing + "\n" ? nil : rest)
-    }
-
-    /// All of it or nothing: the bus may read it at any time.
-    func write(to path: String) throws {
-        guard let text else { return try SystemFile.remove(path) }
-        let draft = path + ".accessoryctl-new"
-        try SystemFile.write(text.utf8, to: draft)
-        try SystemFile.setMode(draft, SystemFile.mode(path) ?? 0o644)
-        try SystemFile.move(draft, to: path)
     }
 }

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lock-down of org.bluez in the bus' last configuration file, which belongs to the admin: one line, added with care
+// and taken back to the byte. accessoryctl switches it, and the daemon tells whether it is on.
+
+internal import SystemFiles
+
+/// The admin's configuration file of the bus; without one, as if it were there and said nothing.
+public struct BusConfiguration: Sendable {
+    /// What the system bus reads last.
+    public static let standardPath = "/etc/dbus-1/system-local.conf"
+    /// The policy that is included there.
+    public static let standardPolicy = "/usr/share/accessory-setup/org.bluez.lockdown.conf"
+
+    /// Why it cannot be used.
+    public struct Problem: Error, Hashable, Sendable, CustomStringConvertible {
+        /// For the admin.
+        public let description: String
+    }
+
+    /// Whether programs may talk to BlueZ past the scoped view.
+    public enum Lockdown: String, Hashable, Sendable {
+        /// Only root and the daemon may.
+        case on
+        /// As BlueZ' own policy says.
+        case off
+        /// It is switched on, but the policy that is included is not there: nothing is locked.
+        case broken
+    }
+
+    private static let begin = "  <!-- accessorysetupd: lock-down of org.bluez, by accessoryctl lockdown; do not edit -->\n"
+    private static let end = "  <!-- accessorysetupd: end -->\n"
+    /// A file that is all ours: it goes when the lock-down does.
+    private static let opening = """
+        <!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-BUS Bus Configuration 1.0//EN"
+         "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+        <busconfig>
+
+        """
+    private static let closing = "</busconfig>"
+
+    /// Nil: there is no file.
+    private let text: String?
+
+    /// A configuration of this size is none.
+    private static let largest = 1 << 20
+
+    /// - Throws: when the file is there and cannot be read, or is no text.
+    public init(_ path: String) throws {
+        do throws(SystemFileError) {
+            text = String(validating: try SystemFile.contents(path, limit: Self.largest), as: UTF8.self)
+        } catch {
+            guard error.isMissing else { throw error }
+            text = nil
+            return
+        }
+        guard text != nil else { throw Problem(description: "\(path): is not UTF-8, so it cannot be changed with care") }
+    }
+
+    private init(text: String?) {
+        self.text = text
+    }
+
+    /// Whether the lock-down is switched on here.
+    public var isLocked: Bool {
+        text.map { !Self.places(of: Self.begin, in: $0[...]).isEmpty && !Self.places(of: Self.end, in: $0[...]).isEmpty } ?? false
+    }
+
+    /// What comes of it.
+    ///
+    /// - Parameter policy: the file that is included.
+    public func lockdown(by policy: String) -> Lockdown { !isLocked ? .off : SystemFile.exists(policy) ? .on : .broken }
+
+    /// With the lock-down switched on.
+    ///
+    /// - Parameter policy: the file that is included.
+    /// - Throws: when the file is no configuration of a bus.
+    public func locked(including policy: String) throws -> BusConfiguration {
+        // A bus does not start when a file is missing that it must include: the line may outlive the package.
+        let block = Self.begin + "  <include ignore_missing=\"yes\">\(policy)</include>\n" + Self.end
+        guard let text else { return BusConfiguration(text: Self.opening + block + Self.closing + "\n") }
+        // Before the last closing tag: what is read last counts.
+        guard let close = Self.places(of: Self.closing, in: text[...]).last else {
+            throw Problem(description: "the bus' configuration has no \(Self.closing): mend it first")
+        }
+        return BusConfiguration(text: text[..<close] + block + text[close...])
+    }
+
+    private static func places(of words: String, in text: Substring) -> [String.Index] {
+        text.indices.filter { text[$0...].hasPrefix(words) }
+    }
+
+    /// As it was before `locked`.
+    public func unlocked() -> BusConfiguration {
+        guard let text, let begin = Self.places(of: Self.begin, in: text[...]).first,
+            let end = Self.places(of: Self.end, in: text[begin...]).first
+        else { return self }
+        let rest = String(text[..<begin] + text[end...].dropFirst(Self.end.count))
+        return BusConfiguration(text: rest == Self.opening + Self.closing + "\n" ? nil : rest)
+    }
+
+    /// All of it or nothing: the bus may read it at any time.
+    ///
+    /// - Throws: when it cannot be written.
+    public func write(to path: String) throws {
+        guard let text else { return try SystemFile.remove(path) }
+        let draft = path + ".accessoryctl-new"
+        try SystemFile.write(text.utf8, to: draft)
+        try SystemFile.setMode(draft, SystemFile.mode(path) ?? 0o644)
+        try SystemFile.move(draft, to: path)
+    }
+}
