@@ -102,7 +102,7 @@ let package = Package(
             name: "AccessoryService",
             dependencies: [
                 "AccessoryBus", "AccessoryCore", "AccessoryEngine", "AccessoryModel", "AdminFiles", "CallerIdentity", "DBusKit",
-                log,
+                "KeyFiles", log,
             ],
             swiftSettings: settings),
 

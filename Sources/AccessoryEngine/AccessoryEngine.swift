@@ -42,7 +42,7 @@ public final class AccessoryEngine {
         self.networkRadio = networkRadio
         self.log = log
         let stored = try store.load()
-        audit = AuditWriter(trail, clock, log)
+        audit = AuditWriter(trail, news, clock, log)
         allSessions = Sessions(news, log)
         book = Book(
             Ledger(accessories: stored.accessories, grants: stored.grants), store, allSessions, news, audit, clock, log)

@@ -7,6 +7,7 @@ internal import Logging
 
 final class AuditWriter {
     private let trail: (any AuditTrail)?
+    private let news: News
     private let clock: any EngineClock
     private let log: Logger
     private var unwritten: [AuditEntry] = []
@@ -18,8 +19,9 @@ final class AuditWriter {
     /// Refusals noted a minute; the rest is counted.
     private static let refusalsPerMinute = 60
 
-    init(_ trail: (any AuditTrail)?, _ clock: any EngineClock, _ log: Logger) {
+    init(_ trail: (any AuditTrail)?, _ news: News, _ clock: any EngineClock, _ log: Logger) {
         self.trail = trail
+        self.news = news
         self.clock = clock
         self.log = log
     }
@@ -48,15 +50,16 @@ final class AuditWriter {
         }
     }
 
-    /// Writes what waits.
+    /// Writes what waits, and tells it.
     func flush() {
         timer?.cancel()
         timer = nil
-        let entries = unwritten
+        var entries = unwritten
         unwritten = []
-        guard !entries.isEmpty else { return }
+        guard let trail, !entries.isEmpty else { return }
         do {
-            try trail?.append(entries)
+            for (index, number) in try trail.append(entries).enumerated() { entries[index].id = number }
+            news.tell(.audited(entries))
         } catch {
             log.error("the audit trail could not be written", metadata: ["error": "\(error)", "lines": "\(entries.count)"])
         }

@@ -43,6 +43,7 @@ final class Book {
     func setPolicy(_ new: AccessPolicy) {
         policy = new
         news.tell(.access)
+        news.tell(.policy)
     }
 
     // MARK: Changes

@@ -19,6 +19,11 @@ public enum EngineNews {
     /// is no longer granted is cut on this, before anybody is told why.
     case access
 
+    /// The admin's rules are others now.
+    case policy
+    /// Lines of the trail were written, oldest first, with their numbers.
+    case audited([AuditEntry])
+
     case sessionOpened(Session)
     case sessionChanged(Session)
     case sessionClosed(Session)

@@ -17,6 +17,9 @@ public import Logging
 public final class AccessoryService {
     let engine: AccessoryEngine
     let manifests: ManifestStore
+    let policies: PolicyStore
+    /// The bus' configuration and the policy that a lock-down includes there.
+    let lockdown: LockdownFiles
     let clients: ClientRegistry
     let server: ObjectServer
     let connection: Connection
@@ -24,6 +27,7 @@ public final class AccessoryService {
     let members = Members()
 
     private var managerObject: ManagerObject?
+    private var adminObject: AdminObject?
     private var sessionObjects: [Int: SessionObject] = [:]
     private var appObjects: [String: AppObject] = [:]
     private var pickerObject: PickerObject?
@@ -36,13 +40,25 @@ public final class AccessoryService {
     /// How many ended sessions of one connection are remembered.
     private static let endedSessionsPerClient = 64
 
+    /// Where to look for the lock-down of org.bluez.
+    public struct LockdownFiles: Hashable, Sendable {
+        /// The bus' configuration file that is read last.
+        public var configuration = BusConfiguration.standardPath
+        /// The policy that it includes.
+        public var policy = BusConfiguration.standardPolicy
+        /// The system's own.
+        public init() {}
+    }
+
     /// - Parameter pickerGroup: the group whose members may show pickers.
     public init(
-        engine: AccessoryEngine, manifests: ManifestStore, resolver: CallerResolver, connection: Connection,
-        pickerGroup: String = "accessory-picker", log: Logger
+        engine: AccessoryEngine, manifests: ManifestStore, policies: PolicyStore, lockdown: LockdownFiles = LockdownFiles(),
+        resolver: CallerResolver, connection: Connection, pickerGroup: String = "accessory-picker", log: Logger
     ) {
         self.engine = engine
         self.manifests = manifests
+        self.policies = policies
+        self.lockdown = lockdown
         self.connection = connection
         self.log = log
         clients = ClientRegistry(on: connection, resolver: resolver, pickerGroup: pickerGroup, log: log)
@@ -54,12 +70,15 @@ public final class AccessoryService {
         let manager = ManagerObject(self)
         managerObject = manager
         server.export(manager)
-        server.export(AdminObject(self))
+        let admin = AdminObject(self)
+        adminObject = admin
+        server.export(admin)
         engine.describeClient = { [clients] in clients.describe($0.rawValue) }
         for accessory in engine.ledger.accessories.values { accessoryAppeared(accessory) }
         for grant in engine.ledger.grants.values { grantAppeared(grant) }
         manifestsChanged()
         manifests.onChange = { [unowned self] in manifestsChanged() }
+        policies.onProblems = { [unowned self] in adminChanged("PolicyProblems") }
         engine.listen { [unowned self] in tell($0) }
         server.onRefused = { [unowned self] client, member, error in
             engine.audit(.refused, by: .app(clients.describe(client)), why: "\(member): \(error.message)")
@@ -221,6 +240,8 @@ extension AccessoryService {
         case .wifi: managerChanged("WiFi")
         case .pickerAvailability: managerChanged("PickerAvailable")
         case .pickerPrograms: managerChanged("Pickers")
+        case .policy: adminChanged("Policy")
+        case .audited(let entries): audited(entries)
         case .sessionOpened(let session): sessionOpened(session)
         case .sessionChanged(let session): sessionChanged(session)
         case .sessionClosed(let session): sessionClosed(session)
@@ -252,6 +273,20 @@ extension AccessoryService {
     private func managerChanged(_ property: String) {
         guard let managerObject else { return }
         server.propertiesChanged(managerObject, AccessoryBus.manager, [property], to: .only(clients.known))
+    }
+
+    private func adminChanged(_ property: String) {
+        guard let adminObject else { return }
+        server.propertiesChanged(adminObject, AccessoryBus.admin, [property], to: .only(clients.admins))
+    }
+
+    private func audited(_ entries: [AuditEntry]) {
+        let admins = clients.admins
+        guard !admins.isEmpty else { return }
+        let lines = DBusValue.array(of: "a{sv}", entries.map(AdminObject.encode))
+        for admin in admins {
+            server.emit(path: AccessoryBus.adminPath, interface: AccessoryBus.admin, member: "Audited", to: admin, [lines])
+        }
     }
 
     private func sessionOpened(_ session: Session) {

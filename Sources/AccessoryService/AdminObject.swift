@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an admin asks of the daemon as a whole: the audit trail, and why accessories in range are not offered.
+// What an admin asks of the daemon as a whole: the audit trail, why accessories in range are not offered, the rules in
+// force, and whether BlueZ is locked down.
 
 internal import AccessoryBus
+internal import AccessoryCore
 internal import AccessoryEngine
 internal import AccessoryModel
 internal import AdminFiles
 internal import DBusKit
+internal import KeyFiles
 
 final class AdminObject: ServiceObject {
     let path = AccessoryBus.adminPath
@@ -22,6 +25,11 @@ final class AdminObject: ServiceObject {
 
     static func members(_ description: InterfaceDescription) -> ExportedInterface {
         var table = MemberTable<AdminObject>(description)
+        table.property("Policy", for: .admins) { admin, _ in Self.encode(admin.service.engine.policy) }
+        table.property("PolicyProblems", for: .admins) { admin, _ in
+            .array(of: "a{sv}", admin.service.policies.problems.map(Self.encode))
+        }
+        table.property("Lockdown", for: .admins) { admin, _ in .string(admin.lockdown) }
         table.method("GetAudit", for: .admins, AdminObject.getAudit)
         table.method("Explain", for: .admins, AdminObject.explain)
         return table.complete()
@@ -63,12 +71,52 @@ final class AdminObject: ServiceObject {
         return query
     }
 
-    private static func encode(_ entry: AuditEntry) -> DBusValue {
+    /// A line of the trail, as `GetAudit` and `Audited` tell it.
+    static func encode(_ entry: AuditEntry) -> DBusValue {
         .vardict([
             "id": .uint64(UInt64(entry.id)), "time": .uint64(UInt64(max(0, entry.time))), "event": .string(entry.event.rawValue),
             "app": .string(entry.app?.rawValue ?? ""), "accessory": .string(entry.accessory?.rawValue ?? ""),
             "who": .string(ShownName.marked(entry.who)), "why": .string(ShownName.marked(entry.why)),
         ])
+    }
+
+    // MARK: Rules
+
+    private static func encode(_ policy: AccessPolicy) -> DBusValue {
+        func rule(
+            _ kind: String, _ name: String, _ apps: Set<AppID>, _ target: String, _ source: String
+        ) -> [String: DBusValue] {
+            [
+                "kind": .string(kind), "name": .string(ShownName.marked(name)), "apps": .strings(apps.sorted().map(\.rawValue)),
+                "target": .string(ShownName.marked(target)), "source": .string(ShownName.marked(source)),
+            ]
+        }
+        /// Several files add up: then no one of them is it.
+        func only(_ files: Set<String>) -> String { files.count == 1 ? files.first ?? "" : "" }
+        var rules: [[String: DBusValue]] = []
+        if let allowed = policy.allowed { rules.append(rule("allow-picker", "", allowed, "", only(policy.allowedBy))) }
+        if !policy.refused.isEmpty { rules.append(rule("deny-picker", "", policy.refused, "", only(policy.refusedBy))) }
+        rules += policy.approvals.map { approval in
+            var values = rule("approve", approval.name, [approval.app], "\(approval.target)", approval.source)
+            values["minimumRssi"] = .int16(Int16(clamping: approval.minimumRSSI))
+            return values
+        }
+        rules += policy.denials.map { rule("deny", $0.name, $0.apps ?? [], "\($0.target)", $0.source) }
+        return .array(of: "a{sv}", rules.map { .vardict($0) })
+    }
+
+    private static func encode(_ problem: KeyFileProblem) -> DBusValue {
+        .vardict([
+            "file": .string(ShownName.marked(problem.file)), "line": .uint32(UInt32(clamping: problem.line)),
+            "key": .string(ShownName.marked(problem.key)), "reason": .string(ShownName.marked(problem.reason)),
+            "text": .string(ShownName.marked("\(problem)")),
+        ])
+    }
+
+    /// As the files are at this moment: nobody watches them.
+    private var lockdown: String {
+        guard let configuration = try? BusConfiguration(service.lockdown.configuration) else { return "unknown" }
+        return configuration.lockdown(by: service.lockdown.policy).rawValue
     }
 
     private func explain(_ call: MethodCall) throws(BusError) {

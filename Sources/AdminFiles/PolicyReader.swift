@@ -47,8 +47,14 @@ public enum PolicyReader {
             return apps
         }
 
-        if file.has(picker, "Allow") { policy.allowed = (policy.allowed ?? []).union(try apps(picker, "Allow")) }
-        policy.refused.formUnion(try apps(picker, "Deny"))
+        if file.has(picker, "Allow") {
+            policy.allowed = (policy.allowed ?? []).union(try apps(picker, "Allow"))
+            policy.allowedBy.insert(file.path)
+        }
+        if file.has(picker, "Deny") {
+            policy.refused.formUnion(try apps(picker, "Deny"))
+            policy.refusedBy.insert(file.path)
+        }
         for group in file.groups where known[group] != nil && group != picker {
             let name = String(group.drop { $0 != " " }.dropFirst())
             let target = try target(file, group, note)
@@ -116,6 +122,8 @@ public final class PolicyStore {
     public private(set) var problems: [KeyFileProblem] = []
     /// Called when the policy has changed.
     public var onChange: ((AccessPolicy) -> Void)?
+    /// Called when the problems have changed, after `onChange` where the policy has, too.
+    public var onProblems: (() -> Void)?
     private let directory: String
     private let log: Logger
     private var watch: DirectoryWatch?
@@ -146,17 +154,22 @@ public final class PolicyStore {
             if !error.isMissing { problems.append(KeyFileProblem(file: directory, line: 0, key: "", reason: error.reason)) }
         }
         policy.problem = problems.first.map { "\($0)" }
-        if problems != self.problems {
+        let (isNew, hasNewProblems) = (policy != self.policy, problems != self.problems)
+        self.policy = policy
+        self.problems = problems
+        if hasNewProblems {
             for problem in problems { log.error("policy refused: \(problem)") }
         }
-        self.problems = problems
-        guard policy != self.policy else { return }
-        self.policy = policy
-        log.notice(
-            "policy read",
-            metadata: [
-                "approvals": "\(policy.approvals.count)", "denials": "\(policy.denials.count)", "problems": "\(problems.count)",
-            ])
-        onChange?(policy)
+        if isNew {
+            log.notice(
+                "policy read",
+                metadata: [
+                    "approvals": "\(policy.approvals.count)", "denials": "\(policy.denials.count)",
+                    "problems": "\(problems.count)",
+                ])
+            onChange?(policy)
+        }
+        // A second mistake changes no rule.
+        if hasNewProblems { onProblems?() }
     }
 }

@@ -27,14 +27,15 @@ extension GrantStore: AuditTrail {
 
     /// Adds lines, and drops the oldest of a share that has become too long; all in one transaction.
     ///
+    /// - Returns: the lines' numbers.
     /// - Throws: what SQLite says; nothing has changed then.
-    public func append(_ entries: [AuditEntry]) throws {
+    public func append(_ entries: [AuditEntry]) throws -> [Int64] {
         try database.transaction {
-            for entry in entries {
-                try database.execute(
-                    "INSERT INTO audit (time, event, app, accessory, who, why) VALUES (?, ?, ?, ?, ?, ?)", .integer(entry.time),
-                    .text(entry.event.rawValue), SQLValue(entry.app?.rawValue), SQLValue(entry.accessory?.rawValue),
-                    .text(entry.who), .text(entry.why))
+            let numbers = try entries.map { entry in
+                try database.integer(
+                    "INSERT INTO audit (time, event, app, accessory, who, why) VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
+                    .integer(entry.time), .text(entry.event.rawValue), SQLValue(entry.app?.rawValue),
+                    SQLValue(entry.accessory?.rawValue), .text(entry.who), .text(entry.why)) ?? 0
             }
             var pruned: Set<String> = []
             for entry in entries {
@@ -45,6 +46,7 @@ extension GrantStore: AuditTrail {
             for app in Set(entries.filter { Self.share(of: $0.event).name == "actions" }.compactMap(\.app)) {
                 try prune(Self.share(of: .pickerShown).events, app: app, keeping: Self.actionsKeptPerApp)
             }
+            return numbers
         }
     }
 

@@ -87,7 +87,7 @@ struct Daemon {
             directories: options.appDirectories.isEmpty ? ManifestStore.standardDirectories : options.appDirectories, loop: loop,
             log: log)
         let service = AccessoryService(
-            engine: engine, manifests: manifests,
+            engine: engine, manifests: manifests, policies: policies, lockdown: options.lockdown,
             resolver: CallerResolver(on: connection, needsDescriptor: configuration.needsProcessDescriptor),
             connection: connection, log: log)
 

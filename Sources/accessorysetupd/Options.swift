@@ -3,6 +3,7 @@
 // daemon has (Docs/Decisions/0017-without-foundation.md).
 
 internal import AccessoryModel
+internal import AccessoryService
 internal import AdminFiles
 internal import CGLib
 internal import Glibc
@@ -19,6 +20,7 @@ struct Options {
     /// Directories of manifests, later ones override; empty for the usual ones.
     var appDirectories: [String] = []
     var policyDirectory = PolicyStore.standardDirectory
+    var lockdown = AccessoryService.LockdownFiles()
     /// The configuration file; nil for the usual one, which may be absent.
     var config: String?
     var inputDirectory = "/sys/class/input"
@@ -72,6 +74,15 @@ struct Options {
         Option(
             name: "policy", value: "DIRECTORY", help: "The directory of policy files (default: /etc/accessory-setup/policy.d)"
         ) { options, value in options.policyDirectory = value },
+        Option(
+            name: "lockdown-file", value: "FILE",
+            help:
+                "The bus' configuration file in which the lock-down is switched on (default: /etc/dbus-1/system-local.conf)"
+        ) { options, value in options.lockdown.configuration = value },
+        Option(
+            name: "lockdown-policy", value: "FILE",
+            help: "The policy that is included there (default: /usr/share/accessory-setup/org.bluez.lockdown.conf)"
+        ) { options, value in options.lockdown.policy = value },
         Option(name: "config", value: "FILE", help: "The configuration file; the default one may be absent") {
             options, value in options.config = value
         },

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ElementTree
 
 import dbus
 
-from harness.names import ACCESSORY, BLUE, GRANT, MANAGER, NAME, NETWORK, OBJECT_MANAGER, PICKER, ROOT, SESSION
+from harness.names import ACCESSORY, ADMIN, ADMIN_PATH, APP, BLUE, GRANT, MANAGER, NAME, NETWORK, OBJECT_MANAGER, PICKER, ROOT, SESSION
 from harness.programs import TESTS
 from harness.values import item
 from harness.world import APITest
@@ -47,10 +47,11 @@ API = {
     PICKER: {"App": "s", "AppName": "s", "Kind": "s", "Stage": "s", "Offers": "aa{sv}", "Prompt": "a{sv}", "Deadline": "t",
              "Pick": "s→", "Respond": "a{sv}→", "Rename": "s→", "Cancel": "→", "GetImage": "s→h", "ImageData": "s→ay"},
     GRANT: {"App": "s", "Accessory": "o", "State": "s", "Enabled": "b", "Created": "t", "LastUsed": "t", "Revoke": "→"},
+    APP: {"Id": "s", "Name": "s", "Source": "s", "Problems": "as"},
+    ADMIN: {"GetAudit": "a{sv}→aa{sv}", "Explain": "a{sv}→aa{sv}", "Audited": "→aa{sv}", "Policy": "aa{sv}", "PolicyProblems": "aa{sv}",
+            "Lockdown": "s"},
 }
 ADMINS_ACCESSORY = {**API[ACCESSORY], "Address": "s", "Apps": "as", "Rename": "s→", "Remove": "→"}
-APP_INTERFACE = "org.accessorysetup1.App"
-API_APP = {"Id": "s", "Name": "s", "Source": "s", "Problems": "as"}
 
 
 def summary(members):
@@ -70,12 +71,16 @@ class Introspection(APITest):
         self.dice.show_picker(item("Blue Dice", BLUE))
         self.person.wait_stage("offering")
 
-    def test_every_object_is_what_its_file_says(self):
-        [grant] = self.world.admin.paths("grant")
-        for path, interface in [
+    def places(self):
+        """Where each interface is."""
+        [grant], [app] = self.world.admin.paths("grant"), self.world.admin.paths("app")
+        return [
             (ROOT, MANAGER), (self.dice.session, SESSION), (self.accessory, ACCESSORY), (self.accessory, NETWORK), (self.person.path, PICKER),
-            (grant, GRANT),
-        ]:
+            (grant, GRANT), (app, APP), (ADMIN_PATH, ADMIN),
+        ]
+
+    def test_every_object_is_what_its_file_says(self):
+        for path, interface in self.places():
             with self.subTest(interface):
                 found = described(self.world.admin.introspect(path))
                 self.assertEqual(found[interface], documented(interface))
@@ -103,13 +108,9 @@ class Introspection(APITest):
         self.assertEqual(summary(found), API[ACCESSORY])
 
     def test_properties_have_the_types_of_the_api(self):
-        [grant] = self.world.admin.paths("grant")
         types = {"s": dbus.String, "b": dbus.Boolean, "t": dbus.UInt64, "o": dbus.ObjectPath, "ay": dbus.Array, "ao": dbus.Array,
                  "as": dbus.Array, "aa{sv}": dbus.Array, "a{sv}": dbus.Dictionary}
-        for path, interface in [
-            (ROOT, MANAGER), (self.dice.session, SESSION), (self.accessory, ACCESSORY), (self.accessory, NETWORK), (self.person.path, PICKER),
-            (grant, GRANT),
-        ]:
+        for path, interface in self.places():
             values = self.world.admin.get_all(path, interface)
             expected = {name: each[2] for name, each in documented(interface).items() if each[0] == "property"}
             self.assertEqual(set(values), set(expected), interface)
@@ -134,9 +135,9 @@ class Introspection(APITest):
         self.assertTrue(self.world.manager("PickerAvailable"))
 
     def test_an_admin_sees_the_apps(self):
-        apps = {path: each[APP_INTERFACE] for path, each in self.world.admin.objects().items() if APP_INTERFACE in each}
+        apps = {path: each[APP] for path, each in self.world.admin.objects().items() if APP in each}
         self.assertEqual([str(each["Id"]) for each in apps.values()], ["com.example.dice"])
         [(path, properties)] = apps.items()
-        self.assertEqual(summary(described(self.world.admin.introspect(path))[APP_INTERFACE]), API_APP)
+        self.assertEqual(summary(described(self.world.admin.introspect(path))[APP]), API[APP])
         self.assertEqual((properties["Name"], properties["Source"], list(properties["Problems"])),
                          ("Dice", str(self.world.app_directories[0] / "com.example.dice.conf"), []))

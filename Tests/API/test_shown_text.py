@@ -5,14 +5,13 @@ for programs stays as it is."""
 import json
 
 from harness.apps import App
-from harness.names import NAME, PINK, ROOT, error
+from harness.names import ADMIN, ADMIN_PATH, APP, PINK, error
 from harness.programs import TESTS
 from harness.radio import accessory, scenario
 from harness.values import item, sv
 from harness.waiting import wait
 from harness.world import APITest
 
-ADMIN, APP = f"{NAME}.Admin", f"{NAME}.App"
 # Markup is text; what hides, controls or turns around is not shown.
 HOSTILE = "<script>\u202e\u200b\u2066\u0007\nDie"
 MARKED = "<script>\ufffd\ufffd\ufffd\ufffd\ufffdDie"
@@ -25,10 +24,10 @@ class HostileText(APITest):
     def explain(self, **more):
         """The devices that Explain tells of, as soon as it tells of some."""
         options = sv({"app": "com.example.dice", "seconds": 1.0})
-        return wait(lambda: self.world.admin.call(f"{ROOT}/admin", ADMIN, "Explain", "a{sv}", options), what="a device", also_every=0.05)
+        return wait(lambda: self.world.admin.call(ADMIN_PATH, ADMIN, "Explain", "a{sv}", options), what="a device", also_every=0.05)
 
     def audit(self):
-        return self.world.admin.call(f"{ROOT}/admin", ADMIN, "GetAudit", "a{sv}", sv({}))
+        return self.world.admin.call(ADMIN_PATH, ADMIN, "GetAudit", "a{sv}", sv({}))
 
     def test_an_advertised_name(self):
         app, person = self.app(), self.picker()

@@ -98,7 +98,11 @@ private let rows: [Row] = [
     Row(
         place: .app, interface: AccessoryBus.app, seenBy: [.admin],
         members: ["Id": admins, "Name": admins, "Source": admins, "Problems": admins]),
-    Row(place: .admin, interface: AccessoryBus.admin, seenBy: [.admin], members: ["GetAudit": admins, "Explain": admins]),
+    Row(
+        place: .admin, interface: AccessoryBus.admin, seenBy: [.admin],
+        members: [
+            "GetAudit": admins, "Explain": admins, "Policy": admins, "PolicyProblems": admins, "Lockdown": admins,
+        ]),
 ]
 
 @Suite struct AccessTests {

@@ -197,7 +197,10 @@ final class Witness {
 /// A trail that is kept in memory.
 final class ManualTrail: AuditTrail {
     private(set) var lines: [AuditEntry] = []
-    func append(_ entries: [AuditEntry]) throws { lines += entries }
+    func append(_ entries: [AuditEntry]) throws -> [Int64] {
+        lines += entries
+        return entries.indices.map { Int64(lines.count - entries.count + $0 + 1) }
+    }
     func firstLine(of query: AuditQuery) throws -> Int64 { 0 }
     func page(of query: AuditQuery, from number: Int64, atMost count: Int) throws -> AuditPage {
         AuditPage(entries: lines, next: nil)

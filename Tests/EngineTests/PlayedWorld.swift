@@ -192,7 +192,10 @@ final class PlayedStore: LedgerStore, AuditTrail {
         return grants
     }
     /// The journal has every line at once, whether or not the disk takes it.
-    func append(_ entries: [AuditEntry]) throws { if !fuse.isBurnt { trail += entries } }
+    func append(_ entries: [AuditEntry]) throws -> [Int64] {
+        if !fuse.isBurnt { trail += entries }
+        return entries.indices.map { Int64(trail.count - entries.count + $0 + 1) }
+    }
     func firstLine(of query: AuditQuery) throws -> Int64 { 0 }
     func page(of query: AuditQuery, from number: Int64, atMost count: Int) throws -> AuditPage {
         AuditPage(entries: trail, next: nil)

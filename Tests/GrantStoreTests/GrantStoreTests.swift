@@ -100,16 +100,19 @@ import Testing
         let entry = { (number: Int, event: AuditEntry.Event) in
             AuditEntry(time: Int64(number), event: event, app: AppID("a.b"), who: "somebody", why: "\(number)")
         }
-        try store.append([entry(0, .granted)])
-        try store.append((1...GrantStore.refusalsKept + 50).map { entry($0, .refused) })
+        let first = try store.append([entry(0, .granted)])
+        let refused = try store.append((1...GrantStore.refusalsKept + 50).map { entry($0, .refused) })
         var query = AuditQuery()
         query.limit = 100_000
         #expect(try store.lines(query).count == GrantStore.refusalsKept + 1)
         #expect(try store.lines(query).first?.event == .granted)
+        // Each line has the number that it was given.
+        #expect(refused.count == GrantStore.refusalsKept + 50)
+        #expect(try store.lines(query).map(\.id) == first + refused.suffix(GrantStore.refusalsKept))
         // What one app does has a bound of its own, and pushes nothing out that changed access.
-        try store.append((1...GrantStore.actionsKept + 50).map { entry($0, .pickerShown) })
+        _ = try store.append((1...GrantStore.actionsKept + 50).map { entry($0, .pickerShown) })
         #expect(try store.lines(query).count == 1 + GrantStore.refusalsKept + GrantStore.actionsKeptPerApp)
-        try store.append(
+        _ = try store.append(
             (1...GrantStore.actionsKept + 50).map {
                 AuditEntry(time: Int64($0), event: .used, app: AppID("a.b\($0 % 20)"), who: "somebody", why: "\($0)")
             })

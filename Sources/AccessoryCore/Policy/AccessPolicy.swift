@@ -69,6 +69,10 @@ public struct AccessPolicy: Hashable, Sendable {
     public var allowed: Set<AppID>?
     /// Apps that may not, whatever `allowed` says.
     public var refused: Set<AppID> = []
+    /// The paths of the files that `allowed` comes from.
+    public var allowedBy: Set<String> = []
+    /// The paths of the files that `refused` comes from.
+    public var refusedBy: Set<String> = []
     /// What is approved without a person; the first that fits counts.
     public var approvals: [Approval] = []
     /// What is denied, also of what was approved or granted; the first that fits counts.

@@ -6,7 +6,9 @@ public import AccessoryModel
 /// Where the trail of what was done is kept.
 public protocol AuditTrail: AnyObject {
     /// Adds lines, and gives them their numbers.
-    func append(_ entries: [AuditEntry]) throws
+    ///
+    /// - Returns: the numbers, in the order of the lines.
+    func append(_ entries: [AuditEntry]) throws -> [Int64]
     /// The number at which the lines that a query asks for begin.
     func firstLine(of query: AuditQuery) throws -> Int64
     /// The next lines of a query, oldest first.

@@ -5,8 +5,9 @@ import pwd
 
 NAME = "org.accessorysetup1"
 ROOT = "/org/accessorysetup1"
-MANAGER, SESSION, ACCESSORY, NETWORK, PICKER, GRANT = (
-    f"{NAME}.{each}" for each in ("Manager", "Session", "Accessory", "Network", "Picker", "Grant"))
+ADMIN_PATH = f"{ROOT}/admin"
+MANAGER, SESSION, ACCESSORY, NETWORK, PICKER, GRANT, APP, ADMIN = (
+    f"{NAME}.{each}" for each in ("Manager", "Session", "Accessory", "Network", "Picker", "Grant", "App", "Admin"))
 PROPERTIES = "org.freedesktop.DBus.Properties"
 OBJECT_MANAGER = "org.freedesktop.DBus.ObjectManager"
 BUS_ERROR = "org.freedesktop.DBus.Error."

@@ -111,7 +111,8 @@ class Daemon(Program):
             arguments += ["--config", world.config]
         super().__init__(
             BIN / "accessorysetupd", "--bus", world.bus.address, "--state-directory", world.state, "--view", world.view,
-            "--policy", world.policy, "--input-directory", world.inputs, "--route-directory", world.routes, "--log-level", "debug",
+            "--policy", world.policy, "--lockdown-file", world.lockdown_file, "--lockdown-policy", world.lockdown_policy,
+            "--input-directory", world.inputs, "--route-directory", world.routes, "--log-level", "debug",
             *arguments)
         wait(lambda: world.admin.has_owner(NAME) or not self.running, 20, "the daemon's name", also_every=0.02)
         if not self.running:

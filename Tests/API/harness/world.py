@@ -33,6 +33,8 @@ class World:
         self.view = self.directory / "view"
         self.config = self.directory / "accessorysetupd.conf"
         self.policy = self.directory / "policy.d"
+        self.lockdown_file = self.directory / "system-local.conf"
+        self.lockdown_policy = self.directory / "lockdown.conf"
         # Without a file there is no default route.
         self.routes = self.directory / "routes"
         self.routes.mkdir()

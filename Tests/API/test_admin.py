@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an admin is told of the daemon as a whole: the rules in force and their mistakes, the lock-down, and the trail as it is written."""
+
+import json
+import signal
+
+import dbus
+
+from harness.clients import Client, Identity
+from harness.names import ADMIN, ADMIN_PATH, BLUE, MANAGER, PINK, ROOT, SOMEBODY_ELSE, UNKNOWN_OBJECT, error
+from harness.programs import BIN, Program
+from harness.values import item, sv
+from harness.waiting import wait
+from harness.world import APITest
+
+
+class AdminTest(APITest):
+    apps = ("dice", "board")
+
+    def audit(self, client=None, **filter):
+        return (client or self.world.admin).call(ADMIN_PATH, ADMIN, "GetAudit", "a{sv}", sv(filter))
+
+    def told(self, client, name):
+        """What a client was told of a property, from the first change on."""
+        return [plain(each.arguments[1][name]) for each in client.signals
+                if each.member == "PropertiesChanged" and each.path == ADMIN_PATH and name in each.arguments[1]]
+
+
+def plain(value):
+    """Without the types of D-Bus."""
+    if isinstance(value, dbus.Dictionary):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, (dbus.Array, list)):
+        return [plain(each) for each in value]
+    return str(value) if isinstance(value, str) else int(value)
+
+
+class Rules(AdminTest):
+    def write(self, name, text):
+        self.world.policy.mkdir(exist_ok=True)
+        draft = self.world.policy / "draft"
+        draft.write_text(text)
+        draft.rename(self.world.policy / name)
+
+    def get(self, name):
+        return plain(self.world.admin.get(ADMIN_PATH, ADMIN, name))
+
+    def wait_policy(self, *rules):
+        """Until the admin was told of these rules, which are then those that there are."""
+        wait(lambda: self.told(self.world.admin, "Policy")[-1:] == [list(rules)],
+             what=lambda: f"{rules}; told was {self.told(self.world.admin, 'Policy')}")
+        self.assertEqual(self.get("Policy"), list(rules))
+
+    def test_the_rules_in_force(self):
+        self.assertEqual((self.get("Policy"), self.get("PolicyProblems")), ([], []))
+        first, second = (str(self.world.policy / each) for each in ("10-a.conf", "20-b.conf"))
+        self.write("10-a.conf", "[Picker]\nAllow=com.example.dice;com.example.board;\nDeny=com.example.toy;\n")
+        allowed = {"kind": "allow-picker", "name": "", "apps": ["com.example.board", "com.example.dice"], "target": "", "source": first}
+        denied = {"kind": "deny-picker", "name": "", "apps": ["com.example.toy"], "target": "", "source": first}
+        self.wait_policy(allowed, denied)
+        self.write("20-b.conf", f"""[Picker]
+Allow=com.example.lamp;
+[Approve near dice]
+App=com.example.dice
+BluetoothServiceUUID={PINK}
+MinimumRSSI=-60
+[Deny the kitchen]
+Address=C0:FF:EE:00:00:07
+[Deny all]
+App=com.example.toy;com.example.board;
+""")
+        allowed |= {"apps": ["com.example.board", "com.example.dice", "com.example.lamp"], "source": ""}
+        approve = {"kind": "approve", "name": "near dice", "apps": ["com.example.dice"], "target": f"service {PINK.lower()}", "minimumRssi": -60,
+                   "source": second}
+        kitchen = {"kind": "deny", "name": "the kitchen", "apps": [], "target": "address C0:FF:EE:00:00:07", "source": second}
+        everything = {"kind": "deny", "name": "all", "apps": ["com.example.board", "com.example.toy"], "target": "every accessory",
+                      "source": second}
+        self.wait_policy(allowed, denied, approve, kitchen, everything)
+        strengths = [each["minimumRssi"] for each in self.world.admin.get(ADMIN_PATH, ADMIN, "Policy") if "minimumRssi" in each]
+        self.assertEqual([type(each) for each in strengths], [dbus.Int16])
+        self.write("20-b.conf", "")
+        self.write("10-a.conf", f"[Deny x\u202ey]\nBluetoothServiceUUID={PINK}\nBluetoothNameSubstring=a\u200bb\n")
+        self.wait_policy({"kind": "deny", "name": "x\ufffdy", "apps": [], "target": f"service {PINK.lower()}, name with “a\ufffdb”",
+                          "source": first})
+
+    def test_mistakes(self):
+        problems = lambda: self.told(self.world.admin, "PolicyProblems")
+        self.world.admin.get(ADMIN_PATH, ADMIN, "PolicyProblems")
+        bad, other = (str(self.world.policy / each) for each in ("10-a.conf", "20-b.conf"))
+        self.write("10-a.conf", "[Picker]\nAlow=a.b\n[Pikcer\u202e]\n")
+        section = {"file": bad, "line": 3, "key": "[Pikcer\ufffd]", "reason": "unknown section"}
+        key = {"file": bad, "line": 2, "key": "Alow", "reason": "unknown key"}
+        for each in (section, key):
+            each["text"] = f"{each['file']}:{each['line']}: {each['key']}: {each['reason']}"
+        wait(problems, what="the problems")
+        self.assertCountEqual(problems()[-1], [section, key])
+        self.assertIn("line", self.world.admin.get(ADMIN_PATH, ADMIN, "PolicyProblems")[0])
+        # One more changes nothing in what holds: it is told all the same.
+        before = len(problems())
+        self.write("20-b.conf", "Allow\n")
+        wait(lambda: len(problems()) > before, what="one problem more")
+        [more] = [each for each in problems()[-1] if each["file"] == other]
+        self.assertEqual((more["line"], more["key"]), (1, ""))
+        self.assertEqual(problems()[-1], self.get("PolicyProblems"))
+        self.write("20-b.conf", "")
+        self.write("10-a.conf", "")
+        wait(lambda: problems()[-1] == [], what="no problem")
+        self.assertEqual(self.get("PolicyProblems"), [])
+
+    def test_a_directory_that_is_none(self):
+        self.world.policy.write_text("no directory")
+        self.world.restart_daemon()
+        [problem] = self.get("PolicyProblems")
+        self.assertEqual((problem["file"], problem["line"], problem["key"]), (str(self.world.policy), 0, ""))
+        self.assertIn(problem["reason"], problem["text"])
+
+    def test_they_are_the_admins(self):
+        app, stranger = self.app(), Client(self.world, Identity("stranger", SOMEBODY_ELSE))
+        stranger.get(ROOT, MANAGER, "Version")
+        for client in (app, stranger):
+            client.listen_to_everything()
+            for name in ("Policy", "PolicyProblems", "Lockdown"):
+                self.assertFails(UNKNOWN_OBJECT, client.get, ADMIN_PATH, ADMIN, name)
+        self.write("10-a.conf", "[Picker]\nAllow=com.example.dice;\n")
+        wait(lambda: self.told(self.world.admin, "Policy"), what="the policy")
+        for client in (app, stranger):
+            client.settle()
+            self.assertEqual([each for each in client.signals if each.path == ADMIN_PATH], [])
+
+
+class LockdownTold(AdminTest):
+    def test_as_the_files_say(self):
+        told = lambda: str(self.world.admin.get(ADMIN_PATH, ADMIN, "Lockdown"))
+        file, policy = self.world.lockdown_file, self.world.lockdown_policy
+
+        def ctl(command):
+            words = ["lockdown", command, "--file", file, "--policy", policy]
+            program = Program(BIN / "accessoryctl", *words, *(["--bus", self.world.bus.address] if command != "status" else []))
+            status = program.wait_end()
+            return status, program.lines[0]
+
+        self.assertEqual(told(), "off")
+        policy.write_text("<busconfig/>")
+        self.assertEqual(ctl("on")[0], 0)
+        self.assertEqual((told(), ctl("status")), ("on", (0, "on")))
+        self.assertEqual(str(self.world.admin.objects()[ADMIN_PATH][ADMIN]["Lockdown"]), "on")
+        policy.unlink()
+        self.assertEqual((told(), ctl("status")[0]), ("broken", 1))
+        text = file.read_bytes()
+        file.write_bytes(text + b"\xff")
+        self.assertEqual((told(), ctl("status")[0]), ("unknown", 1))
+        file.unlink()
+        file.mkdir()
+        self.assertEqual((told(), ctl("status")[0]), ("unknown", 1))
+        file.rmdir()
+        file.write_bytes(text)
+        self.assertEqual(ctl("off")[0], 0)
+        self.assertEqual((told(), ctl("status")), ("off", (1, "off")))
+
+
+class Follower(Client):
+    """An admin who listens to the trail, and keeps each line that it was told."""
+
+    @property
+    def heard(self):
+        return [plain(line) for each in self.signals if each.member == "Audited" and each.path == ADMIN_PATH for line in each.arguments[0]]
+
+
+class TrailTold(AdminTest):
+    def test_nothing_is_missing_and_nothing_told_twice(self):
+        app, person = self.app(), self.picker()
+        follower = Follower(self.world)
+        app.show_picker(item())
+        person.wait_stage("offering")
+        # What waits for the disk now is in the list, and told.
+        listed = [plain(each) for each in self.audit(follower)]
+        self.assertIn("offered", [each["event"] for each in listed])
+        person.pick("Dice 4F")
+        added = str(app.wait_event("accessoryAdded")["accessory"])
+        app.remove(added)
+        wait(lambda: "revoked" in [each["event"] for each in follower.heard], what=lambda: f"the end; heard was {follower.heard}")
+        numbers = {each["id"] for each in listed}
+        whole = listed + [each for each in follower.heard if each["id"] not in numbers]
+        now = [plain(each) for each in self.audit()]
+        self.assertEqual(whole, now[:len(whole)])
+        self.assertEqual([each["id"] for each in follower.heard], sorted({each["id"] for each in follower.heard}))
+        self.assertEqual(now[0].keys(), {"id", "time", "event", "app", "accessory", "who", "why"})
+        for event in ("pickerShown", "offered", "picked", "paired", "granted", "revoked"):
+            self.assertEqual([each["event"] for each in whole].count(event), 1, event)
+
+    def test_only_admins_hear_it(self):
+        app, stranger, follower = self.app(), Client(self.world, Identity("stranger", SOMEBODY_ELSE)), Follower(self.world)
+        for client in (app, stranger, follower):
+            client.get(ROOT, MANAGER, "Version")
+            client.listen_to_everything()
+        self.assertFails(error("ActivationFailed"), stranger.call, ROOT, MANAGER, "CreateSession", "a{sv}", sv({}))
+        wait(lambda: follower.heard, what="the refusal")
+        [refused] = follower.heard
+        self.assertEqual((refused["event"], refused["app"]), ("refused", ""))
+        for client in (app, stranger):
+            client.settle()
+            self.assertEqual([each for each in client.signals if each.member == "Audited"], [])
+
+    def test_in_the_terminal(self):
+        app, person = self.app(), self.picker()
+        self.add(app, person, "Dice 4F")
+        ctl = lambda *words: Program(BIN / "accessoryctl", "audit", "--bus", self.world.bus.address, *words)
+        table, lines = ctl("--follow"), ctl("-f", "--json", "--app", "com.example.board")
+        table.wait_for("granted")
+        # Nothing is listed of the other app.
+        lines.wait_for(r"^\[\]|^\[$")
+        board = self.app("board", SOMEBODY_ELSE)
+        self.add(board, person, "Dice A2", item("Blue Dice", BLUE), answer={"accept": True})
+        app.remove(app.accessories[0])
+        table.wait_for("revoked +com.example.dice")
+        table.wait_for("granted +com.example.board")
+        lines.wait_for('"granted"')
+        told = [json.loads(each) for each in lines.lines if each.startswith("{")]
+        self.assertEqual([each["event"] for each in told], ["pickerShown", "offered", "picked", "paired", "granted"])
+        self.assertEqual({each["app"] for each in told}, {"com.example.board"})
+        shown = [each for each in table.lines if " com.example.board " in each]
+        self.assertEqual(len(shown), len(told))
+        # It goes on until it is ended: by a person, or because the daemon goes.
+        self.assertTrue(table.running)
+        self.assertEqual(table.stop(signal.SIGINT), -signal.SIGINT)
+        self.world.restart_daemon()
+        self.assertEqual(lines.wait_end(), 3)
+
+    def test_who_reads_no_more_ends_it(self):
+        both = Program("/bin/sh", "-c", f"{BIN}/accessoryctl audit -f --bus '{self.world.bus.address}' | head -1")
+        both.wait_for("TIME")
+        # `head` has its line and ends; whoever writes the next one has nobody to read it.
+        wait(lambda: not both.running or self.write_a_line(), what="the end", also_every=0.1)
+        self.assertEqual(both.wait_end(), 0)
+
+    def write_a_line(self):
+        stranger = Client(self.world, Identity("stranger", SOMEBODY_ELSE))
+        self.assertFails(error("ActivationFailed"), stranger.call, ROOT, MANAGER, "CreateSession", "a{sv}", sv({}))
+        stranger.close()
