@@ -41,9 +41,13 @@ public indirect enum JSON: Hashable, Sendable {
     }
 
     /// For people and programs: a line for each value, keys in order.
-    public var written: String {
+    public var written: String { written([.prettyPrinted]) }
+    /// For programs that read line by line: all in one line, keys in order.
+    public var writtenInOneLine: String { written([]) }
+
+    private func written(_ formatting: JSONEncoder.OutputFormatting) -> String {
         let encoder = JSONEncoder()
-        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        encoder.outputFormatting = formatting.union([.sortedKeys, .withoutEscapingSlashes])
         // All values can be written but numbers that are none, which nobody makes here.
         return (try? encoder.encode(self)).map { String(decoding: $0, as: UTF8.self) } ?? "null"
     }

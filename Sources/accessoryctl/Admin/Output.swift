@@ -7,15 +7,21 @@ internal import ProgramSupport
 
 enum Output {
     /// Columns as wide as their contents; text from strangers without control characters.
-    static func table(_ header: [String], _ rows: [[String]]) {
+    ///
+    /// - Returns: the columns' widths, for `row`.
+    @discardableResult static func table(_ header: [String], _ rows: [[String]]) -> [Int] {
         let rows = rows.map { $0.map { StandardOutput.printable($0) } }
         let widths = header.indices.map { column in ([header] + rows).map { $0[column].count }.max() ?? 0 }
-        for row in [header] + rows {
-            let cells = row.enumerated().map { index, cell in
-                index == row.count - 1 ? cell : cell + String(repeating: " ", count: widths[index] - cell.count)
-            }
-            StandardOutput.line(cells.joined(separator: "  "))
+        for each in [header] + rows { row(each, widths) }
+        return widths
+    }
+
+    /// One more row of a table, as far as it fits.
+    static func row(_ row: [String], _ widths: [Int]) {
+        let cells = row.map { StandardOutput.printable($0) }.enumerated().map { index, cell in
+            index == row.count - 1 ? cell : cell + String(repeating: " ", count: max(0, widths[index] - cell.count))
         }
+        StandardOutput.line(cells.joined(separator: "  "))
     }
 
     /// One JSON document, keys sorted.

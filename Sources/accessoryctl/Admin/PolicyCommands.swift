@@ -101,6 +101,10 @@ struct Audit: ParsableCommand {
     @Option(help: "Only what concerns this app.") var app: String?
     @Option(help: "Only what was done since then: seconds since 1970, or how long ago (90s, 15m, 12h, 7d).") var since: String?
     @Option(help: "At most so many, the newest.") var limit: UInt32 = 1000
+    @Flag(
+        name: .shortAndLong,
+        help: "Goes on with what is done from now on, until it is interrupted; with --json an object in a line for each.")
+    var follow = false
 
     func run() throws {
         try Ending.guarding {
@@ -113,26 +117,45 @@ struct Audit: ParsableCommand {
                 filter["since"] = .uint64(time)
             }
             let connection = try Inventory.connect(options)
+            // Before the list is asked for: what is written in between is told, and may be in the list too.
+            let following = follow ? try AuditFollowing(connection) : nil
             let reply = try connection.callAndWait(
                 AccessoryBus.name, AccessoryBus.adminPath, AccessoryBus.admin, "GetAudit", [.vardict(filter)])
-            let entries = (reply.first?.arrayValue ?? []).compactMap(\.vardictValue)
-            func text(_ entry: [String: DBusValue], _ key: String) -> String { entry[key]?.stringValue ?? "" }
-            func number(_ entry: [String: DBusValue], _ key: String) -> Int { entry[key]?.integerValue ?? 0 }
+            let lines = Self.lines(reply.first)
             if output.json {
-                return Output.json(
-                    .array(
-                        entries.map { entry in
-                            var json = ["id": JSON(number(entry, "id")), "time": JSON(number(entry, "time"))]
-                            for key in ["event", "app", "accessory", "who", "why"] { json[key] = JSON(text(entry, key)) }
-                            return .object(json)
-                        }))
+                Output.json(.array(lines.map(\.json)))
+                try following?.run(after: lines) { line in
+                    if app == nil || line.app == app { StandardOutput.line(line.json.writtenInOneLine) }
+                }
+            } else {
+                let widths = Output.table(["TIME", "EVENT", "APP", "ACCESSORY", "WHO", "WHY"], lines.map(\.row))
+                try following?.run(after: lines) { line in
+                    if app == nil || line.app == app { Output.row(line.row, widths) }
+                }
             }
-            Output.table(
-                ["TIME", "EVENT", "APP", "ACCESSORY", "WHO", "WHY"],
-                entries.map { entry in
-                    [Output.time(number(entry, "time"))] + ["event", "app", "accessory", "who", "why"].map { text(entry, $0) }
-                })
         }
+    }
+
+    /// A line of the trail, as the daemon tells it.
+    struct Line {
+        let values: [String: DBusValue]
+        var id: Int { number("id") }
+        var app: String { text("app") }
+
+        private func text(_ key: String) -> String { values[key]?.stringValue ?? "" }
+        private func number(_ key: String) -> Int { values[key]?.integerValue ?? 0 }
+
+        var row: [String] { [Output.time(number("time"))] + ["event", "app", "accessory", "who", "why"].map(text) }
+
+        var json: JSON {
+            var json = ["id": JSON(id), "time": JSON(number("time"))]
+            for key in ["event", "app", "accessory", "who", "why"] { json[key] = JSON(text(key)) }
+            return .object(json)
+        }
+    }
+
+    static func lines(_ entries: DBusValue?) -> [Line] {
+        (entries?.arrayValue ?? []).compactMap(\.vardictValue).map { Line(values: $0) }
     }
 
     static func time(_ text: String, now: Double) -> UInt64? {

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trail as it is written: what the daemon tells from the moment that this is made, without what a list has already.
+
+internal import AccessoryBus
+internal import DBusKit
+internal import Glibc
+
+/// Follows the audit trail of the daemon that runs.
+final class AuditFollowing {
+    private let connection: Connection
+    private var subscriptions: [Subscription] = []
+    /// What came while the list was on its way.
+    private var waiting: [Audit.Line] = []
+    /// The numbers of the lines that the list has.
+    private var listed: Set<Int> = []
+    private var show: ((Audit.Line) -> Void)?
+    private var isOver = false
+
+    /// Listens from now on.
+    ///
+    /// - Throws: when the daemon cannot be reached.
+    init(_ connection: Connection) throws(BusError) {
+        self.connection = connection
+        // The first call starts the daemon where the bus can do that.
+        _ = try connection.callAndWait(AccessoryBus.name, AccessoryBus.root, Bus.peer, "Ping")
+        let owner =
+            try connection.callAndWait(Bus.name, Bus.path, Bus.name, "GetNameOwner", [.string(AccessoryBus.name)])[0].stringValue
+            ?? ""
+        subscriptions = [
+            connection.subscribe(
+                sender: owner, path: AccessoryBus.adminPath, interface: AccessoryBus.admin, member: "Audited"
+            ) { [weak self] message in self?.take(Audit.lines((try? message.arguments())?.first)) },
+            connection.watchName(AccessoryBus.name) { [weak self] new in
+                if new != owner { self?.end() }
+            },
+        ]
+        connection.onDisconnect = { [weak self] in self?.end() }
+    }
+
+    private func take(_ lines: [Audit.Line]) {
+        guard let show else { return waiting += lines }
+        for line in lines where !listed.contains(line.id) { show(line) }
+    }
+
+    private func end() {
+        isOver = true
+        connection.loop.quit()
+    }
+
+    /// Shows what comes, until the process is ended from outside.
+    ///
+    /// - Parameter listed: lines that were shown already.
+    /// - Throws: when the daemon has gone.
+    func run(after listed: [Audit.Line], show: @escaping (Audit.Line) -> Void) throws(BusError) {
+        // Whoever reads this may stop reading: libdbus has the process ignore that.
+        signal(SIGPIPE, SIG_DFL)
+        self.listed = Set(listed.map(\.id))
+        self.show = show
+        take(waiting)
+        waiting = []
+        if !isOver { connection.loop.run() }
+        throw BusError(name: "org.freedesktop.DBus.Error.Disconnected", message: "accessorysetupd has ended")
+    }
+}
