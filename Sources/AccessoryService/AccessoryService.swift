@@ -103,7 +103,8 @@ public final class AccessoryService {
         for (id, entry) in entries {
             if let object = appObjects[id] {
                 guard object.update(entry) else { continue }
-                server.propertiesChanged(object, AccessoryBus.app, ["Name", "Source", "Problems"], to: .only(clients.admins))
+                server.propertiesChanged(
+                    object, AccessoryBus.app, ["Name", "Source", "Problems", "Manifest"], to: .only(clients.admins))
             } else {
                 let object = AppObject(entry, self)
                 appObjects[id] = object
@@ -340,8 +341,9 @@ extension AccessoryService {
     }
 
     private func pickerAssigned(to client: ClientID) {
-        guard let pickerObject, !clients.isAdmin(client.rawValue) else { return }
-        server.announce(pickerObject, to: .only([client.rawValue]))
+        guard let pickerObject else { return }
+        if !clients.isAdmin(client.rawValue) { server.announce(pickerObject, to: .only([client.rawValue])) }
+        server.propertiesChanged(pickerObject, AccessoryBus.picker, ["Program"], to: audience(of: pickerObject.run))
     }
 
     private func pickerChanged(_ picker: PickerRun, from old: PickerPresentation) {

@@ -30,6 +30,7 @@ final class PickerObject: ServiceObject {
         var table = MemberTable<PickerObject>(description)
         table.property("App", for: .whoeverSeesIt) { picker, _ in .string(picker.run.session.app.id.rawValue) }
         table.property("AppName", for: .whoeverSeesIt) { picker, _ in .string(ShownName.marked(picker.run.session.app.name)) }
+        table.property("Program", for: .whoeverSeesIt) { picker, _ in .string(picker.program) }
         table.property("Kind", for: .whoeverSeesIt) { picker, _ in .string(picker.run.request.kind) }
         table.property("Stage", for: .whoeverSeesIt) { picker, _ in .string(picker.run.presentation.stage.rawValue) }
         table.property("Offers", for: .whoeverSeesIt) { picker, _ in
@@ -51,6 +52,11 @@ final class PickerObject: ServiceObject {
         table.method("GetImage", for: .itsPickerProgram, PickerObject.getImage)
         table.method("ImageData", for: .itsPickerProgram, PickerObject.imageData)
         return table.complete()
+    }
+
+    /// Who shows it; nobody does where the policy answers.
+    private var program: String {
+        run.client == .policy ? "" : ShownName.marked(service.clients.describe(run.client.rawValue))
     }
 
     private func pick(_ call: MethodCall) throws(BusError) {

@@ -26,6 +26,9 @@ final class SessionObject: ServiceObject {
         table.property("App", for: .whoeverSeesIt) { object, _ in .string(object.session.app.id.rawValue) }
         table.property("State", for: .whoeverSeesIt) { object, _ in .string(object.session.state.rawValue) }
         table.property("Accessories", for: .whoeverSeesIt) { object, _ in .objectPaths(object.accessories) }
+        table.property("Program", for: .admins) { object, _ in
+            .string(ShownName.marked(object.service.clients.describe(object.session.client.rawValue)))
+        }
         table.method("Activate", for: .owner, SessionObject.activate)
         table.method("Invalidate", for: .owner, SessionObject.invalidate)
         table.method("ShowPicker", for: .owner, SessionObject.showPicker)

@@ -70,14 +70,16 @@ public final class ManifestStore {
         public let source: String
         /// What is wrong with it, with file, line and key; empty for one that counts.
         public let problems: [String]
+        /// What it says; nil for a manifest with problems.
+        public let manifest: AppManifest?
     }
 
     /// Every manifest; one that could not be read goes by its file's name.
     public var entries: [Entry] {
-        apps.values.map { Entry(id: $0.id.rawValue, name: $0.name, source: $0.source, problems: []) }
+        apps.values.map { Entry(id: $0.id.rawValue, name: $0.name, source: $0.source, problems: [], manifest: $0) }
             + problems.map { path, list in
                 let file = path.split(separator: "/").last.map { $0.dropLast(".conf".count) } ?? ""
-                return Entry(id: String(file), name: "", source: path, problems: list.map(\.description))
+                return Entry(id: String(file), name: "", source: path, problems: list.map(\.description), manifest: nil)
             }
     }
 }

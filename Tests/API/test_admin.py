@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an admin is told of the daemon as a whole: the rules in force and their mistakes, the lock-down, and the trail as it is written."""
+"""What an admin is told: the rules in force and their mistakes, the lock-down, manifests and programs, and the trail as it is written."""
 
 import json
 import signal
@@ -7,7 +7,9 @@ import signal
 import dbus
 
 from harness.clients import Client, Identity
-from harness.names import ADMIN, ADMIN_PATH, BLUE, MANAGER, PINK, ROOT, SOMEBODY_ELSE, UNKNOWN_OBJECT, error
+from harness.names import (
+    ADMIN, ADMIN_PATH, APP, BLUE, BUS_ERROR, MANAGER, PICKER, PINK, ROOT, SESSION, SOMEBODY, SOMEBODY_ELSE, UNKNOWN_OBJECT, error)
+from harness.pickers import PickerProgram
 from harness.programs import BIN, Program
 from harness.values import item, sv
 from harness.waiting import wait
@@ -156,6 +158,68 @@ class LockdownTold(AdminTest):
         file.write_bytes(text)
         self.assertEqual(ctl("off")[0], 0)
         self.assertEqual((told(), ctl("status")), ("off", (1, "off")))
+
+
+class Manifests(AdminTest):
+    def says(self, app):
+        [found] = [each[APP] for each in self.world.admin.objects().values() if APP in each and each[APP]["Id"] == f"com.example.{app}"]
+        return plain(found["Manifest"])
+
+    def test_what_a_manifest_says(self):
+        dice = str(Identity("dice").executable)
+        self.assertEqual(self.says("dice"), {
+            "Executable": [dice], "Supports": ["Bluetooth"], "BluetoothServices": sorted([PINK.lower(), BLUE.lower()])})
+        path = str(ROOT) + "/app/com_2eexample_2edice"
+        told = lambda: [plain(each.arguments[1]["Manifest"]) for each in self.world.admin.signals
+                        if each.member == "PropertiesChanged" and each.path == path]
+        # Who may speak for an app is what an admin looks for: that alone is news.
+        self.world.declare("dice", Unit="dice.service;die.service;", User="daemon;1000;", Flatpak="com.example.Dice", Snap="dice",
+                           SecurityLabel="dice\u202e", Supports="Bluetooth;WiFi;", BluetoothServices=None, BluetoothNames="Die;Dice;",
+                           BluetoothCompanyIdentifiers="FFFF;004C;")
+        wait(told, what="the manifest")
+        self.assertEqual(told()[-1], {
+            "Executable": [dice], "Unit": ["dice.service", "die.service"], "Users": ["1000", "daemon"], "Flatpak": ["com.example.Dice"],
+            "Snap": ["dice"], "SecurityLabel": ["dice\ufffd"], "Supports": ["Bluetooth", "WiFi"], "BluetoothNames": ["Dice", "Die"],
+            "BluetoothCompanyIdentifiers": ["004C", "FFFF"]})
+        self.assertEqual(self.says("dice"), told()[-1])
+        self.world.declare("dice", Colour="pink")
+        wait(lambda: told()[-1] == {}, what="the mistake")
+        self.assertEqual(self.says("dice"), {})
+
+
+class Programs(AdminTest):
+    def test_whose_session_it_is(self):
+        app = self.app()
+        program = str(self.world.admin.get(app.session, SESSION, "Program"))
+        self.assertRegex(program, rf"^{Identity('dice').executable}, uid {SOMEBODY}, pid {app.pid}$")
+        self.assertNotIn("Program", app.get_all(app.session, SESSION))
+        self.assertFails(BUS_ERROR + "UnknownProperty", app.get, app.session, SESSION, "Program")
+
+    def test_who_shows_a_picker(self):
+        page, terminal = (PickerProgram(self.world, Identity(each, 0)).register() for each in ("page", "terminal"))
+        app = self.app()
+        app.show_picker(item())
+        page.wait_stage("offering")
+        self.assertRegex(page.state["Program"], rf"/page, uid 0, pid {page.pid}$")
+        self.assertEqual(self.world.admin.get(page.path, PICKER, "Program"), page.state["Program"])
+        path = page.path
+        page.close()
+        told = lambda: [str(each.arguments[1]["Program"]) for each in self.world.admin.signals
+                        if each.path == path and each.member == "PropertiesChanged" and "Program" in each.arguments[1]]
+        wait(told, what="the other program")
+        [program] = told()
+        self.assertRegex(program, rf"/terminal, uid 0, pid {terminal.pid}$")
+        wait(lambda: terminal.state.get("Program") == program, what="that it is told, too")
+
+    def test_nobody_shows_what_the_policy_answers(self):
+        self.world.policy.mkdir()
+        (self.world.policy / "a.conf").write_text(f"[Approve a]\nApp=com.example.dice\nBluetoothServiceUUID={PINK}\nMinimumRSSI=20\n")
+        self.world.restart_daemon()
+        app = self.app()
+        app.show_picker(item())
+        [path] = wait(lambda: self.world.admin.paths("picker"), what="the run", also_every=0.05)
+        self.assertEqual(str(self.world.admin.get(path, PICKER, "Program")), "")
+        self.assertEqual(list(self.world.admin.get(ROOT, MANAGER, "Pickers")), [])
 
 
 class Follower(Client):

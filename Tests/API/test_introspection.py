@@ -39,15 +39,15 @@ API = {
     SESSION: {"Activate": "→", "Invalidate": "→", "ShowPicker": "aa{sv}a{sv}→o", "UpdatePicker": "aa{sv}→",
               "FinishPickerDiscovery": "→", "CancelPicker": "→", "RenameAccessory": "oa{sv}→o", "RemoveAccessory": "o→",
               "FinishAuthorization": "oa{sv}→", "FailAuthorization": "o→", "UpdateAuthorization": "oa{sv}→o",
-              "App": "s", "State": "s", "Accessories": "ao", "Event": "→sa{sv}"},
+              "App": "s", "Program": "s", "State": "s", "Accessories": "ao", "Event": "→sa{sv}"},
     ACCESSORY: {"DisplayName": "s", "State": "s", "BluetoothIdentifier": "s", "BluetoothTransportBridgingIdentifier": "ay",
                 "Ssid": "ay", "WiFiAwarePairedDeviceID": "t", "Descriptor": "a{sv}", "Device": "o",
                 "JoinNetwork": "a{sv}→", "LeaveNetwork": "→"},
     NETWORK: {"Interface": "s"},
-    PICKER: {"App": "s", "AppName": "s", "Kind": "s", "Stage": "s", "Offers": "aa{sv}", "Prompt": "a{sv}", "Deadline": "t",
+    PICKER: {"App": "s", "AppName": "s", "Program": "s", "Kind": "s", "Stage": "s", "Offers": "aa{sv}", "Prompt": "a{sv}", "Deadline": "t",
              "Pick": "s→", "Respond": "a{sv}→", "Rename": "s→", "Cancel": "→", "GetImage": "s→h", "ImageData": "s→ay"},
     GRANT: {"App": "s", "Accessory": "o", "State": "s", "Enabled": "b", "Created": "t", "LastUsed": "t", "Revoke": "→"},
-    APP: {"Id": "s", "Name": "s", "Source": "s", "Problems": "as"},
+    APP: {"Id": "s", "Name": "s", "Source": "s", "Problems": "as", "Manifest": "a{sas}"},
     ADMIN: {"GetAudit": "a{sv}→aa{sv}", "Explain": "a{sv}→aa{sv}", "Audited": "→aa{sv}", "Policy": "aa{sv}", "PolicyProblems": "aa{sv}",
             "Lockdown": "s"},
 }
@@ -109,7 +109,7 @@ class Introspection(APITest):
 
     def test_properties_have_the_types_of_the_api(self):
         types = {"s": dbus.String, "b": dbus.Boolean, "t": dbus.UInt64, "o": dbus.ObjectPath, "ay": dbus.Array, "ao": dbus.Array,
-                 "as": dbus.Array, "aa{sv}": dbus.Array, "a{sv}": dbus.Dictionary}
+                 "as": dbus.Array, "aa{sv}": dbus.Array, "a{sv}": dbus.Dictionary, "a{sas}": dbus.Dictionary, "n": dbus.Int16}
         for path, interface in self.places():
             values = self.world.admin.get_all(path, interface)
             expected = {name: each[2] for name, each in documented(interface).items() if each[0] == "property"}
@@ -118,7 +118,7 @@ class Introspection(APITest):
                 with self.subTest(f"{interface}.{name}"):
                     self.assertIsInstance(values[name], types[type_])
                     if type_.startswith("a"):
-                        self.assertEqual(str(values[name].signature), type_[2:-1] if type_ == "a{sv}" else type_[1:])
+                        self.assertEqual(str(values[name].signature), type_[2:-1] if type_.startswith("a{") else type_[1:])
                     self.assertEqual(self.world.admin.get(path, interface, name), values[name])
 
     def test_the_tree_leads_to_every_object(self):

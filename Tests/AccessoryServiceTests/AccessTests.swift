@@ -49,7 +49,8 @@ private let admins = Rule.only([.admin], others: .hidden)
 private func session(of owner: CallerKind) -> [String: Rule] {
     let own = Rule.only([owner], others: .refused)
     return [
-        "App": .whoeverSeesIt, "State": .whoeverSeesIt, "Accessories": .whoeverSeesIt, "Activate": own, "Invalidate": own,
+        "App": .whoeverSeesIt, "Program": admins, "State": .whoeverSeesIt, "Accessories": .whoeverSeesIt, "Activate": own,
+        "Invalidate": own,
         "ShowPicker": own, "UpdatePicker": own, "FinishPickerDiscovery": own, "CancelPicker": own, "RenameAccessory": own,
         "RemoveAccessory": own,
         "FinishAuthorization": own, "FailAuthorization": own, "UpdateAuthorization": own,
@@ -83,7 +84,8 @@ private let rows: [Row] = [
     Row(
         place: .picker, interface: AccessoryBus.picker, seenBy: [.picker, .admin],
         members: [
-            "App": .whoeverSeesIt, "AppName": .whoeverSeesIt, "Kind": .whoeverSeesIt, "Stage": .whoeverSeesIt,
+            "App": .whoeverSeesIt, "AppName": .whoeverSeesIt, "Program": .whoeverSeesIt, "Kind": .whoeverSeesIt,
+            "Stage": .whoeverSeesIt,
             "Offers": .whoeverSeesIt, "Prompt": .whoeverSeesIt, "Deadline": .whoeverSeesIt,
             "Pick": .only([.picker], others: .refused), "Respond": .only([.picker], others: .refused),
             "Cancel": .only([.picker], others: .refused), "Rename": .only([.picker], others: .refused),
@@ -97,7 +99,7 @@ private let rows: [Row] = [
         ]),
     Row(
         place: .app, interface: AccessoryBus.app, seenBy: [.admin],
-        members: ["Id": admins, "Name": admins, "Source": admins, "Problems": admins]),
+        members: ["Id": admins, "Name": admins, "Source": admins, "Problems": admins, "Manifest": admins]),
     Row(
         place: .admin, interface: AccessoryBus.admin, seenBy: [.admin],
         members: [
