@@ -126,6 +126,8 @@ public struct Scenario: Hashable, Sendable {
         public var mode = Mode.justWorks
         /// What the accessory shows with `displayPasskey`, 0–999,999.
         public var passkey: UInt32 = 123_456
+        /// Seconds for each digit that is entered at the accessory with `enterPasskey`.
+        public var typing = 0.03
         /// What the accessory expects with `pin`.
         public var pin = "0000"
         /// Legacy pairing, not secure connections. The simulator only says so (`LegacyPairing`, org.bluez.Device).

@@ -144,6 +144,7 @@ extension Scenario {
         var pairing = Pairing()
         pairing.mode = try json.word("mode", Pairing.Mode.self) ?? .justWorks
         pairing.passkey = UInt32(try json.number("passkey", 0...999_999) ?? 123_456)
+        pairing.typing = try json.number("typing", 0...60) ?? 0.03
         pairing.pin = try json.string("pin") ?? "0000"
         pairing.isLegacy = try json.boolean("legacy") ?? false
         pairing.confirms = try json.boolean("confirms") ?? true

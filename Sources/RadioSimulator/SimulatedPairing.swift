@@ -130,7 +130,7 @@ final class SimulatedPairing {
             guard !isOver else { return }
             guard case .success = result else { return fail(Self.failed) }
             guard digits < 6 else { return wrongKey ? fail(Self.failed) : succeed() }
-            after(.milliseconds(30)) { $0.enter(passkey, digits: digits + 1, wrongKey: wrongKey, agent) }
+            after(.seconds(scenario.typing)) { $0.enter(passkey, digits: digits + 1, wrongKey: wrongKey, agent) }
         }
     }
 

@@ -41,7 +41,7 @@ import Testing
               "appearsAt": 1, "leavesAt": 2, "connectable": false, "input": true, "crossTransportKeys": true,
               "adverts": [{"rssi": null, "interval": 0.5, "name": "Die", "serviceUUIDs": ["180F"], "serviceData": {"180F": "01"},
                 "manufacturerData": {"004C": "0215"}, "txPower": -4, "scanResponse": {"name": "Die 1"}}],
-              "pairing": {"mode": "pin", "pin": "7", "legacy": true, "fault": "slow", "delay": 3, "faultCount": 1},
+              "pairing": {"mode": "pin", "pin": "7", "legacy": true, "fault": "slow", "delay": 3, "faultCount": 1, "typing": 2},
               "gatt": [{"uuid": "180F", "characteristics": [{"uuid": "2A19", "flags": ["notify"], "value": "64",
                 "notify": {"interval": 2, "values": ["01", "02"]}}]}]}]}
             """)
@@ -55,7 +55,7 @@ import Testing
         #expect(advert.payload.manufacturerData == [CompanyIdentifier(0x4C): [2, 0x15]])
         #expect(advert.scanResponse?.name == "Die 1")
         #expect(die.pairing.mode == .pin && die.pairing.pin == "7" && die.pairing.isLegacy)
-        #expect(die.pairing.fault == .slow && die.pairing.delay == 3 && die.pairing.faultCount == 1)
+        #expect(die.pairing.fault == .slow && die.pairing.delay == 3 && die.pairing.faultCount == 1 && die.pairing.typing == 2)
         let characteristic = try #require(die.services.first?.characteristics.first)
         #expect(characteristic.flags == ["notify"] && characteristic.value == [0x64])
         #expect(characteristic.notify?.interval == 2 && characteristic.notify?.values == [[1], [2]])
