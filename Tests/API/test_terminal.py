@@ -7,31 +7,16 @@ import pty
 import struct
 import subprocess
 import termios
-import zlib
 
 from gi.repository import GLib
 
+from harness.images import PRODUCT, SVG, png
 from harness.names import BLUE
 from harness.programs import BIN
 from harness.radio import accessory, scenario
 from harness.values import item
 from harness.waiting import wait
 from harness.world import APITest
-
-
-def png(width, height, pixel):
-    """A PNG whose pixels `pixel(x, y)` says, as (red, green, blue, alpha)."""
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    rows = b"".join(b"\0" + b"".join(bytes(pixel(x, y)) for x in range(width)) for y in range(height))
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0))
-            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
-
-
-# A pink square with a transparent border, of the size that a picker shows.
-PRODUCT = png(180, 120, lambda x, y: (255, 0, 128, 255) if 60 <= x < 120 and 30 <= y < 90 else (0, 0, 0, 0))
-SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="180" height="120"><rect width="180" height="120" fill="#ff0080"/></svg>'
 
 
 class Terminal:

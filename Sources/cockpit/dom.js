@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Building the document. What comes from outside becomes text nodes and attributes, never HTML; what stays the same
+// keeps its element, so that focus and finger stay where they are.
+
+import { words } from "./text.js";
+
+/** An element: `attributes` with `on…` for listeners, then text and nodes as children; null children are left out. */
+export function element(tag, attributes = {}, ...children) {
+    const made = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+        if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+        else if (value === true) made.setAttribute(name, "");
+        else if (value !== false && value != null) made.setAttribute(name, value);
+    }
+    made.append(...children.filter(each => each != null));
+    return made;
+}
+
+/** Sets a text where it is another. */
+export function setText(node, text) {
+    if (node.textContent !== text) node.textContent = text;
+}
+
+/** Sets an attribute where it is another; null takes it away. */
+export function setAttribute(node, name, value) {
+    if (value === null) node.removeAttribute(name);
+    else if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+}
+
+/**
+ * A list whose items keep their elements: `make(item)` for a new one, `update(element, item)` for each. The order of
+ * elements follows that of items.
+ */
+export class KeyedList {
+    #elements = new Map();
+
+    constructor(container, keyOf, make, update = () => {}) {
+        Object.assign(this, { container, keyOf, make, update });
+    }
+
+    draw(items) {
+        const keys = new Set(items.map(this.keyOf));
+        for (const [key, made] of this.#elements) if (!keys.has(key)) { made.remove(); this.#elements.delete(key); }
+        let place = this.container.firstElementChild;
+        for (const item of items) {
+            const key = this.keyOf(item);
+            let made = this.#elements.get(key);
+            if (!made) {
+                made = this.make(item);
+                this.#elements.set(key, made);
+            }
+            if (made === place) place = place.nextElementSibling;
+            else this.container.insertBefore(made, place);
+            this.update(made, item);
+        }
+    }
+}
+
+/** A button that runs `press`; while that is under way it takes no second press. */
+export function button(text, press, kind = "", attributes = {}) {
+    const made = element("button", { type: "button", class: kind, ...attributes }, text);
+    made.addEventListener("click", async () => {
+        if (made.getAttribute("aria-disabled") === "true") return;
+        made.setAttribute("aria-disabled", "true");
+        try { await press(); } finally { made.removeAttribute("aria-disabled"); }
+    });
+    return made;
+}
+
+/** A word in a box of its colour: `kind` is "", "good", "warning" or "danger". */
+export function badge(text, kind = "") {
+    return element("span", { class: `badge ${kind}` }, text);
+}
+
+/** Pairs of a term and what is to be said of it; pairs without anything are left out. */
+export function facts(pairs) {
+    const list = element("dl", { class: "facts" });
+    for (const [term, value] of pairs) {
+        if (value == null || value === "") continue;
+        list.append(element("div", {}, element("dt", {}, term), element("dd", {}, value)));
+    }
+    return list;
+}
+
+/** A message in the place of what there is not. */
+export function message(title, ...hints) {
+    return element("div", { class: "message" }, element("h2", {}, title), ...hints.map(each =>
+        typeof each === "string" ? element("p", {}, each) : each));
+}
+
+let made = 0;
+/** An identifier for an element that another one refers to. */
+export function freshID() {
+    made += 1;
+    return `made-${made}`;
+}
+
+/**
+ * Asks before something is done, in a dialog: `content` are its nodes, `run` does it. A failure is said there, and the
+ * dialog stays.
+ */
+export function ask({ title, content, action, kind = "primary", run }) {
+    const failure = element("p", { role: "alert", class: "failure", hidden: true });
+    const id = freshID();
+    const doIt = async () => {
+        failure.hidden = true;
+        try {
+            await run();
+            dialog.close();
+        } catch (error) {
+            failure.textContent = words.error(error);
+            failure.hidden = false;
+        }
+    };
+    const go = element("button", { type: "submit", class: kind }, action);
+    const form = element("form", { class: "sheet-content" }, element("h2", { id }, title), ...content, failure,
+        element("div", { class: "actions" }, go, button(words.cancel(), () => dialog.close())));
+    form.addEventListener("submit", async event => {
+        event.preventDefault();
+        if (go.disabled) return;
+        go.disabled = true;
+        await doIt();
+        go.disabled = false;
+    });
+    const dialog = element("dialog", { class: "sheet", "aria-labelledby": id }, form);
+    dialog.addEventListener("close", () => dialog.remove());
+    document.body.append(dialog);
+    dialog.showModal();
+    return dialog;
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Product images: bytes of a stranger's, which only the browser's own decoder looks at, in an <img>. There an SVG runs
+// no script and loads nothing.
+
+const AT_ONCE = 2;
+
+/** The images of one picker run. Tells "loaded". */
+export class Images extends EventTarget {
+    #read;
+    #addresses = new Map();
+    #waiting = [];
+    #running = 0;
+    #isClosed = false;
+
+    /** `read(id)` gives an image's bytes, in base64. */
+    constructor(read) {
+        super();
+        this.#read = read;
+    }
+
+    /** An address for <img>; null while there is none. Asked for the first time, the image is fetched. */
+    address(id) {
+        if (!this.#addresses.has(id)) {
+            this.#addresses.set(id, null);
+            this.#waiting.push(id);
+            this.#next();
+        }
+        return this.#addresses.get(id);
+    }
+
+    close() {
+        this.#isClosed = true;
+        for (const address of this.#addresses.values()) if (address) URL.revokeObjectURL(address);
+        this.#addresses.clear();
+        this.#waiting = [];
+    }
+
+    async #next() {
+        if (this.#running >= AT_ONCE || this.#waiting.length === 0) return;
+        this.#running += 1;
+        const id = this.#waiting.shift();
+        const text = await this.#read(id).catch(() => null);
+        this.#running -= 1;
+        const type = text && imageType(text);
+        if (type && !this.#isClosed) {
+            const content = Uint8Array.from(atob(text), each => each.charCodeAt(0));
+            this.#addresses.set(id, URL.createObjectURL(new Blob([content], { type })));
+            this.dispatchEvent(new Event("loaded"));
+        }
+        this.#next();
+    }
+}
+
+/** By the first bytes; null for what is none of these. */
+function imageType(text) {
+    const start = atob(text.slice(0, 64));
+    if (start.startsWith("\x89PNG")) return "image/png";
+    if (start.startsWith("\xff\xd8\xff")) return "image/jpeg";
+    if (start.startsWith("RIFF") && start.slice(8, 12) === "WEBP") return "image/webp";
+    return start.trimStart().startsWith("<") ? "image/svg+xml" : null;
+}

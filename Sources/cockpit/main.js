@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page begins here: the connection, what is known of the daemon, the picker, and the sections beside it.
+
+import "./theme.js";
+import { Accessories } from "./accessories.js";
+import { Activity } from "./activity.js";
+import { Apps } from "./apps.js";
+import { Bus } from "./bus.js";
+import { button, element, message, setAttribute, setText } from "./dom.js";
+import { Explain } from "./explain.js";
+import { Objects } from "./objects.js";
+import { Picker } from "./picker.js";
+import { PickerSheet } from "./picker-sheet.js";
+import { Policy } from "./policy.js";
+import { words } from "./text.js";
+
+const SECTIONS = [["", words.title], ["apps", words.apps], ["activity", words.activity], ["policy", words.policy]];
+
+class Page {
+    #bus;
+    #objects;
+    #picker;
+    #views;
+    #current = null;
+    #key = null;
+    #isScheduled = false;
+    #banner = element("div", { class: "banner", role: "status" });
+    #nav = element("nav", { "aria-label": words.sections() });
+    #main = element("main", { tabindex: "-1" });
+
+    constructor(bus) {
+        this.#bus = bus;
+        this.#objects = new Objects(bus);
+        this.#picker = new Picker(bus, this.#objects);
+        new PickerSheet(this.#picker);
+        this.#views = {
+            "": new Accessories(bus, this.#objects), apps: new Apps(this.#objects),
+            activity: new Activity(bus, this.#objects), policy: new Policy(this.#objects),
+        };
+        for (const [path, text] of SECTIONS) this.#nav.append(element("a", { href: `#/${path}` }, text()));
+        const page = document.getElementById("page");
+        document.documentElement.lang = cockpit.language?.replace("_", "-") ?? "en";
+        document.title = words.title();
+        page.append(element("header", {}, element("h1", {}, words.title()), this.#nav), this.#banner, this.#main);
+        cockpit.addEventListener("locationchanged", () => this.#schedule());
+        for (const each of [this.#objects, this.#picker]) each.addEventListener("changed", () => this.#schedule());
+        document.addEventListener("visibilitychange", () => { if (!document.hidden) this.#current?.shown?.(); });
+    }
+
+    #user = null;
+
+    /** Begins, and again whenever the daemon has come back. */
+    async start() {
+        this.#user = await cockpit.user().catch(() => null);
+        const label = words.label(this.#user?.full_name || this.#user?.name || "?", browser());
+        let wasReady = false;
+        this.#objects.addEventListener("changed", () => {
+            const isReady = this.#objects.state === "ready";
+            if (isReady && !wasReady) this.#picker.register(label);
+            wasReady = isReady;
+        });
+        await this.#objects.load();
+        document.getElementById("page").removeAttribute("aria-busy");
+    }
+
+    #schedule() {
+        if (this.#isScheduled) return;
+        this.#isScheduled = true;
+        requestAnimationFrame(() => { this.#isScheduled = false; this.#draw(); });
+    }
+
+    #draw() {
+        const [section = "", detail] = cockpit.location.path;
+        this.#drawBanner();
+        const state = this.#objects.state !== "ready" ? this.#objects.state : this.#objects.isAdmin ? "admin" : "limited";
+        this.#nav.hidden = state !== "admin";
+        for (const [index, [path]] of SECTIONS.entries()) {
+            setAttribute(this.#nav.children[index], "aria-current", path === section ? "page" : null);
+        }
+        const key = `${state} ${section} ${detail ?? ""}`;
+        if (key !== this.#key) {
+            this.#key = key;
+            this.#current?.hidden?.();
+            this.#current = state !== "admin" ? null
+                : section === "apps" && detail ? new Explain(this.#bus, this.#objects, detail)
+                    : this.#views[section] ?? this.#views[""];
+            this.#main.replaceChildren(this.#current?.element ?? this.#message(state));
+            this.#current?.draw();
+            this.#current?.shown?.();
+        } else {
+            this.#current?.draw();
+        }
+    }
+
+    /** What there is instead of the sections. */
+    #message(state) {
+        switch (state) {
+        case "absent": return message(words.absent(), words.absentHint(), element("code", {}, "systemctl status accessorysetupd"));
+        case "lost": return message(words.lost(), words.lostHint(), button(words.reload(), () => location.reload(), "primary"));
+        case "limited": return message(words.limited(), words.limitedHint());
+        default: return message(words.starting());
+        }
+    }
+
+    /** Whether apps that ask are shown here. */
+    #drawBanner() {
+        const { state, shownElsewhere, run, problem } = this.#picker;
+        const { Bluetooth: bluetooth } = this.#objects.manager;
+        this.#banner.hidden = this.#objects.state !== "ready" || !!run;
+        this.#banner.className = "banner";
+        const say = (kind, ...parts) => {
+            this.#banner.classList.add(kind);
+            const key = parts.map(each => each.textContent ?? each).join("\n");
+            if (this.#banner.dataset.text === key) return;
+            this.#banner.dataset.text = key;
+            this.#banner.replaceChildren(...parts);
+        };
+        if (state === "refused") {
+            say("warning", element("strong", {}, words.refused()), element("p", {}, words.refusedHint()),
+                element("code", {}, `sudo usermod -aG accessory-picker ${this.#user?.name ?? "USER"}`));
+        } else if (state === "failed") {
+            say("warning", element("strong", {}, words.failedToRegister()), element("p", {}, words.error(problem)));
+        } else if (shownElsewhere) {
+            const who = shownElsewhere.label || words.anotherProgram();
+            const [asking] = this.#objects.all("Picker");
+            say("", ...(asking ? [element("strong", {}, words.busyElsewhere(asking.AppName, who)), element("p", {}, words.elsewhere(who))]
+                : [element("p", {}, words.elsewhere(who))]));
+        } else if (bluetooth && bluetooth !== "ready") {
+            say("warning", element("strong", {}, words.noRadio(bluetooth)), element("p", {}, words.ready()));
+        } else {
+            say("good", element("p", {}, words.ready()));
+        }
+    }
+}
+
+/** What the person would call this browser, as far as it says. */
+function browser() {
+    const agent = navigator.userAgent;
+    const name = [[/Firefox\//, "Firefox"], [/Edg\//, "Edge"], [/SamsungBrowser\//, "Samsung Internet"], [/Chrom(e|ium)\//, "Chrome"],
+        [/Safari\//, "Safari"]].find(([pattern]) => pattern.test(agent))?.[1] ?? "?";
+    const system = [[/Android/, "Android"], [/iPhone/, "iPhone"], [/iPad/, "iPad"], [/Windows/, "Windows"], [/Mac OS/, "macOS"],
+        [/Linux/, "Linux"]].find(([pattern]) => pattern.test(agent))?.[1];
+    return system ? `${name}, ${system}` : name;
+}
+
+const page = new Page(await Bus.open());
+await page.start();
+
+// Cockpit's switch for administrative access: the page begins anew, as somebody else.
+const permission = cockpit.permission({ admin: true });
+let wasAllowed = null;
+permission.addEventListener("changed", () => {
+    if (wasAllowed !== null && permission.allowed !== wasAllowed) location.reload();
+    wasAllowed = permission.allowed;
+});

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The daemon's objects as this page may see them, kept up to date: the one place where the page knows things. Views
+// read it, and are told when something is another.
+
+import { ADMIN, ROOT, errorName } from "./bus.js";
+
+/** Tells "changed". `state`: "starting", "ready", "absent" (no daemon) or "lost" (no connection). */
+export class Objects extends EventTarget {
+    #bus;
+    #all = new Map();
+    state = "starting";
+    /** Whether the daemon takes us for an admin. */
+    isAdmin = false;
+
+    constructor(bus) {
+        super();
+        this.#bus = bus;
+        bus.follow({
+            added: (path, interfaces) => this.#merge(path, interfaces),
+            removed: (path, names) => this.#remove(path, names),
+            changed: (path, name, values, gone) => this.#change(path, name, values, gone),
+        });
+        bus.addEventListener("owner", event => event.detail ? this.load() : this.#lose("absent"));
+        bus.addEventListener("close", () => this.#lose("lost"));
+    }
+
+    /** Reads everything anew. */
+    async load() {
+        try {
+            const objects = new Map(await this.#bus.objects());
+            objects.set(ROOT, { Manager: await this.#bus.properties(ROOT, "Manager") });
+            this.isAdmin = await this.#bus.properties(ADMIN, "Admin").then(
+                values => { objects.set(ADMIN, { Admin: values }); return true; },
+                error => { if (errorName(error) === "UnknownObject") return false; throw error; });
+            this.#all = objects;
+            this.state = "ready";
+        } catch (error) {
+            if (this.state !== "lost") this.state = "absent";
+            console.warn("the daemon's objects cannot be read:", error.message ?? error);
+        }
+        this.#tell();
+    }
+
+    /** Reads properties that the daemon does not tell. */
+    async readAgain(path, name) {
+        const values = await this.#bus.properties(path, name).catch(() => null);
+        if (values && this.get(path, name)) this.#change(path, name, values, []);
+    }
+
+    /** The properties of an object's interface; null when there is none. */
+    get(path, name) {
+        return this.#all.get(path)?.[name] ?? null;
+    }
+
+    /** All objects with an interface: their properties with the path. */
+    all(name) {
+        const found = [];
+        for (const [path, interfaces] of this.#all) if (interfaces[name]) found.push({ ...interfaces[name], path });
+        return found;
+    }
+
+    get manager() { return this.get(ROOT, "Manager") ?? {}; }
+    get admin() { return this.get(ADMIN, "Admin") ?? {}; }
+
+    /** The app's name for people, if it has a manifest that can be read. */
+    appName(id) {
+        return this.all("App").find(each => each.Id === id)?.Name || id;
+    }
+
+    #merge(path, interfaces) {
+        this.#all.set(path, { ...this.#all.get(path), ...interfaces });
+        this.#tell();
+    }
+
+    #remove(path, names) {
+        const interfaces = this.#all.get(path);
+        if (!interfaces) return;
+        for (const name of names) delete interfaces[name];
+        if (Object.keys(interfaces).length === 0) this.#all.delete(path);
+        this.#tell();
+    }
+
+    #change(path, name, values, gone) {
+        const properties = this.#all.get(path)?.[name];
+        // Of an object that is not read yet: what will be read is newer.
+        if (!properties) return;
+        Object.assign(properties, values);
+        for (const each of gone) delete properties[each];
+        this.#tell();
+    }
+
+    #lose(state) {
+        this.#all.clear();
+        this.state = state;
+        this.isAdmin = false;
+        this.#tell();
+    }
+
+    #tell() { this.dispatchEvent(new Event("changed")); }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// What may be picked, as cards. They stay where they are while somebody points at them: what comes is added at the end,
+// and what goes leaves a place that cannot be pressed until nobody points any more.
+
+import { KeyedList, element, setAttribute, setText } from "./dom.js";
+import { bars, words } from "./text.js";
+
+/** How long the list stays as it is after it was touched, in milliseconds. */
+const REST = 1500;
+/** Cards that have only just appeared do not take a press that was meant for something else, in milliseconds. */
+const GUARD = 400;
+
+export class OfferList {
+    #pick;
+    #images;
+    #cards;
+    #last = [];
+    #touched = -Infinity;
+    #isPointed = false;
+    #timer = null;
+    element = element("ul", { class: "offers" });
+
+    /** `pick(offer)` is called for a press, `images()` gives the run's images. */
+    constructor(pick, images) {
+        this.#pick = pick;
+        this.#images = images;
+        this.#cards = new KeyedList(this.element, each => each.id, each => this.#make(each), (card, each) => this.#update(card, each));
+        const touch = () => { this.#touched = performance.now(); };
+        for (const event of ["pointerdown", "touchmove", "wheel", "keydown"]) this.element.addEventListener(event, touch, { passive: true });
+        this.element.addEventListener("pointerover", event => { this.#isPointed = event.pointerType === "mouse"; });
+        this.element.addEventListener("pointerleave", () => { this.#isPointed = false; this.#settle(); });
+        this.element.addEventListener("focusout", () => this.#settle());
+    }
+
+    /** Shows these offers; `failed` is the identifier of the one that did not work the last time. */
+    draw(offers, failed = null) {
+        const known = new Map(offers.map(each => [each.id, each]));
+        if (this.#isAtRest) {
+            this.#last = offers;
+        } else {
+            const kept = this.#last.map(each => known.get(each.id) ?? { ...each, isGone: true });
+            const ids = new Set(kept.map(each => each.id));
+            this.#last = [...kept, ...offers.filter(each => !ids.has(each.id))];
+            if (kept.some(each => each.isGone)) this.#settle();
+        }
+        this.#failed = failed;
+        this.#offers = offers;
+        this.#cards.draw(this.#last);
+    }
+
+    #failed = null;
+    #offers = [];
+
+    get #isAtRest() {
+        const isFocused = this.element.contains(document.activeElement) && document.activeElement.matches(":focus-visible");
+        return !this.#isPointed && !isFocused && performance.now() - this.#touched > REST;
+    }
+
+    /** Lets go of the places of what has gone, once nobody points any more. */
+    #settle() {
+        clearTimeout(this.#timer);
+        this.#timer = setTimeout(() => { if (this.element.isConnected) this.draw(this.#offers, this.#failed); }, REST + 50);
+    }
+
+    #make(offer) {
+        const card = element("button", { type: "button", class: "offer" },
+            element("span", { class: "picture", "aria-hidden": "true" }, element("img", { alt: "", hidden: true, draggable: "false" })),
+            element("span", { class: "about" },
+                element("span", { class: "name" }), element("span", { class: "advertised" }),
+                element("span", { class: "network" }), element("span", { class: "note" })),
+            element("span", { class: "strength", role: "img" }, ...[1, 2, 3, 4].map(() => element("i", {}))));
+        const image = card.querySelector("img");
+        image.addEventListener("error", () => { image.hidden = true; });
+        card.addEventListener("click", () => {
+            if (card.getAttribute("aria-disabled") === "true") return;
+            this.#pick(this.#last.find(each => each.id === offer.id));
+        });
+        card.isNew = true;
+        setTimeout(() => { card.isNew = false; this.draw(this.#offers, this.#failed); }, GUARD);
+        return element("li", {}, card);
+    }
+
+    #update(item, offer) {
+        const card = item.firstElementChild;
+        const set = (name, text) => {
+            const part = card.querySelector(name);
+            setText(part, text);
+            part.hidden = !text;
+        };
+        set(".name", offer.name);
+        set(".advertised", offer.advertisedName === offer.name ? "" : offer.advertisedName);
+        set(".network", offer.ssid === undefined ? "" : words.network(offer));
+        set(".note", offer.isGone ? words.gone() : offer.id === this.#failed ? words.tryAgain()
+            : offer.shared ? words.shared() : words.added());
+        setAttribute(card, "aria-disabled", offer.isGone || card.isNew ? "true" : null);
+        const strength = bars(offer.rssi ?? offer.networkRssi);
+        const shown = card.querySelector(".strength");
+        setAttribute(shown, "data-bars", String(strength));
+        setAttribute(shown, "aria-label", words.strength(strength));
+        const address = offer.hasImage ? this.#images()?.address(offer.id) : null;
+        const image = card.querySelector("img");
+        if (address && image.src !== address) { image.src = address; image.hidden = false; }
+    }
+}

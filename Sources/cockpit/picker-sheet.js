@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// The picker as the person sees it: a sheet over whatever the page shows, from the app's request to "go on in the app".
+// One scene for each stage; a scene is made anew when the stage or the question is another, and else only updated.
+
+import { button, element, freshID, setText } from "./dom.js";
+import { OfferList } from "./offer-list.js";
+import { naming, question } from "./questions.js";
+import { words } from "./text.js";
+
+export class PickerSheet {
+    #picker;
+    #dialog;
+    #title = element("h2", { id: freshID(), tabindex: "-1" });
+    #status = element("p", { class: "status", role: "status" });
+    #timer = element("p", { class: "time-left", role: "timer" });
+    #scene = element("div", { class: "scene" });
+    #cancel;
+    #failure = element("p", { class: "failure", role: "alert", hidden: true });
+    #key = "";
+    #update = () => {};
+    #clock = null;
+    #isScheduled = false;
+    #wakeLock = null;
+
+    constructor(picker) {
+        this.#picker = picker;
+        this.#cancel = button("", () => this.#close());
+        this.#dialog = element("dialog", { class: "sheet picker", "aria-labelledby": this.#title.id },
+            element("div", { class: "sheet-content" }, this.#title, this.#status, this.#timer, this.#scene, this.#failure,
+                element("div", { class: "actions" }, this.#cancel)));
+        // Escape, and a phone's gesture for "back".
+        this.#dialog.addEventListener("cancel", event => { event.preventDefault(); this.#close(); });
+        // A browser may close it all the same: what runs is still to be seen.
+        this.#dialog.addEventListener("close", () => { if (this.#picker.run) this.#dialog.showModal(); });
+        document.body.append(this.#dialog);
+        picker.addEventListener("changed", () => this.#schedule());
+    }
+
+    /** Draws once for all that changes before the next frame. */
+    #schedule() {
+        if (this.#isScheduled) return;
+        this.#isScheduled = true;
+        requestAnimationFrame(() => { this.#isScheduled = false; this.#draw(); });
+    }
+
+    async #close() {
+        const { run } = this.#picker;
+        if (!run) return this.#picker.dismiss();
+        await this.#try(() => this.#picker.cancel());
+    }
+
+    async #try(body) {
+        this.#failure.hidden = true;
+        try {
+            await body();
+        } catch (error) {
+            setText(this.#failure, words.error(error));
+            this.#failure.hidden = false;
+        }
+    }
+
+    #draw() {
+        const shown = this.#picker.run ?? this.#picker.ended;
+        this.#tick();
+        if (!shown) {
+            if (this.#dialog.open) this.#dialog.close();
+            this.#key = "";
+            this.#scene.replaceChildren();
+            return this.#stayAwake(false);
+        }
+        const scene = this.#picker.run ? sceneOf(shown) : "end";
+        const key = `${shown.path} ${scene}`;
+        if (key !== this.#key) {
+            this.#key = key;
+            this.#failure.hidden = true;
+            const made = this.#make(scene, shown);
+            this.#scene.replaceChildren(...made.nodes);
+            this.#scene.dataset.scene = scene;
+            this.#update = made.update ?? (() => {});
+            setText(this.#title, words.asks(shown.AppName, shown.Kind));
+            setText(this.#cancel, scene === "end" ? words.close() : scene === "renaming" ? words.keepName() : words.cancel());
+            if (!this.#dialog.open) this.#dialog.showModal();
+            // Not on a button: a key that is being typed is no answer.
+            (made.focus ?? (() => this.#title.focus()))();
+        }
+        this.#update(shown);
+        setText(this.#status, this.#words(scene, shown));
+        this.#stayAwake(!!this.#picker.run);
+    }
+
+    /** What is under way, for eyes and for screen readers. */
+    #words(scene, run) {
+        switch (scene) {
+        case "offers": return run.Offers.length === 0 ? words.searching() : words.found(run.Offers.length);
+        case "failed": return words.failedToSetUp(this.#picker.picked?.name ?? "");
+        case "pairing": return words.pairing(this.#picker.picked?.name ?? run.Offers[0]?.name ?? "");
+        case "bridging": return words.bridging();
+        case "waiting": return words.waitingForApp(run.AppName);
+        case "renaming": return words.naming();
+        case "end": return "";
+        default: return "";
+        }
+    }
+
+    #make(scene, run) {
+        switch (scene) {
+        case "offers":
+        case "failed": return this.#offers(scene, run);
+        case "pairing":
+        case "bridging":
+        case "waiting": return { nodes: [this.#portrait(), element("div", { class: "busy", "aria-hidden": "true" })] };
+        case "renaming": {
+            const form = naming(this.#picker);
+            return { nodes: [this.#portrait(), form], focus: form.focusFirst };
+        }
+        case "end": return { nodes: [this.#end(run)], focus: () => this.#cancel.focus() };
+        default: {
+            const made = question(this.#picker);
+            if (!made) return { nodes: [element("p", {}, words.unknownQuestion())] };
+            return { nodes: [this.#portrait(), made], focus: made.focusFirst, update: shown => made.update?.(shown.Prompt) };
+        }
+        }
+    }
+
+    #offers(scene, run) {
+        const list = new OfferList(offer => this.#try(() => this.#picker.pick(offer)), () => this.#picker.images);
+        const empty = element("div", { class: "empty" }, element("div", { class: "radar", "aria-hidden": "true" }),
+            element("p", {}, words.searchHint()), element("p", { class: "hint" }, words.searchHint2()));
+        const why = scene === "failed"
+            ? element("div", { class: "why", role: "alert" }, element("p", { class: "failure" }, words.reason(run.Prompt)),
+                element("p", {}, words.tryAgainHint())) : null;
+        const besides = run.Prompt.migrations?.length
+            ? element("p", { class: "hint" }, words.alsoTaken(run.Prompt.migrations)) : null;
+        return {
+            nodes: [why, besides, list.element, empty].filter(each => each),
+            update: shown => {
+                list.draw(shown.Offers, scene === "failed" ? this.#picker.picked?.id : null);
+                empty.hidden = shown.Offers.length > 0;
+            },
+        };
+    }
+
+    /** The image of what was picked. */
+    #portrait() {
+        const { picked, images } = this.#picker;
+        const address = picked?.hasImage ? images?.address(picked.id) : null;
+        return element("div", { class: "portrait", "aria-hidden": "true" }, address ? element("img", { alt: "", src: address }) : null);
+    }
+
+    #end(run) {
+        const name = this.#picker.picked?.name ?? run.Offers[0]?.name ?? "";
+        if (run.Stage === "done") {
+            return element("div", { class: "end good", role: "status" }, this.#portrait(), element("h3", {}, words.done(run.Kind, name)),
+                element("p", {}, run.Prompt.finishInApp ? words.finishInApp(run.AppName) : words.goOnIn(run.AppName)));
+        }
+        return element("div", { class: "end", role: "status" }, element("h3", {}, words.notDone(run.Prompt)),
+            element("p", {}, words.reason(run.Prompt)));
+    }
+
+    // MARK: Time
+
+    /** Once a second while there is a deadline; else no timer runs. */
+    #tick() {
+        clearTimeout(this.#clock);
+        const left = this.#picker.timeLeft;
+        // It is the time in which something has to be found: what was found may be looked at for as long as one likes.
+        const isShown = left !== null && this.#picker.run.Stage === "searching";
+        this.#timer.hidden = !isShown;
+        if (!isShown) return;
+        setText(this.#timer, words.timeLeft(Math.max(0, Math.ceil(left / 1000))));
+        if (left > 0) this.#clock = setTimeout(() => this.#tick(), left % 1000 + 20);
+    }
+
+    /** A phone that goes to sleep ends the run: it stays awake where the browser allows that. */
+    async #stayAwake(isNeeded) {
+        if (isNeeded === !!this.#wakeLock || !navigator.wakeLock) return;
+        this.#wakeLock?.release?.();
+        this.#wakeLock = isNeeded ? true : null;
+        if (!isNeeded) return;
+        this.#wakeLock = await navigator.wakeLock.request("screen").catch(() => null);
+        if (!this.#picker.run) { this.#wakeLock?.release(); this.#wakeLock = null; }
+    }
+}
+
+/** Which scene a run's stage and prompt have. */
+function sceneOf({ Stage: stage, Prompt: prompt }) {
+    if (prompt.kind) return prompt.kind;
+    switch (stage) {
+    case "searching":
+    case "offering": return "offers";
+    case "confirming": return "waiting";
+    case "done": return "end";
+    default: return stage;
+    }
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// This page as a picker program: registered while it is open, it follows the run that the daemon gives it and brings
+// the person's answers. It holds what is known and draws nothing.
+
+import { ROOT, errorName } from "./bus.js";
+import { Images } from "./images.js";
+
+/** Tells "changed" when something is another, and "began" when there is a run. */
+export class Picker extends EventTarget {
+    #bus;
+    #objects;
+    #clockOffset = 0;
+    /** "starting", "registered", "refused" (not allowed to) or "failed". */
+    state = "starting";
+    /** Why registering failed. */
+    problem = null;
+    /** What the daemon shows of the run, with its path; null while there is none. */
+    run = null;
+    /** The last run, once it is over and until the person has seen it. */
+    ended = null;
+    /** The images of the run, and of the one that has ended. */
+    images = null;
+    /** What the person picked last in this run: an offer as it was then. */
+    picked = null;
+    #gaveUp = false;
+
+    constructor(bus, objects) {
+        super();
+        this.#bus = bus;
+        this.#objects = objects;
+        objects.addEventListener("changed", () => this.#look());
+    }
+
+    async register(label) {
+        try {
+            await this.#bus.call(ROOT, "Manager.RegisterPicker", { label: cockpit.variant("s", label) });
+            this.state = "registered";
+        } catch (error) {
+            this.state = errorName(error) === "AccessDenied" ? "refused" : "failed";
+            this.problem = error;
+        }
+        this.#tell();
+    }
+
+    /** The picker program that pickers go to before this one; null when this one is the first. */
+    get shownElsewhere() {
+        const first = this.#objects.manager.Pickers?.[0];
+        return first && !first.isYours ? first : null;
+    }
+
+    /** Milliseconds until discovery ends, by the machine's clock; null when it does not. */
+    get timeLeft() {
+        const deadline = this.run?.Deadline ?? 0;
+        return deadline > 0 ? deadline / 1000 - (Date.now() + this.#clockOffset) : null;
+    }
+
+    // What the person says; each fails with Cockpit's error.
+    pick(offer) {
+        this.picked = offer;
+        return this.#call("Pick", offer.id);
+    }
+
+    respond(answer) { return this.#call("Respond", answer); }
+    rename(name) { return this.#call("Rename", name); }
+
+    async cancel() {
+        // In a set-up a name is waited for when the rest is done: there, the accessory only keeps the name that it has.
+        this.#gaveUp = this.run?.Stage !== "renaming" || this.run.Kind === "rename";
+        try {
+            await this.#call("Cancel");
+        } catch (error) {
+            this.#gaveUp = false;
+            throw error;
+        }
+    }
+
+    /** The person has seen how it ended. */
+    dismiss() {
+        this.ended = null;
+        this.images?.close();
+        this.images = null;
+        this.#tell();
+    }
+
+    async #call(member, ...args) {
+        const path = this.run?.path;
+        if (!path) return;
+        try {
+            await this.#bus.call(path, `Picker.${member}`, ...args);
+        } catch (error) {
+            // It was over meanwhile: the page shows that anyway.
+            if (errorName(error) !== "UnknownObject") throw error;
+        }
+    }
+
+    /** Looks for the run that this program shows: an admin sees those of others, too. */
+    #look() {
+        const isOurs = this.#objects.manager.Pickers?.some(each => each.isYours && each.shows);
+        const found = isOurs ? this.#objects.all("Picker")[0] ?? null : null;
+        if (this.run && this.run.path !== found?.path) this.#end();
+        if (found) {
+            const isNew = this.run === null;
+            if (isNew) this.#begin(found.path);
+            this.run = found;
+            if (isNew) this.dispatchEvent(new Event("began"));
+        }
+        this.#tell();
+    }
+
+    #begin(path) {
+        this.ended = null;
+        this.picked = null;
+        this.#gaveUp = false;
+        this.images?.close();
+        this.images = new Images(id => this.#bus.call(path, "Picker.ImageData", id).then(([data]) => data));
+        this.images.addEventListener("loaded", () => this.#tell());
+        this.#readClock();
+    }
+
+    #end() {
+        // Its last words are in what was known; who gave up needs no words.
+        this.ended = this.#gaveUp && this.run.Stage !== "done" ? null : this.run;
+        this.run = null;
+        if (!this.ended) this.dismiss();
+    }
+
+    /** A phone's clock is not the machine's. */
+    async #readClock() {
+        try {
+            const [asked, text] = [Date.now(), await cockpit.spawn(["date", "+%s%3N"], { err: "ignore" })];
+            this.#clockOffset = Number(text) - (asked + Date.now()) / 2;
+        } catch {
+            this.#clockOffset = 0;
+        }
+    }
+
+    #tell() { this.dispatchEvent(new Event("changed")); }
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a picker asks the person or tells them: one function for each prompt. Answers go to the daemon, which checks
+// them; what it does not take is said beside the field.
+
+import { button, element, freshID, setText } from "./dom.js";
+import { words } from "./text.js";
+
+/** Seconds before a consent can be given that no press before it has asked for: it may come up under a finger. */
+const CONSENT_DELAY = 3;
+
+/** The prompt that the picker shows, as an element with `update(prompt)`; null for one that this page does not know. */
+export function question(picker) {
+    const { Prompt: prompt, Kind: kind } = picker.run;
+    switch (prompt.kind) {
+    case "confirm-passkey": return confirm(picker, prompt);
+    case "display-passkey": return display(words.enterAtAccessory(), digits(prompt.passkey));
+    case "display-pin": return display(words.enterPINAtAccessory(), prompt.pin);
+    case "enter-passkey":
+        return entry(picker, words.whichNumber(), { inputmode: "numeric", pattern: "[0-9]{1,6}", maxlength: "6" },
+            text => ({ passkey: cockpit.variant("u", Number(text)) }));
+    case "enter-pin":
+        return entry(picker, words.whichPIN(), { maxlength: "16" }, text => ({ pin: cockpit.variant("s", text) }));
+    case "consent": return kind === "migration" ? migration(picker) : consent(picker);
+    default: return null;
+    }
+}
+
+/** A new name, in stage `renaming`. */
+export function naming(picker) {
+    const { Offers: [offer], Kind: kind, Prompt: prompt } = picker.run;
+    const made = entry(picker, words.whatName(offer?.name ?? ""), { maxlength: "256", value: offer?.name ?? "" },
+        null, text => picker.rename(text), words.saveName());
+    if (prompt.message) made.append(element("p", { role: "alert", class: "failure" }, prompt.message));
+    if (kind === "rename" && offer?.ssid !== undefined) made.append(element("p", { class: "hint" }, words.networkToo()));
+    return made;
+}
+
+function confirm(picker, prompt) {
+    return element("div", { class: "question" }, element("p", {}, words.sameNumber()), code(digits(prompt.passkey)),
+        element("div", { class: "actions" }, answer(picker, words.theyMatch(), true, "primary"),
+            answer(picker, words.theyDiffer(), false)));
+}
+
+function consent(picker) {
+    return element("div", { class: "question" }, element("p", {}, words.mayConnect(picker.picked?.name ?? "")),
+        element("div", { class: "actions" }, answer(picker, words.allow(), true, "primary"),
+            answer(picker, words.refuse(), false)));
+}
+
+/** What is taken over, by name; the person may agree once they had the time to read it. */
+function migration(picker) {
+    const { Offers: offers, AppName: app } = picker.run;
+    const list = element("ul", { class: "taken" }, ...offers.map(each => element("li", {}, each.name,
+        each.advertisedName && each.advertisedName !== each.name ? element("span", { class: "advertised" }, each.advertisedName) : null)));
+    const agree = answer(picker, words.agree(), true, "primary");
+    let left = CONSENT_DELAY;
+    const tick = () => {
+        agree.disabled = left > 0;
+        setText(agree, left > 0 ? words.agreeIn(left) : words.agree());
+        left -= 1;
+        if (left >= 0) setTimeout(tick, 1000);
+    };
+    tick();
+    return element("div", { class: "question" }, element("p", {}, words.takesOver(app)), list,
+        element("div", { class: "actions" }, agree, answer(picker, words.refuse(), false)));
+}
+
+function display(text, shown) {
+    const made = element("div", { class: "question" }, element("p", {}, text), code(shown),
+        element("p", { class: "hint" }, words.accessoryGoesOn()));
+    // How many digits were entered at the accessory.
+    made.update = ({ entered = 0 }) => {
+        made.querySelectorAll(".code b").forEach((digit, index) => digit.classList.toggle("entered", index < entered));
+    };
+    return made;
+}
+
+function answer(picker, text, accept, kind = "") {
+    return button(text, () => picker.respond({ accept: cockpit.variant("b", accept) }), kind);
+}
+
+function digits(number) {
+    return String(number ?? 0).padStart(6, "0");
+}
+
+/** A number to compare or to type, each sign by itself; read out as signs, not as a sum of money. */
+function code(text) {
+    return element("p", { class: "code" }, element("span", { class: "spoken" }, [...text].join(" ")),
+        element("span", { "aria-hidden": "true" }, ...[...text].map(each => element("b", {}, each))));
+}
+
+/** A text to type: `encode` makes the answer of it, or `send` does something else with it. */
+function entry(picker, text, attributes, encode, send = value => picker.respond(encode(value)), action = words.goOn()) {
+    const [id, failureID] = [freshID(), freshID()];
+    const field = element("input", {
+        id, type: "text", autocomplete: "off", autocapitalize: "off", spellcheck: "false", enterkeyhint: "done", required: true,
+        "aria-describedby": failureID, ...attributes,
+    });
+    const failure = element("p", { id: failureID, role: "alert", class: "failure" });
+    const go = element("button", { type: "submit", class: "primary" }, action);
+    const form = element("form", { class: "question" }, element("label", { for: id }, text), field, failure,
+        element("div", { class: "actions" }, go));
+    form.addEventListener("submit", async event => {
+        event.preventDefault();
+        if (go.disabled) return;
+        go.disabled = true;
+        setText(failure, "");
+        try { await send(field.value); } catch (error) { setText(failure, words.error(error)); }
+        go.disabled = false;
+    });
+    form.focusFirst = () => { field.focus(); field.select(); };
+    return form;
+}

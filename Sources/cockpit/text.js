@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page's words, all of them, in one place, for Cockpit's translations (po.*.js), and how times and strengths are
+// said. Names come from the daemon as they may be shown: it marks what would hide or turn around text
+// (AccessoryModel/ShownName).
+
+import { errorName } from "./bus.js";
+
+const _ = cockpit.gettext;
+const fill = (text, ...values) => cockpit.format(text, ...values);
+const plural = (one, many, count) => fill(cockpit.ngettext(one, many, count), count);
+
+/** From 0 (unknown) to 4, with the terminal picker's steps. */
+export function bars(rssi) {
+    return rssi === undefined ? 0 : rssi >= -55 ? 4 : rssi >= -67 ? 3 : rssi >= -80 ? 2 : 1;
+}
+
+const language = () => (cockpit.language ?? "en").replace("_", "-");
+
+/** A moment, from seconds since 1970. */
+export function moment(seconds) {
+    return new Intl.DateTimeFormat(language(), { dateStyle: "medium", timeStyle: "medium" }).format(new Date(seconds * 1000));
+}
+
+/** How long ago, from seconds since 1970; 0 is never. */
+export function ago(seconds) {
+    if (!seconds) return _("never");
+    const passed = Math.max(0, Date.now() / 1000 - seconds);
+    const [size, unit] = [[86400, "day"], [3600, "hour"], [60, "minute"]].find(([each]) => passed >= each) ?? [1, "second"];
+    if (unit === "second") return _("just now");
+    return new Intl.RelativeTimeFormat(language(), { numeric: "auto" }).format(-Math.floor(passed / size), unit);
+}
+
+export const words = {
+    // The page.
+    title: () => _("Accessories"),
+    apps: () => _("Apps"),
+    policy: () => _("Policy"),
+    activity: () => _("Activity"),
+    sections: () => _("Sections"),
+    cancel: () => _("Cancel"),
+    close: () => _("Close"),
+    reload: () => _("Reload"),
+    starting: () => _("Loading"),
+    absent: () => _("The service accessorysetupd does not run"),
+    absentHint: () => _("The page goes on when it is back. On the machine, this command says why:"),
+    lost: () => _("The connection is lost"),
+    lostHint: () => _("What was under way has ended. Reload the page when the machine can be reached again."),
+    limited: () => _("Limited access"),
+    limitedHint: () => _("Accessories, apps and what was done are for administrators. Turn on administrative access at the top of Cockpit."),
+
+    // Whether this page shows pickers.
+    ready: () => _("Apps that ask for an accessory show it here. Keep this page open."),
+    noRadio: state => state === "off" ? _("Bluetooth is switched off") : _("There is no Bluetooth adapter"),
+    radio: (name, state) => fill("$0: $1", name, { ready: _("ready"), off: _("off"), absent: _("not there") }[state] ?? state),
+    refused: () => _("You may not set up accessories"),
+    refusedHint: () => _("It takes administrative access in Cockpit, or membership in the group accessory-picker. An administrator can add you, then log in again:"),
+    failedToRegister: () => _("This page cannot show pickers"),
+    elsewhere: who => fill(_("$0 is shown what apps ask for. This page takes over when that one closes."), who),
+    anotherProgram: () => _("Another program"),
+    label: (user, browser) => fill(_("$0 in $1"), user, browser),
+    busyElsewhere: (app, who) => fill(_("$0 asks for an accessory now, at: $1"), app, who),
+
+    // The picker.
+    asks: (app, kind) => fill({
+        migration: _("$0 would like to use accessories that are set up already"),
+        rename: _("$0 would like you to name an accessory"),
+        authorization: _("$0 would like to use more of an accessory"),
+    }[kind] ?? _("$0 would like to set up an accessory"), app),
+    searching: () => _("Looking for accessories"),
+    searchHint: () => _("Turn the accessory on and hold it near this machine."),
+    searchHint2: () => _("Many accessories have to be put into pairing mode first: often by holding a button for some seconds."),
+    found: count => plural("$0 accessory found", "$0 accessories found", count),
+    timeLeft: seconds => fill(_("$0 left"), `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`),
+    strength: bars => [_("signal unknown"), _("weak signal"), _("fair signal"), _("good signal"), _("strong signal")][bars],
+    shared: () => _("Used by another app"),
+    added: () => _("New"),
+    gone: () => _("Out of range"),
+    tryAgain: () => _("Try again"),
+    tryAgainHint: () => _("Choose it again to retry, or choose another one."),
+    network: ({ network, security, band }) => [fill(_("Wi-Fi “$0”"), network), words.security(security), band].filter(each => each).join(" · "),
+    security: security => ({
+        open: _("open"), owe: _("open, encrypted"), wep: "WEP", wpa: "WPA", wpa2: "WPA2", "wpa2-wpa3": "WPA2/WPA3", wpa3: "WPA3",
+        enterprise: _("enterprise"), psk: "WPA",
+    })[security] ?? "",
+    alsoTaken: names => fill(_("Choosing one also gives the app what is set up already: $0"), names.join(", ")),
+    pairing: name => name ? fill(_("Setting up $0"), name) : _("Setting up"),
+    bridging: () => _("Setting up its second side"),
+    waitingForApp: app => fill(_("Waiting for $0"), app),
+    unknownQuestion: () => _("This page is older than the service and does not know this question. Cancel, and reload the page."),
+    sameNumber: () => _("Does the accessory show this number?"),
+    theyMatch: () => _("Yes, it does"),
+    theyDiffer: () => _("No, another one"),
+    enterAtAccessory: () => _("Enter this number at the accessory"),
+    enterPINAtAccessory: () => _("Enter this PIN at the accessory"),
+    accessoryGoesOn: () => _("It goes on by itself after that."),
+    whichNumber: () => _("Which number does the accessory show?"),
+    whichPIN: () => _("Which PIN does the accessory have? It is often on a label or in its manual."),
+    goOn: () => _("Continue"),
+    mayConnect: name => name ? fill(_("Allow $0 to connect?"), name) : _("Allow the accessory to connect?"),
+    allow: () => _("Allow"),
+    refuse: () => _("Do not allow"),
+    takesOver: app => fill(_("These are set up on this machine already. $0 would use them, too:"), app),
+    agree: () => _("Agree"),
+    agreeIn: seconds => fill(_("Agree in $0"), seconds),
+    naming: () => _("A name for it"),
+    whatName: name => name ? fill(_("What shall $0 be called?"), name) : _("What shall it be called?"),
+    saveName: () => _("Save name"),
+    keepName: () => _("Keep the name"),
+    networkToo: () => _("Its network gets the same name."),
+    failedToSetUp: name => name ? fill(_("$0 was not set up"), name) : _("It was not set up"),
+    done: (kind, name) => kind === "rename" ? _("Renamed") : name ? fill(_("$0 is ready to use"), name) : _("Ready to use"),
+    goOnIn: app => fill(_("Go on in $0."), app),
+    finishInApp: app => fill(_("Finish the set-up in $0."), app),
+    notDone: ({ error = "" }) => error.endsWith("DiscoveryTimeout") ? _("Nothing was found") : _("Nothing was set up"),
+
+    /** Why a run failed: `error` is the daemon's name for it, `message` its words. */
+    reason: ({ error = "", message = "" }) => ({
+        DiscoveryTimeout: _("No accessory that fits was heard in time. Turn it on, hold it near, and ask again in the app."),
+        UserCancelled: _("The picker was closed."),
+        ConnectionFailed: fill(_("The accessory did not pair: $0"), message),
+        PickerRestricted: fill(_("The radio cannot be used: $0"), message),
+        UserRestricted: fill(_("A rule of this machine denies it: $0"), message),
+    })[error.split(".").at(-1)] ?? (message || _("The picker was closed.")),
+
+    /** What the daemon, or the bus, said to a call. */
+    error: error => ({
+        AccessDenied: fill(_("This is not allowed: $0"), error.message ?? ""),
+        NoReply: _("The service did not answer."),
+    })[errorName(error)] ?? error.message ?? String(error),
+
+    // Accessories.
+    noAccessories: () => _("No accessory is set up"),
+    noAccessoriesHint: () => _("Apps ask for accessories, and the picker appears here. Under “Apps” you see which there are, and why one does not find its accessory."),
+    state: state => ({
+        authorized: _("authorized"), awaitingAuthorization: _("waits for the app"), unauthorized: _("not authorized"),
+    })[state] ?? state,
+    connected: () => _("connected"),
+    notConnected: () => _("not connected"),
+    address: () => _("Address"),
+    networkName: () => _("Network"),
+    joined: interface_ => fill(_("joined by $0"), interface_),
+    battery: () => _("Battery"),
+    percent: value => fill("$0 %", value),
+    lastUsed: () => _("Last used"),
+    setUp: () => _("Set up"),
+    mayUse: () => _("Apps that may use it"),
+    switchFor: (app, accessory) => fill(_("$0 may use $1"), app, accessory),
+    switchedOff: () => _("switched off"),
+    rename: () => _("Rename"),
+    newName: () => _("New name"),
+    renameHint: () => _("Every app, and Bluetooth itself, calls it that."),
+    revoke: () => _("Revoke"),
+    revokeOf: (app, accessory) => fill(_("Revoke $0’s access to $1"), app, accessory),
+    revokeTitle: (app, accessory) => fill(_("Take $1 away from $0?"), app, accessory),
+    revokeLast: () => _("No other app uses it. Its pairing goes, too: to use it again it has to be set up anew."),
+    revokeOther: apps => fill(_("The app is cut off at once. It stays paired, for: $0"), apps.join(", ")),
+    remove: () => _("Remove"),
+    removeOf: name => fill(_("Remove $0"), name),
+    removeTitle: name => fill(_("Remove $0?"), name),
+    removeHint: () => _("Its pairing goes, and all access to it. To use it again it has to be set up anew."),
+    removeApps: apps => fill(_("These apps are cut off: $0"), apps.join(", ")),
+
+    // Apps.
+    noApps: () => _("No app is known"),
+    noAppsHint: () => _("An app is known by its manifest, a file in this directory:"),
+    problems: count => plural("$0 problem", "$0 problems", count),
+    usable: () => _("manifest is good"),
+    manifest: () => _("Manifest"),
+    manifestKey: key => ({
+        Supports: _("Radios"), BluetoothServices: _("Services"), BluetoothNames: _("Names"), BluetoothCompanyIdentifiers: _("Companies"),
+        Unit: _("Speaks as unit"), Executable: _("Speaks as program"), Users: _("Run by"), Flatpak: "Flatpak", Snap: "Snap",
+    })[key] ?? key,
+    appsAccessories: () => _("Accessories"),
+    none: () => _("none"),
+    running: count => plural("$0 session", "$0 sessions", count),
+    notRunning: () => _("not running"),
+    why: () => _("Why is it not offered?"),
+    whyTitle: app => fill(_("What $0 is offered now"), app),
+    whyHint: () => _("What is in range, and why something is not offered. With the items of the app’s picker while it shows one, else with what its manifest declares."),
+    whyStart: () => _("Look again"),
+    whyStop: () => _("Stop"),
+    whyLooking: () => _("Listening"),
+    whyStopped: () => _("Stopped. What was heard last:"),
+    whyNothing: () => _("Nothing was heard yet. Is the accessory on, and near?"),
+    isOffered: () => _("offered"),
+    isNotOffered: () => _("not offered"),
+    matches: item => fill(_("Matches: $0"), item),
+    noName: () => _("(no name)"),
+    dBm: rssi => rssi === undefined ? "" : fill("$0 dBm", rssi),
+    back: () => _("Back"),
+
+    // Activity.
+    runsNow: () => _("Running now"),
+    pickerNow: (app, who) => fill(_("$0 shows a picker, at: $1"), app, who),
+    byPolicy: () => _("nobody: the policy approves"),
+    sessionOf: app => fill(_("Session of $0"), app),
+    sessionState: state => ({ created: _("not active yet"), active: _("active"), invalidated: _("over") })[state] ?? state,
+    nothingRuns: () => _("No app has a session."),
+    programs: () => _("Where pickers are shown"),
+    noPrograms: () => _("Nowhere: apps that ask are told so. “accessoryctl picker” or this page shows them."),
+    thisPage: () => _("this page"),
+    next: () => _("shows the next picker"),
+    waits: () => _("waits"),
+    shows: () => _("shows one now"),
+    trail: () => _("What was done"),
+    search: () => _("Search"),
+    whichApp: () => _("App"),
+    whichEvents: () => _("Events"),
+    allApps: () => _("all apps"),
+    allEvents: () => _("all"),
+    changes: () => _("changes of access"),
+    actions: () => _("set-ups and use"),
+    refusals: () => _("refusals"),
+    lines: count => plural("$0 line", "$0 lines", count),
+    older: () => _("Show more"),
+    noLines: () => _("Nothing that fits."),
+    event: event => ({
+        pickerShown: _("picker shown"), offered: _("offered"), picked: _("picked"), paired: _("paired"), granted: _("granted"),
+        authorized: _("authorized"), updated: _("updated"), renamed: _("renamed"), used: _("used"), joined: _("network joined"),
+        left: _("network left"), revoked: _("revoked"), disabled: _("switched off"), enabled: _("switched on"), refused: _("refused"),
+    })[event] ?? event,
+
+    // Policy.
+    policyGood: () => _("in force"),
+    policyBad: () => _("not valid"),
+    policyBadHint: () => _("Until this is mended nothing new is set up and nothing is approved. What is granted keeps working."),
+    noRules: () => _("There are no rules: every app with a manifest may ask, a person picks, and nothing is denied. Rules are files in this directory:"),
+    rule: ({ kind, apps, target }) => {
+        const who = apps.length > 0 ? apps.join(", ") : _("every app");
+        return {
+            "allow-picker": fill(_("Only these may ask for a picker: $0"), who),
+            "deny-picker": fill(_("These may not ask for a picker: $0"), who),
+            approve: fill(_("Approved for $0 without a person: $1"), who, target),
+            deny: fill(_("Denied to $0: $1"), who, target),
+        }[kind] ?? kind;
+    },
+    ruleKind: kind => ({
+        "allow-picker": _("allow"), "deny-picker": _("deny"), approve: _("approve"), deny: _("deny"),
+    })[kind] ?? kind,
+    fromStrength: rssi => fill(_("from $0 dBm"), rssi),
+    line: number => fill(_("line $0"), number),
+    lockdown: () => _("Lock-down of BlueZ"),
+    lockdownState: state => ({
+        on: _("on"), off: _("off"), broken: _("on, but without effect"), unknown: _("unknown"),
+    })[state] ?? state,
+    lockdownHint: state => ({
+        on: _("Only root and this service may talk to BlueZ. Apps reach what was granted, and nothing else."),
+        off: _("Programs may talk to BlueZ past this service, as BlueZ’ own rules let them. This command switches the lock-down on:"),
+        broken: _("The bus’ configuration names a file that is not there. Install the package again, then use this command:"),
+        unknown: _("The bus’ configuration cannot be read. This command says more:"),
+    })[state] ?? "",
+};

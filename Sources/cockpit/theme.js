@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Light or dark, as the person has chosen in Cockpit, else as the browser says.
+
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+
+function apply() {
+    const choice = localStorage.getItem("shell:style") ?? "auto";
+    const isDark = choice === "dark" || (choice !== "light" && dark.matches);
+    document.documentElement.dataset.theme = isDark ? "dark" : "light";
+}
+
+apply();
+dark.addEventListener("change", apply);
+window.addEventListener("storage", event => { if (event.key === "shell:style") apply(); });
+window.addEventListener("cockpit-style", apply);

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the page share: the world of the API's tests (a private bus, simulated radios, the real daemon), Cockpit's own web
+server and bridge on that bus, and a real Chromium in front."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException, WebDriverException
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "API"))
+
+from harness.names import SOMEBODY
+from harness.programs import TESTS, Program
+from harness.waiting import wait
+from harness.world import APITest
+
+PAGE = TESTS.parent / "Sources/cockpit"
+PHONE, DESKTOP = (390, 844), (1280, 900)
+
+
+class Cockpit:
+    """cockpit-ws with one session of its own: what a login gives, without the login."""
+
+    WS = "/usr/lib/cockpit/cockpit-ws"
+
+    def __init__(self, world, number=0, uid=0, groups=()):
+        folder = world.directory / f"cockpit-{number}"
+        package = folder / "data/cockpit/accessories"
+        package.parent.mkdir(parents=True)
+        package.symlink_to(PAGE)
+        (folder / "run").mkdir()
+        for each in (folder, folder / "run"):
+            os.chown(each, uid, -1)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        ids = [f"--reuid={uid}", f"--regid={uid}", f"--groups={','.join(str(each) for each in groups)}" if groups else "--clear-groups"]
+        self.program = Program(
+            *(["setpriv", *ids] if uid else []), self.WS, "--no-tls", "-p", self.port, "-a", "127.0.0.1",
+            "--local-session=/usr/bin/cockpit-bridge",
+            environment={"XDG_DATA_HOME": str(folder / "data"), "XDG_RUNTIME_DIR": str(folder / "run"), "HOME": str(folder),
+                         "DBUS_SYSTEM_BUS_ADDRESS": world.bus.address, "LC_ALL": "C.UTF-8"})
+        wait(self._answers, 20, "cockpit-ws to listen", also_every=0.05)
+
+    def _answers(self):
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", self.port), 1).close()
+            return True
+        return False
+
+    @property
+    def bridge(self):
+        """The process of the bridge, which is the session."""
+        found = subprocess.run(["pgrep", "-P", str(self.program._process.pid)], capture_output=True, text=True).stdout.split()
+        return int(found[0])
+
+    @property
+    def address(self):
+        return f"http://127.0.0.1:{self.port}/cockpit/@localhost/accessories/index.html"
+
+    def stop(self):
+        self.program.stop(signal.SIGKILL)
+
+
+class Browser:
+    """A Chromium without a screen."""
+
+    def __init__(self, size=PHONE, dark=False, language="en", still=True):
+        options = webdriver.ChromeOptions()
+        for each in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--lang={language}",
+                     f"--window-size={size[0]},{size[1]}", "--enable-precise-memory-info", "--js-flags=--expose-gc",
+                     *(["--force-prefers-reduced-motion"] if still else []), *(["--force-dark-mode"] if dark else [])):
+            options.add_argument(each)
+        options.add_experimental_option("prefs", {"intl.accept_languages": language})
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        options.binary_location = "/usr/bin/chromium"
+        self.driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
+        self.resize(size)
+
+    def resize(self, size):
+        # The window's frame is not the page: what counts is what the page has.
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+            "width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size[0] < 600})
+
+    def prefer(self, dark=False):
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [
+            {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}, {"name": "prefers-reduced-motion", "value": "reduce"}]})
+
+    def open(self, cockpit, section=""):
+        self.driver.get(f"{cockpit.address}#/{section}")
+        self.wait(lambda: self.driver.execute_script("return document.getElementById('page')?.getAttribute('aria-busy') === null"),
+                  "the page to be ready")
+        return self
+
+    def go(self, section):
+        self.driver.execute_script("location.hash = arguments[0]", f"#/{section}")
+
+    # What is to be seen.
+
+    def wait(self, happens, what, seconds=15):
+        def look():
+            try:
+                return happens()
+            except (StaleElementReferenceException, IndexError):
+                return None
+
+        return wait(look, seconds, lambda: f"{what() if callable(what) else what}; the page shows:\n{self.text}", also_every=0.05)
+
+    @property
+    def text(self):
+        """What a person can read."""
+        return self.driver.execute_script("return document.body.innerText")
+
+    @property
+    def sheet(self):
+        """The text of the dialog that is open; empty without one."""
+        return self.driver.execute_script("return document.querySelector('dialog[open]')?.innerText ?? ''")
+
+    def sees(self, *texts, seconds=15):
+        self.wait(lambda: all(each in self.text for each in texts), f"{texts} to be seen", seconds)
+
+    def sheet_says(self, *texts, seconds=15):
+        self.wait(lambda: all(each in self.sheet for each in texts), f"{texts} in the dialog", seconds)
+
+    def no_sheet(self, seconds=15):
+        self.wait(lambda: not self.driver.execute_script("return !!document.querySelector('dialog[open]')"), "the dialog to close", seconds)
+
+    def find(self, selector):
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def one(self, selector):
+        return self.wait(lambda: next((each for each in self.find(selector) if each.is_displayed()), None), selector)
+
+    def offers(self):
+        """The names of the accessories that are offered."""
+        return self.driver.execute_script(
+            "return [...document.querySelectorAll('dialog[open] .offer:not([aria-disabled]) .name')].map(each => each.textContent)")
+
+    # What a person does.
+
+    def press(self, text, within="body"):
+        """Presses the button, or follows the link, with this name."""
+        def look():
+            for each in self.find(f"{within} button, {within} a"):
+                if text in (each.accessible_name, each.text.strip()) and each.is_displayed() and each.is_enabled():
+                    return each
+            return None
+
+        self.wait(lambda: (found := look()) and (found.click() or True), f"a button {text!r}")
+
+    def pick(self, name):
+        """Picks the offer with this name, or advertised name."""
+        def look():
+            # A card takes no press in its first moments.
+            for each in self.find("dialog[open] .offer:not([aria-disabled])"):
+                if name in each.text.split("\n"):
+                    return each.click() or True
+            return None
+
+        self.wait(look, f"{name} to be offered")
+
+    def type(self, selector, text, clear=True):
+        field = self.one(selector)
+        if clear:
+            field.clear()
+        field.send_keys(text)
+
+    def complaints(self):
+        """What the browser has to complain about: errors of scripts, and what the page's security policy forbids."""
+        return [each["message"] for each in self.driver.get_log("browser") if each["level"] in ("SEVERE",)]
+
+    def axe(self):
+        """What axe-core finds wrong with the page as it is."""
+        source = next((TESTS.parent / ".build/test-packages").glob("axe_playwright_python/axe.min.js")).read_text()
+        self.driver.execute_script(source)
+        result = self.driver.execute_async_script(
+            "const done = arguments[0]; axe.run(document, { resultTypes: ['violations'] }).then(done, error => done({error: String(error)}))")
+        if "error" in result:
+            raise AssertionError(result["error"])
+        return [f"{each['id']}: {each['help']}: {node['html'][:200]} ({node.get('failureSummary', '')})"
+                for each in result["violations"] for node in each["nodes"]]
+
+    def shot(self, name):
+        """A picture of the page, where pictures are wanted."""
+        if folder := os.environ.get("SHOTS"):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            self.driver.save_screenshot(str(Path(folder) / f"{name}.png"))
+
+    def close(self):
+        with contextlib.suppress(WebDriverException):
+            self.driver.quit()
+
+
+class WebTest(APITest):
+    """A test with a world, Cockpit and a browser. The browser is started once for a class."""
+
+    size, dark, language = PHONE, False, "en"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.browser = Browser(cls.size, cls.dark, cls.language)
+        cls.browser.prefer(cls.dark)
+        cls.addClassCleanup(cls.browser.close)
+
+    def start(self, scenario, apps=None):
+        super().start(scenario, apps)
+        self.cockpits = []
+
+    def cockpit(self, **identity):
+        """Cockpit for somebody: as root without more said."""
+        made = Cockpit(self.world, len(self.cockpits), **identity)
+        self.cockpits.append(made)
+        return made
+
+    def open(self, section="", browser=None, **identity):
+        """The page, with its picker registered."""
+        return (browser or self.browser).open(self.cockpit(**identity), section)
+
+    def _close_world(self):
+        # The page first: it would complain about what goes.
+        with contextlib.suppress(WebDriverException):
+            self.browser.driver.get("about:blank")
+        for each in self.cockpits:
+            each.stop()
+        super()._close_world()
+
+    def assertQuiet(self, browser=None):
+        self.assertEqual((browser or self.browser).complaints(), [])
