@@ -131,6 +131,28 @@ import Testing
         #expect(try await played.events.wait("value") == "value 2A19 05")
     }
 
+    /// An empty value goes by a call, which must not overtake what is still in the descriptor.
+    @Test func anEmptyValueWithoutResponseWaitsForThoseBeforeIt() async throws {
+        let (service, app) = try #require(FileDescriptor.packetPair())
+        let calls = Mailbox()
+        let played = try await Played { member, _ in
+            calls.put(member)
+            return member == "AcquireWrite" ? [.answer([.fileDescriptor(app), .uint16(185)])] : nil
+        }
+        played.peripheral.writeValue(Data([1]), for: played.characteristic, type: .withoutResponse)
+        played.peripheral.writeValue(Data(), for: played.characteristic, type: .withoutResponse)
+        played.peripheral.readValue(for: played.characteristic)
+        // The view answers the first after `AcquireWrite`, and the second after what the module says upon that.
+        for _ in 0..<2 { _ = played.manager.retrievePeripherals(withIdentifiers: [FakeView.identifier]) }
+        #expect(calls.lines.filter { $0 == "AcquireWrite" || $0.hasSuffix("Value") } == ["AcquireWrite"])
+        var packet = [UInt8](repeating: 0, count: 8)
+        #expect(recv(service.rawValue, &packet, packet.count, Int32(MSG_DONTWAIT)) == 1 && packet[0] == 1)
+        #expect(recv(service.rawValue, &packet, packet.count, Int32(MSG_DONTWAIT)) == 0)
+        played.view.tellReleased()
+        try await played.events.wait("value")
+        #expect(calls.lines.suffix(2) == ["WriteValue", "ReadValue"])
+    }
+
     @Test func anAccessoryThatHasForgottenThePairingIsNotTriedAgain() async throws {
         let played = try await Played { member, count in
             switch (member, count) {

@@ -437,9 +437,9 @@ final class AttributeRequests {
         }
         enqueue(
             Request(
-                follows: .commandsElsewhere(than: path),
+                // A packet of no bytes would read as the end: an empty value is a call, and waits as others do.
+                follows: value.isEmpty ? .commands : .commandsElsewhere(than: path),
                 begin: { [self] in
-                    // A packet of no bytes would read as the end.
                     if value.isEmpty || withoutChannel.contains(path) { return commandByCall(path, value, done) }
                     if let channel = channels[path] { return commandByChannel(channel, path, value, done) }
                     send(path, BlueZTree.characteristicInterface, "AcquireWrite", [.vardict([:])]) { [self] result in
@@ -476,7 +476,6 @@ final class AttributeRequests {
     }
 
     private func commandByCall(_ path: ObjectPath, _ value: [UInt8], _ done: @escaping () -> Void) {
-        channels.removeValue(forKey: path)?.close()
         let options: [String: DBusValue] = ["type": .string("command")]
         send(path, BlueZTree.characteristicInterface, "WriteValue", [.bytes(value), .vardict(options)]) { [self] _ in
             done()

@@ -41,6 +41,11 @@ final class FakeView {
     }
 
     var address: String { bus.address }
+
+    /// The characteristic tells that nobody has its descriptor for writing any more.
+    func tellReleased() {
+        thread.perform { $0.change(FakeView.characteristic, "GattCharacteristic1", ["WriteAcquired": .boolean(false)]) }
+    }
 }
 
 /// Lives on the fake view's thread.
@@ -133,7 +138,7 @@ private final class FakeViewService {
         }
     }
 
-    private func change(_ path: ObjectPath, _ interface: String, _ changes: [String: DBusValue]) {
+    func change(_ path: ObjectPath, _ interface: String, _ changes: [String: DBusValue]) {
         let arguments: [DBusValue] = [.string("org.bluez." + interface), .vardict(changes), .strings([])]
         guard
             let signal = try? Message.signal(
