@@ -77,7 +77,7 @@ final class DescriptorRelay {
         onClosed = nil
         for side in 0...1 { stopReading(side) }
         // The sockets may have other holders.
-        for socket in sockets { shutdown(socket.rawValue, Int32(SHUT_RDWR)) }
+        for socket in sockets { socket.endConnection() }
     }
 
     private func listen(_ side: Int) {

@@ -229,9 +229,7 @@ private final class CharacteristicObject: ExportedObject {
             self.next += 1
             if let notifying = self.notifying {
                 // Who does not read misses it, as with bluetoothd.
-                _ = value.withUnsafeBytes {
-                    send(notifying.end.rawValue, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
-                }
+                _ = value.withUnsafeBytes(notifying.end.sendPacket)
                 return true
             }
             self.device.accessory.characteristicValues[self.key] = value
@@ -273,7 +271,7 @@ private final class CharacteristicObject: ExportedObject {
         stopTimer()
         for acquired in [writing, notifying] {
             acquired?.source.cancel()
-            if let acquired { shutdown(acquired.end.rawValue, Int32(SHUT_RDWR)) }
+            acquired?.end.endConnection()
         }
         writing = nil
         notifying = nil

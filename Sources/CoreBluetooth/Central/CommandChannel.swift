@@ -70,6 +70,6 @@ final class CommandChannel {
         writable = nil
         idle?.cancel()
         // The other end sees the end at once, whoever still holds this object.
-        shutdown(descriptor.rawValue, Int32(SHUT_RDWR))
+        descriptor.endConnection()
     }
 }

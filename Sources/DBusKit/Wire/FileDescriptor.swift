@@ -51,6 +51,11 @@ public final class FileDescriptor: Sendable, Equatable {
         return errno == EAGAIN || errno == ENOBUFS || errno == EINTR ? .full : .failed
     }
 
+    /// Ends a socket's connection both ways: the other end sees that at once, whoever else holds this one.
+    public func endConnection() {
+        shutdown(rawValue, Int32(SHUT_RDWR))
+    }
+
     /// Reads from the descriptor's offset 0, whatever the sender left as its position, up to `limit` bytes.
     ///
     /// - Returns: nil when the descriptor is not sealed memory or a regular file on a local file system (a pipe, or a
