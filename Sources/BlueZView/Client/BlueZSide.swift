@@ -135,15 +135,25 @@ final class BlueZSide {
         _ call: Message, about device: ObjectPath?, saying other: Message? = nil,
         adapting: @escaping (Message) throws(BusError) -> Message = { $0 }
     ) {
+        forward(call, about: device, saying: other) { [weak self] answer in
+            guard let self else { return }
+            do throws(BusError) {
+                self.connection.pass(try adapting(answer), answering: call, from: self.service)
+            } catch {
+                self.connection.fail(call, error, from: self.service)
+            }
+        }
+    }
+
+    /// Passes a call on, and answers it where that fails.
+    ///
+    /// - Parameter onReply: gets the service's reply, and answers the client.
+    private func forward(
+        _ call: Message, about device: ObjectPath?, saying other: Message? = nil, onReply: @escaping (Message) -> Void
+    ) {
         do throws(BusError) {
             try upstream.forward(other ?? call, about: device) { [weak self] outcome in
-                guard let self else { return }
-                guard case .reply(let answer) = outcome else { return self.answerFailure(call, outcome) }
-                do throws(BusError) {
-                    self.connection.pass(try adapting(answer), answering: call, from: self.service)
-                } catch {
-                    self.connection.fail(call, error, from: self.service)
-                }
+                if case .reply(let answer) = outcome { onReply(answer) } else { self?.answerFailure(call, outcome) }
             }
         } catch {
             refuse(call, error)
@@ -222,17 +232,11 @@ final class BlueZSide {
     /// BlueZ answers before it tells that the link is down. An app that connects again on the answer would be told that
     /// it still holds the link, and then that this is gone.
     private func passDisconnect(_ call: Message, _ device: ObjectPath) {
-        do throws(BusError) {
-            try upstream.forward(call, about: device) { [weak self] outcome in
+        forward(call, about: device) { [weak self] answer in
+            self?.feed.readLink(device) {
                 guard let self else { return }
-                guard case .reply(let answer) = outcome else { return self.answerFailure(call, outcome) }
-                self.feed.readLink(device) { [weak self] in
-                    guard let self else { return }
-                    self.connection.pass(answer, answering: call, from: self.service)
-                }
+                self.connection.pass(answer, answering: call, from: self.service)
             }
-        } catch {
-            refuse(call, error)
         }
     }
 
