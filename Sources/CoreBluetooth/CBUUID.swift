@@ -71,7 +71,8 @@ open class CBUUID: NSObject, NSCopying, @unchecked Sendable {
             for index in [20, 16, 12, 8] { digits.insert("-", at: digits.index(digits.startIndex, offsetBy: index)) }
         }
         guard let value = BluetoothUUID(digits) else {
-            // As above.
+            // Ends the process, as text that is no UUID does, and says why in a release build, too. Of many bytes the
+            // first ones tell what was taken for a UUID.
             fatalError("CBUUID(data:): \(data.count) bytes (\(Hex.text(data.prefix(32)))) are no UUID: 2, 4 or 16 bytes")
         }
         self.init(value, digits)
