@@ -40,7 +40,8 @@ export class Apps {
             badges.replaceChildren(
                 app.Problems.length > 0 ? badge(words.problems(app.Problems.length), "danger") : badge(words.usable(), "good"),
                 badge(sessions > 0 ? words.running(sessions) : words.notRunning(), sessions > 0 ? "good" : ""));
-            problems.replaceChildren(...app.Problems.map(each => element("li", {}, each)));
+            // Their file is named below.
+            problems.replaceChildren(...app.Problems.map(each => element("li", {}, each.replace(app.Source.replace(/[^/]*$/, ""), ""))));
             problems.hidden = app.Problems.length === 0;
             const names = this.#objects.all("Grant").filter(each => each.App === app.Id)
                 .map(each => this.#objects.get(each.Accessory, "Accessory")?.DisplayName).filter(each => each);

@@ -109,7 +109,7 @@ class Page {
         this.#banner.hidden = this.#objects.state !== "ready" || !!run;
         this.#banner.className = "banner";
         const say = (kind, ...parts) => {
-            this.#banner.classList.add(kind);
+            if (kind) this.#banner.classList.add(kind);
             const key = parts.map(each => each.textContent ?? each).join("\n");
             if (this.#banner.dataset.text === key) return;
             this.#banner.dataset.text = key;

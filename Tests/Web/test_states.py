@@ -77,7 +77,7 @@ class Pages(States):
 
     def test_no_radio(self):
         page = self.open()
-        self.simulator.do("adapterPowerOff")
+        self.simulator.do("adapterPowerOff", "hci0")
         page.sees("Bluetooth is switched off")
         self.check("radio-off")
 

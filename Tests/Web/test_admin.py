@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an admin does on the page: looks, switches, renames, revokes, removes, asks why, reads the trail; all of it is told as it happens."""
+
+from web import WebTest  # first: it knows where the others are
+
+from harness.names import BLUE, GRANT, PROPERTIES
+from harness.radio import accessory, scenario
+from harness.values import item, sv
+from harness.waiting import wait
+
+
+class WithAccessory(WebTest):
+    apps = ("dice", "board")
+
+    def setUp(self):
+        super().setUp()
+        self.dice, person = self.app(), self.picker()
+        self.path = self.add(self.dice, person, "Dice 4F")
+        person.close()
+        self.page = self.open()
+        self.page.sees("Pink Dice", "authorized")
+
+    def grant(self):
+        [(path, grant)] = self.world.grants().items()
+        return grant
+
+    def test_switch(self):
+        switch = self.page.one("input[role=switch]")
+        self.assertEqual(switch.accessible_name, "Dice may use Pink Dice")
+        switch.click()
+        self.dice.wait_event("accessoryRemoved")
+        self.page.sees("switched off")
+        self.assertFalse(self.grant()["Enabled"])
+        self.page.one("input[role=switch]").click()
+        self.dice.wait_event("accessoryAdded", count=2)
+        self.page.wait(lambda: "switched off" not in self.page.text, "it to be on")
+
+    def test_switched_by_somebody_else(self):
+        [path] = self.world.grants()
+        self.world.admin.call(path, PROPERTIES, "Set", "ssv", GRANT, "Enabled", False)
+        self.page.sees("switched off")
+        self.assertFalse(self.page.one("input[role=switch]").is_selected())
+
+    def test_rename(self):
+        self.page.press("Rename: Pink Dice")
+        self.page.type("dialog input", "Lucky\u200bDie\n")
+        self.page.sheet_says("invisible")
+        self.page.type("dialog input", "Lucky Die\n")
+        self.page.no_sheet()
+        self.page.sees("Lucky Die")
+        self.dice.wait_event("accessoryChanged")
+
+    def test_revoke(self):
+        self.page.press("Revoke Dice’s access to Pink Dice")
+        self.page.sheet_says("Take Pink Dice away from Dice?", "Its pairing goes, too")
+        self.page.press("Revoke", "dialog")
+        self.dice.wait_event("accessoryRemoved")
+        self.page.sees("No accessory is set up")
+        self.assertNothingLeft()
+
+    def test_revoke_for_one_of_two(self):
+        board, person = self.app("board"), self.page
+        board.show_picker(item("Die"))
+        self.page.sheet_says("Used by another app")
+        self.page.pick("Pink Dice")
+        board.wait_event("accessoryAdded")
+        self.page.press("Close", "dialog")
+        self.page.press("Revoke Board’s access to Pink Dice")
+        self.page.sheet_says("It stays paired, for: Dice")
+        self.page.press("Revoke", "dialog")
+        board.wait_event("accessoryRemoved")
+        self.assertEqual(self.dice.accessories, [self.path])
+
+    def test_remove(self):
+        self.page.press("Remove Pink Dice")
+        self.page.sheet_says("Remove Pink Dice?", "Its pairing goes", "These apps are cut off: Dice")
+        self.page.press("Cancel", "dialog")
+        self.page.no_sheet()
+        self.assertEqual(len(self.world.grants()), 1)
+        self.page.press("Remove Pink Dice")
+        self.page.press("Remove", "dialog")
+        self.dice.wait_event("accessoryRemoved")
+        self.assertNothingLeft()
+
+    def test_the_daemon_comes_back(self):
+        self.world.daemon.stop()
+        self.page.sees("The service accessorysetupd does not run")
+        self.world.start_daemon()
+        self.page.sees("Pink Dice", "authorized", "Apps that ask for an accessory show it here")
+        app = self.app("board")
+        app.show_picker(item("Blue Dice", BLUE))
+        self.page.sheet_says("Blue Dice")
+
+
+class Looking(WebTest):
+    scenario = scenario(accessory("near", 1), accessory("other", 2, "1234"))
+
+    def test_why_it_is_not_offered(self):
+        page = self.open("apps")
+        page.press("Why is it not offered? Dice")
+        page.sees("What Dice is offered now", "near", "offered", "other", "not offered")
+        cards = {each.text.split("\n")[0]: each.text for each in page.find(".explain .card")}
+        self.assertIn("Matches: service", cards["near"])
+        self.assertNotIn("not offered", cards["near"])
+        self.assertIn("not offered", cards["other"])
+        self.assertRegex(cards["other"].lower(), "service")
+        page.press("Stop")
+        page.sees("Stopped.")
+        wait(lambda: not self.simulator.discovering, 20, "the search to end", also_every=0.1)
+
+    def test_leaving_ends_the_search(self):
+        page = self.open("apps/com.example.dice")
+        page.sees("near")
+        page.go("policy")
+        wait(lambda: not self.simulator.discovering, 20, "the search to end", also_every=0.1)
+
+    def test_a_manifest_is_mended(self):
+        path = self.world.declare("board", Supports=None)
+        page = self.open("apps")
+        page.sees("com.example.board", "1 problem", "Supports")
+        self.world.declare("board")
+        page.wait(lambda: "1 problem" not in page.text and "Board" in page.text, "the app to be good")
+        path.unlink()
+        page.wait(lambda: "Board" not in page.text, "the app to go")
+
+    def test_the_trail_is_live_and_searched(self):
+        page = self.open("activity")
+        page.sees("No app has a session.", "this page")
+        app = self.app()
+        page.sees("Session of Dice", "active")
+        app.show_picker(item("Near"))
+        page.pick("Near")
+        app.wait_event("accessoryAdded")
+        page.press("Close", "dialog")
+        page.sees("granted", "picker shown")
+        lines = lambda: [each.text for each in page.find(".trail .what")]
+        page.type("input[type=search]", "granted")
+        page.wait(lambda: len(lines()) == 1 and "Dice → Near" in lines()[0], lambda: f"one line; there are {lines()}")
+        page.type("input[type=search]", "\ue003" * 10, clear=False)
+        page.wait(lambda: len(lines()) > 1, "all lines")
+        page.driver.execute_script("const box = [...document.querySelectorAll('select')].at(-1); box.value = 'changes';"
+                                   "box.dispatchEvent(new Event('input', {bubbles: true}))")
+        page.wait(lambda: lines() and all("granted" in each for each in lines()), lambda: f"changes alone; there are {lines()}")
+        app.close()
+        page.sees("No app has a session.")
+
+    def test_rules_and_mistakes_are_live(self):
+        page = self.open("policy")
+        page.sees("There are no rules", "in force")
+        self.world.policy.mkdir(exist_ok=True)
+        self.world.restart_daemon()
+        rules = self.world.policy / "rules.conf"
+        rules.write_text("[Deny all of it]\nApp=com.example.dice\n")
+        page.sees("all of it", "Denied to Dice: every accessory")
+        rules.write_text("[Deny all of it]\nApp=com.example.dice\nColour=red\n")
+        page.sees("not valid", "rules.conf, line 3", "Colour", "unknown key")
+
+
+class Limited(WebTest):
+    """Somebody who is neither admin nor may show pickers."""
+
+    def test_sees_what_they_may(self):
+        page = self.open(uid=65534)
+        page.sees("You may not set up accessories", "accessory-picker", "Limited access", "administrative access")
+        self.assertFalse(page.one("header").find_element("css selector", "nav").is_displayed())
+        self.assertQuiet()

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who goes while a picker is shown: the browser, the bridge, the daemon, the app; and two browsers, of which one takes over."""
+
+import os
+import signal
+
+from web import Browser, WebTest  # first: it knows where the others are
+
+from harness.names import MANAGER, ROOT
+from harness.values import item
+from harness.waiting import wait
+
+
+class Going(WebTest):
+    def available(self):
+        return bool(self.world.admin.get(ROOT, MANAGER, "PickerAvailable"))
+
+    def asked(self):
+        page, app = self.open(), self.app()
+        app.show_picker(item("Pink Dice"))
+        page.sheet_says("Pink Dice")
+        return page, app
+
+    def test_the_page_is_left(self):
+        """Cockpit's session goes on; the picker does not."""
+        page, app = self.asked()
+        page.driver.get("about:blank")
+        self.assertDismissed(app, "UserCancelled")
+        self.assertFalse(self.available())
+        self.assertNothingLeft()
+
+    def test_the_page_is_left_while_nothing_is_asked(self):
+        page = self.open()
+        self.assertTrue(self.available())
+        page.driver.get("about:blank")
+        wait(lambda: not self.available(), 10, "no picker program", also_every=0.05)
+
+    def test_the_bridge_is_killed(self):
+        page, app = self.asked()
+        os.kill(self.cockpits[0].bridge, signal.SIGKILL)
+        self.assertDismissed(app, "UserCancelled")
+        page.sees("The connection is lost")
+        page.no_sheet()
+
+    def test_the_web_server_is_killed(self):
+        page, app = self.asked()
+        self.cockpits[0].program.stop(signal.SIGKILL)
+        page.sees("The connection is lost")
+        page.no_sheet()
+        self.assertDismissed(app, "UserCancelled")
+
+    def test_the_daemon_is_killed_and_comes_back(self):
+        page, app = self.asked()
+        self.world.daemon.stop(signal.SIGKILL)
+        page.sees("The service accessorysetupd does not run")
+        page.no_sheet()
+        self.world.start_daemon()
+        page.sees("Apps that ask for an accessory show it here")
+        again = self.app()
+        again.show_picker(item("Pink Dice"))
+        page.pick("Pink Dice")
+        again.wait_event("accessoryAdded")
+
+    def test_the_app_is_killed(self):
+        page, app = self.asked()
+        app.close()
+        page.sheet_says("Nothing was set up")
+        page.press("Close", "dialog")
+        page.no_sheet()
+
+    def test_reloaded_while_asked(self):
+        page, app = self.asked()
+        page.driver.refresh()
+        self.assertDismissed(app, "UserCancelled")
+        page.sees("Apps that ask for an accessory show it here")
+        app.show_picker(item("Pink Dice"))
+        page.sheet_says("Pink Dice")
+
+
+class TwoBrowsers(WebTest):
+    def test_the_second_is_told_and_takes_over(self):
+        first = self.open()
+        second = Browser()
+        self.addCleanup(second.close)
+        self.open(browser=second)
+        second.sees("root in Chrome, Linux is shown what apps ask for", "takes over when that one closes")
+        app = self.app()
+        app.show_picker(item("Pink Dice"))
+        first.sheet_says("Pink Dice")
+        second.sees("Dice asks for an accessory now, at: root in Chrome, Linux")
+        self.assertEqual(second.sheet, "")
+        # The laptop is closed.
+        first.close()
+        second.sheet_says("Dice would like to set up an accessory", "Pink Dice")
+        second.pick("Pink Dice")
+        app.wait_event("accessoryAdded")
+        second.sheet_says("Pink Dice is ready to use")
+        self.assertQuiet(second)
+        type(self).browser = second
