@@ -94,6 +94,11 @@ public final class AccessoryEngine {
         accessory.address.flatMap { radio.device(for: $0) }
     }
 
+    /// What is known of the link with an accessory: as it was when the radio looked last.
+    public func link(with accessory: Accessory) -> RadioLink {
+        accessory.address.map { radio.link(with: $0) } ?? RadioLink()
+    }
+
     /// Has the radio look at its devices anew, before a request that speaks of devices which other programs may have
     /// paired.
     public func refreshBonds(_ completion: @escaping () -> Void) { radio.refresh(completion) }

@@ -37,6 +37,8 @@ final class AccessoryObject: ServiceObject {
         table.property("Apps", for: .admins) { object, _ in
             .strings(object.service.engine.ledger.grants(of: object.id).map(\.app.rawValue).sorted())
         }
+        table.property("Connected", for: .admins) { object, _ in .boolean(object.link.isConnected) }
+        table.property("Battery", for: .admins) { object, _ in .int16(object.link.battery.map { Int16(clamping: $0) } ?? -1) }
         table.method("JoinNetwork", for: .appsWithGrant, AccessoryObject.joinNetwork)
         table.method("LeaveNetwork", for: .appsWithGrant, AccessoryObject.leaveNetwork)
         table.method("Rename", for: .admins, AccessoryObject.rename)
@@ -72,6 +74,8 @@ final class AccessoryObject: ServiceObject {
     // MARK: What is asked
 
     private var accessory: Accessory? { service.engine.ledger.accessories[id] }
+
+    private var link: RadioLink { accessory.map { service.engine.link(with: $0) } ?? RadioLink() }
 
     private func known() throws(BusError) -> Accessory {
         guard let accessory else { throw .unknownObject(path) }

@@ -32,6 +32,7 @@ final class AdminObject: ServiceObject {
         table.property("Lockdown", for: .admins) { admin, _ in .string(admin.lockdown) }
         table.method("GetAudit", for: .admins, AdminObject.getAudit)
         table.method("Explain", for: .admins, AdminObject.explain)
+        table.method("Refresh", for: .admins, AdminObject.refresh)
         return table.complete()
     }
 
@@ -78,6 +79,10 @@ final class AdminObject: ServiceObject {
             "app": .string(entry.app?.rawValue ?? ""), "accessory": .string(entry.accessory?.rawValue ?? ""),
             "who": .string(ShownName.marked(entry.who)), "why": .string(ShownName.marked(entry.why)),
         ])
+    }
+
+    private func refresh(_ call: MethodCall) throws(BusError) {
+        service.engine.refreshBonds { call.reply() }
     }
 
     // MARK: Rules

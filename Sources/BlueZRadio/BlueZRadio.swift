@@ -287,6 +287,15 @@ public final class BlueZRadio: Radio {
         devices.device(at: address).map { RadioDeviceID($0.path.rawValue) }
     }
 
+    /// `Connected` and the percentage of org.bluez.Battery1, as they were read last: an idle radio follows neither.
+    public func link(with address: BluetoothAddress) -> RadioLink {
+        var link = RadioLink()
+        guard let device = devices.device(at: address), device.advertisement.isConnected else { return link }
+        link.isConnected = true
+        link.battery = device.battery
+        return link
+    }
+
     private func later(_ body: @escaping (any RadioObserver) -> Void) {
         connection.loop.soon { [weak self] in
             if let observer = self?.observer { body(observer) }
@@ -396,6 +405,7 @@ public final class BlueZRadio: Radio {
 
     /// Takes over an object's interfaces (`a{sa{sv}}` under the cursor).
     private func put(_ part: Part, _ path: ObjectPath, _ interfaces: inout ValueCursor, isNew: Bool) {
+        var (hasDevice, battery): (Bool, Int?) = (false, nil)
         interfaces.forEachEntry { entry in
             if part.contains(.adapters), entry.isString("org.bluez.Adapter1") {
                 entry.next()
@@ -403,8 +413,24 @@ public final class BlueZRadio: Radio {
             } else if part.contains(.devices), entry.isString("org.bluez.Device1") {
                 entry.next()
                 _ = self.devices.put(path, &entry, isNew: isNew)
+                hasDevice = true
+            } else if part.contains(.devices), entry.isString("org.bluez.Battery1") {
+                entry.next()
+                battery = Self.percentage(&entry)
             }
         }
+        // It stands before the device, or comes later by itself.
+        if hasDevice || battery != nil { devices[path]?.battery = battery }
+    }
+
+    private static func percentage(_ properties: inout ValueCursor) -> Int? {
+        var percentage: Int?
+        properties.forEachEntry { entry in
+            guard entry.isString("Percentage") else { return }
+            entry.next()
+            entry.withVariant { percentage = $0.byte.map { min(Int($0), 100) } }
+        }
+        return percentage
     }
 
     private func putAdapter(_ path: ObjectPath, _ properties: inout ValueCursor) {
@@ -445,6 +471,7 @@ public final class BlueZRadio: Radio {
         if part.contains(.adapters), names.contains(BlueZ.adapter), adapters.removeValue(forKey: path) != nil {
             settle(reason: "the adapter \(path) was removed")
         }
+        if part.contains(.devices), names.contains("org.bluez.Battery1") { devices[path]?.battery = nil }
         guard part.contains(.devices), names.contains(BlueZ.device), let device = devices.remove(path) else { return }
         if attempt?.device == path { attempt?.abort(RadioFailure(.connection, "the accessory is gone")) }
         bridge?.lost(path)

@@ -12,6 +12,7 @@ enum Interfaces {
 
     static let adapter = "org.bluez.Adapter1"
     static let device = "org.bluez.Device1"
+    static let battery = "org.bluez.Battery1"
     static let agentManager = "org.bluez.AgentManager1"
     static let service = "org.bluez.GattService1"
     static let characteristic = "org.bluez.GattCharacteristic1"
@@ -64,6 +65,9 @@ enum Interfaces {
             <property name="TxPower" type="n" access="read"/>
             <property name="ManufacturerData" type="a{qv}" access="read"/>
             <property name="ServiceData" type="a{sv}" access="read"/>
+          </interface>
+          <interface name="org.bluez.Battery1">
+            <property name="Percentage" type="y" access="read"/>
           </interface>
           <interface name="org.bluez.GattService1">
             <property name="UUID" type="s" access="read"/>

@@ -221,6 +221,7 @@ final class SimulatedDevice: ExportedObject {
         self.gatt = gatt
         gatt.export()
         changed("UUIDs", "ServicesResolved")
+        showBattery()
         if accessory.scenario.isInput, isPaired { bluez.air.input.add(accessory) }
     }
 
@@ -237,8 +238,33 @@ final class SimulatedDevice: ExportedObject {
         bluez.air.input.remove(accessory)
         gatt?.withdraw()
         gatt = nil
+        hideBattery()
         guard let pause else { return changed("ServicesResolved", "Connected") }
         bluez.loop.after(pause) { [weak self] in self?.changed("ServicesResolved", "Connected") }
+    }
+
+    /// BlueZ gives the device one interface more once it has read the battery, and takes it away with the link.
+    private func showBattery() {
+        guard let percentage = accessory.scenario.battery, interfaces.count == 1 else { return }
+        var battery = ExportedInterface(bluez.descriptions[Interfaces.battery]!)
+        battery.property("Percentage") { _ in .byte(percentage) }
+        interfaces.append(battery)
+        bluez.server.emit(
+            path: "/", interface: Bus.objectManager, member: "InterfacesAdded", to: nil,
+            [
+                .objectPath(path),
+                .dictionary(
+                    key: "s", value: "a{sv}",
+                    [.init(.string(Interfaces.battery), .vardict(["Percentage": .byte(percentage)]))]),
+            ])
+    }
+
+    private func hideBattery() {
+        guard interfaces.count > 1 else { return }
+        interfaces.removeLast()
+        bluez.server.emit(
+            path: "/", interface: Bus.objectManager, member: "InterfacesRemoved", to: nil,
+            [.objectPath(path), .strings([Interfaces.battery])])
     }
 
     /// The accessory says that its services have changed.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an admin is told: the rules in force and their mistakes, the lock-down, manifests and programs, and the trail as it is written."""
+"""What an admin is told: the rules in force and their mistakes, the lock-down, manifests, programs and links, and the trail as it is written."""
 
 import json
 import signal
@@ -8,9 +8,10 @@ import dbus
 
 from harness.clients import Client, Identity
 from harness.names import (
-    ADMIN, ADMIN_PATH, APP, BLUE, BUS_ERROR, MANAGER, PICKER, PINK, ROOT, SESSION, SOMEBODY, SOMEBODY_ELSE, UNKNOWN_OBJECT, error)
+    ACCESSORY, ADMIN, ADMIN_PATH, APP, BLUE, BUS_ERROR, MANAGER, PICKER, PINK, ROOT, SESSION, SOMEBODY, SOMEBODY_ELSE, UNKNOWN_OBJECT, error)
 from harness.pickers import PickerProgram
 from harness.programs import BIN, Program
+from harness.radio import accessory, scenario
 from harness.values import item, sv
 from harness.waiting import wait
 from harness.world import APITest
@@ -220,6 +221,43 @@ class Programs(AdminTest):
         [path] = wait(lambda: self.world.admin.paths("picker"), what="the run", also_every=0.05)
         self.assertEqual(str(self.world.admin.get(path, PICKER, "Program")), "")
         self.assertEqual(list(self.world.admin.get(ROOT, MANAGER, "Pickers")), [])
+
+
+class Links(AdminTest):
+    scenario = scenario(accessory("die", battery=77), accessory("mute", 2, BLUE))
+
+    def look(self, path):
+        """After a look of the radio's: whether there is a link, and the battery."""
+        self.world.admin.call(ADMIN_PATH, ADMIN, "Refresh")
+        values = self.world.admin.get_all(path, ACCESSORY)
+        self.assertIsInstance(values["Battery"], dbus.Int16)
+        return bool(values["Connected"]), int(values["Battery"])
+
+    def test_connected_and_battery(self):
+        app, person = self.app(), self.picker()
+        die, mute = self.add(app, person, "die"), self.add(app, person, "mute", item("Blue Dice", BLUE))
+        other = Client(self.world)
+        bluez = lambda path, member: other.call(
+            str(self.world.admin.get(path, ACCESSORY, "Device")), "org.bluez.Device1", member, to="org.bluez")
+        for path in (die, mute):
+            if self.look(path)[0]:
+                bluez(path, "Disconnect")
+        wait(lambda: self.simulator.connections == [], what="no links", also_every=0.05)
+        wait(lambda: [self.look(each) for each in (die, mute)] == [(False, -1), (False, -1)], what="that it is known", also_every=0.05)
+        bluez(die, "Connect")
+        bluez(mute, "Connect")
+        self.assertEqual([self.look(each) for each in (die, mute)], [(True, 77), (True, -1)])
+        self.assertEqual(self.world.admin.objects()[die][ACCESSORY]["Battery"], 77)
+        bluez(die, "Disconnect")
+        wait(lambda: self.look(die) == (False, -1), what="the end of the link", also_every=0.05)
+        self.assertEqual(self.look(mute), (True, -1))
+        # Who may use an accessory has its own ways to know.
+        self.assertEqual(set(app.get_all(die, ACCESSORY)) & {"Connected", "Battery"}, set())
+        self.assertFails(BUS_ERROR + "UnknownProperty", app.get, die, ACCESSORY, "Battery")
+        self.assertFails(UNKNOWN_OBJECT, app.call, ADMIN_PATH, ADMIN, "Refresh")
+        self.simulator.do("serviceStopped")
+        self.world.wait_bluetooth("absent")
+        self.assertEqual([self.look(each) for each in (die, mute)], [(False, -1), (False, -1)])
 
 
 class Follower(Client):

@@ -75,7 +75,7 @@ private let rows: [Row] = [
             "DisplayName": .whoeverSeesIt, "State": .whoeverSeesIt, "BluetoothIdentifier": .whoeverSeesIt,
             "BluetoothTransportBridgingIdentifier": .whoeverSeesIt, "Ssid": .whoeverSeesIt,
             "WiFiAwarePairedDeviceID": .whoeverSeesIt, "Descriptor": .whoeverSeesIt, "Device": .whoeverSeesIt, "Address": admins,
-            "Apps": admins, "JoinNetwork": .only([.appWithGrant], others: .refused),
+            "Apps": admins, "Connected": admins, "Battery": admins, "JoinNetwork": .only([.appWithGrant], others: .refused),
             "LeaveNetwork": .only([.appWithGrant], others: .refused), "Rename": admins, "Remove": admins,
         ]),
     Row(
@@ -103,7 +103,8 @@ private let rows: [Row] = [
     Row(
         place: .admin, interface: AccessoryBus.admin, seenBy: [.admin],
         members: [
-            "GetAudit": admins, "Explain": admins, "Policy": admins, "PolicyProblems": admins, "Lockdown": admins,
+            "GetAudit": admins, "Explain": admins, "Refresh": admins, "Policy": admins, "PolicyProblems": admins,
+            "Lockdown": admins,
         ]),
 ]
 

@@ -36,6 +36,7 @@ private final class StillRadio: Radio {
     }
     func refresh(_ completion: @escaping () -> Void) { completion() }
     func device(for address: BluetoothAddress) -> RadioDeviceID? { nil }
+    func link(with address: BluetoothAddress) -> RadioLink { RadioLink() }
 }
 
 /// No Wi-Fi.

@@ -45,6 +45,7 @@ final class ManualRadio: Radio {
         completion(removals)
     }
     func device(for address: BluetoothAddress) -> RadioDeviceID? { nil }
+    func link(with address: BluetoothAddress) -> RadioLink { RadioLink() }
 }
 
 /// Wi-Fi by hand: what is asked is written down, and answered when the test says so.

@@ -73,6 +73,7 @@ final class PlayedRadio: Radio {
     func setAlias(_ address: BluetoothAddress, _ name: String) {}
     func answer(_ answer: PromptAnswer) {}
     func device(for address: BluetoothAddress) -> RadioDeviceID? { devices.first { $0.address == address }?.id }
+    func link(with address: BluetoothAddress) -> RadioLink { RadioLink() }
 
     var bonds: [RadioBond] {
         kept.owners.keys.sorted().map { number in

@@ -61,6 +61,19 @@ public protocol Radio: AnyObject {
 
     /// The radio's object for an identity, if it has one now.
     func device(for address: BluetoothAddress) -> RadioDeviceID?
+    /// What is known of the link with an identity; as it was at the last `refresh`, or during discovery.
+    func link(with address: BluetoothAddress) -> RadioLink
+}
+
+/// The link between the radio and a device, as far as it is known.
+public struct RadioLink: Hashable, Sendable {
+    /// Whether it is up.
+    public var isConnected = false
+    /// What the device says of its battery, percent; nil when it says nothing, and without a link.
+    public var battery: Int?
+
+    /// No link.
+    public init() {}
 }
 
 /// A bond that the radio holds.

@@ -263,6 +263,8 @@ public struct ValueCursor: ~Copyable {
         return other.withUnsafeBytes { memcmp($0.baseAddress!, start, other.count) == 0 }
     }
 
+    /// The number here; nil when this is no `y`.
+    public var byte: UInt8? { mutating get { type == .byte ? basic(&iterator, 0) : nil } }
     /// The number here; nil when this is no `n`.
     public var int16: Int16? { mutating get { type == .int16 ? basic(&iterator, 0) : nil } }
     /// The number here; nil when this is no `q`.
