@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from selenium import webdriver
@@ -47,7 +48,8 @@ class Cockpit:
             *(["setpriv", *ids] if uid else []), self.WS, "--no-tls", "-p", self.port, "-a", "127.0.0.1",
             "--local-session=/usr/bin/cockpit-bridge",
             environment={"XDG_DATA_HOME": str(folder / "data"), "XDG_RUNTIME_DIR": str(folder / "run"), "HOME": str(folder),
-                         "DBUS_SYSTEM_BUS_ADDRESS": world.bus.address, "LC_ALL": "C.UTF-8"})
+                         # Without one, the bridge would start a bus of its own, which outlives it.
+                         "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent", "DBUS_SYSTEM_BUS_ADDRESS": world.bus.address, "LC_ALL": "C.UTF-8"})
         wait(self._answers, 20, "cockpit-ws to listen", also_every=0.05)
 
     def _answers(self):
@@ -176,6 +178,11 @@ class Browser:
     def complaints(self):
         """What the browser has to complain about: errors of scripts, and what the page's security policy forbids."""
         return [each["message"] for each in self.driver.get_log("browser") if each["level"] in ("SEVERE",)]
+
+    def computing(self):
+        """Seconds for which the page's thread has computed, by its processor's time, and what the clock says."""
+        metrics = {each["name"]: each["value"] for each in self.driver.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]}
+        return metrics["TaskDuration"], time.monotonic()
 
     def axe(self):
         """What axe-core finds wrong with the page as it is."""
