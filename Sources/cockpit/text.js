@@ -51,7 +51,6 @@ export const words = {
     // Whether this page shows pickers.
     ready: () => _("Apps that ask for an accessory show it here. Keep this page open."),
     noRadio: state => state === "off" ? _("Bluetooth is switched off") : _("There is no Bluetooth adapter"),
-    radio: (name, state) => fill("$0: $1", name, { ready: _("ready"), off: _("off"), absent: _("not there") }[state] ?? state),
     refused: () => _("You may not set up accessories"),
     refusedHint: () => _("It takes administrative access in Cockpit, or membership in the group accessory-picker. An administrator can add you, then log in again:"),
     failedToRegister: () => _("This page cannot show pickers"),
