@@ -77,8 +77,9 @@ demo: build
 
 test: build
 	@Tests/Support/deps-test
+	@Tests/Support/deps-web
 	$(SWIFT) test
-	BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/API Tests/Simulator Tests/Attacks
+	BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/API Tests/Simulator Tests/Attacks Tests/Web
 	PICK="Pink Dice" PATIENCE=4 BIN=$(BIN) Tests/Demo/run
 
 outside: build

@@ -34,6 +34,7 @@ final class AccessoryObject: ServiceObject {
             }
         }
         table.property("Address", for: .admins) { object, _ in .string(object.accessory?.address?.description ?? "") }
+        table.property("NetworkName", for: .admins) { object, _ in .string(object.accessory.flatMap(Self.networkName) ?? "") }
         table.property("Apps", for: .admins) { object, _ in
             .strings(object.service.engine.ledger.grants(of: object.id).map(\.app.rawValue).sorted())
         }
@@ -60,8 +61,12 @@ final class AccessoryObject: ServiceObject {
             }
             return value(old) != value(new)
         }
-        return names + (old.address == new.address ? [] : ["Address"]) + (deviceChanged(new) ? ["Device"] : [])
+        return names + (old.address == new.address ? [] : ["Address"]) + (old.ssid == new.ssid ? [] : ["NetworkName"])
+            + (deviceChanged(new) ? ["Device"] : [])
     }
+
+    /// The network's name as people may be shown it; nil without one.
+    private static func networkName(_ accessory: Accessory) -> String? { accessory.ssid?.description }
 
     /// Whether the accessory has another object of org.bluez than was told last.
     func deviceChanged(_ accessory: Accessory) -> Bool {

@@ -103,7 +103,8 @@ final class PickerClient {
             },
         ]
         _ = try connection.callAndWait(
-            AccessoryBus.name, AccessoryBus.root, AccessoryBus.manager, "RegisterPicker", [.vardict([:])])
+            AccessoryBus.name, AccessoryBus.root, AccessoryBus.manager, "RegisterPicker",
+            [.vardict(["label": .string("accessoryctl picker")])])
         view.waiting()
         let objects = try connection.callAndWait(AccessoryBus.name, AccessoryBus.root, Bus.objectManager, "GetManagedObjects")
         for entry in objects.first?.entries ?? [] {
