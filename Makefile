@@ -32,6 +32,9 @@ MANDIR ?= $(PREFIX)/share/man
 BASHDIR ?= $(PREFIX)/share/bash-completion/completions
 ZSHDIR ?= $(PREFIX)/share/zsh/site-functions
 FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
+# Where Cockpit looks for pages; the directory is the page's name in addresses.
+PAGEDIR := $(DATADIR)/cockpit/accessories
+METAINFO := org.accessorysetup1.cockpit.metainfo.xml
 
 .PHONY: help deps build release man check-man demo test outside lab bench fuzz start-order lint format install install-files uninstall deb check-sizes clean
 
@@ -141,6 +144,9 @@ install-files:
 	install -d $(DESTDIR)$(DATADIR)/accessory-setup/apps $(DESTDIR)/etc/accessory-setup/apps $(DESTDIR)/etc/accessory-setup/policy.d
 	install -D -m 644 systemd/examples/* -t $(DESTDIR)$(DATADIR)/accessory-setup/examples
 	install -D -m 644 Tests/Scenarios/dice.json -t $(DESTDIR)$(DATADIR)/accessory-setup/scenarios
+	install -d $(DESTDIR)$(PAGEDIR)
+	install -m 644 $(addprefix Sources/cockpit/,manifest.json index.html *.js style.css) $(DESTDIR)$(PAGEDIR)
+	install -D -m 644 Sources/cockpit/$(METAINFO) -t $(DESTDIR)$(DATADIR)/metainfo
 	for page in .build/man/*; do install -D -m 644 $$page -t $(DESTDIR)$(MANDIR)/man$${page##*.} || exit; done
 	install -d $(DESTDIR)$(BASHDIR) $(DESTDIR)$(ZSHDIR) $(DESTDIR)$(FISHDIR)
 	$(RELEASE)/accessoryctl --generate-completion-script bash | sed '1{/^#!/d}' > $(DESTDIR)$(BASHDIR)/accessoryctl
@@ -156,6 +162,8 @@ uninstall:
 	rm -f $(DESTDIR)$(DATADIR)/accessory-setup/org.bluez.lockdown.conf $(DESTDIR)$(DATADIR)/polkit-1/actions/org.accessorysetup1.policy
 	rm -f $(DESTDIR)$(DATADIR)/polkit-1/rules.d/accessorysetupd.rules
 	rm -rf $(DESTDIR)$(DATADIR)/accessory-setup/examples $(DESTDIR)$(DATADIR)/accessory-setup/scenarios
+	rm -rf $(DESTDIR)$(PAGEDIR)
+	rm -f $(DESTDIR)$(DATADIR)/metainfo/$(METAINFO)
 	sed -n 's/^\([^# ]*\)(\([0-9]\)) .*/man\2\/\1.\2/p' Docs/Man/pages | sed 's|^|$(DESTDIR)$(MANDIR)/|' | xargs -d '\n' rm -f
 	rm -f $(DESTDIR)$(BASHDIR)/accessoryctl $(DESTDIR)$(ZSHDIR)/_accessoryctl $(DESTDIR)$(FISHDIR)/accessoryctl.fish
 
@@ -168,9 +176,9 @@ deb: release man
 	cd .build/deb/source && dpkg-buildpackage --build=binary --no-sign > ../build.log 2>&1 || { cat ../build.log; exit 1; }
 	@ls .build/deb/*.deb
 
-# What the packages may have: bytes installed by the daemon's and by all, and of the files themselves.
+# What the packages may have: bytes installed by the daemon's, by the page's and by all, and of the files themselves.
 check-sizes:
-	Tests/Support/check-sizes $(RELEASE)/accessorysetupd .build/deb 12000000 30000000 7000000
+	Tests/Support/check-sizes $(RELEASE)/accessorysetupd .build/deb 12000000 500000 30000000 7000000
 
 clean:
 	rm -rf .build .lab
