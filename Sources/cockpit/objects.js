@@ -8,6 +8,8 @@ import { ADMIN, ROOT, errorName } from "./bus.js";
 export class Objects extends EventTarget {
     #bus;
     #all = new Map();
+    /** What was told while everything is being read; null at other times. */
+    #heard = null;
     state = "starting";
     /** Whether the daemon takes us for an admin. */
     isAdmin = false;
@@ -16,9 +18,9 @@ export class Objects extends EventTarget {
         super();
         this.#bus = bus;
         bus.follow({
-            added: (path, interfaces) => this.#merge(path, interfaces),
-            removed: (path, names) => this.#remove(path, names),
-            changed: (path, name, values, gone) => this.#change(path, name, values, gone),
+            added: (path, interfaces) => this.#hear(() => this.#merge(path, interfaces)),
+            removed: (path, names) => this.#hear(() => this.#remove(path, names)),
+            changed: (path, name, values, gone) => this.#hear(() => this.#change(path, name, values, gone)),
         });
         bus.addEventListener("owner", event => event.detail ? this.load() : this.#lose("absent"));
         bus.addEventListener("close", () => this.#lose("lost"));
@@ -26,19 +28,34 @@ export class Objects extends EventTarget {
 
     /** Reads everything anew. */
     async load() {
+        // What is told meanwhile waits: Cockpit may hand over a signal before an answer that was sent earlier. Told again,
+        // what the answer has already changes nothing: for each property the last word is the same.
+        const heard = this.#heard = [];
         try {
             const objects = new Map(await this.#bus.objects());
             objects.set(ROOT, { Manager: await this.#bus.properties(ROOT, "Manager") });
-            this.isAdmin = await this.#bus.properties(ADMIN, "Admin").then(
+            const isAdmin = await this.#bus.properties(ADMIN, "Admin").then(
                 values => { objects.set(ADMIN, { Admin: values }); return true; },
                 error => { if (errorName(error) === "UnknownObject") return false; throw error; });
+            // Meanwhile the daemon has gone, or come back as another one.
+            if (this.#heard !== heard) return;
+            this.#heard = null;
+            this.isAdmin = isAdmin;
             this.#all = objects;
             this.state = "ready";
+            for (const each of heard) each();
         } catch (error) {
-            if (this.state !== "lost") this.state = "absent";
+            if (this.#heard !== heard) return;
+            this.#heard = null;
+            this.state = "absent";
             console.warn("the daemon's objects cannot be read:", error.message ?? error);
         }
         this.#tell();
+    }
+
+    #hear(change) {
+        if (this.#heard) this.#heard.push(change);
+        else change();
     }
 
     /** Reads properties that the daemon does not tell. */
@@ -82,7 +99,6 @@ export class Objects extends EventTarget {
 
     #change(path, name, values, gone) {
         const properties = this.#all.get(path)?.[name];
-        // Of an object that is not read yet: what will be read is newer.
         if (!properties) return;
         Object.assign(properties, values);
         for (const each of gone) delete properties[each];
@@ -90,6 +106,7 @@ export class Objects extends EventTarget {
     }
 
     #lose(state) {
+        this.#heard = null;
         this.#all.clear();
         this.state = state;
         this.isAdmin = false;

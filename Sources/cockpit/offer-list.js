@@ -32,13 +32,20 @@ export class OfferList {
         this.element.addEventListener("focusout", () => this.#settle());
     }
 
-    /** Shows these offers; `failed` is the identifier of the one that did not work the last time. */
+    /** Shows these offers; `failed` is the one that did not work the last time. */
     draw(offers, failed = null) {
         const known = new Map(offers.map(each => [each.id, each]));
         if (this.#isAtRest) {
             this.#last = offers;
         } else {
-            const kept = this.#last.map(each => known.get(each.id) ?? { ...each, isGone: true });
+            const shown = new Set(this.#last.map(each => each.id));
+            // What has gone and come back, as an accessory does that did not pair, has another identifier and its old place.
+            const back = each => offers.find(offer => !shown.has(offer.id) && isAlike(offer, each));
+            const kept = this.#last.map(each => {
+                const offer = known.get(each.id) ?? back(each);
+                if (offer) shown.add(offer.id);
+                return offer ?? { ...each, isGone: true };
+            });
             const ids = new Set(kept.map(each => each.id));
             this.#last = [...kept, ...offers.filter(each => !ids.has(each.id))];
             if (kept.some(each => each.isGone)) this.#settle();
@@ -90,7 +97,7 @@ export class OfferList {
         set(".name", offer.name);
         set(".advertised", offer.advertisedName === offer.name ? "" : offer.advertisedName);
         set(".network", offer.ssid === undefined ? "" : words.network(offer));
-        set(".note", offer.isGone ? words.gone() : offer.id === this.#failed ? words.tryAgain()
+        set(".note", offer.isGone ? words.gone() : this.#failed && isAlike(offer, this.#failed) ? words.tryAgain()
             : offer.shared ? words.shared() : words.added());
         setAttribute(card, "aria-disabled", offer.isGone || card.isNew ? "true" : null);
         const strength = bars(offer.rssi ?? offer.networkRssi);
@@ -101,4 +108,9 @@ export class OfferList {
         const image = card.querySelector("img");
         if (address && image.src !== address) { image.src = address; image.hidden = false; }
     }
+}
+
+/** Whether two offers are of the same accessory, as far as a person can tell. */
+function isAlike(a, b) {
+    return a.id === b.id || (a.name === b.name && a.advertisedName === b.advertisedName && a.ssid === b.ssid);
 }

@@ -134,7 +134,7 @@ export class PickerSheet {
         return {
             nodes: [why, besides, list.element, empty].filter(each => each),
             update: shown => {
-                list.draw(shown.Offers, scene === "failed" ? this.#picker.picked?.id : null);
+                list.draw(shown.Offers, scene === "failed" ? this.#picker.picked : null);
                 empty.hidden = shown.Offers.length > 0;
             },
         };

@@ -274,3 +274,39 @@ class Networks(WebTest):
         app.show_picker(item("Camera", None, pairs=False, ssidPrefix=b"Dice-"))
         page.wait(lambda: page.offers(), "an offer")
         self.assertRegex(page.sheet, r"Wi-Fi “Dice-\w+” · WPA")
+
+
+class Bridging(WebTest):
+    scenario = scenario(accessory("dual", 2, addressType="public", transport="dual"))
+
+    def test_the_second_side(self):
+        page, app = self.open(), self.app()
+        page.driver.execute_script("""
+            window.said = [];
+            new MutationObserver(() => window.said.push(document.querySelector("dialog .status")?.textContent))
+                .observe(document.body, {subtree: true, childList: true, characterData: true});
+        """)
+        app.show_picker(item("Pink Dice", supportedOptions=["bluetoothPairingLE", "bluetoothTransportBridging"]))
+        page.pick("Pink Dice")
+        app.wait_event("accessoryAdded")
+        page.sheet_says("Pink Dice is ready to use")
+        said = page.driver.execute_script("return window.said")
+        self.assertIn("Setting up Pink Dice", said)
+        self.assertIn("Setting up its second side", said)
+
+
+class Sharing(WebTest):
+    apps = ("dice", "board")
+
+    def test_what_another_app_has(self):
+        page, app, other = self.open(), self.app(), self.app("board")
+        app.show_picker(item("Pink Dice", productImage=PRODUCT))
+        page.pick("Pink Dice")
+        app.wait_event("accessoryAdded")
+        page.press("Close", "dialog")
+        other.show_picker(item("Their Die"))
+        page.sheet_says("Board would like to set up an accessory", "Pink Dice", "Used by another app")
+        page.pick("Pink Dice")
+        other.wait_event("accessoryAdded")
+        page.press("Close", "dialog")
+        page.sees("Board", "Dice")
