@@ -36,10 +36,11 @@ FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 PAGEDIR := $(DATADIR)/cockpit/accessories
 METAINFO := org.accessorysetup1.cockpit.metainfo.xml
 
-.PHONY: help deps build release man check-man demo test outside lab bench fuzz start-order lint format install install-files uninstall deb check-sizes clean
+.PHONY: help deps build release man check-man demo web test outside lab bench fuzz start-order lint format install install-files uninstall deb check-sizes clean
 
 help:
 	@echo "make demo [PICK=\"Pink Dice\"]  the main job on simulated radios, in this terminal"
+	@echo "make web [PICK=\"Pink Dice\"]   the same in the browser at hand: the page for Cockpit (installs cockpit-ws)"
 	@echo "make test                     all tests but the lab's (installs bleak and BlueZ' tools for them)"
 	@echo "make lab [DEB=\"FILE …\"]      the radio lab: a real kernel and a real bluetoothd under qemu"
 	@echo "make outside                  builds and runs the sample as a package that depends on this one by version"
@@ -77,6 +78,9 @@ start-order: release
 
 demo: build
 	@PICK="$(PICK)" BIN=$(BIN) Tests/Demo/run
+
+web: build
+	@PICK="$(PICK)" BIN=$(BIN) Tests/Demo/web
 
 test: build
 	@Tests/Support/deps-test
