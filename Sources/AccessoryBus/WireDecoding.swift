@@ -24,6 +24,13 @@ public enum WireDecoding {
         var capabilities = PickerCapabilities()
         capabilities.label = try keys.string("label")
         if let label = capabilities.label { try checkName(label, keys.name("label")) }
+        if let lease = try keys.number("lease", UInt32.self, "u") {
+            guard Limits.pickerLease.contains(lease) else {
+                throw .invalid(
+                    keys.name("lease"), lease, "must be \(Limits.pickerLease.lowerBound) to \(Limits.pickerLease.upperBound) seconds")
+            }
+            capabilities.lease = Double(lease)
+        }
         try keys.finish()
         return capabilities
     }
@@ -262,6 +269,9 @@ public enum WireDecoding {
 public struct PickerCapabilities: Hashable, Sendable {
     /// What it calls itself for people; nil when it does not say.
     public var label: String?
+    /// Seconds after which its registration ends unless it registers again, within `Limits.pickerLease`; nil when it does
+    /// not say.
+    public var lease: Double?
 }
 
 /// What `JoinNetwork` is asked.

@@ -34,6 +34,8 @@ public enum Limits {
     public static let dictionaryEntries = 64
     /// Registered pickers.
     public static let pickers = 16
+    /// Seconds for which a picker program may register.
+    public static let pickerLease: ClosedRange<UInt32> = 5...3600
     /// Devices tracked during discovery; the ones not heard for longest go first.
     public static let trackedDevices = 2048
     /// Service UUIDs, service data and manufacturer data entries kept for one device.

@@ -64,7 +64,7 @@ export class Accessories {
             element("h3", {}, words.mayUse()), apps, element("div", { class: "actions" }, rename, remove)));
         item.update = accessory => {
             setText(name, accessory.DisplayName);
-            setAttribute(rename, "aria-label", `${words.rename()}: ${accessory.DisplayName}`);
+            setAttribute(rename, "aria-label", words.renameOf(accessory.DisplayName));
             setAttribute(remove, "aria-label", words.removeOf(accessory.DisplayName));
             const grants = this.#grants(path);
             const { Interface: joined = "" } = this.#objects.get(path, "Network") ?? {};
@@ -121,7 +121,7 @@ export class Accessories {
         const id = freshID();
         const field = element("input", { id, type: "text", value: accessory.DisplayName, maxlength: "256", required: true, autocomplete: "off" });
         ask({
-            title: words.rename(), action: words.saveName(),
+            title: words.renameOf(accessory.DisplayName), action: words.saveName(),
             content: [element("label", { for: id }, words.newName()), field, element("p", { class: "hint" }, words.renameHint())],
             run: () => this.#bus.call(accessory.path, "Accessory.Rename", field.value),
         });

@@ -44,19 +44,28 @@ class Page {
         page.append(element("header", {}, element("h1", {}, words.title()), this.#nav), this.#banner, this.#main);
         cockpit.addEventListener("locationchanged", () => this.#schedule());
         for (const each of [this.#objects, this.#picker]) each.addEventListener("changed", () => this.#schedule());
-        document.addEventListener("visibilitychange", () => { if (!document.hidden) this.#current?.shown?.(); });
+        document.addEventListener("visibilitychange", () => { if (!document.hidden) this.#wake(); });
     }
 
     #user = null;
 
+    /** The person is back: what was not kept up meanwhile, is. */
+    #wake() {
+        if (this.#picker.state === "registered") this.#picker.register(this.#label);
+        this.#current?.shown?.();
+    }
+
+    #label = "";
+
     /** Begins, and again whenever the daemon has come back. */
     async start() {
         this.#user = await cockpit.user().catch(() => null);
-        const label = words.label(this.#user?.full_name || this.#user?.name || "?", browser());
+        const label = this.#label = words.label(this.#user?.full_name || this.#user?.name || "?", browser());
         let wasReady = false;
         this.#objects.addEventListener("changed", () => {
             const isReady = this.#objects.state === "ready";
             if (isReady && !wasReady) this.#picker.register(label);
+            if (!isReady && wasReady) this.#picker.forget();
             wasReady = isReady;
         });
         await this.#objects.load();

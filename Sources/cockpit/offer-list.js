@@ -99,6 +99,7 @@ export class OfferList {
         set(".network", offer.ssid === undefined ? "" : words.network(offer));
         set(".note", offer.isGone ? words.gone() : this.#failed && isAlike(offer, this.#failed) ? words.tryAgain()
             : offer.shared ? words.shared() : words.added());
+        card.classList.toggle("gone", !!offer.isGone);
         setAttribute(card, "aria-disabled", offer.isGone || card.isNew ? "true" : null);
         const strength = bars(offer.rssi ?? offer.networkRssi);
         const shown = card.querySelector(".strength");

@@ -117,7 +117,9 @@ export class PickerSheet {
         default: {
             const made = question(this.#picker);
             if (!made) return { nodes: [element("p", {}, words.unknownQuestion())] };
-            return { nodes: [this.#portrait(), made], focus: made.focusFirst, update: shown => made.update?.(shown.Prompt) };
+            // What is taken over has its images beside the names.
+            const portrait = run.Kind === "migration" ? [] : [this.#portrait()];
+            return { nodes: [...portrait, made], focus: made.focusFirst, update: shown => made.update?.(shown.Prompt) };
         }
         }
     }

@@ -5,11 +5,17 @@
 import { ROOT, errorName } from "./bus.js";
 import { Images } from "./images.js";
 
+/** Seconds after which the daemon takes a silent page for gone. Browsers let a page in the background act once a minute. */
+const LEASE = 90;
+/** How often the page says that it is there, in milliseconds. */
+const RENEWAL = 25_000;
+
 /** Tells "changed" when something is another, and "began" when there is a run. */
 export class Picker extends EventTarget {
     #bus;
     #objects;
     #clockOffset = 0;
+    #renewal = null;
     /** "starting", "registered", "refused" (not allowed to) or "failed". */
     state = "starting";
     /** Why registering failed. */
@@ -31,15 +37,28 @@ export class Picker extends EventTarget {
         objects.addEventListener("changed", () => this.#look());
     }
 
+    /**
+     * Registers, and goes on saying that somebody is here: when a laptop falls asleep its connections stay open, and apps
+     * would ask nobody.
+     */
     async register(label) {
+        clearTimeout(this.#renewal);
         try {
-            await this.#bus.call(ROOT, "Manager.RegisterPicker", { label: cockpit.variant("s", label) });
+            await this.#bus.call(ROOT, "Manager.RegisterPicker",
+                { label: cockpit.variant("s", label), lease: cockpit.variant("u", LEASE) });
             this.state = "registered";
+            this.#renewal = setTimeout(() => this.register(label), RENEWAL);
         } catch (error) {
             this.state = errorName(error) === "AccessDenied" ? "refused" : "failed";
             this.problem = error;
         }
         this.#tell();
+    }
+
+    /** The daemon or the connection has gone. */
+    forget() {
+        clearTimeout(this.#renewal);
+        this.state = "starting";
     }
 
     /** The picker program that pickers go to before this one; null when this one is the first. */

@@ -50,8 +50,11 @@ function consent(picker) {
 /** What is taken over, by name; the person may agree once they had the time to read it. */
 function migration(picker) {
     const { Offers: offers, AppName: app } = picker.run;
-    const list = element("ul", { class: "taken" }, ...offers.map(each => element("li", {}, each.name,
-        each.advertisedName && each.advertisedName !== each.name ? element("span", { class: "advertised" }, each.advertisedName) : null)));
+    const pictures = new Map(offers.filter(each => each.hasImage).map(each => [each.id, element("img", { alt: "", hidden: true })]));
+    const list = element("ul", { class: "taken" }, ...offers.map(each => element("li", {},
+        element("span", { class: "picture", "aria-hidden": "true" }, pictures.get(each.id) ?? element("img", { alt: "", hidden: true })),
+        element("span", { class: "about" }, each.name,
+            each.advertisedName && each.advertisedName !== each.name ? element("span", { class: "advertised" }, each.advertisedName) : null))));
     const agree = answer(picker, words.agree(), true, "primary");
     let left = CONSENT_DELAY;
     const tick = () => {
@@ -61,16 +64,24 @@ function migration(picker) {
         if (left >= 0) setTimeout(tick, 1000);
     };
     tick();
-    return element("div", { class: "question" }, element("p", {}, words.takesOver(app)), list,
+    const made = element("div", { class: "question" }, element("p", {}, words.takesOver(app)), list,
         element("div", { class: "actions" }, agree, answer(picker, words.refuse(), false)));
+    made.update = () => {
+        for (const [id, image] of pictures) {
+            const address = picker.images?.address(id);
+            if (address && image.src !== address) { image.src = address; image.hidden = false; }
+        }
+    };
+    return made;
 }
 
 function display(text, shown) {
-    const made = element("div", { class: "question" }, element("p", {}, text), code(shown),
-        element("p", { class: "hint" }, words.accessoryGoesOn()));
+    const progress = element("p", { class: "hint" }, words.accessoryGoesOn());
+    const made = element("div", { class: "question" }, element("p", {}, text), code(shown), progress);
     // How many digits were entered at the accessory.
     made.update = ({ entered = 0 }) => {
         made.querySelectorAll(".code b").forEach((digit, index) => digit.classList.toggle("entered", index < entered));
+        setText(progress, entered > 0 ? words.entered(entered) : words.accessoryGoesOn());
     };
     return made;
 }

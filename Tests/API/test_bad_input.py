@@ -205,6 +205,9 @@ class BadInput(APITest):
         for what, capabilities, says in [
             ("unknown key", {"label": "Page", "colour": "pink"}, ["capabilities.colour", "unknown"]),
             ("wrong type", {"label": 1}, ["capabilities.label", "type i", "s"]),
+            ("too short a lease", {"label": "Page", "lease": dbus.UInt32(4)}, ["capabilities.lease", "4", "5 to 3600"]),
+            ("too long a lease", {"label": "Page", "lease": dbus.UInt32(3601)}, ["capabilities.lease", "3601"]),
+            ("a lease of the wrong type", {"label": "Page", "lease": "90"}, ["capabilities.lease", "type s", "u"]),
             ("nothing to see", {"label": "\u2800"}, ["capabilities.label", "empty"]),
             ("turned around", {"label": "Page \u202egnp"}, ["capabilities.label", "direction"]),
             ("two lines", {"label": "Page\nPage"}, ["capabilities.label", "control"]),

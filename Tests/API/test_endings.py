@@ -300,6 +300,14 @@ class Ended(APITest):
         self.simulator.do("return", "pink-dice")
         self.person.wait_offer("Dice 4F")
 
+    def test_by_a_picker_program_that_falls_silent(self):
+        """Its connection is open, and it does not say any more that somebody is there: a page on a laptop that sleeps."""
+        self.person.call(ROOT, MANAGER, "RegisterPicker", "a{sv}", sv({"lease": dbus.UInt32(5)}))
+        self.show()
+        self.person.wait_offer("Dice 4F")
+        self.assertDismissed(self.dice, "UserCancelled", 20)
+        self.assertFalse(self.world.manager("PickerAvailable"))
+
     def test_by_the_end_of_the_picker_program(self):
         for stage in ("offering", "pairing", "confirming"):
             with self.subTest(stage):

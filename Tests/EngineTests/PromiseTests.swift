@@ -105,6 +105,28 @@ extension Bench {
         return item
     }
 
+    @Test func aSilentPickerProgramMakesWayForTheNext() throws {
+        let bench = try Bench()
+        try bench.engine.registerPicker(ClientID(":page"), lease: 90)
+        try bench.engine.registerPicker(ClientID(":terminal"))
+        let session = try bench.session()
+        try bench.engine.showPicker(session, items: [bench.item()], settings: PickerSettings())
+        // What is renewed goes on, by the lease that it has.
+        bench.clock.advance(60)
+        try bench.engine.registerPicker(ClientID(":page"))
+        bench.clock.advance(60)
+        #expect(bench.engine.picker?.client == ClientID(":page"))
+        bench.clock.advance(31)
+        #expect(bench.engine.picker?.client == ClientID(":terminal"))
+        #expect(bench.engine.pickerPrograms.map(\.client) == [ClientID(":terminal")])
+        // Back again, behind the one that took over; and without leases nothing is waited for.
+        let active = bench.clock.active
+        try bench.engine.registerPicker(ClientID(":page"), lease: 90)
+        bench.engine.unregisterPicker(ClientID(":page"))
+        #expect(bench.clock.active == active)
+        #expect(bench.engine.pickerPrograms.map(\.client) == [ClientID(":terminal")])
+    }
+
     @Test func migrationTakesOnlyWhatTheDescriptorLooksFor() throws {
         let bench = try Bench()
         try bench.engine.registerPicker(ClientID(":picker"))

@@ -42,7 +42,7 @@ class WithAccessory(WebTest):
         self.assertFalse(self.page.one("input[role=switch]").is_selected())
 
     def test_rename(self):
-        self.page.press("Rename: Pink Dice")
+        self.page.press("Rename Pink Dice")
         self.page.type("dialog input", "Lucky\u200bDie\n")
         self.page.sheet_says("invisible")
         self.page.type("dialog input", "Lucky Die\n")

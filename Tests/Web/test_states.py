@@ -97,7 +97,7 @@ class Pages(States):
         page.press("Close", "dialog")
         page.sees("Pink Dice", "authorized")
         self.check("accessories")
-        for name, title in (("Rename: Pink Dice", "New name"), ("Revoke Dice’s access to Pink Dice", "Take Pink Dice away from Dice?"),
+        for name, title in (("Rename Pink Dice", "New name"), ("Revoke Dice’s access to Pink Dice", "Take Pink Dice away from Dice?"),
                             ("Remove Pink Dice", "Remove Pink Dice?")):
             page.press(name)
             page.sheet_says(title)

@@ -29,6 +29,7 @@ final class Pickers {
     private(set) var programs = PickerPrograms()
     /// The programs, and the one that shows the picker, as they were told last.
     private var toldPrograms: (all: [PickerProgram], shower: ClientID?) = ([], nil)
+    private var leaseTimer: (any EngineTimer)?
     private var made = 0
     private var events: [SetupMachine.Event] = []
     private var isFeeding = false
@@ -87,11 +88,17 @@ final class Pickers {
 
     /// - Parameters:
     ///   - label: what the program calls itself; nil leaves what it has said before.
+    ///   - lease: seconds after which the registration ends; nil leaves what the program has said before.
     ///   - user: asked for of a program that is new.
     /// - Throws: `InvalidRequest` past `Limits.pickers`.
-    func register(_ client: ClientID, label: String?, user: @autoclosure () -> String) throws(SetupError) {
-        defer { tellPrograms() }
-        guard try programs.register(client, label: label, user: user(), now: clock.now) else { return }
+    func register(_ client: ClientID, label: String?, lease: Double?, user: @autoclosure () -> String) throws(SetupError) {
+        defer {
+            watchLeases()
+            tellPrograms()
+        }
+        guard
+            try programs.register(client, label: label, lease: lease, user: user(), now: clock.now, uptime: clock.uptime)
+        else { return }
         log.info("picker registered", metadata: ["client": "\(client)"])
         if programs.all.count == 1 { news.tell(.pickerAvailability) }
     }
@@ -109,7 +116,27 @@ final class Pickers {
             }
         }
         if programs.all.isEmpty { news.tell(.pickerAvailability) }
+        watchLeases()
         tellPrograms()
+    }
+
+    /// Waits for the next registration that ends. One that is renewed meanwhile is looked at when its old end comes.
+    private func watchLeases() {
+        guard let end = programs.nextEnd else {
+            leaseTimer?.cancel()
+            leaseTimer = nil
+            return
+        }
+        guard leaseTimer == nil else { return }
+        leaseTimer = clock.after(max(0, end - clock.uptime)) { [weak self] in
+            guard let self else { return }
+            self.leaseTimer = nil
+            for client in self.programs.ended(at: self.clock.uptime) {
+                self.log.notice("picker program is silent", metadata: ["client": "\(client)"])
+                self.unregister(client)
+            }
+            self.watchLeases()
+        }
     }
 
     /// Tells who is registered and who shows the picker, where that has changed.
