@@ -20,6 +20,7 @@ class Page {
     #bus;
     #objects;
     #picker;
+    #sheet;
     #views;
     #current = null;
     #key = null;
@@ -32,7 +33,11 @@ class Page {
         this.#bus = bus;
         this.#objects = new Objects(bus);
         this.#picker = new Picker(bus, this.#objects);
-        new PickerSheet(this.#picker);
+        this.#sheet = new PickerSheet(this.#picker, app => {
+            if (app) cockpit.location.go(["apps", app]);
+            return this.#objects.isAdmin;
+        });
+        this.#sheet.addEventListener("aside", () => this.#schedule());
         this.#views = {
             "": new Accessories(bus, this.#objects), apps: new Apps(this.#objects),
             activity: new Activity(bus, this.#objects), policy: new Policy(this.#objects),
@@ -115,7 +120,7 @@ class Page {
     #drawBanner() {
         const { state, shownElsewhere, run, problem } = this.#picker;
         const { Bluetooth: bluetooth } = this.#objects.manager;
-        this.#banner.hidden = this.#objects.state !== "ready" || !!run;
+        this.#banner.hidden = this.#objects.state !== "ready" || (!!run && !this.#sheet.isAside);
         this.#banner.className = "banner";
         const say = (kind, ...parts) => {
             if (kind) this.#banner.classList.add(kind);
@@ -124,7 +129,10 @@ class Page {
             this.#banner.dataset.text = key;
             this.#banner.replaceChildren(...parts);
         };
-        if (state === "refused") {
+        if (this.#sheet.isAside && run) {
+            say("warning", element("p", {}, words.aside(run.AppName)),
+                button(words.backToPicker(), () => this.#sheet.setAside(false), "primary"));
+        } else if (state === "refused") {
             say("warning", element("strong", {}, words.refused()), element("p", {}, words.refusedHint()),
                 element("code", {}, `sudo usermod -aG accessory-picker ${this.#user?.name ?? "USER"}`));
         } else if (state === "failed") {

@@ -7,8 +7,12 @@ import { OfferList } from "./offer-list.js";
 import { naming, question } from "./questions.js";
 import { words } from "./text.js";
 
-export class PickerSheet {
+/** Tells "aside" when the sheet is put aside, and when it is back. */
+export class PickerSheet extends EventTarget {
     #picker;
+    #explain;
+    /** Whether an admin looks at something else while the picker goes on. */
+    isAside = false;
     #dialog;
     #title = element("h2", { id: freshID(), tabindex: "-1" });
     #status = element("p", { class: "status", role: "status" });
@@ -22,8 +26,11 @@ export class PickerSheet {
     #isScheduled = false;
     #wakeLock = null;
 
-    constructor(picker) {
+    /** `explain(app)` shows why something is not offered; it returns false to those who may not see that. */
+    constructor(picker, explain) {
+        super();
         this.#picker = picker;
+        this.#explain = explain;
         this.#cancel = button("", () => this.#close());
         this.#dialog = element("dialog", { class: "sheet picker", "aria-labelledby": this.#title.id },
             element("div", { class: "sheet-content" }, this.#title, this.#status, this.#timer, this.#scene, this.#failure,
@@ -31,9 +38,18 @@ export class PickerSheet {
         // Escape, and a phone's gesture for "back".
         this.#dialog.addEventListener("cancel", event => { event.preventDefault(); this.#close(); });
         // A browser may close it all the same: what runs is still to be seen.
-        this.#dialog.addEventListener("close", () => { if (this.#picker.run) this.#dialog.showModal(); });
+        this.#dialog.addEventListener("close", () => { if (this.#picker.run && !this.isAside) this.#dialog.showModal(); });
         document.body.append(this.#dialog);
         picker.addEventListener("changed", () => this.#schedule());
+    }
+
+    /** Puts the sheet aside, or back. The run goes on. */
+    setAside(isAside) {
+        if (isAside === this.isAside) return;
+        this.isAside = isAside;
+        if (isAside) this.#dialog.close();
+        else if (this.#picker.run && !this.#dialog.open) this.#dialog.showModal();
+        this.dispatchEvent(new Event("aside"));
     }
 
     /** Draws once for all that changes before the next frame. */
@@ -63,6 +79,7 @@ export class PickerSheet {
         const shown = this.#picker.run ?? this.#picker.ended;
         this.#tick();
         if (!shown) {
+            this.setAside(false);
             if (this.#dialog.open) this.#dialog.close();
             this.#key = "";
             this.#scene.replaceChildren();
@@ -71,6 +88,8 @@ export class PickerSheet {
         const scene = this.#picker.run ? sceneOf(shown) : "end";
         const key = `${shown.path} ${scene}`;
         if (key !== this.#key) {
+            // Something else is asked or told now.
+            this.setAside(false);
             this.#key = key;
             this.#failure.hidden = true;
             const made = this.#make(scene, shown);
@@ -133,8 +152,10 @@ export class PickerSheet {
                 element("p", {}, words.tryAgainHint())) : null;
         const besides = run.Prompt.migrations?.length
             ? element("p", { class: "hint" }, words.alsoTaken(run.Prompt.migrations)) : null;
+        const missing = this.#explain(null)
+            ? button(words.missing(), () => { this.setAside(true); this.#explain(run.App); }, "link") : null;
         return {
-            nodes: [why, besides, list.element, empty].filter(each => each),
+            nodes: [why, besides, list.element, empty, missing].filter(each => each),
             update: shown => {
                 list.draw(shown.Offers, scene === "failed" ? this.#picker.picked : null);
                 empty.hidden = shown.Offers.length > 0;

@@ -110,7 +110,9 @@ extension Bench {
         try bench.engine.registerPicker(ClientID(":page"), lease: 90)
         try bench.engine.registerPicker(ClientID(":terminal"))
         let session = try bench.session()
-        try bench.engine.showPicker(session, items: [bench.item()], settings: PickerSettings())
+        var settings = PickerSettings()
+        settings.discoveryTimeout = nil
+        try bench.engine.showPicker(session, items: [bench.item()], settings: settings)
         // What is renewed goes on, by the lease that it has.
         bench.clock.advance(60)
         try bench.engine.registerPicker(ClientID(":page"))

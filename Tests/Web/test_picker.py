@@ -94,6 +94,33 @@ class Discovery(WebTest):
         page.wait(lambda: names() == [second], "the first to go", 60)
 
 
+class Missing(WebTest):
+    """Two are offered, and a third is not: the person looks why, while the picker goes on, and comes back."""
+
+    scenario = scenario(accessory("one", 1), accessory("two", 2), accessory("third", 3, "1234"))
+
+    def test_why(self):
+        page, app = self.open(), self.app()
+        app.show_picker(item("Die"))
+        page.wait(lambda: len(page.offers()) == 2, "two offers")
+        page.press("Is one missing? See why", "dialog")
+        page.no_sheet()
+        page.sees("Dice waits for your choice.", "third", "not offered")
+        page.press("Back to the choice")
+        page.pick("one")
+        app.wait_event("accessoryAdded")
+        page.sheet_says("Die is ready to use")
+        self.assertQuiet()
+
+    def test_the_picker_ends_meanwhile(self):
+        page, app = self.open(), self.app()
+        app.show_picker(item("Die"))
+        page.press("Is one missing? See why", "dialog")
+        page.sees("Dice waits for your choice.")
+        app.request("CancelPicker")
+        page.sheet_says("Nothing was set up")
+
+
 class Prompts(WebTest):
     scenario = scenario(
         accessory("compares", 1, pairing={"mode": "numericComparison"}),

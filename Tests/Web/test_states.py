@@ -168,6 +168,9 @@ class Runs(States):
         page.wait(lambda: len(page.offers()) == 7, "the offers")
         page.wait(lambda: page.driver.execute_script("return [...document.images].filter(each => each.naturalWidth).length") >= 7, "images")
         self.check("offers")
+        page.press("Is one missing? See why", "dialog")
+        page.sees("Dice waits for your choice.", "Silent")
+        self.check("aside")
 
     def test_a_number_to_compare(self):
         page, _ = self.picks("Dice A2", item("Blue Dice", BLUE, productImage=BLUE_IMAGE))
