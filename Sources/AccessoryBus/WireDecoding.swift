@@ -27,7 +27,8 @@ public enum WireDecoding {
         if let lease = try keys.number("lease", UInt32.self, "u") {
             guard Limits.pickerLease.contains(lease) else {
                 throw .invalid(
-                    keys.name("lease"), lease, "must be \(Limits.pickerLease.lowerBound) to \(Limits.pickerLease.upperBound) seconds")
+                    keys.name("lease"), lease,
+                    "must be \(Limits.pickerLease.lowerBound) to \(Limits.pickerLease.upperBound) seconds")
             }
             capabilities.lease = Double(lease)
         }
@@ -269,8 +270,8 @@ public enum WireDecoding {
 public struct PickerCapabilities: Hashable, Sendable {
     /// What it calls itself for people; nil when it does not say.
     public var label: String?
-    /// Seconds after which its registration ends unless it registers again, within `Limits.pickerLease`; nil when it does
-    /// not say.
+    /// Seconds after which its registration ends unless it registers again, within `Limits.pickerLease`; nil when it
+    /// does not say.
     public var lease: Double?
 }
 

@@ -146,8 +146,8 @@ public final class AccessoryEngine {
     ///
     /// - Parameters:
     ///   - label: what it calls itself, a name that may be shown; nil leaves what it has said before.
-    ///   - lease: seconds after which the registration ends unless it is renewed by another one, see `Limits.pickerLease`;
-    ///     nil leaves what it has said before, at first that it does not end.
+    ///   - lease: seconds after which the registration ends unless it is renewed by another one, see
+    ///     `Limits.pickerLease`; nil leaves what it has said before, at first that it does not end.
     ///   - user: its user's account name, asked for of a program that is new.
     /// - Throws: `InvalidRequest` past `Limits.pickers`.
     public func registerPicker(

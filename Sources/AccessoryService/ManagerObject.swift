@@ -54,7 +54,8 @@ final class ManagerObject: ServiceObject {
         let capabilities = try WireDecoding.pickerCapabilities(call.arguments[0])
         try asking { () throws(SetupError) in
             try service.engine.registerPicker(
-                ClientID(call.sender), label: capabilities.label, lease: capabilities.lease, user: service.clients.account(of: call.sender))
+                ClientID(call.sender), label: capabilities.label, lease: capabilities.lease,
+                user: service.clients.account(of: call.sender))
         }
         call.reply()
     }

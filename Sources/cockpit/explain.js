@@ -11,6 +11,8 @@ const SECONDS = 3;
 /** Looks in a row; searching costs power, and a page may be left open. */
 const LOOKS = 40;
 
+const isOffered = device => device.reasons.length === 0 && device.item !== "";
+
 export class Explain {
     #bus;
     #objects;
@@ -71,7 +73,8 @@ export class Explain {
     }
 
     draw() {
-        const heard = [...this.#heard.values()];
+        // Who looks here asks about what is not offered.
+        const heard = [...this.#heard.values()].sort((a, b) => isOffered(a) - isOffered(b));
         setText(this.#title, words.whyTitle(this.#objects.appName(this.#app)));
         setText(this.#toggle, this.#round > 0 ? words.whyStop() : words.whyStart());
         setText(this.#status, this.#round === 0 ? words.whyStopped() : heard.length > 0 ? words.whyLooking() : `${words.whyLooking()}. ${words.whyNothing()}`);
@@ -93,8 +96,7 @@ export class Explain {
             const shown = bars(device.rssi);
             setAttribute(strength, "data-bars", String(shown));
             setAttribute(strength, "aria-label", words.strength(shown));
-            const isOffered = device.reasons.length === 0 && device.item !== "";
-            badges.replaceChildren(isOffered ? badge(words.isOffered(), "good") : badge(words.isNotOffered(), "warning"));
+            badges.replaceChildren(isOffered(device) ? badge(words.isOffered(), "good") : badge(words.isNotOffered(), "warning"));
             setText(item, device.item ? words.matches(device.item) : "");
             reasons.replaceChildren(...device.reasons.map(each => element("li", { lang: "en" }, each)));
         };

@@ -6,7 +6,7 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-FOLDERS = ("Tests/API", "Tests/Attacks")
+FOLDERS = ("Tests/API", "Tests/Attacks", "Tests/Web")
 
 
 def tests(path):
