@@ -28,8 +28,8 @@ export class Objects extends EventTarget {
 
     /** Reads everything anew. */
     async load() {
-        // What is told meanwhile waits: Cockpit may hand over a signal before an answer that was sent earlier. Told again,
-        // what the answer has already changes nothing: for each property the last word is the same.
+        // What is told meanwhile waits: Cockpit may hand over a signal before an answer that was sent earlier. Told
+        // again, what the answer has already changes nothing: for each property the last word is the same.
         const heard = this.#heard = [];
         try {
             const objects = new Map(await this.#bus.objects());

@@ -39,7 +39,8 @@ export class OfferList {
             this.#last = offers;
         } else {
             const shown = new Set(this.#last.map(each => each.id));
-            // What has gone and come back, as an accessory does that did not pair, has another identifier and its old place.
+            // What has gone and come back, as an accessory does that did not pair, has another identifier and its old
+            // place.
             const back = each => offers.find(offer => !shown.has(offer.id) && isAlike(offer, each));
             const kept = this.#last.map(each => {
                 const offer = known.get(each.id) ?? back(each);

@@ -137,8 +137,8 @@ export class Picker extends EventTarget {
     }
 
     #end() {
-        // Its last words are in what was known. Who gave up needs no words, and where daemon or connection have gone, the
-        // page says that.
+        // Its last words are in what was known. Who gave up needs no words, and where daemon or connection have gone,
+        // the page says that.
         const isSilent = (this.#gaveUp && this.run.Stage !== "done") || this.#objects.state !== "ready";
         this.ended = isSilent ? null : this.run;
         this.run = null;
