@@ -49,10 +49,23 @@ class Page {
         page.append(element("header", {}, element("h1", {}, words.title()), this.#nav), this.#banner, this.#main);
         cockpit.addEventListener("locationchanged", () => this.#schedule());
         for (const each of [this.#objects, this.#picker]) each.addEventListener("changed", () => this.#schedule());
+        this.#picker.addEventListener("changed", () => this.#announce());
         document.addEventListener("visibilitychange", () => { if (!document.hidden) this.#wake(); });
     }
 
     #user = null;
+
+    #announced = null;
+
+    /** Says that an app asks where a page that is not looked at is seen: in the browser's tab, and in Cockpit's menu. */
+    #announce() {
+        const { run } = this.#picker;
+        const text = run ? words.asks(run.AppName, run.Kind) : null;
+        if (text === this.#announced) return;
+        this.#announced = text;
+        document.title = text ?? words.title();
+        cockpit.transport.control("notify", { page_status: text ? { type: "info", title: text } : null });
+    }
 
     /** The person is back: what was not kept up meanwhile, is. */
     #wake() {

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an admin does on the page: looks, switches, renames, revokes, removes, asks why, reads the trail; all of it is told as it happens."""
 
+from pathlib import Path
+
 from web import WebTest  # first: it knows where the others are
 
-from harness.names import BLUE, GRANT, PROPERTIES
+from harness.names import BLUE, GRANT, NAME, PROPERTIES, SOMEBODY_ELSE
+from harness.programs import Program
 from harness.radio import accessory, scenario
-from harness.values import item, sv
+from harness.values import item
 from harness.waiting import wait
 
 
@@ -154,6 +157,33 @@ class Looking(WebTest):
         page.sees("all of it", "Denied to Dice: every accessory")
         rules.write_text("[Deny all of it]\nApp=com.example.dice\nColour=red\n")
         page.sees("not valid", "rules.conf, line 3", "Colour", "unknown key")
+
+
+class Member(WebTest):
+    """Somebody in the group: shows pickers, and sees nothing of the admin's."""
+
+    GROUP = 64_321
+
+    def test_sets_up_an_accessory(self):
+        # The daemon sees a machine that has the group.
+        groups = self.world.directory / "group"
+        groups.write_text(f"{Path('/etc/group').read_text().rstrip()}\naccessory-picker:x:{self.GROUP}:\n")
+        command = self.world.daemon.command
+        self.world.daemon.stop()
+        self.world.daemon = Program("unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/group && exec "$@"', groups, *command)
+        wait(lambda: self.world.admin.has_owner(NAME), 20, "the daemon's name", also_every=0.02)
+        self.world.wait_bluetooth("ready")
+        page, app = self.open(uid=SOMEBODY_ELSE, groups=[self.GROUP]), self.app()
+        page.sees("Apps that ask for an accessory show it here", "Limited access")
+        app.show_picker(item("Pink Dice"))
+        page.sheet_says("Pink Dice")
+        self.assertNotIn("See why", page.sheet)
+        page.pick("Pink Dice")
+        app.wait_event("accessoryAdded")
+        page.sheet_says("Pink Dice is ready to use")
+        page.press("Close", "dialog")
+        self.assertEqual(page.find(".card"), [])
+        self.assertQuiet()
 
 
 class Limited(WebTest):

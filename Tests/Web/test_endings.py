@@ -3,10 +3,12 @@
 
 import os
 import signal
+import subprocess
 
 from web import Browser, WebTest  # first: it knows where the others are
 
 from harness.names import MANAGER, ROOT
+from harness.programs import BIN, Program
 from harness.values import item
 from harness.waiting import wait
 
@@ -75,6 +77,55 @@ class Going(WebTest):
         page.sees("Apps that ask for an accessory show it here")
         app.show_picker(item("Pink Dice"))
         page.sheet_says("Pink Dice")
+
+
+class Elsewhere(WebTest):
+    def test_a_page_in_the_background_says_that_an_app_asks(self):
+        page, app = self.open(), self.app()
+        self.assertEqual(page.driver.title, "Accessories")
+        page.driver.switch_to.new_window("tab")
+        app.show_picker(item("Pink Dice"))
+        [first, second] = page.driver.window_handles
+        title = lambda: next(each["title"] for each in page.driver.execute_cdp_cmd("Target.getTargets", {})["targetInfos"] if each["targetId"] == first)
+        wait(lambda: title() == "Dice would like to set up an accessory", 10, lambda: f"the tab's title; it is {title()}", also_every=0.1)
+        page.driver.close()
+        page.driver.switch_to.window(first)
+        page.sheet_says("Pink Dice")
+        page.press("Cancel", "dialog")
+        page.no_sheet()
+        page.wait(lambda: page.driver.title == "Accessories", "the old title")
+        self.assertQuiet()
+
+    def test_a_laptop_falls_asleep_and_wakes_up(self):
+        """Its connections stay open; after 90 silent seconds what it showed is over."""
+        browser = Browser()
+        self.addCleanup(browser.close)
+        page, app = self.open(browser=browser), self.app()
+        app.show_picker(item("Pink Dice"))
+        page.sheet_says("Pink Dice")
+        processes = browser.processes()
+        for each in processes:
+            os.kill(each, signal.SIGSTOP)
+        try:
+            self.assertDismissed(app, "UserCancelled", 120)
+            self.assertFalse(self.world.admin.get(ROOT, MANAGER, "PickerAvailable"))
+        finally:
+            for each in processes:
+                os.kill(each, signal.SIGCONT)
+        wait(lambda: self.world.admin.get(ROOT, MANAGER, "PickerAvailable"), 60, "the page to be back", also_every=0.1)
+        app.show_picker(item("Pink Dice"))
+        page.sheet_says("Dice would like to set up an accessory", "Pink Dice")
+
+
+class WithATerminal(WebTest):
+    def test_the_terminal_has_it(self):
+        terminal = Program(BIN / "accessoryctl", "--bus", self.world.bus.address, "picker", stdin=subprocess.PIPE)
+        self.addCleanup(lambda: terminal.stop(signal.SIGKILL))
+        terminal.wait_for("waiting")
+        page = self.open()
+        page.sees("accessoryctl picker is shown what apps ask for")
+        terminal.stop(signal.SIGTERM)
+        page.sees("Apps that ask for an accessory show it here")
 
 
 class TwoBrowsers(WebTest):

@@ -179,6 +179,15 @@ class Browser:
         """What the browser has to complain about: errors of scripts, and what the page's security policy forbids."""
         return [each["message"] for each in self.driver.get_log("browser") if each["level"] in ("SEVERE",)]
 
+    def processes(self):
+        """The browser's processes, its driver not among them."""
+        found, left = [], [self.driver.service.process.pid]
+        while left:
+            children = subprocess.run(["pgrep", "-P", str(left.pop())], capture_output=True, text=True).stdout.split()
+            found += [int(each) for each in children]
+            left += [int(each) for each in children]
+        return found
+
     def computing(self):
         """Seconds for which the page's thread has computed, by its processor's time, and what the clock says."""
         metrics = {each["name"]: each["value"] for each in self.driver.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]}
