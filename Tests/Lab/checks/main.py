@@ -12,7 +12,7 @@ from pathlib import Path
 from air_stock import AirStock
 
 # By the guest that they need, in the order in which they run; each is a module beside this one.
-GROUPS = {"plain": ("radio", "journeys", "central", "trouble", "requests"), "wifi": ("wifi",), "systemd": ("systemd",)}
+GROUPS = {"plain": ("radio", "journeys", "central", "trouble", "requests"), "wifi": ("wifi",), "systemd": ("systemd", "web")}
 # Who runs the checks of a guest.
 RUNNERS = {"plain": "framework", "wifi": "wifi_lab", "systemd": "machine"}
 
