@@ -215,7 +215,7 @@ import Testing
         #expect(values == (0..<30).map { "value FF40 " + String(format: "%02X", $0 * 8 + 7) })
     }
 
-    @Test func anotherProgramsWriteIsWaitedFor() async throws {
+    @Test func writesOfEachKindKeepTheirOrder() async throws {
         let app = try await Self.discovered()
         let value = try app.characteristic("FF40")
         app.peripheral.writeValue(Data([1]), for: value, type: .withoutResponse)

@@ -131,6 +131,16 @@ import Testing
         #expect(try await played.events.wait("value") == "value 2A19 05")
     }
 
+    /// Another program, or this one a moment ago, has the descriptor for writing.
+    @Test func aDescriptorOfOthersIsWaitedFor() async throws {
+        let played = try await Played { member, count in
+            guard member == "WriteValue" else { return nil }
+            return count < 3 ? [.fail("org.bluez.Error.NotPermitted", "Write acquired")] : [.answer([])]
+        }
+        played.peripheral.writeValue(Data([5]), for: played.characteristic, type: .withResponse)
+        #expect(try await played.events.wait("written") == "written 2A19")
+    }
+
     /// An empty value goes by a call, which must not overtake what is still in the descriptor.
     @Test func anEmptyValueWithoutResponseWaitsForThoseBeforeIt() async throws {
         let (service, app) = try #require(FileDescriptor.packetPair())
