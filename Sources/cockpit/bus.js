@@ -7,6 +7,16 @@ export const ROOT = "/org/accessorysetup1";
 export const ADMIN = `${ROOT}/admin`;
 const PROPERTIES = "org.freedesktop.DBus.Properties";
 const OBJECT_MANAGER = "org.freedesktop.DBus.ObjectManager";
+/**
+ * What the daemon's methods take. Without it Cockpit's bridge would look first which methods an object has, and say that
+ * one has none where the daemon says that there is no such object.
+ */
+const TAKES = {
+    "Manager.RegisterPicker": "a{sv}",
+    "Picker.Pick": "s", "Picker.Respond": "a{sv}", "Picker.Rename": "s", "Picker.Cancel": "", "Picker.ImageData": "s",
+    "Accessory.Rename": "s", "Accessory.Remove": "", "Grant.Revoke": "",
+    "Admin.GetAudit": "a{sv}", "Admin.Explain": "a{sv}", "Admin.Refresh": "",
+};
 const USUAL_ADDRESS = "unix:path=/run/dbus/system_bus_socket";
 
 /**
@@ -31,22 +41,22 @@ export class Bus extends EventTarget {
     /** Calls `member`, which is `Interface.Method` without the daemon's name; the results. Fails with Cockpit's error. */
     async call(path, member, ...args) {
         const [interface_, method] = member.split(".");
-        return plain(await this.#client.call(path, `${NAME}.${interface_}`, method, args));
+        return plain(await this.#client.call(path, `${NAME}.${interface_}`, method, args, { type: TAKES[member] }));
     }
 
     /** All properties of an object's interface that this client may see. */
     async properties(path, interface_) {
-        const [values] = await this.#client.call(path, PROPERTIES, "GetAll", [`${NAME}.${interface_}`]);
+        const [values] = await this.#client.call(path, PROPERTIES, "GetAll", [`${NAME}.${interface_}`], { type: "s" });
         return plain(values);
     }
 
     set(path, interface_, property, value) {
-        return this.#client.call(path, PROPERTIES, "Set", [`${NAME}.${interface_}`, property, value]);
+        return this.#client.call(path, PROPERTIES, "Set", [`${NAME}.${interface_}`, property, value], { type: "ssv" });
     }
 
     /** Every object that this client may see: path → interface → properties. */
     async objects() {
-        const [objects] = await this.#client.call(ROOT, OBJECT_MANAGER, "GetManagedObjects", []);
+        const [objects] = await this.#client.call(ROOT, OBJECT_MANAGER, "GetManagedObjects", [], { type: "" });
         return Object.entries(objects).map(([path, interfaces]) => [path, ours(interfaces)]);
     }
 

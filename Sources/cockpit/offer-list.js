@@ -14,6 +14,10 @@ export class OfferList {
     #pick;
     #images;
     #cards;
+    /** What is offered, and which of it did not work. */
+    #offers = [];
+    #failed = null;
+    /** What is shown: that, and the places of what has gone. */
     #last = [];
     #touched = -Infinity;
     #isPointed = false;
@@ -55,9 +59,6 @@ export class OfferList {
         this.#offers = offers;
         this.#cards.draw(this.#last);
     }
-
-    #failed = null;
-    #offers = [];
 
     get #isAtRest() {
         const isFocused = this.element.contains(document.activeElement) && document.activeElement.matches(":focus-visible");

@@ -28,6 +28,7 @@ export class Picker extends EventTarget {
     images = null;
     /** What the person picked last in this run: an offer as it was then. */
     picked = null;
+    /** Whether the run ends because the person cancelled. */
     #gaveUp = false;
 
     constructor(bus, objects) {
