@@ -10,7 +10,6 @@ final class AccessChanges {
     private let book: Book
     private let bonds: BondKeeper
     private let radio: any Radio
-    private let audit: AuditWriter
     private let sessions: Sessions
     private let log: Logger
     /// Accessories whose classic side is being paired.
@@ -18,12 +17,11 @@ final class AccessChanges {
     private var onChange: (() -> Void)?
 
     init(
-        _ book: Book, _ bonds: BondKeeper, _ radio: any Radio, _ audit: AuditWriter, _ sessions: Sessions, _ log: Logger
+        _ book: Book, _ bonds: BondKeeper, _ radio: any Radio, _ sessions: Sessions, _ log: Logger
     ) {
         self.book = book
         self.bonds = bonds
         self.radio = radio
-        self.audit = audit
         self.sessions = sessions
         self.log = log
     }
@@ -78,19 +76,20 @@ final class AccessChanges {
         }
         let steps = book.ledger.renaming(accessory, to: name, network: network)
         guard !steps.isEmpty else { return }
-        try commit(steps, reason: reason, by: requester)
-        audit.note(.renamed, accessory: accessory.id, by: requester, why: reason)
+        let line = AuditWriter.Line(.renamed, accessory: accessory.id, why: reason)
+        try commit(steps, line: line, reason: reason, by: requester)
         if let address = accessory.address { radio.setAlias(address, name) }
     }
 
     /// Writes a change down, has everybody told, then removes the bonds that nobody holds any more.
     private func commit(
-        _ steps: [Ledger.Step], removing addresses: [BluetoothAddress] = [], finishing finished: [BondIntent] = [], reason: String,
-        by requester: Requester, accepted: () -> Void = {}, completion: @escaping () -> Void = {}
+        _ steps: [Ledger.Step], removing addresses: [BluetoothAddress] = [], finishing finished: [BondIntent] = [],
+        line: AuditWriter.Line? = nil, reason: String, by requester: Requester, accepted: () -> Void = {},
+        completion: @escaping () -> Void = {}
     ) throws(SetupError) {
         let removals = addresses.map(bonds.removalIntent)
         do {
-            try book.change(steps, noting: removals, finishing: finished, reason: reason, by: requester) {
+            try book.change(steps, noting: removals, finishing: finished, line: line, reason: reason, by: requester) {
                 bonds.written(removals, finished: finished)
                 accepted()
             }

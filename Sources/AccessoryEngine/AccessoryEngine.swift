@@ -47,7 +47,7 @@ public final class AccessoryEngine {
         book = Book(
             Ledger(accessories: stored.accessories, grants: stored.grants), store, allSessions, news, audit, clock, log)
         bonds = BondKeeper(stored.intents, radio, store, book, clock, log)
-        access = AccessChanges(book, bonds, radio, audit, allSessions, log)
+        access = AccessChanges(book, bonds, radio, allSessions, log)
         networks = AccessoryNetworks(networkRadio, book, allSessions, news, audit, log)
         pickers = Pickers(
             book, bonds, access, radio, networkRadio, allSessions, news, audit, clock, configuration, log)

@@ -11,11 +11,16 @@ final class AuditWriter {
     private let clock: any EngineClock
     private let log: Logger
     private var unwritten: [AuditEntry] = []
+    /// Lines that had to go because the disk took none.
+    private var lost = 0
     private var timer: (any EngineTimer)?
+    private let writing: Retry
     private var refusals = (minute: 0, count: 0)
 
-    /// Seconds that lines may wait for the disk; what changes a grant does not wait.
+    /// Seconds that lines may wait for the disk. What changes access does not wait: it is written with the change.
     private static let longestWait = 1.0
+    /// Lines that wait for a disk that takes none.
+    private static let mostUnwritten = 1000
     /// Refusals noted a minute; the rest is counted.
     private static let refusalsPerMinute = 60
 
@@ -24,44 +29,103 @@ final class AuditWriter {
         self.news = news
         self.clock = clock
         self.log = log
+        writing = Retry(clock)
     }
 
-    /// Notes a line.
+    /// What there is to say; when and who are added where it is noted.
+    struct Line {
+        let event: AuditEntry.Event
+        let app: AppID?
+        let accessory: AccessoryID?
+        let why: String
+
+        init(_ event: AuditEntry.Event, app: AppID? = nil, accessory: AccessoryID? = nil, why: String) {
+            self.event = event
+            self.app = app
+            self.accessory = accessory
+            self.why = why
+        }
+    }
+
+    /// Has lines written together with what they tell of, and those that wait before them.
+    ///
+    /// - Parameter commit: writes both, and gives the lines' numbers.
+    /// - Returns: the lines to be told.
+    /// - Throws: what `commit` throws; then nothing was noted.
+    func write(_ lines: [Line], by requester: Requester, commit: ([AuditEntry]) throws -> [Int64]) throws -> [AuditEntry] {
+        let new = lines.map { entry($0, by: requester) }
+        // Without a trail, nobody keeps them.
+        guard trail != nil else {
+            _ = try commit([])
+            for entry in new { tellJournal(entry) }
+            return []
+        }
+        var all = unwritten + new
+        for (index, number) in try commit(all).enumerated() { all[index].id = number }
+        for entry in new { tellJournal(entry) }
+        written()
+        return all
+    }
+
+    private func entry(_ line: Line, by requester: Requester) -> AuditEntry {
+        AuditEntry(
+            time: clock.now, event: line.event, app: line.app, accessory: line.accessory, who: "\(requester)", why: line.why)
+    }
+
+    private func tellJournal(_ entry: AuditEntry) {
+        log.notice(
+            "audit",
+            metadata: [
+                "event": "\(entry.event.rawValue)", "app": "\(entry.app.map { "\($0)" } ?? "-")",
+                "accessory": "\(entry.accessory.map { "\($0)" } ?? "-")", "who": "\(entry.who)", "why": "\(entry.why)",
+            ])
+    }
+
+    /// Nothing waits any more.
+    private func written() {
+        timer?.cancel()
+        timer = nil
+        writing.end()
+        unwritten = []
+        if lost > 0 {
+            log.error(
+                "the audit trail is written again; lines are missing, and in the journal only", metadata: ["lines": "\(lost)"])
+            lost = 0
+        }
+    }
+
+    /// Notes a line of something that changes no access.
     func note(_ event: AuditEntry.Event, app: AppID? = nil, accessory: AccessoryID? = nil, by requester: Requester, why: String) {
         var why = why
         if event == .refused {
             guard let added = admitRefusal() else { return }
             why += added
         }
-        let entry = AuditEntry(time: clock.now, event: event, app: app, accessory: accessory, who: "\(requester)", why: why)
-        log.notice(
-            "audit",
-            metadata: [
-                "event": "\(event.rawValue)", "app": "\(app.map { "\($0)" } ?? "-")",
-                "accessory": "\(accessory.map { "\($0)" } ?? "-")",
-                "who": "\(requester)", "why": "\(why)",
-            ])
+        let entry = entry(Line(event, app: app, accessory: accessory, why: why), by: requester)
+        tellJournal(entry)
+        guard trail != nil else { return }
         unwritten.append(entry)
-        switch event {
-        case .granted, .authorized, .updated, .revoked, .disabled, .enabled, .renamed: flush()
-        default:
-            guard timer == nil else { return }
-            timer = clock.after(Self.longestWait) { [weak self] in self?.flush() }
+        if unwritten.count > Self.mostUnwritten {
+            unwritten.removeFirst()
+            lost += 1
         }
+        guard timer == nil else { return }
+        timer = clock.after(Self.longestWait) { [weak self] in self?.flush() }
     }
 
-    /// Writes what waits, and tells it.
+    /// Writes what waits, and tells it. What the disk does not take waits on.
     func flush() {
         timer?.cancel()
         timer = nil
         var entries = unwritten
-        unwritten = []
         guard let trail, !entries.isEmpty else { return }
         do {
             for (index, number) in try trail.append(entries).enumerated() { entries[index].id = number }
+            written()
             news.tell(.audited(entries))
         } catch {
             log.error("the audit trail could not be written", metadata: ["error": "\(error)", "lines": "\(entries.count)"])
+            writing.later { [weak self] in self?.flush() }
         }
     }
 

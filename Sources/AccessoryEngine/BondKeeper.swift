@@ -10,16 +10,14 @@ final class BondKeeper {
     private let radio: any Radio
     private let store: any LedgerStore
     private let book: Book
-    private let clock: any EngineClock
     private let log: Logger
     private var intents: [BondIntent]
     /// Whose bonds the radio is removing now.
     private var removing: Set<BondIntent> = []
     /// Done with, and still in the store, which did not take it.
     private var toForget: [BondIntent] = []
-    private var forgetTimer: (any EngineTimer)?
-    /// Seconds until that is tried again.
-    private var forgetDelay = 1.0
+    private let forgetting: Retry
+    private let removal: Retry
 
     /// - Parameter intents: what the store has of earlier runs.
     init(
@@ -29,8 +27,9 @@ final class BondKeeper {
         self.radio = radio
         self.store = store
         self.book = book
-        self.clock = clock
         self.log = log
+        forgetting = Retry(clock)
+        removal = Retry(clock)
         for intent in intents {
             log.notice("unfinished business from an earlier run", metadata: ["purpose": "\(intent.purpose.rawValue)"])
             log.debug("unfinished business", metadata: ["address": "\(intent.address)"])
@@ -85,15 +84,9 @@ final class BondKeeper {
         }
     }
 
-    /// Tries again to forget what could not be forgotten, at growing distances.
     private func forgetLater() {
-        guard !toForget.isEmpty, forgetTimer == nil else { return }
-        forgetTimer = clock.after(forgetDelay) { [weak self] in
-            guard let self else { return }
-            self.forgetTimer = nil
-            self.forgetDelay = min(self.forgetDelay * 2, 60)
-            self.forgetWhatIsLeft()
-        }
+        guard !toForget.isEmpty else { return }
+        forgetting.later { [weak self] in self?.forgetWhatIsLeft() }
     }
 
     /// The store has taken something, or time has passed.
@@ -103,9 +96,7 @@ final class BondKeeper {
             toForget.removeFirst()
             log.notice("an intent that could not be dropped before is")
         }
-        forgetTimer?.cancel()
-        forgetTimer = nil
-        forgetDelay = 1
+        forgetting.end()
     }
 
     // MARK: Removing
@@ -139,11 +130,21 @@ final class BondKeeper {
                 self.log.notice("no bond is left", metadata: ["after": "\(intent.purpose.rawValue)"])
                 self.log.debug("no bond is left", metadata: ["address": "\(intent.address)"])
                 self.forget(intent)
+                if !self.intents.contains(where: { $0.purpose == .removal }) { self.removal.end() }
             case .failure(let failure):
                 self.log.warning("bond not removed, will be tried again", metadata: ["reason": "\(failure)"])
                 self.log.debug("bond not removed", metadata: ["address": "\(intent.address)"])
+                self.removeAgainLater()
             }
             completion()
+        }
+    }
+
+    /// Only removals: what was noted before a pairing may be of the one that is under way.
+    private func removeAgainLater() {
+        removal.later { [weak self] in
+            guard let self, self.radio.state == .ready else { return }
+            for intent in self.intents where intent.purpose == .removal { self.removeBond(of: intent) {} }
         }
     }
 

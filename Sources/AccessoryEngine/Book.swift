@@ -52,19 +52,24 @@ final class Book {
     ///
     /// - Parameters:
     ///   - noting, finishing: what is to happen to bonds, and what has happened, in one transaction with the change.
+    ///   - line: one for the trail besides those that the steps make.
     ///   - written: called once the store has taken it, before anything changes.
     /// - Throws: what the store throws; nothing has changed then.
     func change(
-        _ steps: [Ledger.Step], noting new: [BondIntent] = [], finishing finished: [BondIntent] = [], reason: String,
-        by requester: Requester, written: () -> Void = {}
+        _ steps: [Ledger.Step], noting new: [BondIntent] = [], finishing finished: [BondIntent] = [],
+        line: AuditWriter.Line? = nil, reason: String, by requester: Requester, written: () -> Void = {}
     ) throws {
-        try store.commit(steps, noting: new, finishing: finished)
+        let lines = steps.flatMap { self.lines(for: $0, reason: reason) } + (line.map { [$0] } ?? [])
+        let told = try audit.write(lines, by: requester) { lines in
+            try store.commit(StoreChange(steps, noting: new, finishing: finished, lines: lines))
+        }
         written()
         let before = ledger
         ledger.apply(steps)
         // What is no longer granted is cut before anybody is told.
         news.tell(.access)
-        for step in steps { tell(step, before: before, reason: reason, by: requester) }
+        if !told.isEmpty { news.tell(.audited(told)) }
+        for step in steps { tell(step, before: before, reason: reason) }
     }
 
     /// - Throws: what the store throws.
@@ -73,24 +78,34 @@ final class Book {
     /// - Throws: what the store throws.
     func nextAwareDevice() throws -> UInt64 { try store.nextAwareDevice() }
 
-    private func tell(_ step: Ledger.Step, before: Ledger, reason: String, by requester: Requester) {
+    /// What the trail says of a step, before it is done.
+    private func lines(for step: Ledger.Step, reason: String) -> [AuditWriter.Line] {
+        func line(_ event: AuditEntry.Event, _ grant: Grant) -> AuditWriter.Line {
+            AuditWriter.Line(event, app: grant.app, accessory: grant.accessory, why: reason)
+        }
+        switch step {
+        case .put, .delete: return []
+        case .revoke(let id): return ledger.grants[id].map { [line(.revoked, $0)] } ?? []
+        case .grant(let grant):
+            guard let old = ledger.grants[grant.id] else { return [line(.granted, grant)] }
+            var lines: [AuditWriter.Line] = []
+            if old.isEnabled != grant.isEnabled { lines.append(line(grant.isEnabled ? .enabled : .disabled, grant)) }
+            if old.state != grant.state, grant.state == .authorized { lines.append(line(.authorized, grant)) }
+            return lines
+        }
+    }
+
+    private func tell(_ step: Ledger.Step, before: Ledger, reason: String) {
         switch step {
         case .put(let accessory):
             guard let old = before.accessories[accessory.id] else { return news.tell(.accessoryAppeared(accessory)) }
             news.tell(.accessoryChanged(accessory, from: old))
             for grant in ledger.grants(of: accessory.id) where grant.isEnabled { tellChanged(accessory, grant) }
         case .grant(let grant):
-            guard let old = before.grants[grant.id] else { return tellNew(grant, reason: reason, by: requester) }
+            guard let old = before.grants[grant.id] else { return tellNew(grant, reason: reason) }
             news.tell(.grantChanged(grant))
-            if old.isEnabled != grant.isEnabled {
-                audit.note(
-                    grant.isEnabled ? .enabled : .disabled, app: grant.app, accessory: grant.accessory, by: requester, why: reason)
-                tellVisibility(of: grant, before: before, grant.isEnabled)
-            }
+            if old.isEnabled != grant.isEnabled { tellVisibility(of: grant, before: before, grant.isEnabled) }
             if old.state != grant.state, let accessory = ledger.accessories[grant.accessory] {
-                if grant.state == .authorized {
-                    audit.note(.authorized, app: grant.app, accessory: grant.accessory, by: requester, why: reason)
-                }
                 news.tell(.stateChanged(of: accessory, for: grant.app))
                 if grant.isEnabled { tellChanged(accessory, grant) }
             }
@@ -99,7 +114,6 @@ final class Book {
             log.notice(
                 "grant revoked",
                 metadata: ["grant": "\(id)", "app": "\(grant.app)", "accessory": "\(grant.accessory)", "reason": "\(reason)"])
-            audit.note(.revoked, app: grant.app, accessory: grant.accessory, by: requester, why: reason)
             toldUses[id] = nil
             news.tell(.grantDisappeared(grant))
             if grant.isEnabled { tellVisibility(of: grant, before: before, false) }
@@ -108,13 +122,12 @@ final class Book {
         }
     }
 
-    private func tellNew(_ grant: Grant, reason: String, by requester: Requester) {
+    private func tellNew(_ grant: Grant, reason: String) {
         log.notice(
             "grant written",
             metadata: [
                 "grant": "\(grant.id)", "app": "\(grant.app)", "accessory": "\(grant.accessory)", "reason": "\(reason)",
             ])
-        audit.note(.granted, app: grant.app, accessory: grant.accessory, by: requester, why: reason)
         news.tell(.grantAppeared(grant))
         guard let accessory = ledger.accessories[grant.accessory] else { return }
         news.tell(.visibilityChanged(of: accessory, to: grant.app, visible: true))
@@ -158,11 +171,12 @@ final class Book {
         useTimer?.cancel()
         useTimer = nil
         let steps = unwrittenUses.compactMap { ledger.grants[$0].map(Ledger.Step.grant) }
-        unwrittenUses = []
-        guard !steps.isEmpty else { return }
+        guard !steps.isEmpty else { return unwrittenUses = [] }
         do {
-            try store.commit(steps, noting: [], finishing: [])
+            try store.commit(StoreChange(steps))
+            unwrittenUses = []
         } catch {
+            // They wait for the next use: a disk that is full is not to be filled, nor an idle machine woken.
             log.error("the last use of grants could not be written", metadata: ["error": "\(error)"])
         }
     }

@@ -29,25 +29,26 @@ extension GrantStore: AuditTrail {
     ///
     /// - Returns: the lines' numbers.
     /// - Throws: what SQLite says; nothing has changed then.
-    public func append(_ entries: [AuditEntry]) throws -> [Int64] {
-        try database.transaction {
-            let numbers = try entries.map { entry in
-                try database.integer(
-                    "INSERT INTO audit (time, event, app, accessory, who, why) VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
-                    .integer(entry.time), .text(entry.event.rawValue), SQLValue(entry.app?.rawValue),
-                    SQLValue(entry.accessory?.rawValue), .text(entry.who), .text(entry.why)) ?? 0
-            }
-            var pruned: Set<String> = []
-            for entry in entries {
-                let share = Self.share(of: entry.event)
-                guard pruned.insert(share.name).inserted else { continue }
-                try prune(share.events, app: nil, keeping: share.kept)
-            }
-            for app in Set(entries.filter { Self.share(of: $0.event).name == "actions" }.compactMap(\.app)) {
-                try prune(Self.share(of: .pickerShown).events, app: app, keeping: Self.actionsKeptPerApp)
-            }
-            return numbers
+    public func append(_ entries: [AuditEntry]) throws -> [Int64] { try database.transaction { try add(entries) } }
+
+    /// As `append`, in a transaction that is under way.
+    func add(_ entries: [AuditEntry]) throws -> [Int64] {
+        let numbers = try entries.map { entry in
+            try database.integer(
+                "INSERT INTO audit (time, event, app, accessory, who, why) VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
+                .integer(entry.time), .text(entry.event.rawValue), SQLValue(entry.app?.rawValue),
+                SQLValue(entry.accessory?.rawValue), .text(entry.who), .text(entry.why)) ?? 0
         }
+        var pruned: Set<String> = []
+        for entry in entries {
+            let share = Self.share(of: entry.event)
+            guard pruned.insert(share.name).inserted else { continue }
+            try prune(share.events, app: nil, keeping: share.kept)
+        }
+        for app in Set(entries.filter { Self.share(of: $0.event).name == "actions" }.compactMap(\.app)) {
+            try prune(Self.share(of: .pickerShown).events, app: app, keeping: Self.actionsKeptPerApp)
+        }
+        return numbers
     }
 
     /// Drops the oldest lines of these events past `kept`.

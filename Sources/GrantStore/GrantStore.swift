@@ -176,9 +176,9 @@ public final class GrantStore: LedgerStore {
     /// One transaction. Once it is on disk, a change of who may use what is folded from the log into the file.
     ///
     /// - Throws: what SQLite says; nothing has changed then.
-    public func commit(_ steps: [Ledger.Step], noting new: [BondIntent], finishing finished: [BondIntent]) throws {
-        try database.transaction {
-            for step in steps {
+    public func commit(_ change: StoreChange) throws -> [Int64] {
+        let numbers = try database.transaction {
+            for step in change.steps {
                 switch step {
                 case .put(let accessory): try Rows.put(accessory, in: database)
                 case .delete(let id): try database.execute("DELETE FROM accessory WHERE id = ?", .text(id.rawValue))
@@ -186,10 +186,12 @@ public final class GrantStore: LedgerStore {
                 case .revoke(let id): try database.execute("DELETE FROM accessGrant WHERE id = ?", .integer(id))
                 }
             }
-            for intent in new { try Rows.put(intent, in: database) }
-            for intent in finished { try Rows.delete(intent, in: database) }
+            for intent in change.noted { try Rows.put(intent, in: database) }
+            for intent in change.finished { try Rows.delete(intent, in: database) }
+            return try add(change.lines)
         }
-        if steps.contains(where: \.changesAccess) { checkpoint() }
+        if change.steps.contains(where: \.changesAccess) { checkpoint() }
+        return numbers
     }
 
     /// Folds the log into the file: what is granted does not hang on a log that may be damaged.

@@ -57,7 +57,7 @@ private final class StillStore: LedgerStore {
     private let stored: StoredState
     init(_ stored: StoredState) { self.stored = stored }
     func load() throws -> StoredState { stored }
-    func commit(_ steps: [Ledger.Step], noting new: [BondIntent], finishing finished: [BondIntent]) throws {}
+    func commit(_ change: StoreChange) throws -> [Int64] { [] }
     func note(_ intent: BondIntent) throws {}
     func forget(_ intent: BondIntent) throws {}
     func nextGrantID() throws -> Int64 { 100 }

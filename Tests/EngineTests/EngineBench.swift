@@ -92,21 +92,24 @@ final class ManualNetworks: NetworkRadio {
 
 final class ManualStore: LedgerStore {
     struct Full: Error {}
+    let trail = ManualTrail()
     var stored = StoredState()
     var isFull = false
     /// Called after each change.
     var onChange: () -> Void = {}
     var grants: Int64 = 0
     func load() throws -> StoredState { stored }
-    func commit(_ steps: [Ledger.Step], noting new: [BondIntent], finishing finished: [BondIntent]) throws {
+    func commit(_ change: StoreChange) throws -> [Int64] {
         if isFull { throw Full() }
         var ledger = Ledger(accessories: stored.accessories, grants: stored.grants)
-        ledger.apply(steps)
+        ledger.apply(change.steps)
         stored.accessories = Array(ledger.accessories.values)
         stored.grants = Array(ledger.grants.values)
-        for intent in new { put(intent) }
-        stored.intents.removeAll { intent in finished.contains { Self.isOne($0, intent) } }
+        for intent in change.noted { put(intent) }
+        stored.intents.removeAll { intent in change.finished.contains { Self.isOne($0, intent) } }
+        let numbers = try trail.append(change.lines)
         onChange()
+        return numbers
     }
     func note(_ intent: BondIntent) throws {
         if isFull { throw Full() }
@@ -209,7 +212,7 @@ final class ManualTrail: AuditTrail {
 }
 
 final class Bench {
-    let trail = ManualTrail()
+    var trail: ManualTrail { store.trail }
     let radio = ManualRadio()
     let networks = ManualNetworks()
     let store: ManualStore
@@ -222,7 +225,7 @@ final class Bench {
         self.store = store
         radio.state = radioState
         engine = try AccessoryEngine(
-            radio: radio, networks: networks, store: store, clock: clock, trail: trail,
+            radio: radio, networks: networks, store: store, clock: clock, trail: store.trail,
             log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         engine.listen { [witness] in witness.hear($0) }
         engine.start()

@@ -171,12 +171,13 @@ final class PlayedStore: LedgerStore, AuditTrail {
             accessories: ledger.accessories.values.sorted { $0.id < $1.id }, grants: ledger.grants.values.sorted { $0.id < $1.id },
             intents: intents)
     }
-    func commit(_ steps: [Ledger.Step], noting new: [BondIntent], finishing finished: [BondIntent]) throws {
+    func commit(_ change: StoreChange) throws -> [Int64] {
         try write {
-            ledger.apply(steps)
-            for intent in new { put(intent) }
-            for intent in finished { drop(intent) }
+            ledger.apply(change.steps)
+            for intent in change.noted { put(intent) }
+            for intent in change.finished { drop(intent) }
         }
+        return try append(change.lines)
     }
     func note(_ intent: BondIntent) throws { try write { put(intent) } }
     func forget(_ intent: BondIntent) throws { try write { drop(intent) } }

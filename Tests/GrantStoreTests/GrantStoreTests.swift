@@ -49,7 +49,7 @@ import Testing
                 created: 7)
             grant = new
             try store.note(intent)
-            try store.commit([.put(accessory), .grant(new)], finishing: [])
+            try store.commit(StoreChange([.put(accessory), .grant(new)]))
         }
         let state = try open().load()
         #expect(state.accessories == [accessory])
@@ -64,7 +64,7 @@ import Testing
         let accessory = try accessory()
         let orphan = Grant(id: 1, app: AppID("a")!, accessory: .random(), state: .authorized, created: 0)
         // The second step breaks a foreign key: the first must not survive it.
-        #expect(throws: (any Error).self) { try store.commit([.put(accessory), .grant(orphan)], finishing: []) }
+        #expect(throws: (any Error).self) { try store.commit(StoreChange([.put(accessory), .grant(orphan)])) }
         #expect(try store.load().accessories.isEmpty)
     }
 
@@ -74,9 +74,9 @@ import Testing
         let intent = BondIntent(address: accessory.address!, device: nil, purpose: .pairing)
         try store.note(intent)
         let broken = Grant(id: 1, app: AppID("a")!, accessory: .random(), state: .authorized, created: 0)
-        #expect(throws: (any Error).self) { try store.commit([.grant(broken)], finishing: [intent]) }
+        #expect(throws: (any Error).self) { try store.commit(StoreChange([.grant(broken)], finishing: [intent])) }
         #expect(try store.load().intents == [intent])
-        try store.commit([.put(accessory)], finishing: [intent])
+        try store.commit(StoreChange([.put(accessory)], finishing: [intent]))
         #expect(try store.load().intents.isEmpty)
     }
 
@@ -86,11 +86,12 @@ import Testing
         let store = try open()
         let second = try store.nextGrantID()
         try store.commit(
-            [
-                .put(accessory),
-                .grant(Grant(id: second, app: AppID("a")!, accessory: accessory.id, state: .authorized, created: 0)),
-            ], finishing: [])
-        try store.commit([.revoke(second), .delete(accessory.id)], finishing: [])
+            StoreChange(
+                [
+                    .put(accessory),
+                    .grant(Grant(id: second, app: AppID("a")!, accessory: accessory.id, state: .authorized, created: 0)),
+                ]))
+        try store.commit(StoreChange([.revoke(second), .delete(accessory.id)]))
         #expect(first < second)
         #expect(try store.nextGrantID() > second)
     }
@@ -142,7 +143,7 @@ import Testing
             for number in 0..<200 {
                 var accessory = try accessory()
                 accessory.address = BluetoothAddress(value: UInt64(number), kind: .public)
-                try store.commit([.put(accessory)], finishing: [])
+                try store.commit(StoreChange([.put(accessory)]))
             }
         }
         let path = directory.path + "/state/grants.sqlite"
@@ -171,10 +172,11 @@ import Testing
                 accessory.address = BluetoothAddress(value: UInt64(number), kind: .public)
                 let app = try #require(AppID("a.b"))
                 try store.commit(
-                    [
-                        .put(accessory),
-                        .grant(Grant(id: Int64(number), app: app, accessory: accessory.id, state: .authorized, created: 0)),
-                    ], finishing: [])
+                    StoreChange(
+                        [
+                            .put(accessory),
+                            .grant(Grant(id: Int64(number), app: app, accessory: accessory.id, state: .authorized, created: 0)),
+                        ]))
             }
             try store.note(BondIntent(address: BluetoothAddress(value: 1, kind: .public), device: nil, purpose: .pairing))
             try FileManager.default.createDirectory(atPath: directory.path + "/copy", withIntermediateDirectories: true)
@@ -207,13 +209,15 @@ import Testing
             let store = try open()
             for (number, accessory) in [good, bad].enumerated() {
                 try store.commit(
-                    [
-                        .put(accessory),
-                        .grant(
-                            Grant(
-                                id: Int64(number + 1), app: try #require(AppID("a.b")), accessory: accessory.id, state: .authorized,
-                                created: 0)),
-                    ], finishing: [])
+                    StoreChange(
+                        [
+                            .put(accessory),
+                            .grant(
+                                Grant(
+                                    id: Int64(number + 1), app: try #require(AppID("a.b")), accessory: accessory.id,
+                                    state: .authorized,
+                                    created: 0)),
+                        ]))
             }
         }
         let database = try Database(path: path)
@@ -225,7 +229,7 @@ import Testing
         #expect(kept == [.text("accessGrant"), .text("accessory"), .text("bondIntent")])
         // The place is free again.
         bad.displayName = "again"
-        try open().commit([.put(bad)], finishing: [])
+        try open().commit(StoreChange([.put(bad)]))
     }
 
     @Test func aLogThatCannotBeReadIsSaid() throws {
@@ -237,7 +241,7 @@ import Testing
             for number in 0..<3 {
                 var accessory = try accessory()
                 accessory.address = BluetoothAddress(value: UInt64(number), kind: .public)
-                try store.commit([.put(accessory)], finishing: [])
+                try store.commit(StoreChange([.put(accessory)]))
             }
             try FileManager.default.createDirectory(atPath: state, withIntermediateDirectories: true)
             for suffix in ["", "-wal"] {
@@ -258,8 +262,8 @@ import Testing
         let accessory = try accessory()
         let app = try #require(AppID("a.b"))
         try store.commit(
-            [.put(accessory), .grant(Grant(id: 1, app: app, accessory: accessory.id, state: .authorized, created: 0))],
-            finishing: [])
+            StoreChange(
+                [.put(accessory), .grant(Grant(id: 1, app: app, accessory: accessory.id, state: .authorized, created: 0))]))
         // Without the log.
         let copy = directory.path + "/alone.sqlite"
         try FileManager.default.copyItem(atPath: path, toPath: copy)
@@ -302,7 +306,7 @@ import Testing
         #expect(try store.nextGrantID() == 8)
         #expect(try store.lines(AuditQuery()).map(\.why) == ["picked"])
         // And what we write is read by the same words.
-        try store.commit([.put(accessory)], finishing: [])
+        try store.commit(StoreChange([.put(accessory)]))
         #expect(try store.load().accessories == [accessory])
     }
 

@@ -74,8 +74,7 @@ final class Pickers {
         self.log = log
         requests = PickerRequests(book: book, radio: radio, networks: networks)
         writer = SetupWriter(
-            book: book, bonds: bonds, access: access, radio: radio, sessions: sessions, news: news, audit: audit, clock: clock,
-            log: log)
+            book: book, bonds: bonds, access: access, radio: radio, sessions: sessions, news: news, clock: clock, log: log)
         teller = AppTeller(book: book, sessions: sessions, news: news)
         access.whenChanged { [weak self] in self?.accessChanged() }
     }

@@ -14,7 +14,6 @@ struct SetupWriter {
     let radio: any Radio
     let sessions: Sessions
     let news: News
-    let audit: AuditWriter
     let clock: any EngineClock
     let log: Logger
 
@@ -33,9 +32,12 @@ struct SetupWriter {
             // The grant and the end of the intent are one transaction: after a power cut there is either both or
             // neither.
             let finished = intent.map { [$0] } ?? []
-            try book.change(steps, finishing: finished, reason: "picked", by: requester) { bonds.written([], finished: finished) }
+            var line: AuditWriter.Line?
             if case .authorization = run.request {
-                audit.note(.updated, app: run.session.app.id, accessory: accessory, by: requester, why: "another descriptor")
+                line = AuditWriter.Line(.updated, app: run.session.app.id, accessory: accessory, why: "another descriptor")
+            }
+            try book.change(steps, finishing: finished, line: line, reason: "picked", by: requester) {
+                bonds.written([], finished: finished)
             }
             if let name, let address = book.ledger.accessories[accessory]?.address { radio.setAlias(address, name) }
             return .stored(accessory)

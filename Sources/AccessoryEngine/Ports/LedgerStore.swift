@@ -9,8 +9,11 @@ public import AccessoryModel
 public protocol LedgerStore: AnyObject {
     /// All that is stored, once at the start.
     func load() throws -> StoredState
-    /// All steps together or none; new intents are noted, and finished ones dropped, in the same transaction.
-    func commit(_ steps: [Ledger.Step], noting new: [BondIntent], finishing finished: [BondIntent]) throws
+    /// All of a change or none of it.
+    ///
+    /// - Returns: the numbers of its lines in the trail, in their order.
+    /// - Throws: when it cannot be written; nothing has changed then.
+    @discardableResult func commit(_ change: StoreChange) throws -> [Int64]
     /// Notes that a bond is about to be made or removed, before the radio is asked: after a power cut, what is noted
     /// and not granted is removed from the radio.
     func note(_ intent: BondIntent) throws
@@ -22,12 +25,26 @@ public protocol LedgerStore: AnyObject {
     func nextAwareDevice() throws -> UInt64
 }
 
-extension LedgerStore {
-    /// All steps together or none; finished intents are dropped in the same transaction.
-    ///
-    /// - Throws: what the store throws when it cannot write; nothing has changed then.
-    public func commit(_ steps: [Ledger.Step], finishing finished: [BondIntent]) throws {
-        try commit(steps, noting: [], finishing: finished)
+/// What is written down together: access, what it means for bonds, and who did it. A change without its lines, or lines
+/// without their change, would be a lie to whoever reads the trail after a power cut.
+public struct StoreChange {
+    /// What becomes of accessories and grants.
+    public var steps: [Ledger.Step]
+    /// What is about to happen to bonds.
+    public var noted: [BondIntent]
+    /// What has happened to bonds.
+    public var finished: [BondIntent]
+    /// Lines for the trail.
+    public var lines: [AuditEntry]
+
+    /// Stores its arguments.
+    public init(
+        _ steps: [Ledger.Step], noting noted: [BondIntent] = [], finishing finished: [BondIntent] = [], lines: [AuditEntry] = []
+    ) {
+        self.steps = steps
+        self.noted = noted
+        self.finished = finished
+        self.lines = lines
     }
 }
 
