@@ -94,7 +94,7 @@ final class ManualStore: LedgerStore {
     struct Full: Error {}
     let trail = ManualTrail()
     var stored = StoredState()
-    var isFull = false
+    var isFull = false { didSet { trail.isFull = isFull } }
     /// Called after each change.
     var onChange: () -> Void = {}
     var grants: Int64 = 0
@@ -201,7 +201,9 @@ final class Witness {
 /// A trail that is kept in memory.
 final class ManualTrail: AuditTrail {
     private(set) var lines: [AuditEntry] = []
+    var isFull = false
     func append(_ entries: [AuditEntry]) throws -> [Int64] {
+        if isFull { throw ManualStore.Full() }
         lines += entries
         return entries.indices.map { Int64(lines.count - entries.count + $0 + 1) }
     }

@@ -444,7 +444,8 @@ private final class Life {
                 }
             }
         }
-        if !hasDied { try checkTrail(before, ledger, lines) }
+        // Also where it died: a change and its line are on the disk together, or neither is.
+        try checkTrail(before, ledger, lines)
     }
 
     /// What a rule speaks of, by what the accessory is, it denies: whatever the app says of it now.

@@ -178,6 +178,39 @@ struct TraceCase: Sendable {
         #expect(bench.store.stored.intents.isEmpty)
     }
 
+    /// The radio is asked again at growing distances, and no longer once the bond is gone.
+    @Test func aBondThatCannotBeRemovedIsTriedAgainAfterAWhile() throws {
+        let bench = try Bench()
+        let session = try bench.pickOne()
+        bench.paired(1)
+        bench.radio.removals = .failure(RadioFailure(.other, "busy"))
+        try bench.engine.removeAccessory(session, try #require(bench.engine.ledger.accessories.keys.first)) {}
+        for seconds in [1.0, 2, 4, 8, 16, 32, 60, 60] {
+            bench.clock.advance(seconds)
+            #expect(bench.store.stored.intents.count == 1)
+        }
+        bench.radio.removals = .success(())
+        bench.clock.advance(59)
+        #expect(bench.store.stored.intents.count == 1)
+        bench.clock.advance(1)
+        #expect(bench.store.stored.intents.isEmpty)
+    }
+
+    /// What the disk did not take waits for it, and is told once; a change takes along what waits.
+    @Test func linesWaitForTheDisk() throws {
+        let bench = try Bench()
+        _ = try bench.pickOne()
+        bench.store.isFull = true
+        bench.paired(1)
+        bench.clock.advance(1)
+        #expect(bench.trail.lines.isEmpty)
+        bench.store.isFull = false
+        bench.clock.advance(60)
+        let before = bench.trail.lines.map(\.event)
+        #expect(before.contains(.picked) && !before.contains(.granted))
+        #expect(bench.trail.lines.map(\.event).filter { $0 == .picked }.count == 1)
+    }
+
     @Test func rule13EverySessionOfTheAppIsTold() throws {
         let bench = try Bench()
         let session = try bench.pickOne()

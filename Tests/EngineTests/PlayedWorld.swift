@@ -40,7 +40,12 @@ struct PlayedDevice {
 
 /// Bonds, and whose they are: what the radio's service keeps while daemons come and go.
 final class PlayedBonds {
-    enum Owner { case ours, other }
+    enum Owner {
+        case ours, other
+        /// The daemon died after the radio said that another program is at it, and before it could write that down:
+        /// nobody can tell this bond from one that it made itself, and it may go or stay (Docs/Reliability.md).
+        case unknown
+    }
     var owners: [UInt64: Owner] = [:]
     /// Bonds of other programs that we removed.
     var wronged: [UInt64] = []
@@ -106,8 +111,10 @@ final class PlayedRadio: Radio {
     func failPairing(_ reason: RadioFailure.Reason) {
         guard let device = pairing else { return }
         pairing = nil
-        if reason == .busy, kept.owners[device.number] == nil { kept.owners[device.number] = .other }
+        let isTheirs = reason == .busy && kept.owners[device.number] == nil
+        if isTheirs { kept.owners[device.number] = .other }
         observer?.pairingEnded(.failure(RadioFailure(reason, "played")))
+        if isTheirs, fuse.isBurnt, kept.owners[device.number] == .other { kept.owners[device.number] = .unknown }
     }
 
     /// The daemon is gone; its pairing ends by itself.
@@ -176,8 +183,9 @@ final class PlayedStore: LedgerStore, AuditTrail {
             ledger.apply(change.steps)
             for intent in change.noted { put(intent) }
             for intent in change.finished { drop(intent) }
+            trail += change.lines
         }
-        return try append(change.lines)
+        return numbers(of: change.lines)
     }
     func note(_ intent: BondIntent) throws { try write { put(intent) } }
     func forget(_ intent: BondIntent) throws { try write { drop(intent) } }
@@ -193,11 +201,11 @@ final class PlayedStore: LedgerStore, AuditTrail {
         try write { grants += 1 }
         return grants
     }
-    /// The journal has every line at once, whether or not the disk takes it.
     func append(_ entries: [AuditEntry]) throws -> [Int64] {
-        if !fuse.isBurnt { trail += entries }
-        return entries.indices.map { Int64(trail.count - entries.count + $0 + 1) }
+        try write { trail += entries }
+        return numbers(of: entries)
     }
+    private func numbers(of last: [AuditEntry]) -> [Int64] { last.indices.map { Int64(trail.count - last.count + $0 + 1) } }
     func firstLine(of query: AuditQuery) throws -> Int64 { 0 }
     func page(of query: AuditQuery, from number: Int64, atMost count: Int) throws -> AuditPage {
         AuditPage(entries: trail, next: nil)
