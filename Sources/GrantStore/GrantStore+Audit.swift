@@ -89,13 +89,14 @@ extension GrantStore: AuditTrail {
         return AuditPage(entries: rows.compactMap(Self.entry), next: next)
     }
 
-    /// Nil for an event that a newer daemon knows.
+    /// Nil for an event that a newer daemon knows, and for a line without a number.
     private static func entry(_ row: SQLRow) -> AuditEntry? {
-        func text(_ column: String) -> String? { if case .text(let text) = row[column] { text } else { nil } }
+        func text(_ column: String) -> String? { if case .text(let text) = row[column], Rows.isText(text) { text } else { nil } }
         func number(_ column: String) -> Int64 { if case .integer(let number) = row[column] { number } else { 0 } }
-        guard let event = text("event").flatMap({ AuditEntry.Event(rawValue: $0) }) else { return nil }
+        let id = number("id")
+        guard Numbers.given.contains(id), let event = text("event").flatMap({ AuditEntry.Event(rawValue: $0) }) else { return nil }
         return AuditEntry(
-            id: number("id"), time: number("time"), event: event, app: text("app").flatMap { AppID($0) },
+            id: id, time: number("time"), event: event, app: text("app").flatMap { AppID($0) },
             accessory: text("accessory").flatMap { AccessoryID($0) }, who: text("who") ?? "", why: text("why") ?? "")
     }
 }

@@ -2,7 +2,7 @@
 // Accessories, grants and unfinished bonds on disk: SQLite, one writer, every change a transaction that is on the disk
 // when the call returns. Docs/Storage.md describes the file.
 
-public import AccessoryCore
+internal import AccessoryCore
 public import AccessoryEngine
 internal import AccessoryModel
 internal import Glibc
@@ -51,7 +51,7 @@ public final class GrantStore: LedgerStore {
         let path = directory + "/grants.sqlite"
         self.path = path
         do {
-            try Self.examine(path)
+            guard try Self.examine(path) else { throw GrantStoreError.newer(path: path) }
             database = try Self.open(path, log)
             keptAside = nil
         } catch let error as DatabaseError where error.isDamage {
@@ -67,29 +67,33 @@ public final class GrantStore: LedgerStore {
         try SystemFile.setMode(path, 0o600)
     }
 
-    /// Looks whether the file is whole, and writes nothing into it: a damaged one is kept byte for byte. With a log
-    /// beside it, which SQLite would fold in, copies of both are looked at.
+    /// Looks whether the file is whole, and writes nothing into it: a damaged one is kept byte for byte, and so is a
+    /// newer daemon's. With a log beside it, which SQLite would fold in, copies of both are looked at.
     ///
+    /// - Returns: whether this daemon knows all that it may hold.
     /// - Throws: `DatabaseError` that `isDamage`.
-    private static func examine(_ path: String) throws {
-        guard let size = SystemFile.size(path) else { return }
+    private static func examine(_ path: String) throws -> Bool {
+        guard let size = SystemFile.size(path) else { return true }
         // SQLite takes an empty file for a new one. We never leave one behind.
         guard size > 0 else { throw DatabaseError.damage("the file is empty") }
         let log = path + "-wal"
         // Nobody else writes, and without a log there is nothing to fold in: no lock and no other file is needed.
-        guard (SystemFile.size(log) ?? 0) > 0 else { return try check(Database(path: path, .immutable)) }
+        guard (SystemFile.size(log) ?? 0) > 0 else { return try isKnown(Database(path: path, .immutable)) }
         let copy = path + ".examined"
         let names = [copy, copy + "-wal", copy + "-shm"]
         defer { for name in names { try? SystemFile.remove(name) } }
         for name in names { try? SystemFile.remove(name) }
         try SystemFile.copy(path, to: copy)
         try SystemFile.copy(log, to: copy + "-wal")
-        try check(Database(path: copy))
+        return try isKnown(Database(path: copy))
     }
 
-    private static func check(_ database: Database) throws(DatabaseError) {
+    private static func isKnown(_ database: Database) throws(DatabaseError) -> Bool {
         let verdict = try database.value("PRAGMA quick_check(1)")
         guard verdict == .text("ok") else { throw DatabaseError.damage("\(verdict)") }
+        guard try Schema.isKnown(in: database) else { return false }
+        if let wrong = try Schema.fault(in: database) { throw DatabaseError.damage(wrong) }
+        return true
     }
 
     private static func open(_ path: String, _ log: Logger) throws -> Database {
@@ -97,15 +101,30 @@ public final class GrantStore: LedgerStore {
         let database = try Database(path: path)
         try database.execute("PRAGMA journal_mode = WAL")
         // WAL's default may lose the last transactions in a power cut; a grant must not be lost.
-        try database.execute("PRAGMA synchronous = FULL")
-        guard try Schema.isKnown(in: database) else { throw GrantStoreError.newer(path: path) }
+        // EXTRA: also while the file is made, and has no such log yet.
+        try database.execute("PRAGMA synchronous = EXTRA")
         if let written, case let used = try WriteAheadLog.used(by: database), used < written {
             log.critical(
                 "the end of the store's log could not be read: the last changes may be lost",
                 metadata: ["file": "\(path)-wal", "pages": "\(written)", "readable": "\(used)"])
         }
+        try mendIndexes(of: database, log)
         try Schema.migrate(database)
         return database
+    }
+
+    /// Indexes say nothing that the tables do not: damaged ones are made anew, and cost nobody anything. `quick_check`
+    /// does not look at what is in them.
+    private static func mendIndexes(of database: Database, _ log: Logger) throws {
+        for table in try Schema.tables(of: database) {
+            let verdict = try database.value("PRAGMA integrity_check('\(table)')")
+            guard verdict != .text("ok") else { continue }
+            log.critical(
+                "an index of the store is damaged, and is made anew", metadata: ["table": "\(table)", "why": "\(verdict)"])
+            try database.transaction { try database.run(script: "REINDEX \(table)") }
+            let left = try database.value("PRAGMA integrity_check('\(table)')")
+            guard left == .text("ok") else { throw DatabaseError.damage("\(left)") }
+        }
     }
 
     /// Never overwrites: the new name carries the time and, if need be, a number.
@@ -151,7 +170,13 @@ public final class GrantStore: LedgerStore {
             }
             return grant
         }
+        let lines = try database.rows(
+            "SELECT rowid AS rowNumber, * FROM audit WHERE id NOT BETWEEN ?1 AND ?2 OR time NOT BETWEEN ?3 AND ?4",
+            .integer(Numbers.given.lowerBound), .integer(Numbers.given.upperBound), .integer(Numbers.times.lowerBound),
+            .integer(Numbers.times.upperBound))
+        damages += lines.map { Rows.Damage(table: "audit", row: $0, why: "its number or time is out of range") }
         try setAside(damages)
+        try Numbers.mend(in: database, log)
         return state
     }
 
@@ -176,7 +201,7 @@ public final class GrantStore: LedgerStore {
     /// One transaction. Once it is on disk, a change of who may use what is folded from the log into the file.
     ///
     /// - Throws: what SQLite says; nothing has changed then.
-    public func commit(_ change: StoreChange) throws -> [Int64] {
+    @discardableResult public func commit(_ change: StoreChange) throws -> [Int64] {
         let numbers = try database.transaction {
             for step in change.steps {
                 switch step {
@@ -220,18 +245,12 @@ public final class GrantStore: LedgerStore {
     /// Counts up on disk: a number that was given is not given again, whether it was used or not.
     ///
     /// - Throws: what SQLite says.
-    public func nextGrantID() throws -> Int64 { try next("grant") }
+    public func nextGrantID() throws -> Int64 { try Numbers.next(.grant, in: database) }
 
     /// Counts up on disk, as `nextGrantID` does.
     ///
     /// - Throws: what SQLite says.
-    public func nextAwareDevice() throws -> UInt64 { UInt64(try next("awareDevice")) }
-
-    private func next(_ counter: String) throws -> Int64 {
-        try database.transaction {
-            try database.integer("UPDATE counter SET value = value + 1 WHERE name = ? RETURNING value", .text(counter)) ?? 1
-        }
-    }
+    public func nextAwareDevice() throws -> UInt64 { UInt64(try Numbers.next(.awareDevice, in: database)) }
 }
 
 // What a network's joining must undo after a crash; at most one.
@@ -247,12 +266,22 @@ extension GrantStore: JoinJournal {
         }
     }
 
-    /// The record of a network that an earlier run may have left joined; nil when there is none.
+    /// The record of a network that an earlier run may have left joined; nil when there is none. One that makes no
+    /// sense is set aside.
     ///
-    /// - Throws: what SQLite says, or why a record makes no sense.
+    /// - Throws: what SQLite says.
     public func read() throws -> JoinRecord? {
-        guard case .text(let content) = try database.value("SELECT content FROM joinRecord") else { return nil }
-        return try Rows.joinRecord(JSONColumn(content, "joinRecord", in: database))
+        var record: JoinRecord?
+        var damages: [Rows.Damage] = []
+        for row in try database.rows("SELECT rowid AS rowNumber, * FROM joinRecord") {
+            do throws(Rows.Nonsense) {
+                record = try Rows.joinRecord(row, in: database)
+            } catch {
+                damages.append(Rows.Damage(table: "joinRecord", row: row, why: "\(error)"))
+            }
+        }
+        try setAside(damages)
+        return record
     }
 }
 

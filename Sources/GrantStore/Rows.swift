@@ -40,11 +40,18 @@ enum Rows {
     }
 
     private static func text(ifAny row: SQLRow, _ column: String) throws(Nonsense) -> String? {
-        try optional(row, column, "a text") { if case .text(let text) = $0 { text } else { nil } }
+        try optional(row, column, "a text") { if case .text(let text) = $0, isText(text) { text } else { nil } }
     }
 
-    private static func number(ifAny row: SQLRow, _ column: String) throws(Nonsense) -> Int64? {
-        try optional(row, column, "a number") { if case .integer(let number) = $0 { number } else { nil } }
+    /// Whether a text can leave on the bus, whose texts end at a NUL.
+    static func isText(_ text: String) -> Bool { !text.utf8.contains(0) }
+
+    private static func number(
+        ifAny row: SQLRow, _ column: String, _ range: ClosedRange<Int64>
+    ) throws(Nonsense) -> Int64? {
+        try optional(row, column, "a number of its range") { value in
+            if case .integer(let number) = value, range.contains(number) { number } else { nil }
+        }
     }
 
     private static func bytes(ifAny row: SQLRow, _ column: String) throws(Nonsense) -> [UInt8]? {
@@ -60,11 +67,11 @@ enum Rows {
         try needed(text(ifAny: row, column), column)
     }
 
-    private static func number(_ row: SQLRow, _ column: String) throws(Nonsense) -> Int64 {
-        try needed(number(ifAny: row, column), column)
+    private static func number(_ row: SQLRow, _ column: String, _ range: ClosedRange<Int64>) throws(Nonsense) -> Int64 {
+        try needed(number(ifAny: row, column, range), column)
     }
 
-    private static func truth(_ row: SQLRow, _ column: String) throws(Nonsense) -> Bool { try number(row, column) != 0 }
+    private static func truth(_ row: SQLRow, _ column: String) throws(Nonsense) -> Bool { try number(row, column, 0...1) != 0 }
 
     // MARK: Reading
 
@@ -85,10 +92,10 @@ enum Rows {
             id: id, displayName: try text(row, "displayName"), address: try address(row), isBonded: try truth(row, "isBonded"),
             descriptor: try StoredDescriptor.read(JSONColumn(text(row, "descriptor"), "descriptor", in: database)),
             image: try bytes(ifAny: row, "image").flatMap { ProductImage($0) }, ssid: ssid, classicAddress: classic,
-            awareDevice: try number(ifAny: row, "awareDevice").map { UInt64(bitPattern: $0) },
+            awareDevice: try number(ifAny: row, "awareDevice", Numbers.given).map { UInt64($0) },
             ownsBond: try truth(row, "ownsBond"), ownsClassicBond: try truth(row, "ownsClassicBond"),
             traits: try StoredTraits.read(JSONColumn(text(row, "traits"), "traits", in: database)),
-            created: try number(row, "created"))
+            created: try number(row, "created", Numbers.times))
     }
 
     static func grant(_ row: SQLRow) throws(Nonsense) -> Grant {
@@ -99,8 +106,9 @@ enum Rows {
         guard let accessory = AccessoryID(accessory) else { throw Nonsense("accessory \(accessory): not a UUID") }
         guard let state = AuthorizationState(rawValue: state) else { throw Nonsense("state \(state): is none") }
         return Grant(
-            id: try number(row, "id"), app: app, accessory: accessory, state: state, isEnabled: try truth(row, "isEnabled"),
-            created: try number(row, "created"), lastUsed: try number(ifAny: row, "lastUsed"))
+            id: try number(row, "id", Numbers.given), app: app, accessory: accessory, state: state,
+            isEnabled: try truth(row, "isEnabled"),
+            created: try number(row, "created", Numbers.times), lastUsed: try number(ifAny: row, "lastUsed", Numbers.times))
     }
 
     static func intent(_ row: SQLRow, in database: Database) throws -> BondIntent {
@@ -126,8 +134,9 @@ enum Rows {
         return address
     }
 
-    static func joinRecord(_ json: JSONColumn) throws(Nonsense) -> JoinRecord {
-        JoinRecord(
+    static func joinRecord(_ row: SQLRow, in database: Database) throws(Nonsense) -> JoinRecord {
+        let json = try JSONColumn(text(row, "content"), "content", in: database)
+        return JoinRecord(
             service: try json.needed("service"), owner: try json.needed("owner"), interface: try json.needed("interface"),
             network: try json.needed("network"), joined: try json.needed("joined"), previous: try json.needed("previous"),
             enabled: try needed(json.texts("enabled"), "enabled"))
@@ -200,7 +209,10 @@ enum StoredTraits {
 
     static func read(_ json: JSONColumn) throws(Rows.Nonsense) -> Accessory.Traits {
         Accessory.Traits(
-            services: (try json.texts("services") ?? []).compactMap { BluetoothUUID($0) },
+            services: try (json.texts("services") ?? []).map { text throws(Rows.Nonsense) in
+                guard let service = BluetoothUUID(text) else { throw Rows.Nonsense("services: \(text): not a UUID") }
+                return service
+            },
             companies: (try json.numbers("companies", UInt16.self) ?? []).map { CompanyIdentifier($0) })
     }
 }
@@ -235,6 +247,11 @@ enum StoredDescriptor {
     /// - Throws: also for bytes whose mask has another length.
     static func read(_ json: JSONColumn) throws(Rows.Nonsense) -> DiscoveryDescriptor {
         func bytes(_ key: String) throws(Rows.Nonsense) -> [UInt8]? { try json.numbers(key, UInt8.self) }
+        func known<Value>(_ key: String, _ read: (String) -> Value?) throws(Rows.Nonsense) -> Value? {
+            guard let text = try json.text(key) else { return nil }
+            guard let value = read(text) else { throw Rows.Nonsense("\(key): \(text) is none") }
+            return value
+        }
         func masked(_ key: String) throws(Rows.Nonsense) -> MaskedData? {
             guard let blob = try bytes(key + "Blob"), let mask = try bytes(key + "Mask") else { return nil }
             do throws(MaskedData.Problem) {
@@ -250,19 +267,19 @@ enum StoredDescriptor {
         }
         var model = DiscoveryDescriptor()
         model.companyIdentifier = try json.number("bluetoothCompanyIdentifier", UInt16.self).map { CompanyIdentifier($0) }
-        model.serviceUUID = try json.text("bluetoothServiceUUID").flatMap { BluetoothUUID($0) }
+        model.serviceUUID = try known("bluetoothServiceUUID") { BluetoothUUID($0) }
         model.manufacturerData = try masked("bluetoothManufacturerData")
         model.serviceData = try masked("bluetoothServiceData")
         model.nameSubstring = try json.text("bluetoothNameSubstring")
         model.nameCompareOptions = CompareOptions(
             rawValue: try json.number("bluetoothNameSubstringCompareOptions", Int.self) ?? 0)
-        model.range = try json.text("bluetoothRange").flatMap { DiscoveryDescriptor.Range(rawValue: $0) } ?? .default
+        model.range = try known("bluetoothRange") { DiscoveryDescriptor.Range(rawValue: $0) } ?? .default
         model.ssid = try bytes("ssid")
         model.ssidPrefix = try bytes("ssidPrefix")
         model.supportedOptions = SupportOptions(rawValue: try json.number("supportedOptions", Int.self) ?? 0)
         var aware = WiFiAware()
         aware.serviceName = try json.text("wifiAwareServiceName")
-        aware.serviceRole = try json.text("wifiAwareServiceRole").flatMap { WiFiAware.Role(rawValue: $0) }
+        aware.serviceRole = try known("wifiAwareServiceRole") { WiFiAware.Role(rawValue: $0) }
         aware.modelName = try match("wifiAwareModelNameMatch")
         aware.vendorName = try match("wifiAwareVendorNameMatch")
         if aware != WiFiAware() { model.wifiAware = aware }

@@ -98,12 +98,55 @@ enum Schema {
         return known.isSuperset(of: try names(in: database))
     }
 
+    /// The tables that a file of its version has.
+    static func tables(of database: Database) throws(DatabaseError) -> [String] {
+        try tables(in: sound(try version(of: database)))
+    }
+
+    /// What is wrong with the tables of a file, by the migrations that it says it has seen; nil when nothing is. More
+    /// than is needed is no fault.
+    static func fault(in database: Database) throws(DatabaseError) -> String? {
+        let sound = try sound(try version(of: database))
+        for table in try tables(in: sound) {
+            let missing = Set(try columns(of: table, in: sound)).subtracting(try columns(of: table, in: database))
+            guard missing.isEmpty else { return "table \(table): \(missing.sorted().joined(separator: ", ")): missing or changed" }
+        }
+        return nil
+    }
+
+    /// An empty store of a version, in memory.
+    private static func sound(_ version: Int) throws(DatabaseError) -> Database {
+        let database = try Database(path: ":memory:")
+        for migration in migrations.prefix(version) { try database.run(script: migration.script) }
+        return database
+    }
+
+    private static func tables(in database: Database) throws(DatabaseError) -> [String] {
+        try database.rows("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'").compactMap { row in
+            if case .text(let name) = row.values[0] { name } else { nil }
+        }
+    }
+
+    /// Name, place and type of each column.
+    private static func columns(of table: String, in database: Database) throws(DatabaseError) -> [String] {
+        try database.rows("SELECT name, cid, type, pk FROM pragma_table_info(?1)", .text(table)).map { row in
+            row.values.map { "\($0)" }.joined(separator: " ")
+        }
+    }
+
     /// Brings the tables up to date, each step whole or not at all.
+    ///
+    /// - Throws: `DatabaseError`; one that `isDamage` where the tables are not those of the version that the file says
+    ///   it has.
     static func migrate(_ database: Database) throws {
         for number in try version(of: database)..<migrations.count {
-            try database.transaction {
-                try database.run(script: migrations[number].script)
-                try database.run(script: "PRAGMA user_version = \(number + 1)")
+            do {
+                try database.transaction {
+                    try database.run(script: migrations[number].script)
+                    try database.run(script: "PRAGMA user_version = \(number + 1)")
+                }
+            } catch let error as DatabaseError where error.isContradiction {
+                throw DatabaseError.damage("migration \(migrations[number].name): \(error.message)")
             }
         }
     }

@@ -17,6 +17,9 @@ struct DatabaseError: Error, CustomStringConvertible {
 
     /// Whether the file is damaged.
     var isDamage: Bool { code == SQLITE_CORRUPT || code == SQLITE_NOTADB }
+
+    /// Whether a statement does not fit the tables.
+    var isContradiction: Bool { code == SQLITE_ERROR || code == SQLITE_CONSTRAINT }
 }
 
 /// A value of a column, or one that a statement is given (sqlite.org/datatype3.html).
@@ -206,8 +209,9 @@ final class Database {
         case SQLITE_INTEGER: return .integer(sqlite3_column_int64(statement, column))
         case SQLITE_FLOAT: return .real(sqlite3_column_double(statement, column))
         case SQLITE_TEXT:
-            return .text(
-                String(decoding: UnsafeBufferPointer(start: sqlite3_column_text(statement, column), count: count), as: UTF8.self))
+            // What is no UTF-8 is no text: a file that has been damaged.
+            let bytes = UnsafeBufferPointer(start: sqlite3_column_text(statement, column), count: count)
+            return String(validating: bytes, as: UTF8.self).map { .text($0) } ?? .blob(Array(bytes))
         case SQLITE_BLOB:
             return .blob(Array(UnsafeRawBufferPointer(start: sqlite3_column_blob(statement, column), count: count)))
         default: return .null

@@ -69,7 +69,7 @@ struct JSONColumn {
     }
 
     func text(_ key: String) throws(Rows.Nonsense) -> String? {
-        try value(key, "a text") { if case .text(let text) = $0 { text } else { nil } }
+        try value(key, "a text", Self.text)
     }
 
     /// A text that must be there.
@@ -79,7 +79,7 @@ struct JSONColumn {
     }
 
     func texts(_ key: String) throws(Rows.Nonsense) -> [String]? {
-        try list(key, "a list of texts") { if case .text(let text) = $0 { text } else { nil } }
+        try list(key, "a list of texts", Self.text)
     }
 
     func number<Number: FixedWidthInteger & SendableMetatype>(_ key: String, _ type: Number.Type) throws(Rows.Nonsense) -> Number? {
@@ -95,6 +95,10 @@ struct JSONColumn {
     func object(_ key: String) throws(Rows.Nonsense) -> JSONColumn? {
         guard let value = values[key], value != .null else { return nil }
         return try JSONColumn(value, key)
+    }
+
+    private static func text(_ value: JSONValue) -> String? {
+        if case .text(let text) = value, Rows.isText(text) { text } else { nil }
     }
 
     private static func number<Number: FixedWidthInteger>(_ value: JSONValue) -> Number? {
