@@ -168,11 +168,16 @@ let package = Package(
             name: "EngineTests", dependencies: ["AccessoryCore", "AccessoryEngine", "AccessoryModel", "TestSupport", log],
             swiftSettings: testSettings),
         .testTarget(name: "TerminalGraphicsTests", dependencies: ["TerminalGraphics"], swiftSettings: testSettings),
+        // SQLite's disk, for a test that cuts its power.
+        .target(name: "CPowerCut", dependencies: ["CSQLite"], path: "Tests/CPowerCut"),
         .testTarget(
             name: "GrantStoreTests",
             dependencies: [
-                "AccessoryCore", "AccessoryEngine", "AccessoryModel", "GrantStore", "TestSupport", log,
-            ], exclude: ["store-of-grdb.sql"], swiftSettings: testSettings),
+                "AccessoryCore", "AccessoryEngine", "AccessoryModel", "CPowerCut", "CSQLite", "GrantStore", "SystemFiles",
+                "TestSupport",
+                log,
+            ], exclude: ["Stores"], swiftSettings: testSettings),
+        .testTarget(name: "SystemFilesTests", dependencies: ["SystemFiles", "TestSupport"], swiftSettings: testSettings),
         .testTarget(
             name: "CallerIdentityTests",
             dependencies: ["AccessoryModel", "AdminFiles", "CallerIdentity", "DBusKit", "KeyFiles", "TestSupport", log],

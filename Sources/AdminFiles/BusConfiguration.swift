@@ -102,10 +102,10 @@ public struct BusConfiguration: Sendable {
     ///
     /// - Throws: when it cannot be written.
     public func write(to path: String) throws {
-        guard let text else { return try SystemFile.remove(path) }
-        let draft = path + ".accessoryctl-new"
-        try SystemFile.write(text.utf8, to: draft)
-        try SystemFile.setMode(draft, SystemFile.mode(path) ?? 0o644)
-        try SystemFile.move(draft, to: path)
+        guard let text else {
+            try SystemFile.remove(path)
+            return try SystemFile.syncDirectory(of: path)
+        }
+        try SystemFile.replace(path, with: text.utf8, mode: SystemFile.mode(path) ?? 0o644)
     }
 }

@@ -73,16 +73,17 @@ public final class GrantStore: LedgerStore {
     /// - Returns: whether this daemon knows all that it may hold.
     /// - Throws: `DatabaseError` that `isDamage`.
     private static func examine(_ path: String) throws -> Bool {
+        let copy = path + ".examined"
+        let names = [copy, copy + "-wal", copy + "-shm"]
+        // Of a run that was killed.
+        for name in names { try? SystemFile.remove(name) }
         guard let size = SystemFile.size(path) else { return true }
         // SQLite takes an empty file for a new one. We never leave one behind.
         guard size > 0 else { throw DatabaseError.damage("the file is empty") }
         let log = path + "-wal"
         // Nobody else writes, and without a log there is nothing to fold in: no lock and no other file is needed.
         guard (SystemFile.size(log) ?? 0) > 0 else { return try isKnown(Database(path: path, .immutable)) }
-        let copy = path + ".examined"
-        let names = [copy, copy + "-wal", copy + "-shm"]
         defer { for name in names { try? SystemFile.remove(name) } }
-        for name in names { try? SystemFile.remove(name) }
         try SystemFile.copy(path, to: copy)
         try SystemFile.copy(log, to: copy + "-wal")
         return try isKnown(Database(path: copy))

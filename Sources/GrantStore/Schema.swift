@@ -93,8 +93,10 @@ enum Schema {
 
     /// Whether this daemon knows all that the file may hold.
     static func isKnown(in database: Database) throws(DatabaseError) -> Bool {
+        let version = Int(try database.integer("PRAGMA user_version") ?? 0)
+        // Where it counts, the names say nothing more.
+        guard version <= 0 else { return version <= migrations.count }
         let known = Set(migrations.map { SQLValue.text($0.name) })
-        guard try version(of: database) <= migrations.count else { return false }
         return known.isSuperset(of: try names(in: database))
     }
 

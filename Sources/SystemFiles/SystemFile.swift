@@ -61,7 +61,7 @@ public enum SystemFile {
         String(decoding: try contents(path, limit: limit), as: UTF8.self)
     }
 
-    /// Writes a whole file, over one that is there.
+    /// Writes a whole file, over one that is there: readers may see half of it. See `replace`.
     ///
     /// - Parameter mode: of a new file, less the process' mask.
     /// - Throws: when it cannot be written.
@@ -69,6 +69,45 @@ public enum SystemFile {
         let file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)
         guard file >= 0 else { throw SystemFileError(path) }
         defer { close(file) }
+        try write(bytes, into: file, path)
+    }
+
+    /// Puts a whole file in the place of one that is there, or where there is none. At every moment, and after a power
+    /// cut, there is the old one or the new one; when the call returns the new one is on the disk.
+    ///
+    /// - Parameter mode: of the file.
+    /// - Throws: when it cannot be written; the old one is there then, unless only its directory could not be synced.
+    public static func replace(_ path: String, with bytes: some Collection<UInt8>, mode: mode_t) throws(SystemFileError) {
+        let draft = path + ".new"
+        do throws(SystemFileError) {
+            let file = open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode)
+            guard file >= 0 else { throw SystemFileError(draft) }
+            defer { close(file) }
+            guard fchmod(file, mode) == 0 else { throw SystemFileError(draft) }
+            try write(bytes, into: file, draft)
+            guard fsync(file) == 0 else { throw SystemFileError(draft) }
+            try move(draft, to: path)
+        } catch {
+            _ = Glibc.remove(draft)
+            throw error
+        }
+        try syncDirectory(of: path)
+    }
+
+    /// Has what was made, renamed or removed beside a file reach the disk.
+    ///
+    /// - Throws: when the directory cannot be read or synced.
+    public static func syncDirectory(of path: String) throws(SystemFileError) {
+        let slash = path.lastIndex(of: "/")
+        let directory = slash.map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+        let file = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard file >= 0 else { throw SystemFileError(directory) }
+        defer { close(file) }
+        // Some file systems cannot, and need not.
+        guard fsync(file) == 0 || errno == EINVAL else { throw SystemFileError(directory) }
+    }
+
+    private static func write(_ bytes: some Collection<UInt8>, into file: CInt, _ path: String) throws(SystemFileError) {
         var rest = Array(bytes)[...]
         while !rest.isEmpty {
             let written = rest.withUnsafeBytes { Glibc.write(file, $0.baseAddress, $0.count) }

@@ -149,8 +149,9 @@ public enum Programs {
 public final class TemporaryDirectory {
     public let path: String
 
-    public init() throws {
-        path = NSTemporaryDirectory() + "accessory-test-" + UUID().uuidString
+    /// - Parameter inMemory: where syncing costs nothing, for tests that do nothing else.
+    public init(inMemory: Bool = false) throws {
+        path = (inMemory ? "/dev/shm/" : NSTemporaryDirectory()) + "accessory-test-" + UUID().uuidString
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
     }
 

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stores as the world may hand them over: of every older version, of a newer one, damaged in each page, in each column
+// and in the schema. A store always opens, or says why it must not; what it loads is what was written, or was set aside;
+// and from then on it works.
+
+import AccessoryCore
+import AccessoryEngine
+import AccessoryModel
+import Foundation
+@testable import GrantStore
+import Logging
+import SystemFiles
+import TestSupport
+import Testing
+
+@Suite struct StoreFaultTests {
+    private let directory: TemporaryDirectory
+    private let log = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+    private var path: String { directory.path + "/grants.sqlite" }
+
+    init() throws {
+        directory = try TemporaryDirectory(inMemory: true)
+    }
+
+    private func open() throws -> GrantStore { try GrantStore(directory: directory.path, log: log) }
+
+    private static func script(_ version: Int) throws -> String {
+        try String(
+            contentsOfFile: #filePath.replacing("StoreFaultTests.swift", with: "Stores/version-\(version).sql"), encoding: .utf8)
+    }
+
+    /// The file as a daemon of that version left it.
+    private static func file(_ version: Int, _ more: String = "") throws -> [UInt8] {
+        let directory = try TemporaryDirectory(inMemory: true)
+        let path = directory.path + "/grants.sqlite"
+        do {
+            let database = try Database(path: path)
+            try database.run(script: "PRAGMA journal_mode = WAL; PRAGMA foreign_keys = OFF")
+            try database.run(script: try script(version))
+            try database.run(script: more)
+        }
+        return try SystemFile.contents(path)
+    }
+
+    private func begin(with bytes: [UInt8]) throws {
+        for name in try SystemFile.names(in: directory.path) { try SystemFile.remove(directory.path + "/" + name) }
+        try SystemFile.write(bytes, to: path)
+    }
+
+    /// A set-up and all that belongs to it, as the next person would have it.
+    private func checkThatItWorks(_ store: GrantStore) throws {
+        let used = try store.load().grants.map(\.id)
+        let accessory = Accessory(
+            id: .random(), displayName: "New", address: BluetoothAddress("C0:FF:EE:00:00:99", kind: .random), isBonded: true,
+            descriptor: DiscoveryDescriptor(), created: 1)
+        let id = try store.nextGrantID()
+        #expect(id > used.max() ?? 0)
+        #expect(try store.nextAwareDevice() > 0)
+        let grant = Grant(id: id, app: AppID("com.example.new")!, accessory: accessory.id, state: .authorized, created: 1)
+        let line = AuditEntry(time: 2, event: .granted, app: grant.app, accessory: accessory.id, who: "test", why: "works")
+        #expect(try store.commit(StoreChange([.put(accessory), .grant(grant)], lines: [line])).allSatisfy { $0 > 0 })
+        try store.write(nil)
+        let state = try open().load()
+        #expect(state.accessories.contains(accessory) && state.grants.contains(grant))
+    }
+
+    // MARK: Versions
+
+    @Test(arguments: 1...6) func everyOlderStoreIsBroughtUpToDate(version: Int) throws {
+        try begin(with: try Self.file(version))
+        let store = try open()
+        #expect(store.keptAside == nil)
+        let state = try store.load()
+        if version != 5 {
+            #expect(state.accessories.map(\.displayName).sorted() == ["Camera", "Würfel 🎲"])
+            #expect(state.grants.map(\.id) == [1, 3] && state.grants.map(\.isEnabled) == [true, false])
+            let die = try #require(state.accessories.first { $0.address != nil })
+            #expect(die.descriptor.serviceUUID == BluetoothUUID("180F") && die.ownsBond == (version < 5))
+            #expect((die.classicAddress != nil) == (version >= 2))
+            #expect(try store.page(of: AuditQuery(), from: 0, atMost: 9).entries.map(\.why) == (version >= 3 ? ["picked"] : []))
+            #expect(try store.read()?.network == (version >= 4 ? "Cam" : nil))
+            #expect(try store.nextGrantID() == 4)
+            #expect(try store.nextAwareDevice() == (version >= 4 ? 5 : 1))
+        }
+        #expect(state.intents.count == 1)
+        try checkThatItWorks(store)
+    }
+
+    /// Whatever it has beside it, and however it keeps its journal.
+    @Test(arguments: ["WAL", "DELETE"]) func aNewerStoreIsLeftByteForByte(journal: String) throws {
+        let other = try TemporaryDirectory(inMemory: true)
+        let theirs = other.path + "/grants.sqlite"
+        do {
+            let database = try Database(path: theirs)
+            try database.run(script: "PRAGMA journal_mode = \(journal); PRAGMA foreign_keys = OFF")
+            try database.run(script: try Self.script(6))
+            try database.run(script: "ALTER TABLE accessory ADD COLUMN future TEXT; PRAGMA user_version = 7")
+            // As a daemon that was killed leaves it: with its log.
+            for name in try SystemFile.names(in: other.path) where !name.hasSuffix("-shm") {
+                try SystemFile.copy(other.path + "/" + name, to: directory.path + "/" + name)
+            }
+        }
+        let names = try SystemFile.names(in: directory.path)
+        #expect(names == (journal == "WAL" ? ["grants.sqlite", "grants.sqlite-wal"] : ["grants.sqlite"]))
+        let before = try names.map { try SystemFile.contents(directory.path + "/" + $0) }
+        #expect { try open() } throws: { if case .newer = $0 as? GrantStoreError { true } else { false } }
+        #expect(try SystemFile.names(in: directory.path) == names)
+        #expect(try names.map { try SystemFile.contents(directory.path + "/" + $0) } == before)
+    }
+
+    // MARK: Damage
+
+    /// A store with enough in it for several pages of each kind.
+    private static func full() throws -> [UInt8] {
+        let lines = (0..<300).map {
+            "INSERT INTO audit (time, event, app, who, why) VALUES (\($0), 'used', 'com.example.dice', 'uid 0', 'read \($0)');"
+        }
+        let accessories = (10..<60).map { number in
+            """
+            INSERT INTO accessory (id, displayName, address, addressKind, isBonded, descriptor, created) VALUES
+                ('6F9619FF-8B86-D011-B42D-00C04FC964\(number)', 'Die \(number)', 'C0:FF:EE:00:01:\(number)', 'random', 1, '{}', 1);
+            INSERT INTO accessGrant VALUES
+                (\(number), 'com.example.dice', '6F9619FF-8B86-D011-B42D-00C04FC964\(number)', 'authorized', 1, 1, NULL);
+            """
+        }
+        return try file(6, (lines + accessories).joined() + "UPDATE counter SET value = 60 WHERE name = 'grant';")
+    }
+
+    /// Each page, damaged in several ways.
+    @Test func eachPageMayBeDamaged() throws {
+        let whole = try Self.full()
+        try begin(with: whole)
+        let sound = try open().load()
+        let pages = whole.count / 4096
+        #expect(pages > 20)
+        var (kept, mended) = (0, 0)
+        for page in 0..<pages {
+            for kind in 0..<4 {
+                var bytes = whole
+                var random = SeededNumbers(UInt64(page * 4 + kind))
+                let range = page * 4096..<page * 4096 + 4096
+                switch kind {
+                case 0: bytes.replaceSubrange(range, with: [UInt8](repeating: 0, count: 4096))
+                case 1: for place in range { bytes[place] = UInt8(truncatingIfNeeded: random.next()) }
+                // Some bits, where cells and their pointers stand.
+                case 2: for _ in 0..<8 { bytes[range.lowerBound + Int(random.next() % 4096)] ^= 1 << UInt8(random.next() % 8) }
+                default: bytes.removeLast(bytes.count - range.lowerBound)
+                }
+                try begin(with: bytes)
+                let store: GrantStore
+                do {
+                    store = try open()
+                } catch let error as GrantStoreError {
+                    // A flipped bit of the version: it cannot be told from a newer one.
+                    guard case .newer = error, page == 0 else { throw error }
+                    #expect(try SystemFile.contents(path) == bytes)
+                    continue
+                }
+                if let aside = store.keptAside {
+                    kept += 1
+                    #expect(try SystemFile.contents(aside) == bytes)
+                    #expect(try store.load().accessories.isEmpty)
+                } else {
+                    mended += 1
+                    let state = try store.load()
+                    // What is loaded was there: flipped bits may spell another name, and no accessory or grant more.
+                    #expect(Set(state.grants.map(\.id)).isSubset(of: sound.grants.map(\.id)) || kind == 2)
+                    #expect(state.accessories.count <= sound.accessories.count && state.grants.count <= sound.grants.count)
+                }
+                try checkThatItWorks(store)
+            }
+        }
+        #expect(kept > pages && mended > 0)
+    }
+
+    /// Each column of each table, with values that no daemon writes. The tables lose what SQLite would check itself.
+    @Test func eachColumnMayBeDamaged() throws {
+        let values = [
+            "1e300", "-9223372036854775808", "CAST(x'610062' AS TEXT)", "x'00FF'", "zeroblob(70000)", "'{'",
+            "'{\"services\":[\"a\\u0000b\"],\"bluetoothCompanyIdentifier\":-1}'", "'[1,2]'",
+        ]
+        let names = try Database(path: ":memory:")
+        try names.run(script: "PRAGMA foreign_keys = OFF;" + (try Self.script(6)))
+        var (tried, aside) = (0, 0)
+        for table in ["accessory", "accessGrant", "bondIntent", "counter", "audit", "joinRecord", "setAside"] {
+            let columns = try names.rows("SELECT name FROM pragma_table_info(?1)", .text(table)).map { "\($0.values[0])" }
+            let made = "\(try names.value("SELECT sql FROM sqlite_schema WHERE name = ?1", .text(table)))"
+            let loose = made.replacing("TABLE \(table)", with: "TABLE loose").replacing("STRICT", with: "")
+                .replacing("NOT NULL", with: "")
+            for column in columns {
+                for value in values {
+                    tried += 1
+                    let damaged = try? Self.file(
+                        6,
+                        """
+                        INSERT INTO setAside (time, what, why, content) VALUES (1, 'a', 'b', 'c');
+                        \(loose);
+                        INSERT INTO loose SELECT * FROM \(table);
+                        UPDATE loose SET \(column) = \(value) WHERE rowid = 1;
+                        PRAGMA foreign_keys = OFF;
+                        PRAGMA legacy_alter_table = ON;
+                        DROP TABLE \(table);
+                        ALTER TABLE loose RENAME TO \(table);
+                        """)
+                    // A key that must be a number.
+                    guard let damaged else { continue }
+                    try begin(with: damaged)
+                    let store = try open()
+                    _ = try store.load()
+                    _ = try store.read()
+                    if store.keptAside == nil { aside += 1 }
+                    for entry in try store.page(of: AuditQuery(), from: Int64.min, atMost: 99).entries {
+                        #expect(Numbers.given.contains(entry.id))
+                    }
+                }
+            }
+        }
+        #expect(aside > tried / 2)
+    }
+
+    /// The same where SQLite's own rules hold: as an admin's slip with a shell would leave it.
+    @Test func eachColumnMayBeChangedByHand() throws {
+        let values = [
+            "NULL", "-1", "9223372036854775807", "281474976710657", "''", "'nonsense'", "x'00FF'", "CAST(x'610062' AS TEXT)",
+            "CAST(x'FFFE' AS TEXT)",
+        ]
+        let names = try Database(path: ":memory:")
+        try names.run(script: "PRAGMA foreign_keys = OFF;" + (try Self.script(6)))
+        var taken = 0
+        for table in ["accessory", "accessGrant", "bondIntent", "counter", "audit", "joinRecord", "sqlite_sequence"] {
+            let columns = try names.rows("SELECT name FROM pragma_table_info(?1)", .text(table)).map { "\($0.values[0])" }
+            for column in columns {
+                for value in values {
+                    let change = "UPDATE \(table) SET \(column) = \(value)"
+                    guard let bytes = try? Self.file(6, change) else { continue }
+                    taken += 1
+                    try begin(with: bytes)
+                    let store = try open()
+                    #expect(store.keptAside == nil, "\(change)")
+                    let state = try store.load()
+                    _ = try store.read()
+                    for grant in state.grants {
+                        #expect(Numbers.given.contains(grant.id) && Numbers.times.contains(grant.created), "\(change)")
+                        #expect(state.accessories.contains { $0.id == grant.accessory }, "\(change)")
+                    }
+                    try checkThatItWorks(store)
+                }
+            }
+        }
+        #expect(taken > 60)
+    }
+
+    /// What the daemon needs of the tables is missing, or they are not those of their version.
+    @Test(arguments: [
+        "DROP TABLE audit", "DROP TABLE counter", "ALTER TABLE accessory RENAME COLUMN traits TO trait",
+        "ALTER TABLE accessGrant DROP COLUMN lastUsed", "PRAGMA user_version = 3",
+        "PRAGMA user_version = -3; DROP TABLE grdb_migrations",
+    ]) func aStoreWithOtherTablesIsKeptAside(change: String) throws {
+        let bytes = try Self.file(6, change)
+        try begin(with: bytes)
+        let store = try open()
+        let aside = try #require(store.keptAside)
+        // A migration may have begun, and have been taken back.
+        if !change.contains("user_version") { #expect(try SystemFile.contents(aside) == bytes) }
+        try checkThatItWorks(store)
+    }
+
+    /// Indexes are made anew; nobody loses anything.
+    @Test func aDamagedIndexIsMadeAnew() throws {
+        let whole = try Self.full()
+        try begin(with: whole)
+        let sound = try open().load()
+        var mended = 0
+        // The text of one key in an index: the page is sound for `quick_check`, and the index wrong.
+        for key in ["C0:FF:EE:00:01:33", "com.example.dice6F9619FF"] {
+            var from = whole.startIndex
+            while let place = whole[from...].firstRange(of: Array(key.utf8))?.lowerBound {
+                from = place + 1
+                var bytes = whole
+                bytes[place] = UInt8(ascii: "Z")
+                try begin(with: bytes)
+                let store = try open()
+                let state = try store.load()
+                guard store.keptAside == nil, state.accessories.count == sound.accessories.count else { continue }
+                if state.grants == sound.grants, state.accessories == sound.accessories { mended += 1 }
+                try checkThatItWorks(store)
+            }
+        }
+        #expect(mended > 10)
+    }
+}

@@ -1,0 +1,42 @@
+-- A store as a daemon with 1 migration left it. StoreFaultTests brings it up to date.
+BEGIN TRANSACTION;
+CREATE TABLE accessGrant (
+                    id INTEGER PRIMARY KEY NOT NULL,
+                    app TEXT NOT NULL,
+                    accessory TEXT NOT NULL REFERENCES accessory (id),
+                    state TEXT NOT NULL,
+                    isEnabled INTEGER NOT NULL,
+                    created INTEGER NOT NULL,
+                    lastUsed INTEGER,
+                    UNIQUE (app, accessory)
+                ) STRICT;
+INSERT INTO "accessGrant" VALUES(1,'com.example.dice','6F9619FF-8B86-D011-B42D-00C04FC964F1','authorized',1,1700000000,9);
+INSERT INTO "accessGrant" VALUES(3,'com.example.camera','6F9619FF-8B86-D011-B42D-00C04FC964F2','awaitingAuthorization',0,1700000001,NULL);
+CREATE TABLE accessory (
+                    id TEXT PRIMARY KEY NOT NULL,
+                    displayName TEXT NOT NULL,
+                    address TEXT,
+                    addressKind TEXT,
+                    isBonded INTEGER NOT NULL,
+                    descriptor TEXT NOT NULL,
+                    image BLOB,
+                    ssid BLOB,
+                    created INTEGER NOT NULL,
+                    UNIQUE (address, addressKind)
+                ) STRICT;
+INSERT INTO "accessory" VALUES('6F9619FF-8B86-D011-B42D-00C04FC964F1','Würfel 🎲','C0:FF:EE:00:00:01','random',1,'{"bluetoothServiceUUID":"180F","bluetoothNameSubstring":"Dice"}',X'FFD8FFE0',NULL,1700000000);
+INSERT INTO "accessory" VALUES('6F9619FF-8B86-D011-B42D-00C04FC964F2','Camera',NULL,NULL,0,'{"ssid":[67,97,109]}',NULL,X'43616D',1700000001);
+CREATE TABLE bondIntent (
+                    address TEXT NOT NULL,
+                    addressKind TEXT NOT NULL,
+                    device TEXT,
+                    purpose TEXT NOT NULL,
+                    trace TEXT,
+                    PRIMARY KEY (address, addressKind, purpose)
+                ) STRICT;
+INSERT INTO "bondIntent" VALUES('C0:FF:EE:00:00:02','random','/org/bluez/hci0/dev_x','removal',NULL);
+CREATE TABLE counter (name TEXT PRIMARY KEY NOT NULL, value INTEGER NOT NULL) STRICT;
+INSERT INTO "counter" VALUES('grant',3);
+CREATE TABLE grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY);
+INSERT INTO "grdb_migrations" VALUES('1 accessories and grants');
+COMMIT;
