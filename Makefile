@@ -113,6 +113,7 @@ fuzz: deps
 
 lint:
 	$(SWIFT) format lint --strict --recursive Sources Tests Package.swift
+	Tests/Support/check-calls
 	Tests/Support/check-imports
 	Tests/Support/check-licences
 	Tests/Support/check-prose

@@ -45,6 +45,9 @@ let package = Package(
         .systemLibrary(name: "CSystem"),
         .target(name: "DBusKit", dependencies: ["CDBus", "CGLib", "CSystem", log], swiftSettings: settings),
 
+        // What the daemon calls out: all of it.
+        .target(name: "CallsOut", dependencies: ["DBusKit"], swiftSettings: settings),
+
         // Files by path, without Foundation.
         .target(name: "SystemFiles", swiftSettings: settings),
 
@@ -62,10 +65,12 @@ let package = Package(
 
         // Edges.
         .target(
-            name: "BlueZRadio", dependencies: ["AccessoryCore", "AccessoryEngine", "AccessoryModel", "DBusKit", log],
+            name: "BlueZRadio",
+            dependencies: ["AccessoryCore", "AccessoryEngine", "AccessoryModel", "CallsOut", "DBusKit", log],
             swiftSettings: settings),
         .target(
-            name: "WiFiRadio", dependencies: ["AccessoryEngine", "AccessoryModel", "DBusKit", "SystemFiles", log],
+            name: "WiFiRadio",
+            dependencies: ["AccessoryEngine", "AccessoryModel", "CallsOut", "DBusKit", "SystemFiles", log],
             swiftSettings: settings),
         .target(
             name: "GrantStore",
@@ -79,7 +84,7 @@ let package = Package(
         // Who calls, and whose app that is.
         .target(
             name: "CallerIdentity",
-            dependencies: ["AccessoryModel", "AdminFiles", "CSystem", "DBusKit", "KeyFiles", "SystemFiles"],
+            dependencies: ["AccessoryModel", "AdminFiles", "CSystem", "CallsOut", "DBusKit", "KeyFiles", "SystemFiles"],
             swiftSettings: settings),
         .target(
             name: "AccessoryBus", dependencies: ["AccessoryModel", "DBusKit"],
@@ -96,13 +101,13 @@ let package = Package(
             ], swiftSettings: settings),
         // The data path: org.bluez as one app may see it.
         .target(
-            name: "BlueZView", dependencies: ["AccessoryModel", "CSystem", "CallerIdentity", "DBusKit", log],
+            name: "BlueZView", dependencies: ["AccessoryModel", "CSystem", "CallerIdentity", "CallsOut", "DBusKit", log],
             swiftSettings: settings),
         .target(
             name: "AccessoryService",
             dependencies: [
-                "AccessoryBus", "AccessoryCore", "AccessoryEngine", "AccessoryModel", "AdminFiles", "CallerIdentity", "DBusKit",
-                "KeyFiles", log,
+                "AccessoryBus", "AccessoryCore", "AccessoryEngine", "AccessoryModel", "AdminFiles", "CallerIdentity", "CallsOut",
+                "DBusKit", "KeyFiles", log,
             ],
             swiftSettings: settings),
 

@@ -6,6 +6,7 @@ internal import AccessoryBus
 internal import AccessoryCore
 internal import AccessoryEngine
 internal import AccessoryModel
+internal import CallsOut
 internal import DBusKit
 
 final class PickerObject: ServiceObject {
@@ -110,9 +111,8 @@ final class PickerObject: ServiceObject {
             return
         }
         service.sendOffers(self)
-        guard let ping = try? Message.call(to: run.client.rawValue, path: "/", interface: Bus.peer, member: "Ping") else { return }
         // Any answer will do, an error too: it shows that what came before was read.
-        receipt = service.connection.call(ping, timeout: .seconds(10)) { [weak self] _ in
+        receipt = service.connection.call(.pickerPing, of: run.client.rawValue, at: "/") { [weak self] _ in
             guard let self, self.isBehind else { return }
             self.isBehind = false
             self.service.connection.loop.soon { [weak self] in self?.offersChanged() }

@@ -8,6 +8,7 @@ public import DBusKit
 public import Logging
 
 internal import AccessoryCore
+internal import CallsOut
 
 /// The Bluetooth radio of BlueZ (org.bluez), on one adapter at a time.
 public final class BlueZRadio: Radio {
@@ -189,10 +190,7 @@ public final class BlueZRadio: Radio {
     /// Sets BlueZ's `Alias` (org.bluez.Device); a failure is only logged.
     public func setAlias(_ address: BluetoothAddress, _ name: String) {
         guard let device = devices.device(at: address) else { return }
-        connection.call(
-            BlueZ.service, device.path, Bus.properties, "Set",
-            [.string(BlueZ.device), .string("Alias"), .variant(.string(name))]
-        ) { [log] result in
+        connection.call(.alias, at: device.path, [.variant(.string(name))]) { [log] result in
             if case .failure(let error) = result { log.debug("Alias not set", metadata: ["error": "\(error)"]) }
         }
     }
@@ -215,9 +213,7 @@ public final class BlueZRadio: Radio {
     ///
     /// A bond that is there although ours failed is another program's, and stays.
     private func forgetUnpaired(_ device: ObjectPath, completion: @escaping () -> Void) {
-        connection.call(
-            BlueZ.service, device, Bus.properties, "Get", [.string(BlueZ.device), .string("Paired")], timeout: .seconds(5)
-        ) { [weak self] result in
+        connection.call(.pairedCheck, at: device) { [weak self] result in
             guard let self else { return completion() }
             guard (try? result.get())?.first?.booleanValue != true else { return completion() }
             self.forget(device, completion: completion)
@@ -230,9 +226,7 @@ public final class BlueZRadio: Radio {
             unforgotten.insert(device)
             return completion()
         }
-        connection.call(
-            BlueZ.service, adapter, BlueZ.adapter, "RemoveDevice", [.objectPath(device)], timeout: .seconds(5)
-        ) { [weak self] result in
+        connection.call(.failedRemoval, at: adapter, [.objectPath(device)]) { [weak self] result in
             if case .failure(let error) = result {
                 self?.log.debug("RemoveDevice failed", metadata: ["error": "\(error)"])
                 self?.unforgotten.insert(device)
@@ -270,10 +264,7 @@ public final class BlueZRadio: Radio {
         guard let adapter = adapters.keys.first(where: { entry.path.isBelow($0) }) else {
             return completion(.failure(RadioFailure(.unavailable, "the adapter is gone")))
         }
-        // A connected device takes bluetoothd two seconds.
-        connection.call(
-            BlueZ.service, adapter, BlueZ.adapter, "RemoveDevice", [.objectPath(entry.path)], timeout: .seconds(20)
-        ) { result in
+        connection.call(.bondRemoval, at: adapter, [.objectPath(entry.path)]) { result in
             switch result {
             case .success: completion(.success(()))
             case .failure(let error) where BlueZ.isError(error, "DoesNotExist"): completion(.success(()))
@@ -358,10 +349,6 @@ public final class BlueZRadio: Radio {
     }
 
     private func read(_ part: Part, over feed: SignalFeed?, _ completion: @escaping () -> Void) {
-        guard
-            let message = try? Message.call(
-                to: BlueZ.service, path: BlueZ.root, interface: Bus.objectManager, member: "GetManagedObjects")
-        else { return completion() }
         let asked = owner
         let askedFeed = self.feed
         reads += 1
@@ -379,7 +366,11 @@ public final class BlueZRadio: Radio {
             }
             if part.contains(.adapters) { self.isSettled = true }
         }
-        if let feed { feed.call(message, completion: taken) } else { connection.call(message, completion: taken) }
+        if let feed {
+            feed.ask(.radioObjects, at: BlueZ.root, completion: taken)
+        } else {
+            connection.ask(.radioObjects, at: BlueZ.root, completion: taken)
+        }
     }
 
     private func take(_ part: Part, of reply: Message) {

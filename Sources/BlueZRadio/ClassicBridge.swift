@@ -5,6 +5,7 @@
 internal import AccessoryCore
 internal import AccessoryEngine
 internal import AccessoryModel
+internal import CallsOut
 internal import DBusKit
 internal import Logging
 
@@ -53,10 +54,8 @@ final class ClassicBridge {
         if let path = device() { return pair(path) }
         change(.searching, "the classic address is another one")
         // The last filter of a connection wins; whoever scans for low energy sets its own again.
-        connection.call(
-            BlueZ.service, adapter, BlueZ.adapter, "SetDiscoveryFilter", [.vardict(["Transport": .string("bredr")])]
-        ) { _ in }
-        connection.call(BlueZ.service, adapter, BlueZ.adapter, "StartDiscovery") { [weak self] result in
+        connection.call(.classicFilter, at: adapter, [.vardict(["Transport": .string("bredr")])]) { _ in }
+        connection.call(.classicSearch, at: adapter) { [weak self] result in
             guard let self, self.state == .searching, case .failure(let error) = result else { return }
             guard !BlueZ.isError(error, "InProgress") else { return }
             self.end(.failure(RadioFailure(.other, "no search for the classic side: \(error.message)")))
@@ -81,7 +80,7 @@ final class ClassicBridge {
     private func stopSearch() {
         search?.cancel()
         search = nil
-        connection.call(BlueZ.service, adapter, BlueZ.adapter, "StopDiscovery") { _ in }
+        connection.call(.classicSearchEnd, at: adapter) { _ in }
     }
 
     private func pair(_ path: ObjectPath) {
@@ -151,9 +150,7 @@ final class ClassicBridge {
 extension Connection {
     /// Lets a device's services connect without asking.
     func trust(_ device: ObjectPath, completion: @escaping (RadioFailure?) -> Void) {
-        call(
-            BlueZ.service, device, Bus.properties, "Set", [.string(BlueZ.device), .string("Trusted"), .variant(.boolean(true))]
-        ) { result in
+        call(.trust, at: device, [.variant(.boolean(true))]) { result in
             if case .failure(let error) = result {
                 completion(RadioFailure(.other, "the accessory could not be trusted: \(error.message)"))
             } else {

@@ -4,6 +4,7 @@
 // times.
 
 internal import AccessoryEngine
+internal import CallsOut
 internal import DBusKit
 internal import Logging
 
@@ -26,7 +27,6 @@ final class Discovery {
     /// How often a scan is tried before its failure is reported: for some 17 s. A bluetoothd that was killed leaves the
     /// kernel scanning, and its successor answers `InProgress` until that scan has run out, after about 10 s.
     private static let attemptsAllowed = 13
-    private static let callTimeout = Duration.seconds(10)
 
     init(on connection: Connection, log: Logger, failed: @escaping (RadioFailure) -> Void) {
         self.connection = connection
@@ -90,9 +90,7 @@ final class Discovery {
             }
         case .running where needs == 0:
             change(.stopping, "no longer needed")
-            connection.call(
-                BlueZ.service, adapter, BlueZ.adapter, "StopDiscovery", timeout: Self.callTimeout
-            ) { [weak self] result in
+            connection.call(.discoveryStop, at: adapter) { [weak self] result in
                 guard let self, self.state == .stopping, self.adapter == adapter else { return }
                 if case .failure(let error) = result { self.log.debug("StopDiscovery failed", metadata: ["error": "\(error)"]) }
                 self.change(.stopped, "stopped")
@@ -107,15 +105,11 @@ final class Discovery {
         // Nothing else in the filter: UUIDs misses accessories with service data only, and crashes bluetoothd 5.87;
         // BlueZ' RSSI threshold is not reliable.
         let filter = DBusValue.vardict(["Transport": .string("le"), "DuplicateData": .boolean(true)])
-        connection.call(
-            BlueZ.service, adapter, BlueZ.adapter, "SetDiscoveryFilter", [filter], timeout: Self.callTimeout
-        ) { completion($0.map { _ in }) }
+        connection.call(.discoveryFilter, at: adapter, [filter]) { completion($0.map { _ in }) }
     }
 
     private func start(_ adapter: ObjectPath) {
-        connection.call(
-            BlueZ.service, adapter, BlueZ.adapter, "StartDiscovery", timeout: Self.callTimeout
-        ) { [weak self] result in
+        connection.call(.discoveryStart, at: adapter) { [weak self] result in
             guard let self, self.state == .starting, self.adapter == adapter else { return }
             switch result {
             case .success:

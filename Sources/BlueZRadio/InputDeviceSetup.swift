@@ -4,6 +4,7 @@
 
 internal import AccessoryEngine
 internal import AccessoryModel
+internal import CallsOut
 internal import DBusKit
 
 #if canImport(Glibc)
@@ -47,7 +48,7 @@ final class InputDeviceSetup {
 
     private func connect() {
         guard !isOver else { return }
-        connection.call(BlueZ.service, device, BlueZ.device, "Connect", timeout: .seconds(30)) { [self] result in
+        connection.call(.inputConnect, at: device) { [self] result in
             guard !isOver else { return }
             if case .failure(let error) = result, !BlueZ.isError(error, "AlreadyConnected") {
                 return end(RadioFailure(.connection, "the input device does not connect: \(error.message)"))

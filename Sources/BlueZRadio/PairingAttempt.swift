@@ -5,6 +5,7 @@
 internal import AccessoryCore
 internal import AccessoryEngine
 internal import AccessoryModel
+internal import CallsOut
 internal import DBusKit
 internal import Logging
 
@@ -29,8 +30,6 @@ final class PairingAttempt {
     private var isSilent = false
     private var call: PendingCall?
 
-    /// bluetoothd waits 60 s for the agent and some more for the accessory; beyond that it is stuck.
-    private static let pairTimeout = Duration.seconds(100)
     /// How long the link may take to come up: an accessory that has gone silent is not waited for. The person's time
     /// does not count.
     private static let linkTimeout = Duration.seconds(30)
@@ -58,8 +57,7 @@ final class PairingAttempt {
         }
         agent.device = device
         call = connection.call(
-            BlueZ.service, BlueZ.manager, BlueZ.agentManager, "RegisterAgent",
-            [.objectPath(PairingAgent.path), .string(PairingAgent.capability)]
+            .agentRegistration, at: BlueZ.manager, [.objectPath(PairingAgent.path), .string(PairingAgent.capability)]
         ) { [self] result in
             guard state == .registering else { return }
             if case .failure(let error) = result, !BlueZ.isError(error, "AlreadyExists") {
@@ -74,9 +72,7 @@ final class PairingAttempt {
         attempts += 1
         change(.pairing, "attempt \(attempts)")
         if linkTimer == nil { linkTimer = connection.loop.after(Self.linkTimeout) { [weak self] in self?.linkIsLate() } }
-        call = connection.call(
-            BlueZ.service, device, BlueZ.device, "Pair", timeout: Self.pairTimeout
-        ) { [self] result in
+        call = connection.call(.pairing, at: device) { [self] result in
             guard state == .pairing else { return }
             switch result {
             case .success:
@@ -149,7 +145,7 @@ final class PairingAttempt {
     }
 
     private func cancelOnRadio() {
-        connection.call(BlueZ.service, device, BlueZ.device, "CancelPairing", timeout: Self.cancelTimeout) { [log] result in
+        connection.call(.pairingCancel, at: device) { [log] result in
             if case .failure(let error) = result { log.debug("CancelPairing failed", metadata: ["error": "\(error)"]) }
         }
     }
@@ -158,9 +154,7 @@ final class PairingAttempt {
     private func readIdentity() {
         change(.reading, "paired")
         timer?.cancel()
-        call = connection.call(
-            BlueZ.service, device, Bus.properties, "GetAll", [.string(BlueZ.device)]
-        ) { [self] result in
+        call = connection.call(.pairedIdentity, at: device) { [self] result in
             guard state == .reading else { return }
             let properties = (try? result.get())?.first?.vardictValue ?? [:]
             let kind = properties["AddressType"]?.stringValue.flatMap { BluetoothAddress.Kind(rawValue: $0) } ?? .public
@@ -184,9 +178,7 @@ final class PairingAttempt {
         agent.dropQuestion()
         agent.device = nil
         if !wasPairedBefore {
-            connection.call(
-                BlueZ.service, BlueZ.manager, BlueZ.agentManager, "UnregisterAgent", [.objectPath(PairingAgent.path)]
-            ) { _ in }
+            connection.call(.agentEnd, at: BlueZ.manager, [.objectPath(PairingAgent.path)]) { _ in }
         }
         completion(result)
     }

@@ -3,6 +3,7 @@
 // there are, and what is said of the links. Without clients, and links that linger for one that has gone, it listens to
 // nothing but the name.
 
+internal import CallsOut
 internal import DBusKit
 
 /// What the feed tells the view.
@@ -115,7 +116,7 @@ final class RadioFeed {
                 sender: owner, interface: Bus.properties, member: "PropertiesChanged", argument0: Scope.adapterInterface
             ) { [weak self] in self?.adapterPropertiesChanged($0) },
         ]
-        connection.call(Scope.service, "/", Bus.objectManager, "GetManagedObjects", limits: .generous) { [weak self] result in
+        connection.call(.viewObjects, at: "/") { [weak self] result in
             guard let self, self.owner == owner, self.isNeeded else { return }
             for entry in (try? result.get())?.first?.entries ?? [] {
                 guard let path = entry.key.objectPathValue else { continue }
@@ -195,7 +196,7 @@ final class RadioFeed {
 
     /// Asks whether a link is up, and reports it. The answer comes after everything that was told before.
     func readLink(_ device: ObjectPath, _ completion: @escaping () -> Void) {
-        connection.call(Scope.service, device, Bus.properties, "GetAll", [.string(Scope.deviceInterface)]) { [weak self] result in
+        connection.call(.viewLink, at: device) { [weak self] result in
             if let properties = (try? result.get())?.first?.vardictValue { self?.reportLink(properties, device) }
             completion()
         }
@@ -211,8 +212,8 @@ final class RadioFeed {
     /// Ends a link, or what is being connected.
     ///
     /// - Parameter completion: called when it has ended, or has not in time.
-    func disconnect(_ device: ObjectPath, timeout: Duration, completion: @escaping () -> Void) {
-        connection.call(Scope.service, device, Scope.deviceInterface, "Disconnect", timeout: timeout) { _ in completion() }
+    func disconnect(_ device: ObjectPath, completion: @escaping () -> Void) {
+        connection.call(.viewDisconnect, at: device) { _ in completion() }
     }
 }
 

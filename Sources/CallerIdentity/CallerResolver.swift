@@ -4,6 +4,7 @@
 
 public import AccessoryModel
 internal import CSystem
+internal import CallsOut
 public import DBusKit
 
 /// Why a caller could not be identified.
@@ -62,7 +63,7 @@ public final class CallerResolver {
 
     /// Resolves the process behind a unique name. `completion` is called exactly once.
     public func resolve(_ name: String, completion: @escaping (Result<PinnedCaller, IdentityFailure>) -> Void) {
-        connection.call(Bus.name, Bus.path, Bus.name, "GetConnectionCredentials", [.string(name)]) { [self] result in
+        connection.call(.credentials, at: Bus.path, [.string(name)]) { [self] result in
             guard let credentials = (try? result.get())?.first?.vardictValue,
                 let pid = credentials["ProcessID"]?.integerValue.flatMap({ Int32(exactly: $0) }),
                 let uid = credentials["UnixUserID"]?.integerValue.flatMap({ UInt32(exactly: $0) })
@@ -92,7 +93,7 @@ public final class CallerResolver {
                 return completion(.failure(error))
             }
             guard given == nil else { return completion(.success(pinned)) }
-            connection.call(Bus.name, Bus.path, Bus.name, "GetConnectionUnixProcessID", [.string(name)]) { again in
+            connection.call(.process, at: Bus.path, [.string(name)]) { again in
                 let same = (try? again.get())?.first?.integerValue == Int(pid)
                 guard same, pinned.isAlive else {
                     return completion(.failure(IdentityFailure(description: "process \(pid) changed while it was looked up")))

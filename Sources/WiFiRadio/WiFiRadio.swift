@@ -59,6 +59,8 @@ public final class WiFiRadio: NetworkRadio {
     private var isJoining = false
     private var isRestoring = false
     private var afterRestoring: [() -> Void] = []
+    private var anotherRestore: LoopSource?
+    private var restoresFailed = 0
 
     /// Between the end of a scan and the next: the interface has other things to do, too.
     private static let betweenScans = Duration.seconds(2)
@@ -244,6 +246,16 @@ public final class WiFiRadio: NetworkRadio {
         guard let selected, selected.state == .ready else {
             return completion(.failure(RadioFailure(.unavailable, "Wi-Fi is \(state.rawValue)")))
         }
+        // What could not be given back, first.
+        if isFromEarlierRun, anotherRestore != nil {
+            return restore { [weak self] in
+                guard let self else { return }
+                guard self.record == nil else {
+                    return completion(.failure(RadioFailure(.other, "the Wi-Fi interface is not given back yet")))
+                }
+                self.join(join, completion: completion)
+            }
+        }
         // The service of an earlier run's network is gone: nothing is there to be given back.
         if isFromEarlierRun { record = nil }
         isFromEarlierRun = false
@@ -289,27 +301,46 @@ public final class WiFiRadio: NetworkRadio {
         guard let record else { return completion() }
         isRestoring = true
         isFromEarlierRun = false
+        anotherRestore?.cancel()
+        anotherRestore = nil
         let service = services.first { $0.busName == record.service }
-        let done = { [weak self] in
+        let done = { [weak self] (isRestored: Bool) in
             guard let self, self.isRestoring else { return }
-            self.record = nil
             self.isRestoring = false
-            do { try self.journal.write(nil) } catch {
-                self.log.error("the record of the joined network could not be dropped: \(error)")
-            }
+            if isRestored { self.dropRecord() } else { self.restoreLater() }
             let waiting = self.afterRestoring
             self.afterRestoring = []
             completion()
             for body in waiting { body() }
             self.select()
         }
-        guard let service else { return done() }
+        guard let service else { return done(true) }
         service.restore(record, completion: done)
+    }
+
+    private func dropRecord() {
+        record = nil
+        restoresFailed = 0
+        do { try journal.write(nil) } catch {
+            log.error("the record of the joined network could not be dropped: \(error)")
+        }
+    }
+
+    /// The service has not taken back all that is in the record, which stays: again after longer and longer pauses, at
+    /// the next start, or when the service has come back.
+    private func restoreLater() {
+        restoresFailed = min(restoresFailed + 1, 6)
+        log.warning("the interface is not given back yet", metadata: ["attempt": "\(restoresFailed)"])
+        isFromEarlierRun = true
+        anotherRestore = connection.loop.after(.seconds(1 << restoresFailed)) { [weak self] in
+            self?.anotherRestore = nil
+            self?.finishEarlierRun()
+        }
     }
 
     /// What an earlier run of the daemon has joined goes, as soon as its service is there.
     private func finishEarlierRun() {
-        guard let record, isFromEarlierRun, !isRestoring,
+        guard let record, isFromEarlierRun, !isRestoring, anotherRestore == nil,
             let service = services.first(where: { $0.busName == record.service }), let owner = service.owner,
             // Not before the interface is there, too; unless it is another service by now, which knows nothing of it.
             service.paths[record.interface] != nil || owner != record.owner

@@ -4,6 +4,7 @@
 
 internal import AccessoryEngine
 internal import AccessoryModel
+internal import CallsOut
 internal import DBusKit
 internal import Logging
 
@@ -26,7 +27,8 @@ protocol WiFiService: AnyObject {
     func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>)
 
     /// Reads what was seen `since` then, in microseconds of the monotonic clock.
-    func read(_ path: ObjectPath, since begun: Int64, completion: @escaping ([WiFiNetwork]) -> Void)
+    func read(
+        _ path: ObjectPath, since begun: Int64, completion: @escaping (Result<[WiFiNetwork], ScanFailure>) -> Void)
 
     /// Joins a network. Completed once; after a failure what was changed is to be restored from the last record.
     ///
@@ -36,8 +38,11 @@ protocol WiFiService: AnyObject {
         completion: @escaping (Result<Void, RadioFailure>) -> Void)
 
     /// Takes back what a record says: the joined network goes, and what was there before comes back. Completed once
-    /// what is to be asked was asked.
-    func restore(_ record: JoinRecord, completion: @escaping () -> Void)
+    /// what is to be asked was asked, with whether it was done: if not, it is to be tried again.
+    func restore(_ record: JoinRecord, completion: @escaping (Bool) -> Void)
+
+    /// Reads the interfaces anew.
+    func readAgain()
 
     /// The joined network is followed no longer.
     func dropJoined()
@@ -59,6 +64,8 @@ final class ServiceCommon {
     fileprivate var joining: Awaited<Result<Void, RadioFailure>>?
     fileprivate var scanning: Awaited<Result<Void, ScanFailure>>?
     fileprivate var grace: LoopSource?
+    fileprivate var anotherReading: LoopSource?
+    fileprivate var readingsFailed = 0
 
     init(name: String, busName: String, on connection: Connection, log: Logger) {
         self.name = name
@@ -137,6 +144,7 @@ extension WiFiService {
     func start() {
         link.start { [weak self] in
             guard let self else { return }
+            self.readingDone()
             self.gone("\(self.name) is gone")
             self.paths = [:]
             self.interfaces = [:]
@@ -147,6 +155,23 @@ extension WiFiService {
     func settle() {
         common.isSettled = true
         onChange?()
+    }
+
+    /// The interfaces could not be read: again, after longer and longer pauses, while the service is there. Meanwhile
+    /// what was known counts.
+    func readingFailed(_ error: BusError) {
+        log.warning("\(name) does not say which interfaces it has", metadata: ["error": "\(error)"])
+        common.readingsFailed = min(common.readingsFailed + 1, 5)
+        common.anotherReading?.cancel()
+        common.anotherReading = loop.after(.seconds(1 << (common.readingsFailed - 1))) { [weak self] in
+            if let self, self.owner != nil { self.readAgain() }
+        }
+        settle()
+    }
+
+    func readingDone() {
+        common.readingsFailed = 0
+        common.anotherReading?.cancel()
     }
 
     /// The service or its interface is gone: nothing that is awaited will come.
@@ -185,7 +210,7 @@ extension WiFiService {
             guard let self else { return }
             self.common.scanning = nil
             if case .failure(let failure) = result { return completion(.failure(failure)) }
-            self.read(path, since: begun) { completion(.success($0)) }
+            self.read(path, since: begun, completion: completion)
         }
         common.scanning = awaited
         requestScan(path, asking: names, awaited)
@@ -215,6 +240,11 @@ enum ScanFailure: Error {
     /// Another scan runs, or the service wants a pause: the next attempt comes after one.
     case busy
     case failed(String)
+
+    /// What a scan has found could not be read; without an error, because the service is gone.
+    static func unread(_ error: BusError?) -> ScanFailure {
+        .failed("what the scan has found cannot be read: \(error?.description ?? "the service is gone")")
+    }
 }
 
 enum WiFiTimes {
@@ -259,34 +289,37 @@ final class ServiceLink {
     }
 
     func call(
-        _ path: ObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue] = [],
-        timeout: Duration = WiFiTimes.call,
+        _ call: CallOut, at path: ObjectPath, _ arguments: [DBusValue] = [],
         completion: @escaping (Result<[DBusValue], BusError>) -> Void
     ) {
         guard let owner else {
             connection.loop.soon { completion(.failure(.disconnected("the service is gone"))) }
             return
         }
-        connection.call(owner, path, interface, member, arguments, timeout: timeout, limits: .generous, completion: completion)
+        connection.call(call, of: owner, at: path, arguments, completion: completion)
     }
 
-    /// All properties of an interface of an object; empty when it has gone.
-    func properties(_ path: ObjectPath, _ interface: String, completion: @escaping ([String: DBusValue]) -> Void) {
-        call(path, Bus.properties, "GetAll", [.string(interface)]) { result in
-            completion((try? result.get())?.first?.vardictValue ?? [:])
+    /// All properties of an interface of an object; none of an object that has gone.
+    func properties(
+        _ call: CallOut, at path: ObjectPath, completion: @escaping (Result<[String: DBusValue], BusError>) -> Void
+    ) {
+        self.call(call, at: path) { result in
+            switch result {
+            case .success(let values): completion(.success(values.first?.vardictValue ?? [:]))
+            case .failure(let error): completion(error.saysGone ? .success([:]) : .failure(error))
+            }
         }
     }
 
     /// What `read` makes of the properties of each object, in the objects' order; called once all have answered. The
     /// cursor stands on the properties. An object that has gone, or of which `read` makes nothing, is left out.
     func read<Value>(
-        _ paths: [ObjectPath], _ interface: String, _ read: @escaping (inout ValueCursor) -> Value?,
+        _ call: CallOut, at paths: [ObjectPath], _ read: @escaping (inout ValueCursor) -> Value?,
         completion: @escaping ([Value]) -> Void
     ) {
         guard let owner, !paths.isEmpty else { return completion([]) }
         var found = [Value?](repeating: nil, count: paths.count)
-        connection.callEach(owner, paths, Bus.properties, "GetAll", [.string(interface)], timeout: WiFiTimes.call) {
-            index, answer in
+        connection.askEach(call, of: owner, at: paths) { index, answer in
             answer.withArguments { properties in
                 properties.enterVariants()
                 found[index] = read(&properties)
@@ -296,45 +329,49 @@ final class ServiceLink {
         }
     }
 
-    /// Calls a method and hands over the answer unread: the cursor stands on its first argument. `read` is called for
-    /// an answer with arguments, `completion` always.
+    /// Makes a call and hands over the answer unread: the cursor stands on its first argument. `read` is called for an
+    /// answer, `completion` always, with the error if there was one.
     func ask(
-        _ path: ObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue] = [],
-        read: @escaping (inout ValueCursor) -> Void, completion: @escaping () -> Void
+        _ call: CallOut, at path: ObjectPath, read: @escaping (inout ValueCursor) -> Void,
+        completion: @escaping (BusError?) -> Void
     ) {
-        guard let owner, let call = try? Message.call(to: owner, path: path, interface: interface, member: member, arguments)
-        else {
-            connection.loop.soon(completion)
+        guard let owner else {
+            connection.loop.soon { completion(.disconnected("the service is gone")) }
             return
         }
-        connection.call(call, timeout: WiFiTimes.call) { result in
-            (try? result.get())?.withArguments { argument in
-                argument.enterVariants()
-                read(&argument)
+        connection.ask(call, of: owner, at: path) { result in
+            switch result {
+            case .success(let answer):
+                answer.withArguments { argument in
+                    argument.enterVariants()
+                    read(&argument)
+                }
+                completion(nil)
+            case .failure(let error): completion(error)
             }
-            completion()
         }
     }
 
-    /// The properties of several objects, in their order; called once all have answered.
+    /// The properties of several objects, in their order, none of those that have gone; called once all have answered.
     func properties(
-        _ paths: [ObjectPath], _ interface: String,
-        completion: @escaping ([(path: ObjectPath, values: [String: DBusValue])]) -> Void
+        _ call: CallOut, at paths: [ObjectPath],
+        completion: @escaping (Result<[(path: ObjectPath, values: [String: DBusValue])], BusError>) -> Void
     ) {
-        guard !paths.isEmpty else { return completion([]) }
+        guard !paths.isEmpty else { return completion(.success([])) }
         var found = [[String: DBusValue]](repeating: [:], count: paths.count)
         var missing = paths.count
+        var failure: BusError?
         for (index, path) in paths.enumerated() {
-            properties(path, interface) { values in
-                found[index] = values
+            properties(call, at: path) { result in
+                switch result {
+                case .success(let values): found[index] = values
+                case .failure(let error): failure = error
+                }
                 missing -= 1
-                if missing == 0 { completion(Array(zip(paths, found)).map { (path: $0, values: $1) }) }
+                guard missing == 0 else { return }
+                completion(failure.map { .failure($0) } ?? .success(Array(zip(paths, found)).map { (path: $0, values: $1) }))
             }
         }
-    }
-
-    func set(_ path: ObjectPath, _ interface: String, _ property: String, _ value: DBusValue, completion: @escaping () -> Void) {
-        call(path, Bus.properties, "Set", [.string(interface), .string(property), .variant(value)]) { _ in completion() }
     }
 
     /// Changed properties of an object, or of all objects. What a scan changes comes by the hundred, so only what is
@@ -369,6 +406,32 @@ final class ServiceLink {
             guard let path = message.path, let arguments = try? message.arguments(limits: .generous) else { return }
             handler(path, arguments)
         }
+    }
+}
+
+extension Result where Failure == BusError {
+    /// What it failed of.
+    var error: BusError? { if case .failure(let error) = self { error } else { nil } }
+
+    /// The value; without one the error is told.
+    func value(orElse tell: (BusError) -> Void) -> Success? {
+        switch self {
+        case .success(let value): return value
+        case .failure(let error):
+            tell(error)
+            return nil
+        }
+    }
+}
+
+extension BusError {
+    /// Whether an object is not there any more: services say it in different ways.
+    var saysGone: Bool { ["UnknownObject", "UnknownMethod", "UnknownInterface"].contains { isStandard($0) } }
+
+    /// What a call has failed of, for who waits for what it is part of. Its message may quote what was asked.
+    func failure(of service: String) -> RadioFailure {
+        isStandard("NoReply")
+            ? RadioFailure(.timeout, "\(service) did not answer in time") : RadioFailure(.other, "\(service) refused (\(name))")
     }
 }
 

@@ -3,6 +3,7 @@
 // client's own connection, or refused. When a grant ends, what is no longer in scope is cut off before that returns.
 
 internal import AccessoryModel
+internal import CallsOut
 internal import DBusKit
 internal import Logging
 
@@ -319,9 +320,7 @@ final class BlueZSide {
             }
             guard let path = call.path else { return }
             let filter = try DiscoveryFilter(try call.arguments().first)
-            let other = try Message.call(
-                to: Scope.service, path: path, interface: Scope.adapterInterface, member: "SetDiscoveryFilter",
-                [.vardict(filter.values)])
+            let other = try CallOut.viewDiscoveryFilter.method.message(at: path, [.vardict(filter.values)])
             pass(call, about: nil, saying: other)
         } catch {
             refuse(call, error)

@@ -3,6 +3,7 @@
 // of its clients, and forgets them when one goes, so each client of the view is one. Calls pass and their answers
 // return, and a call can be given up.
 
+internal import CallsOut
 internal import DBusKit
 internal import Logging
 
@@ -135,13 +136,13 @@ final class Upstream {
 
     /// Asks for all objects; not counted, because it is no call of the client's.
     func managedObjects(_ body: @escaping ([DBusValue.Entry]) -> Void) {
-        connection?.call(Scope.service, "/", Bus.objectManager, "GetManagedObjects", limits: .generous) { result in
+        connection?.call(.viewClientObjects, at: "/") { result in
             body((try? result.get())?.first?.entries ?? [])
         }
     }
 
     /// Stops notifications that the client has begun.
     func stopNotifying(_ characteristic: ObjectPath) {
-        connection?.call(Scope.service, characteristic, Scope.characteristicInterface, "StopNotify") { _ in }
+        connection?.call(.viewStopNotify, at: characteristic) { _ in }
     }
 }

@@ -24,9 +24,6 @@ final class LinkCoordinator {
     private let log: Logger
     private weak var observer: (any LinkObserver)?
 
-    /// How long bluetoothd may take to end a link: it waits two seconds by itself.
-    private static let timeToDrop = Duration.seconds(5)
-
     /// - Parameter linger: how long an app's shares outlive its last connection.
     init(_ feed: RadioFeed, loop: MainLoop, linger: Duration, log: Logger) {
         self.feed = feed
@@ -81,13 +78,13 @@ final class LinkCoordinator {
         case .drop(let device, let reason):
             log.info("link dropped", metadata: ["reason": "\(reason)"])
             log.debug("link dropped", metadata: ["device": "\(device)"])
-            feed.disconnect(device, timeout: Self.timeToDrop, completion: whenDropped)
+            feed.disconnect(device, completion: whenDropped)
         case .callOff(let device):
             guard feed.owner != nil else { return }
             log.info("connecting called off", metadata: ["reason": "who wanted to connect is gone, or may not any more"])
             log.debug("connecting called off", metadata: ["device": "\(device)"])
             // BlueZ, org.bluez.Device(5): `Disconnect` cancels a `Connect` that is under way.
-            feed.disconnect(device, timeout: Self.timeToDrop) {}
+            feed.disconnect(device) {}
         case .startLinger(let app):
             lingerTimers[app]?.cancel()
             lingerTimers[app] = loop.after(linger) { [weak self] in self?.endLinger(app) }

@@ -7,7 +7,7 @@ extension Connection {
     /// - Throws: `org.freedesktop.DBus.Error.AddressInUse` when somebody else owns it, or the bus' refusal.
     public func requestName(_ name: String) throws(BusError) {
         guard BusNames.isBusName(name) else { throw .invalidArguments("not a bus name: \(name)") }
-        let answer = try callAndWait(Bus.name, Bus.path, Bus.name, "RequestName", [.string(name), .uint32(4)])
+        let answer = try callAndWait(BusCall.nameRequest.method, at: Bus.path, [.string(name), .uint32(4)])
         // 1: owner, 4: already owner; 3: it exists.
         guard let code = answer.first?.integerValue, code == 1 || code == 4 else {
             throw .standard("AddressInUse", "somebody else owns \(name) on this bus")
@@ -16,18 +16,43 @@ extension Connection {
 
     /// Follows the owner of a name: `handler` gets the present owner first, then every change; nil means nobody.
     public func watchName(_ name: String, handler: @escaping (String?) -> Void) -> Subscription {
+        let heard = Heard()
         let subscription = subscribe(
             sender: Bus.name, path: Bus.path, interface: Bus.name, member: "NameOwnerChanged", argument0: name
         ) { message in
             guard let arguments = try? message.arguments(), arguments.count == 3,
                 let owner = arguments[2].stringValue
             else { return }
+            heard.hasChanged = true
             handler(owner.isEmpty ? nil : owner)
         }
-        call(Bus.name, Bus.path, Bus.name, "GetNameOwner", [.string(name)]) { [weak subscription] result in
-            guard subscription?.isActive == true else { return }
-            handler((try? result.get())?.first?.stringValue)
-        }
+        askOwner(name, subscription, heard, handler)
         return subscription
+    }
+
+    /// Whether the bus has told of a change already.
+    private final class Heard {
+        var hasChanged = false
+    }
+
+    /// An owner that the bus does not tell of is asked for again: one that stays where it is would never be heard of.
+    private func askOwner(
+        _ name: String, _ subscription: Subscription, _ heard: Heard, _ handler: @escaping (String?) -> Void
+    ) {
+        call(BusCall.nameOwner.method, at: Bus.path, [.string(name)]) { [weak self, weak subscription] result in
+            guard let subscription, subscription.isActive else { return }
+            switch result {
+            case .success(let values): handler(values.first?.stringValue)
+            case .failure(let error) where error.isStandard("NameHasNoOwner"): handler(nil)
+            case .failure:
+                guard !heard.hasChanged else { return }
+                handler(nil)
+                guard let self, self.isConnected else { return }
+                self.loop.after(.seconds(1)) { [weak self, weak subscription] in
+                    guard let self, let subscription, subscription.isActive else { return }
+                    self.askOwner(name, subscription, heard, handler)
+                }
+            }
+        }
     }
 }

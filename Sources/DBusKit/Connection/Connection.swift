@@ -275,21 +275,18 @@ public final class Connection {
             group.members.append(subscription)
             subscriptions.append(group)
         }
-        matchRule("AddMatch", rule)
+        matchRule(.match, rule)
         return subscription
     }
 
     func remove(_ subscription: Subscription) {
         for group in subscriptions { group.members.removeAll { $0 === subscription } }
         subscriptions.removeAll { $0.members.isEmpty }
-        if isConnected { matchRule("RemoveMatch", subscription.rule) }
+        if isConnected { matchRule(.matchEnd, subscription.rule) }
     }
 
-    private func matchRule(_ member: String, _ rule: String) {
-        guard
-            let message = try? Message.call(
-                to: Bus.name, path: Bus.path, interface: Bus.name, member: member, [.string(rule)])
-        else { return }
+    private func matchRule(_ call: BusCall, _ rule: String) {
+        guard let message = try? call.method.message(at: Bus.path, [.string(rule)]) else { return }
         message.expectNoReply()
         send(message)
     }

@@ -49,7 +49,7 @@ public final class SignalFeed {
         }
     }
 
-    private let loop: MainLoop
+    let loop: MainLoop
     private let stream: Stream
     /// The stream's namespace and interface, as bytes to compare with.
     private let above: [UInt8]
@@ -130,7 +130,7 @@ public final class SignalFeed {
         let user = "\(getuid())".utf8.map { "3\($0 - 0x30)" }.joined()
         outgoing = Array("\0AUTH EXTERNAL \(user)\r\nBEGIN\r\n".utf8)
         listen()
-        ask(Bus.name, Bus.path, Bus.name, "Hello")
+        ask(.hello)
         match(
             "type='signal',sender='\(stream.sender)',interface='\(Bus.properties)',member='PropertiesChanged',"
                 + "path_namespace='\(stream.namespace)',arg0='\(stream.interface)'")
@@ -177,28 +177,35 @@ public final class SignalFeed {
     }
 
     /// Calls a method; the answer comes in order with the stream, unless the feed ends before.
-    public func call(_ message: Message, completion: @escaping (Result<Message, BusError>) -> Void) {
+    ///
+    /// - Parameter timeout: after this long the answer is `org.freedesktop.DBus.Error.NoReply`.
+    public func call(
+        _ message: Message, timeout: Duration = .seconds(25), completion: @escaping (Result<Message, BusError>) -> Void
+    ) {
         serial += 1
         guard isOpen, let bytes = message.wireFormat(serial: serial) else {
             loop.soon { completion(.failure(.disconnected("not connected to the bus"))) }
             return
         }
-        waiting[serial] = completion
+        let number = serial
+        let timer = loop.after(timeout) { [weak self] in
+            self?.waiting.removeValue(forKey: number)?(.failure(.standard("NoReply", "no answer came in time")))
+        }
+        waiting[number] = { answer in
+            timer.cancel()
+            completion(answer)
+        }
         write(bytes)
     }
 
-    private func ask(_ destination: String, _ path: ObjectPath, _ interface: String, _ member: String, _ text: String? = nil) {
-        guard
-            let message = try? Message.call(
-                to: destination, path: path, interface: interface, member: member, text.map { [.string($0)] } ?? [])
-        else { return }
-        call(message) { [weak self] result in
+    private func ask(_ bus: BusCall, _ text: String? = nil) {
+        ask(bus.method, at: Bus.path, text.map { [.string($0)] } ?? []) { [weak self] result in
             guard let self, self.isOpen, case .failure(let error) = result else { return }
-            self.fail("\(member): \(error)")
+            self.fail("\(bus.method.member): \(error)")
         }
     }
 
-    private func match(_ rule: String) { ask(Bus.name, Bus.path, Bus.name, "AddMatch", rule) }
+    private func match(_ rule: String) { ask(.match, rule) }
 
     private func write(_ bytes: [UInt8]) {
         outgoing += bytes

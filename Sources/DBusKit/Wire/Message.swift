@@ -210,6 +210,8 @@ public final class Message {
     public var destination: String? { dbus_message_get_destination(raw).map { String(cString: $0) } }
     /// The types of all arguments in a row; empty for none.
     public var signature: String { String(cString: dbus_message_get_signature(raw)) }
+    /// Whether the types of all arguments in a row are these, without making a String of them.
+    public func hasSignature(_ signature: String) -> Bool { dbus_message_has_signature(raw, signature) != 0 }
     /// Whether the caller is prepared to wait for a person (a password, say).
     public var allowsInteraction: Bool {
         get { dbus_message_get_allow_interactive_authorization(raw) != 0 }

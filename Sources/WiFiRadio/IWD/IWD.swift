@@ -5,6 +5,7 @@
 
 internal import AccessoryEngine
 internal import AccessoryModel
+internal import CallsOut
 internal import DBusKit
 internal import Logging
 
@@ -71,8 +72,9 @@ final class IWD: WiFiService {
     }
 
     private func read() {
-        objects { [weak self] objects in
-            guard let self, self.owner != nil else { return }
+        objects { [weak self] result in
+            guard let self, self.owner != nil, let objects = result.value(orElse: self.readingFailed) else { return }
+            self.readingDone()
             self.paths = [:]
             self.interfaces = [:]
             for (path, interfaces) in objects {
@@ -89,19 +91,23 @@ final class IWD: WiFiService {
         }
     }
 
-    private func objects(_ completion: @escaping (Objects) -> Void) {
-        link.call("/", Bus.objectManager, "GetManagedObjects") { result in
-            var objects: Objects = [:]
-            for entry in (try? result.get())?.first?.entries ?? [] {
-                guard let path = entry.key.objectPathValue else { continue }
-                var interfaces: [String: [String: DBusValue]] = [:]
-                for inner in entry.value.entries ?? [] {
-                    if let name = inner.key.stringValue { interfaces[name] = inner.value.vardictValue ?? [:] }
-                }
-                objects[path] = interfaces
+    func readAgain() { read() }
+
+    private func objects(_ completion: @escaping (Result<Objects, BusError>) -> Void) {
+        link.call(.iwdObjects, at: "/") { completion($0.map(Self.objects)) }
+    }
+
+    private static func objects(_ values: [DBusValue]) -> Objects {
+        var objects: Objects = [:]
+        for entry in values.first?.entries ?? [] {
+            guard let path = entry.key.objectPathValue else { continue }
+            var interfaces: [String: [String: DBusValue]] = [:]
+            for inner in entry.value.entries ?? [] {
+                if let name = inner.key.stringValue { interfaces[name] = inner.value.vardictValue ?? [:] }
             }
-            completion(objects)
+            objects[path] = interfaces
         }
+        return objects
     }
 
     // MARK: Scanning
@@ -116,7 +122,7 @@ final class IWD: WiFiService {
                 if isScanning { hasBegun = true } else if hasBegun { awaited?.end(.success(())) }
             }
         ]
-        link.call(path, Self.station, "Scan") { [weak awaited] result in
+        link.call(.iwdScan, at: path) { [weak awaited] result in
             switch result {
             case .success: hasBegun = true
             case .failure(let error):
@@ -127,33 +133,36 @@ final class IWD: WiFiService {
     }
 
     /// All that it lists: it forgets by itself what it has not heard for half a minute.
-    func read(_ path: ObjectPath, since begun: Int64, completion: @escaping ([WiFiNetwork]) -> Void) {
+    func read(
+        _ path: ObjectPath, since begun: Int64, completion: @escaping (Result<[WiFiNetwork], ScanFailure>) -> Void
+    ) {
         var strengths: [(path: ObjectPath, strength: Int)] = []
-        link.ask(path, Self.station, "GetOrderedNetworks") { rows in
+        link.ask(.iwdNetworks, at: path) { rows in
             rows.forEachElement { row in
                 row.withStructure { field in
                     guard let path = field.objectPath, field.next(), let strength = field.integer, !field.next() else { return }
                     strengths.append((path, strength))
                 }
             }
-        } completion: { [weak self] in
-            guard let self, !strengths.isEmpty else { return completion([]) }
+        } completion: { [weak self] error in
+            guard let self, error == nil else { return completion(.failure(.unread(error))) }
+            guard !strengths.isEmpty else { return completion(.success([])) }
             var networks: [ObjectPath: (ssid: SSID, security: NetworkSecurity)] = [:]
-            self.link.ask("/", Bus.objectManager, "GetManagedObjects") { objects in
+            self.link.ask(.iwdObjects, at: "/") { objects in
                 objects.forEachEntry { object in
                     guard let path = object.objectPath else { return }
                     object.next()
                     networks[path] = Self.sighting(&object)
                 }
-            } completion: {
-                completion(
-                    WiFiNetwork.merged(
-                        strengths.lazy.compactMap { path, strength in
-                            // iwd says neither which WPA it is nor where.
-                            networks[path].map {
-                                WiFiNetwork(ssid: $0.ssid, rssi: strength / 100, security: $0.security, band: nil)
-                            }
-                        }))
+            } completion: { error in
+                guard error == nil else { return completion(.failure(.unread(error))) }
+                let found = strengths.lazy.compactMap { path, strength in
+                    // iwd says neither which WPA it is nor where.
+                    networks[path].map {
+                        WiFiNetwork(ssid: $0.ssid, rssi: strength / 100, security: $0.security, band: nil)
+                    }
+                }
+                completion(.success(WiFiNetwork.merged(found)))
             }
         }
     }
@@ -194,8 +203,10 @@ final class IWD: WiFiService {
         if join.passphrase?.key != nil {
             return completion(.failure(RadioFailure(.other, "iwd takes a passphrase, not the 64 digits of a key")))
         }
-        objects { [weak self] objects in
-            guard let self else { return }
+        objects { [weak self] result in
+            // What is not known now could not be given back.
+            let failed = { (error: BusError) in completion(.failure(error.failure(of: "iwd"))) }
+            guard let self, let objects = result.value(orElse: failed) else { return }
             let known = Self.known(name, in: objects)
             let network = objects.first { $0.key.isBelow(path) && $0.value[Self.network]?["Name"]?.stringValue == name }?.key
             let record = JoinRecord(
@@ -219,7 +230,7 @@ final class IWD: WiFiService {
         let awaited = awaitJoin(join) { [weak self] result in
             guard let self else { return }
             self.agent.passphrase = nil
-            self.link.call(Self.manager, "net.connman.iwd.AgentManager", "UnregisterAgent", [.objectPath(self.agent.path)]) { _ in }
+            self.link.call(.iwdAgentEnd, at: Self.manager, [.objectPath(self.agent.path)]) { _ in }
             if case .success = result { self.follow(path, network, name) }
             completion(result)
         }
@@ -229,17 +240,14 @@ final class IWD: WiFiService {
             guard let self else { return }
             awaited?.end(result.map { _ in }.mapError { self.failure($0, join) })
         }
-        link.call(
-            Self.manager, "net.connman.iwd.AgentManager", "RegisterAgent", [.objectPath(agent.path)]
-        ) { [weak self] result in
+        link.call(.iwdAgentRegistration, at: Self.manager, [.objectPath(agent.path)]) { [weak self] result in
             guard let self else { return }
             if case .failure(let error) = result, !error.name.hasSuffix(".AlreadyExists") { return done(result) }
             if let network {
-                self.link.call(network, Self.network, "Connect", timeout: WiFiTimes.join, completion: done)
+                self.link.call(.iwdJoin, at: network, completion: done)
             } else {
                 // Not in the list: hidden, or to be scanned for, which this does too.
-                self.link.call(
-                    path, Self.station, "ConnectHiddenNetwork", [.string(name)], timeout: WiFiTimes.join, completion: done)
+                self.link.call(.iwdJoinHidden, at: path, [.string(name)], completion: done)
             }
         }
     }
@@ -276,7 +284,7 @@ final class IWD: WiFiService {
             if let value = values["ConnectedNetwork"] { changed(value) }
         }
         // What happened before the subscription.
-        link.properties(path, Self.station) { changed($0["ConnectedNetwork"]) }
+        link.properties(.iwdStation, at: path) { if case .success(let values) = $0 { changed(values["ConnectedNetwork"]) } }
     }
 
     private static func known(_ name: String, in objects: Objects) -> [ObjectPath] {
@@ -284,37 +292,43 @@ final class IWD: WiFiService {
     }
 
     /// Also after a restart of iwd: what it knows is on its disk.
-    func restore(_ record: JoinRecord, completion: @escaping () -> Void) {
+    func restore(_ record: JoinRecord, completion: @escaping (Bool) -> Void) {
         stopFollowing()
-        guard owner != nil, let bytes = Hex.bytes(record.network), let name = SSID(bytes)?.text else { return completion() }
-        objects { [weak self] objects in
-            guard let self else { return completion() }
+        guard owner != nil, let bytes = Hex.bytes(record.network), let name = SSID(bytes)?.text else { return completion(true) }
+        objects { [weak self] result in
+            guard let self, let objects = result.value(orElse: { _ in completion(false) }) else { return }
             let ours = Self.known(name, in: objects).filter { !record.enabled.contains($0.rawValue) }
             // Forgetting the connected one disconnects, too.
-            self.forget(ours[...]) { [weak self] in
-                guard let self, let path = self.paths[record.interface] else { return completion() }
+            self.forget(ours[...]) { [weak self] isForgotten in
+                guard isForgotten else { return completion(false) }
+                guard let self, let path = self.paths[record.interface] else { return completion(true) }
                 let back = { [weak self] in
                     guard let self, let previous = ObjectPath(record.previous), objects[previous]?[Self.network] != nil else {
-                        return completion()
+                        return completion(true)
                     }
-                    self.link.call(previous, Self.network, "Connect", timeout: WiFiTimes.join) { [weak self] result in
+                    self.link.call(.iwdReturn, at: previous) { [weak self] result in
                         if case .failure(let error) = result {
                             self?.log.info("iwd looks for the network from before by itself", metadata: ["error": "\(error)"])
                         }
                     }
-                    completion()
+                    completion(true)
                 }
                 guard ours.isEmpty, objects[path]?[Self.station]?["ConnectedNetwork"]?.objectPathValue?.rawValue == record.joined
                 else { return back() }
-                self.link.call(path, Self.station, "Disconnect") { _ in back() }
+                self.link.call(.iwdDisconnect, at: path) { result in
+                    let isOver = result.error.map { $0.saysGone || $0.name == Self.busName + ".NotConnected" } ?? true
+                    isOver ? back() : completion(false)
+                }
             }
         }
     }
 
-    private func forget(_ networks: ArraySlice<ObjectPath>, completion: @escaping () -> Void) {
-        guard let first = networks.first else { return completion() }
-        link.call(first, Self.knownNetwork, "Forget") { [weak self] _ in
-            guard let self else { return completion() }
+    /// - Parameter completion: gets whether all of them are.
+    private func forget(_ networks: ArraySlice<ObjectPath>, completion: @escaping (Bool) -> Void) {
+        guard let first = networks.first else { return completion(true) }
+        link.call(.iwdForget, at: first) { [weak self] result in
+            let isForgotten = result.error.map { $0.saysGone || $0.name == Self.busName + ".NotFound" } ?? true
+            guard let self, isForgotten else { return completion(false) }
             self.forget(networks.dropFirst(), completion: completion)
         }
     }

@@ -66,12 +66,15 @@ enum ManagedNetwork {
         return flags & 1 != 0 ? .wep : .open
     }
 
+    /// What a connection of ours is called.
+    static func name(_ ssid: SSID) -> String { "accessory \(ssid)" }
+
     /// The settings of a connection that lives as long as it is used, and takes nothing but the network: the machine's
     /// own routes and names stay.
     static func settings(_ join: NetworkJoin, security: NetworkSecurity?, interface: String) -> DBusValue {
         var groups: [String: [String: DBusValue]] = [
             "connection": [
-                "id": .string("accessory \(join.ssid)"), "type": .string("802-11-wireless"), "autoconnect": .boolean(false),
+                "id": .string(name(join.ssid)), "type": .string("802-11-wireless"), "autoconnect": .boolean(false),
                 "interface-name": .string(interface),
             ],
             "802-11-wireless": [

@@ -5,6 +5,7 @@
 
 internal import AccessoryEngine
 internal import AccessoryModel
+internal import CallsOut
 internal import DBusKit
 internal import Glibc
 internal import Logging
@@ -66,20 +67,29 @@ final class NetworkManager: WiFiService {
         guard !isReading else { return mustReadAgain = true }
         isReading = true
         let owner = owner
-        link.call(Self.root, Self.busName, "GetDevices") { [weak self] result in
+        link.call(.managerDevices, at: Self.root) { [weak self] result in
             guard let self else { return }
-            let devices = ((try? result.get())?.first?.arrayValue ?? []).compactMap(\.objectPathValue)
-            self.link.properties(devices, Self.device) { [weak self] found in
-                guard let self else { return }
-                self.isReading = false
-                if self.mustReadAgain || owner != self.owner {
-                    self.mustReadAgain = false
-                    if self.owner != nil { return self.read() }
-                }
-                guard self.owner != nil else { return }
-                self.found(devices: found)
-                self.settle()
-            }
+            guard case .success(let values) = result else { return self.hasRead(owner, result.map { _ in [] }) }
+            let devices = (values.first?.arrayValue ?? []).compactMap(\.objectPathValue)
+            self.link.properties(.managerDevice, at: devices) { [weak self] in self?.hasRead(owner, $0) }
+        }
+    }
+
+    func readAgain() { read() }
+
+    private func hasRead(_ asked: String?, _ result: Result<[(path: ObjectPath, values: [String: DBusValue])], BusError>) {
+        isReading = false
+        if mustReadAgain || asked != owner {
+            mustReadAgain = false
+            if owner != nil { return read() }
+        }
+        guard owner != nil else { return }
+        switch result {
+        case .success(let devices):
+            readingDone()
+            found(devices: devices)
+            settle()
+        case .failure(let error): readingFailed(error)
         }
     }
 
@@ -107,7 +117,7 @@ final class NetworkManager: WiFiService {
         var options: [String: DBusValue] = [:]
         // The empty name is everybody's.
         if !names.isEmpty { options["ssids"] = .array(of: "ay", [.bytes([])] + names.map { .bytes($0.bytes) }) }
-        link.call(path, Self.wireless, "RequestScan", [.vardict(options)]) { [weak awaited] result in
+        link.call(.managerScan, at: path, [.vardict(options)]) { [weak awaited] result in
             guard case .failure(let error) = result else { return }
             awaited?.end(.failure(error.name == Self.device + ".NotAllowed" ? .busy : .failed("\(error)")))
         }
@@ -120,17 +130,19 @@ final class NetworkManager: WiFiService {
         return time.tv_sec
     }
 
-    func read(_ path: ObjectPath, since begun: Int64, completion: @escaping ([WiFiNetwork]) -> Void) {
+    func read(
+        _ path: ObjectPath, since begun: Int64, completion: @escaping (Result<[WiFiNetwork], ScanFailure>) -> Void
+    ) {
         var points: [ObjectPath] = []
-        link.ask(path, Self.wireless, "GetAllAccessPoints") { argument in
+        link.ask(.managerPoints, at: path) { argument in
             points = argument.objectPaths ?? []
-        } completion: { [weak self] in
-            guard let self else { return completion([]) }
-            self.link.read(points, Self.accessPoint) {
+        } completion: { [weak self] error in
+            guard let self, error == nil else { return completion(.failure(.unread(error))) }
+            self.link.read(.managerPoint, at: points) {
                 ManagedNetwork.sighting(&$0)
             } completion: { [weak self] sightings in
                 let earliest = Self.secondsSinceBoot - (self?.age(since: begun) ?? 0)
-                completion(WiFiNetwork.merged(sightings.lazy.filter { $0.lastSeen >= earliest }.map(\.network)))
+                completion(.success(WiFiNetwork.merged(sightings.lazy.filter { $0.lastSeen >= earliest }.map(\.network))))
             }
         }
     }
@@ -143,11 +155,15 @@ final class NetworkManager: WiFiService {
     ) {
         guard let path = paths[interface], let owner else { return completion(.failure(.serviceGone)) }
         var record = JoinRecord(service: busName, owner: owner, interface: interface, network: Hex.text(join.ssid.bytes))
-        link.properties(path, Self.device) { [weak self] values in
+        // What is not known now could not be given back.
+        let failed = { (error: BusError) in completion(.failure(error.failure(of: "NetworkManager"))) }
+        link.properties(.managerDevice, at: path) { [weak self] result in
             guard let self else { return }
+            guard let values = result.value(orElse: failed) else { return }
             let before = values["ActiveConnection"]?.objectPathValue ?? "/"
-            self.link.properties(before == "/" ? [] : [before], Self.active) { [weak self] found in
+            self.link.properties(.managerActive, at: before == "/" ? [] : [before]) { [weak self] result in
                 guard let self else { return }
+                guard let found = result.value(orElse: failed) else { return }
                 record.previous = found.first?.values["Connection"]?.objectPathValue?.rawValue ?? ""
                 self.security(of: join, path) { [weak self] security in
                     self?.activate(join, security, path, record, note, completion)
@@ -159,7 +175,9 @@ final class NetworkManager: WiFiService {
     /// How the network is protected, which a connection has to say here.
     private func security(of join: NetworkJoin, _ path: ObjectPath, completion: @escaping (NetworkSecurity?) -> Void) {
         guard join.passphrase != nil else { return completion(.open) }
-        read(path, since: 0) { networks in completion(networks.first { $0.ssid == join.ssid }?.security) }
+        read(path, since: 0) { result in
+            completion((try? result.get())?.first { $0.ssid == join.ssid }?.security)
+        }
     }
 
     private func activate(
@@ -172,10 +190,8 @@ final class NetworkManager: WiFiService {
         }
         let settings = ManagedNetwork.settings(join, security: security, interface: record.interface)
         let options: [String: DBusValue] = ["persist": .string("volatile"), "bind-activation": .string("dbus-client")]
-        link.call(
-            Self.root, Self.busName, "AddAndActivateConnection2",
-            [settings, .objectPath(path), .objectPath("/"), .vardict(options)]
-        ) { [weak self, weak awaited] result in
+        link.call(.managerJoin, at: Self.root, [settings, .objectPath(path), .objectPath("/"), .vardict(options)]) {
+            [weak self, weak awaited] result in
             guard let self, let awaited else { return }
             switch result {
             case .failure(let error):
@@ -206,8 +222,9 @@ final class NetworkManager: WiFiService {
             },
         ]
         // It may have happened already.
-        link.properties(active, Self.active) { [weak self, weak awaited] values in
-            guard awaited?.isPending == true else { return }
+        link.properties(.managerActive, at: active) { [weak self, weak awaited] result in
+            // What comes later is told anyway.
+            guard awaited?.isPending == true, case .success(let values) = result else { return }
             self?.activationChanged(values["State"]?.integerValue ?? ManagedNetwork.deactivated, reason, active, awaited)
         }
     }
@@ -228,41 +245,67 @@ final class NetworkManager: WiFiService {
         }
     }
 
-    func restore(_ record: JoinRecord, completion: @escaping () -> Void) {
+    func restore(_ record: JoinRecord, completion: @escaping (Bool) -> Void) {
         stopFollowing()
-        guard record.owner == owner, let path = paths[record.interface] else { return completion() }
+        guard record.owner == owner, let path = paths[record.interface] else { return completion(true) }
         let back = { [weak self] in
-            guard let self, let previous = ObjectPath(record.previous) else { return completion() }
-            self.link.properties(path, Self.device) { [weak self] values in
-                // NetworkManager may be on its way back already; by itself it comes back only to what connects by
-                // itself.
-                guard let self, values["ActiveConnection"]?.objectPathValue ?? "/" == "/" else { return completion() }
-                self.link.call(
-                    Self.root, Self.busName, "ActivateConnection",
-                    [.objectPath(previous), .objectPath(path), .objectPath("/")]
-                ) { [weak self] result in
-                    if case .failure(let error) = result {
-                        self?.log.warning("the connection from before does not come back", metadata: ["error": "\(error)"])
-                    }
-                    completion()
-                }
-            }
+            guard let self else { return completion(true) }
+            self.goBack(record, path, completion)
         }
-        guard let active = ObjectPath(record.joined) else { return back() }
-        deactivate(active, then: back)
+        if let active = ObjectPath(record.joined) { return deactivate(active) { $0 ? back() : completion(false) } }
+        // It may have made the connection and not said so.
+        ours(record, path) { [weak self] result in
+            guard let self, let active = result.value(orElse: { _ in completion(false) }) else { return }
+            guard let active else { return back() }
+            self.deactivate(active) { $0 ? back() : completion(false) }
+        }
     }
 
-    /// Deactivates a connection; continues once it is over, or was over before.
-    private func deactivate(_ active: ObjectPath, then next: @escaping () -> Void) {
-        let awaited = Awaited<Void>(link.connection.loop, timeout: WiFiTimes.call, late: ()) { next() }
+    /// The active connection of an interface, if it is one that we made for a network.
+    private func ours(_ record: JoinRecord, _ path: ObjectPath, completion: @escaping (Result<ObjectPath?, BusError>) -> Void) {
+        let name = Hex.bytes(record.network).flatMap { SSID($0) }.map(ManagedNetwork.name)
+        link.properties(.managerDevice, at: path) { [weak self] result in
+            guard let self, let values = result.value(orElse: { completion(.failure($0)) }) else { return }
+            guard let active = values["ActiveConnection"]?.objectPathValue, active != "/" else { return completion(.success(nil)) }
+            self.link.properties(.managerActive, at: active) { result in
+                completion(
+                    result.map { values in
+                        let isBefore = values["Connection"]?.objectPathValue?.rawValue == record.previous
+                        return !isBefore && values["Id"]?.stringValue == name ? active : nil
+                    })
+            }
+        }
+    }
+
+    /// To the connection from before.
+    private func goBack(_ record: JoinRecord, _ path: ObjectPath, _ completion: @escaping (Bool) -> Void) {
+        guard let previous = ObjectPath(record.previous) else { return completion(true) }
+        link.properties(.managerDevice, at: path) { [weak self] result in
+            guard let self, let values = result.value(orElse: { _ in completion(false) }) else { return }
+            // NetworkManager may be on its way back already; by itself it comes back only to what connects by itself.
+            guard values["ActiveConnection"]?.objectPathValue ?? "/" == "/" else { return completion(true) }
+            self.link.call(
+                .managerReturn, at: Self.root, [.objectPath(previous), .objectPath(path), .objectPath("/")]
+            ) { [weak self] result in
+                guard case .failure(let error) = result else { return completion(true) }
+                self?.log.warning("the connection from before does not come back", metadata: ["error": "\(error)"])
+                completion(false)
+            }
+        }
+    }
+
+    /// Deactivates a connection; continues once it is over, or was over before, with whether it is.
+    private func deactivate(_ active: ObjectPath, then next: @escaping (Bool) -> Void) {
+        let awaited = Awaited<Bool>(link.connection.loop, timeout: WiFiTimes.call, late: false, completion: next)
         awaited.subscriptions = [
             link.onSignal(Self.active, "StateChanged", of: active) { _, arguments in
                 // Held here until it ends.
-                if arguments.first?.integerValue == ManagedNetwork.deactivated { awaited.end(()) }
+                if arguments.first?.integerValue == ManagedNetwork.deactivated { awaited.end(true) }
             }
         ]
-        link.call(Self.root, Self.busName, "DeactivateConnection", [.objectPath(active)]) { result in
-            if case .failure = result { awaited.end(()) }
+        link.call(.managerLeave, at: Self.root, [.objectPath(active)]) { result in
+            guard case .failure(let error) = result else { return }
+            awaited.end(error.saysGone || error.name == Self.busName + ".ConnectionNotActive")
         }
     }
 }

@@ -5,6 +5,7 @@
 // somebody looks.
 
 internal import AccessoryModel
+internal import CallsOut
 internal import DBusKit
 internal import Logging
 
@@ -26,6 +27,7 @@ final class AwareSearch {
     private var found: [String: AwareService] = [:]
     /// Counted up with every beginning: what an older search is answered does not count.
     private var round = 0
+    private var another: LoopSource?
 
     private struct Wanted: Hashable {
         let name: String
@@ -35,6 +37,8 @@ final class AwareSearch {
 
     /// Seconds that wpa_supplicant goes on by itself; it is asked again while somebody looks, and forgets it if we die.
     private static let lifetime: UInt16 = 300
+    /// Before what has failed is tried again.
+    private static let pause = Duration.seconds(5)
 
     init(_ supplicant: Supplicant, log: Logger) {
         self.supplicant = supplicant
@@ -58,12 +62,12 @@ final class AwareSearch {
         abilities = abilities.filter { supplicant.paths[$0.key] != nil }
         for (name, path) in supplicant.paths where abilities[name] == nil && !asking.contains(name) {
             asking.insert(name)
-            supplicant.link.call(path, Bus.introspectable, "Introspect") { [weak self] result in
+            supplicant.link.call(.supplicantAbilities, at: path) { [weak self] result in
                 guard let self else { return }
                 self.asking.remove(name)
-                let text = (try? result.get())?.first?.stringValue ?? ""
-                let description = (try? InterfaceDescription.parse(xml: text))?.first { $0.name == Supplicant.interface }
-                if self.supplicant.paths[name] == path {
+                if let values = result.value(orElse: { _ in self.pathsChangedLater() }), self.supplicant.paths[name] == path {
+                    let text = values.first?.stringValue ?? ""
+                    let description = (try? InterfaceDescription.parse(xml: text))?.first { $0.name == Supplicant.interface }
                     self.abilities[name] = description?.methods.contains { $0.name == "NANSubscribe" } == true
                 }
                 self.onChange?()
@@ -71,6 +75,12 @@ final class AwareSearch {
         }
         if let interface, supplicant.paths[interface] == nil { stop() }
         onChange?()
+    }
+
+    /// Who was asked and did not say is asked again.
+    private func pathsChangedLater() {
+        guard another?.isActive != true else { return }
+        another = supplicant.loop.after(Self.pause) { [weak self] in self?.pathsChanged() }
     }
 
     // MARK: Looking
@@ -105,9 +115,10 @@ final class AwareSearch {
     private func cancel(_ each: Wanted, _ number: UInt32) {
         running[each] = nil
         guard number != 0, let interface, let path = supplicant.paths[interface] else { return }
-        let member = each.role == .publisher ? "NANCancelSubscribe" : "NANCancelPublish"
-        supplicant.link.call(path, Supplicant.interface, member, [.uint32(number)]) { _ in }
+        supplicant.link.call(Self.end(each), at: path, [.uint32(number)]) { _ in }
     }
+
+    private static func end(_ each: Wanted) -> CallOut { each.role == .publisher ? .awareSubscribeEnd : .awarePublishEnd }
 
     private func advance() {
         guard !wanted.isEmpty else { return stop() }
@@ -137,10 +148,16 @@ final class AwareSearch {
         let round = round
         var arguments: [String: DBusValue] = ["srv_name": .string(each.name), "ttl": .uint16(Self.lifetime)]
         if each.role == .publisher { arguments["active"] = .boolean(true) }
-        supplicant.link.call(
-            path, Supplicant.interface, each.role == .publisher ? "NANSubscribe" : "NANPublish", [.vardict(arguments)]
-        ) { [weak self] result in
-            guard let self, self.round == round else { return }
+        supplicant.link.call(each.role == .publisher ? .awareSubscribe : .awarePublish, at: path, [.vardict(arguments)]) {
+            [weak self] result in
+            guard let self else { return }
+            guard self.round == round else {
+                // It has begun after all, and nobody looks any more.
+                if let number = (try? result.get())?.first?.integerValue {
+                    self.supplicant.link.call(Self.end(each), at: path, [.uint32(UInt32(clamping: number))]) { _ in }
+                }
+                return
+            }
             switch result {
             case .success(let values):
                 let number = UInt32(clamping: values.first?.integerValue ?? 0)
@@ -149,6 +166,11 @@ final class AwareSearch {
                 if !self.wanted.contains(each) { self.cancel(each, number) }
             case .failure(let error):
                 self.log.warning("Wi-Fi Aware service not looked for", metadata: ["service": "\(each.name)", "error": "\(error)"])
+                self.supplicant.loop.after(Self.pause) { [weak self] in
+                    guard let self, self.round == round, self.running[each] == 0 else { return }
+                    self.running[each] = nil
+                    self.advance()
+                }
             }
         }
     }

@@ -5,6 +5,7 @@
 
 internal import AccessoryEngine
 internal import AccessoryModel
+internal import CallsOut
 internal import DBusKit
 internal import Logging
 
@@ -48,9 +49,14 @@ final class Supplicant: WiFiService {
                 if let path = arguments.first?.objectPathValue { self?.removed(path) }
             },
         ].compactMap(\.self)
+        readAgain()
+    }
+
+    func readAgain() {
         let owner = owner
-        link.properties(Self.root, Self.busName) { [weak self] values in
-            guard let self, self.owner == owner else { return }
+        link.properties(.supplicantInterfaces, at: Self.root) { [weak self] result in
+            guard let self, self.owner == owner, let values = result.value(orElse: self.readingFailed) else { return }
+            self.readingDone()
             let found = (values["Interfaces"]?.arrayValue ?? []).compactMap(\.objectPathValue)
             var missing = found.count
             guard missing > 0 else { return self.settle() }
@@ -75,9 +81,10 @@ final class Supplicant: WiFiService {
                 self?.changed(path, values)
             }
         }
-        link.properties(path, Self.interface) { [weak self] values in
+        link.properties(.supplicantInterface, at: path) { [weak self] result in
             defer { completion() }
-            guard let self, let name = values["Ifname"]?.stringValue else { return }
+            guard let self, let values = result.value(orElse: self.readingFailed), let name = values["Ifname"]?.stringValue
+            else { return }
             self.paths[name] = path
             self.stateChanged(values["State"]?.stringValue, of: name)
             if self.isSettled { self.onChange?() }
@@ -122,7 +129,7 @@ final class Supplicant: WiFiService {
             // The empty name is everybody's.
             options["SSIDs"] = .array(of: "ay", [.bytes([])] + asked.map { .bytes($0.bytes) })
         }
-        link.call(path, Self.interface, "Scan", [.vardict(options)]) { [weak awaited] result in
+        link.call(.supplicantScan, at: path, [.vardict(options)]) { [weak awaited] result in
             // Busy: a scan of somebody else's runs, which asks for no hidden names.
             if case .failure(let error) = result {
                 awaited?.end(.failure(error.name == Self.interface + ".ScanError" ? .busy : .failed("\(error)")))
@@ -130,17 +137,19 @@ final class Supplicant: WiFiService {
         }
     }
 
-    func read(_ path: ObjectPath, since begun: Int64, completion: @escaping ([WiFiNetwork]) -> Void) {
+    func read(
+        _ path: ObjectPath, since begun: Int64, completion: @escaping (Result<[WiFiNetwork], ScanFailure>) -> Void
+    ) {
         var points: [ObjectPath] = []
-        link.ask(path, Bus.properties, "Get", [.string(Self.interface), .string("BSSs")]) { value in
+        link.ask(.supplicantPoints, at: path) { value in
             points = value.objectPaths ?? []
-        } completion: { [weak self] in
-            guard let self else { return completion([]) }
-            self.link.read(points, Self.bss) {
+        } completion: { [weak self] error in
+            guard let self, error == nil else { return completion(.failure(.unread(error))) }
+            self.link.read(.supplicantPoint, at: points) {
                 SupplicantNetwork.sighting(&$0)
             } completion: { [weak self] sightings in
                 let age = self?.age(since: begun) ?? 0
-                completion(WiFiNetwork.merged(sightings.lazy.filter { $0.age <= age }.map(\.network)))
+                completion(.success(WiFiNetwork.merged(sightings.lazy.filter { $0.age <= age }.map(\.network))))
             }
         }
     }
@@ -153,39 +162,64 @@ final class Supplicant: WiFiService {
     ) {
         guard let path = paths[interface], let owner else { return completion(.failure(.serviceGone)) }
         var record = JoinRecord(service: busName, owner: owner, interface: interface, network: Hex.text(join.ssid.bytes))
-        link.properties(path, Self.interface) { [weak self] values in
-            guard let self else { return }
-            let others = (values["Networks"]?.arrayValue ?? []).compactMap(\.objectPathValue)
+        // What is not known now could not be given back.
+        let failed = { (error: BusError) in completion(.failure(error.failure(of: "wpa_supplicant"))) }
+        link.properties(.supplicantInterface, at: path) { [weak self] result in
+            guard let self, let values = result.value(orElse: failed) else { return }
+            let others = Self.networks(values)
             record.previous = values["CurrentNetwork"]?.objectPathValue.flatMap { $0 == "/" ? nil : $0.rawValue } ?? ""
-            self.link.properties(others, Self.network) { [weak self] found in
-                guard let self else { return }
+            self.link.properties(.supplicantNetwork, at: others) { [weak self] result in
+                guard let self, let found = result.value(orElse: failed) else { return }
                 record.enabled = found.filter { $0.values["Enabled"]?.booleanValue == true }.map(\.path.rawValue)
                 let knowsSAE = SupplicantNetwork.knowsSAE(values)
-                self.add(join, path, record, knowsSAE, note, completion)
+                self.add(join, path, record, others, knowsSAE, note, completion)
             }
         }
     }
 
+    private static func networks(_ values: [String: DBusValue]) -> [ObjectPath] {
+        (values["Networks"]?.arrayValue ?? []).compactMap(\.objectPathValue)
+    }
+
     private func add(
-        _ join: NetworkJoin, _ path: ObjectPath, _ record: JoinRecord, _ knowsSAE: Bool,
+        _ join: NetworkJoin, _ path: ObjectPath, _ record: JoinRecord, _ others: [ObjectPath], _ knowsSAE: Bool,
         _ note: @escaping (JoinRecord) throws -> Void, _ completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
         var record = record
         let arguments = SupplicantNetwork.arguments(join, knowsSAE: knowsSAE)
-        link.call(path, Self.interface, "AddNetwork", [.vardict(arguments)]) { [weak self] result in
+        link.call(.supplicantAdd, at: path, [.vardict(arguments)]) { [weak self] result in
             guard let self else { return }
             guard let network = (try? result.get())?.first?.objectPathValue else {
-                var reason = "wpa_supplicant refused"
-                // Its message may quote what it was given.
-                if case .failure(let error) = result { reason = "wpa_supplicant refused the network (\(error.name))" }
-                return completion(.failure(RadioFailure(.refused, reason)))
+                // It may have been added all the same.
+                return self.removeAdded(record, path, others) {
+                    var reason = "wpa_supplicant refused"
+                    // Its message may quote what it was given.
+                    if case .failure(let error) = result { reason = "wpa_supplicant refused the network (\(error.name))" }
+                    completion(.failure(RadioFailure(.refused, reason)))
+                }
             }
             record.joined = network.rawValue
             do { try note(record) } catch {
-                self.link.call(path, Self.interface, "RemoveNetwork", [.objectPath(network)]) { _ in }
+                self.link.call(.supplicantRemove, at: path, [.objectPath(network)]) { _ in }
                 return completion(.failure(RadioFailure(.other, "the record of the joining could not be written: \(error)")))
             }
             self.select(join, network, path, completion)
+        }
+    }
+
+    /// Removes networks of this name that were not there before.
+    private func removeAdded(
+        _ record: JoinRecord, _ path: ObjectPath, _ others: [ObjectPath], completion: @escaping () -> Void
+    ) {
+        link.properties(.supplicantInterface, at: path) { [weak self] result in
+            let now = (try? result.get()).map(Self.networks) ?? []
+            self?.link.properties(.supplicantNetwork, at: now.filter { !others.contains($0) }) { [weak self] result in
+                for (network, values) in (try? result.get()) ?? []
+                where SupplicantNetwork.isNamed(values, hex: record.network) {
+                    self?.link.call(.supplicantRemove, at: path, [.objectPath(network)]) { _ in }
+                }
+                completion()
+            }
         }
     }
 
@@ -202,42 +236,48 @@ final class Supplicant: WiFiService {
             link.onProperties(of: path, Self.interface, SupplicantAttempt.properties) { [weak self, weak awaited] _, values in
                 if let verdict = attempt.verdict(on: values, network: network) { awaited?.end(verdict) }
                 guard attempt.isToBeAsked, awaited?.isPending == true else { return }
-                self?.link.properties(path, Self.interface) { [weak awaited] values in
+                self?.link.properties(.supplicantInterface, at: path) { [weak awaited] result in
+                    guard case .success(let values) = result else { return }
                     let now = values.filter { ["CurrentNetwork", "State"].contains($0.key) }
                     if let verdict = attempt.verdict(on: now, network: network) { awaited?.end(verdict) }
                 }
             }
         ]
-        link.call(path, Self.interface, "SelectNetwork", [.objectPath(network)]) { [weak awaited] result in
+        link.call(.supplicantSelect, at: path, [.objectPath(network)]) { [weak awaited] result in
             guard case .failure(let error) = result else { return attempt.isSelected = true }
             awaited?.end(.failure(RadioFailure(.refused, "wpa_supplicant does not select the network: \(error)")))
         }
     }
 
-    func restore(_ record: JoinRecord, completion: @escaping () -> Void) {
+    func restore(_ record: JoinRecord, completion: @escaping (Bool) -> Void) {
         stopFollowing()
         // Another wpa_supplicant: it has read its own networks again, and knows nothing of ours.
         guard let owner, record.owner == owner, let path = paths[record.interface], let network = ObjectPath(record.joined) else {
-            return completion()
+            return completion(true)
         }
-        link.properties(network, Self.network) { [weak self] values in
-            guard let self else { return completion() }
-            // A path may have been given to another network since.
-            guard SupplicantNetwork.isNamed(values, hex: record.network) else { return completion() }
-            self.link.call(path, Self.interface, "RemoveNetwork", [.objectPath(network)]) { [weak self] _ in
-                self?.enable(record.enabled[...], completion: completion)
+        link.properties(.supplicantNetwork, at: network) { [weak self] result in
+            guard let self, let values = result.value(orElse: { _ in completion(false) }) else { return }
+            // It went in an earlier attempt, or its path has been given to another network since.
+            guard SupplicantNetwork.isNamed(values, hex: record.network) else {
+                return self.enable(record.enabled[...], completion: completion)
+            }
+            self.link.call(.supplicantRemove, at: path, [.objectPath(network)]) { [weak self] result in
+                let isRemoved = result.error.map { $0.saysGone || $0.name == Self.busName + ".NetworkUnknown" } ?? true
+                guard let self, isRemoved else { return completion(false) }
+                self.enable(record.enabled[...], completion: completion)
             }
         }
     }
 
     /// One after the other; the first that is switched on while nothing is connected sets off a scan.
-    private func enable(_ networks: ArraySlice<String>, completion: @escaping () -> Void) {
-        guard let first = networks.first else { return completion() }
-        let next = { [weak self] in
-            guard let self else { return completion() }
+    ///
+    /// - Parameter completion: gets whether all are on that are there.
+    private func enable(_ networks: ArraySlice<String>, completion: @escaping (Bool) -> Void) {
+        guard let first = networks.first else { return completion(true) }
+        guard let path = ObjectPath(first) else { return enable(networks.dropFirst(), completion: completion) }
+        link.call(.supplicantEnable, at: path, [.variant(.boolean(true))]) { [weak self] result in
+            guard let self, result.error?.saysGone ?? true else { return completion(false) }
             self.enable(networks.dropFirst(), completion: completion)
         }
-        guard let path = ObjectPath(first) else { return next() }
-        link.set(path, Self.network, "Enabled", .boolean(true), completion: next)
     }
 }

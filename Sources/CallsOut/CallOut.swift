@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// All calls that the daemon makes to other services: what is not in this list cannot be called. Time-outs are such that
+// who waits for the outcome hears of it within 30 s (Docs/Calls.md, which is made from this).
+
+public import DBusKit
+
+/// A call that the daemon makes, by what it is made for.
+public enum CallOut: String, CaseIterable, Sendable {
+    // The bus: who somebody is.
+    case credentials, process
+    // A picker program: whether it has read what it was sent.
+    case pickerPing
+    // polkit.
+    case authorization
+
+    // bluetoothd: what there is.
+    case radioObjects
+    // Discovery.
+    case discoveryFilter, discoveryStart, discoveryStop
+    // Pairing.
+    case agentRegistration, agentEnd, pairing, pairingCancel, pairedIdentity
+    // What follows a pairing that failed.
+    case pairedCheck, failedRemoval
+    // The classic side, input devices, names.
+    case classicFilter, classicSearch, classicSearchEnd, trust, inputConnect, alias
+    // Removing.
+    case bondRemoval
+
+    // bluetoothd, for the view.
+    case viewObjects, viewClientObjects, viewLink, viewDisconnect, viewStopNotify, viewDiscoveryFilter
+
+    // NetworkManager.
+    case managerDevices, managerDevice, managerActive, managerScan, managerPoints, managerPoint, managerJoin, managerReturn,
+        managerLeave
+
+    // iwd.
+    case iwdObjects, iwdScan, iwdNetworks, iwdStation, iwdAgentRegistration, iwdAgentEnd, iwdJoin, iwdJoinHidden, iwdReturn,
+        iwdDisconnect, iwdForget
+
+    // wpa_supplicant.
+    case supplicantInterfaces, supplicantInterface, supplicantAbilities, supplicantScan, supplicantPoints, supplicantPoint,
+        supplicantNetwork, supplicantAdd, supplicantSelect, supplicantRemove, supplicantEnable
+    // Wi-Fi Aware.
+    case awareSubscribe, awarePublish, awareSubscribeEnd, awarePublishEnd
+}
+
+extension CallOut {
+    private static let bluez = "org.bluez"
+    private static let adapter = "org.bluez.Adapter1"
+    private static let device = "org.bluez.Device1"
+    private static let agents = "org.bluez.AgentManager1"
+    private static let manager = "org.freedesktop.NetworkManager"
+    private static let wireless = "org.freedesktop.NetworkManager.Device.Wireless"
+    private static let iwd = "net.connman.iwd"
+    private static let station = "net.connman.iwd.Station"
+    private static let supplicant = "fi.w1.wpa_supplicant1"
+    private static let interface = "fi.w1.wpa_supplicant1.Interface"
+
+    /// What is called.
+    public var method: RemoteMethod {
+        switch self {
+        case .credentials, .process, .pickerPing, .authorization: otherCalls
+        case .radioObjects, .discoveryFilter, .discoveryStart, .discoveryStop, .agentRegistration, .agentEnd, .pairing,
+            .pairingCancel, .pairedIdentity, .pairedCheck, .failedRemoval, .classicFilter, .classicSearch, .classicSearchEnd,
+            .trust, .inputConnect, .alias, .bondRemoval:
+            radioCalls
+        case .viewObjects, .viewClientObjects, .viewLink, .viewDisconnect, .viewStopNotify, .viewDiscoveryFilter: viewCalls
+        case .managerDevices, .managerDevice, .managerActive, .managerScan, .managerPoints, .managerPoint, .managerJoin,
+            .managerReturn, .managerLeave:
+            managerCalls
+        case .iwdObjects, .iwdScan, .iwdNetworks, .iwdStation, .iwdAgentRegistration, .iwdAgentEnd, .iwdJoin, .iwdJoinHidden,
+            .iwdReturn, .iwdDisconnect, .iwdForget:
+            iwdCalls
+        case .supplicantInterfaces, .supplicantInterface, .supplicantAbilities, .supplicantScan, .supplicantPoints,
+            .supplicantPoint, .supplicantNetwork, .supplicantAdd, .supplicantSelect, .supplicantRemove, .supplicantEnable,
+            .awareSubscribe, .awarePublish, .awareSubscribeEnd, .awarePublishEnd:
+            supplicantCalls
+        }
+    }
+
+    private var otherCalls: RemoteMethod {
+        switch self {
+        case .credentials:
+            RemoteMethod(
+                Bus.name, Bus.name, "GetConnectionCredentials", takes: "s", returns: "a{sv}", timeout: .seconds(10))
+        case .process:
+            RemoteMethod(Bus.name, Bus.name, "GetConnectionUnixProcessID", takes: "s", returns: "u", timeout: .seconds(10))
+        case .authorization:
+            // A person types a password meanwhile.
+            RemoteMethod(
+                "org.freedesktop.PolicyKit1", "org.freedesktop.PolicyKit1.Authority", "CheckAuthorization",
+                takes: "(sa{sv})sa{ss}us", returns: "(bba{ss})", timeout: .seconds(180))
+        default: RemoteMethod("", Bus.peer, "Ping", timeout: .seconds(10))
+        }
+    }
+
+    private var radioCalls: RemoteMethod {
+        let call = { (interface: String, member: String, takes: String, seconds: Int) in
+            RemoteMethod(Self.bluez, interface, member, takes: takes, timeout: .seconds(seconds))
+        }
+        return switch self {
+        case .radioObjects: .objects(Self.bluez, timeout: .seconds(20))
+        case .discoveryFilter: call(Self.adapter, "SetDiscoveryFilter", "a{sv}", 10)
+        case .discoveryStart: call(Self.adapter, "StartDiscovery", "", 10)
+        case .discoveryStop: call(Self.adapter, "StopDiscovery", "", 10)
+        case .agentRegistration: call(Self.agents, "RegisterAgent", "os", 10)
+        case .agentEnd: call(Self.agents, "UnregisterAgent", "o", 10)
+        // bluetoothd waits 60 s for the agent and some more for the accessory; beyond that it is stuck. The person's
+        // time is in it: without it `PairingAttempt` gives up sooner.
+        case .pairing: call(Self.device, "Pair", "", 100)
+        case .pairingCancel: call(Self.device, "CancelPairing", "", 5)
+        case .pairedIdentity: .getAll(Self.bluez, Self.device, timeout: .seconds(10))
+        case .pairedCheck: .get(Self.bluez, Self.device, "Paired", timeout: .seconds(5))
+        case .failedRemoval: call(Self.adapter, "RemoveDevice", "o", 5)
+        case .classicFilter: call(Self.adapter, "SetDiscoveryFilter", "a{sv}", 10)
+        case .classicSearch: call(Self.adapter, "StartDiscovery", "", 10)
+        case .classicSearchEnd: call(Self.adapter, "StopDiscovery", "", 10)
+        case .trust: .set(Self.bluez, Self.device, "Trusted", timeout: .seconds(10))
+        case .inputConnect: call(Self.device, "Connect", "", 22)
+        case .alias: .set(Self.bluez, Self.device, "Alias", timeout: .seconds(10))
+        // A connected device takes bluetoothd two seconds.
+        default: call(Self.adapter, "RemoveDevice", "o", 20)
+        }
+    }
+
+    private var viewCalls: RemoteMethod {
+        switch self {
+        case .viewObjects, .viewClientObjects: .objects(Self.bluez, timeout: .seconds(20))
+        case .viewLink: .getAll(Self.bluez, Self.device, timeout: .seconds(10))
+        case .viewDisconnect: RemoteMethod(Self.bluez, Self.device, "Disconnect", timeout: .seconds(5))
+        case .viewStopNotify: RemoteMethod(Self.bluez, "org.bluez.GattCharacteristic1", "StopNotify", timeout: .seconds(10))
+        // An app's call, with the filter that it may have; the app waits as long as it likes.
+        default: RemoteMethod(Self.bluez, Self.adapter, "SetDiscoveryFilter", takes: "a{sv}", timeout: .seconds(10))
+        }
+    }
+
+    private var managerCalls: RemoteMethod {
+        let call = { (interface: String, member: String, takes: String, returns: String) in
+            RemoteMethod(Self.manager, interface, member, takes: takes, returns: returns, timeout: .seconds(10))
+        }
+        return switch self {
+        case .managerDevices: call(Self.manager, "GetDevices", "", "ao")
+        case .managerDevice: .getAll(Self.manager, "org.freedesktop.NetworkManager.Device", timeout: .seconds(10))
+        case .managerActive: .getAll(Self.manager, "org.freedesktop.NetworkManager.Connection.Active", timeout: .seconds(10))
+        case .managerScan: call(Self.wireless, "RequestScan", "a{sv}", "")
+        case .managerPoints: call(Self.wireless, "GetAllAccessPoints", "", "ao")
+        case .managerPoint: .getAll(Self.manager, "org.freedesktop.NetworkManager.AccessPoint", timeout: .seconds(10))
+        case .managerJoin: call(Self.manager, "AddAndActivateConnection2", "a{sa{sv}}ooa{sv}", "ooa{sv}")
+        case .managerReturn: call(Self.manager, "ActivateConnection", "ooo", "o")
+        default: call(Self.manager, "DeactivateConnection", "o", "")
+        }
+    }
+
+    private var iwdCalls: RemoteMethod {
+        let call = { (interface: String, member: String, takes: String) in
+            RemoteMethod(Self.iwd, "net.connman.iwd.\(interface)", member, takes: takes, timeout: .seconds(10))
+        }
+        // Less than the 25 s after which D-Bus libraries give a call up.
+        let join = { (interface: String, member: String, takes: String) in
+            RemoteMethod(Self.iwd, "net.connman.iwd.\(interface)", member, takes: takes, timeout: .seconds(22))
+        }
+        return switch self {
+        case .iwdObjects: .objects(Self.iwd, timeout: .seconds(10))
+        case .iwdScan: call("Station", "Scan", "")
+        case .iwdNetworks:
+            RemoteMethod(Self.iwd, Self.station, "GetOrderedNetworks", returns: "a(on)", timeout: .seconds(10))
+        case .iwdStation: .getAll(Self.iwd, Self.station, timeout: .seconds(10))
+        case .iwdAgentRegistration: call("AgentManager", "RegisterAgent", "o")
+        case .iwdAgentEnd: call("AgentManager", "UnregisterAgent", "o")
+        case .iwdJoin, .iwdReturn: join("Network", "Connect", "")
+        case .iwdJoinHidden: join("Station", "ConnectHiddenNetwork", "s")
+        case .iwdDisconnect: call("Station", "Disconnect", "")
+        default: call("KnownNetwork", "Forget", "")
+        }
+    }
+
+    private var supplicantCalls: RemoteMethod {
+        let call = { (member: String, takes: String, returns: String) in
+            RemoteMethod(Self.supplicant, Self.interface, member, takes: takes, returns: returns, timeout: .seconds(10))
+        }
+        return switch self {
+        case .supplicantInterfaces: .getAll(Self.supplicant, Self.supplicant, timeout: .seconds(10))
+        case .supplicantInterface: .getAll(Self.supplicant, Self.interface, timeout: .seconds(10))
+        case .supplicantAbilities:
+            RemoteMethod(Self.supplicant, Bus.introspectable, "Introspect", returns: "s", timeout: .seconds(10))
+        case .supplicantScan: call("Scan", "a{sv}", "")
+        case .supplicantPoints: .get(Self.supplicant, Self.interface, "BSSs", timeout: .seconds(10))
+        case .supplicantPoint: .getAll(Self.supplicant, "\(Self.supplicant).BSS", timeout: .seconds(10))
+        case .supplicantNetwork: .getAll(Self.supplicant, "\(Self.supplicant).Network", timeout: .seconds(10))
+        case .supplicantAdd: call("AddNetwork", "a{sv}", "o")
+        case .supplicantSelect: call("SelectNetwork", "o", "")
+        case .supplicantRemove: call("RemoveNetwork", "o", "")
+        case .supplicantEnable: .set(Self.supplicant, "\(Self.supplicant).Network", "Enabled", timeout: .seconds(10))
+        case .awareSubscribe: call("NANSubscribe", "a{sv}", "u")
+        case .awarePublish: call("NANPublish", "a{sv}", "u")
+        case .awareSubscribeEnd: call("NANCancelSubscribe", "u", "")
+        default: call("NANCancelPublish", "u", "")
+        }
+    }
+}
