@@ -36,13 +36,15 @@ FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 PAGEDIR := $(DATADIR)/cockpit/accessories
 METAINFO := org.accessorysetup1.cockpit.metainfo.xml
 
-.PHONY: help deps build release man check-man demo web test outside lab bench fuzz start-order lint format install install-files uninstall deb check-sizes clean
+.PHONY: help deps build release man check-man demo web test answers calls outside lab bench fuzz start-order lint format install install-files uninstall deb check-sizes clean
 
 help:
 	@echo "make demo [PICK=\"Pink Dice\"]  the main job on simulated radios, in this terminal"
 	@echo "make web [PICK=\"Pink Dice\"]   the same in the browser at hand: the page for Cockpit (installs cockpit-ws)"
 	@echo "make test                     all tests but the lab's (installs bleak and BlueZ' tools for them)"
 	@echo "make lab [DEB=\"FILE …\"]      the radio lab: a real kernel and a real bluetoothd under qemu"
+	@echo "make answers                  every wrong answer to every call that the daemon makes (many minutes)"
+	@echo "make calls                    writes Docs/Calls.md anew, after changes to the list of calls"
 	@echo "make outside                  builds and runs the sample as a package that depends on this one by version"
 	@echo "make bench                    the benchmark (several minutes)"
 	@echo "make fuzz                     the reader for adverts under libFuzzer (some minutes)"
@@ -86,7 +88,7 @@ test: build
 	@Tests/Support/deps-test
 	@Tests/Support/deps-web
 	$(SWIFT) test
-	BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/API Tests/Simulator Tests/Attacks Tests/Web
+	BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/API Tests/Simulator Tests/Attacks Tests/Answers Tests/Web
 	PICK="Pink Dice" PATIENCE=4 BIN=$(BIN) Tests/Demo/run
 
 outside: build
@@ -107,6 +109,17 @@ bench: release
 	$(SWIFT) build $(RELEASE_FLAGS) --product relay-baseline
 	$(SWIFT) build $(RELEASE_FLAGS) --product scan-baseline
 	/usr/bin/python3 Tests/Bench/run $(RELEASE)
+
+# All answers that there may be to the daemon's calls: many minutes.
+answers: build
+	@Tests/Support/deps-test
+	ANSWERS=all BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/Answers
+
+# After changes to the list of calls.
+calls: deps
+	$(SWIFT) build --product list-calls
+	$(BIN)/list-calls --markdown > Docs/Calls.md
+	Tests/Support/check-prose --write
 
 fuzz: deps
 	Tests/Fuzz/run

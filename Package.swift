@@ -161,6 +161,10 @@ let package = Package(
             name: "central-probe", dependencies: ["CoreBluetooth"], path: "Tests/Lab/apps/central-probe",
             swiftSettings: strict),
 
+        // The list of calls, printed; in no package either.
+        .executableTarget(
+            name: "list-calls", dependencies: ["CallsOut", "DBusKit"], path: "Tests/Answers/list-calls", swiftSettings: settings),
+
         // Tests, from the words outwards to the whole daemon.
         .target(name: "TestSupport", dependencies: ["DBusKit"], path: "Tests/TestSupport", swiftSettings: settings),
         .testTarget(name: "DBusKitTests", dependencies: ["DBusKit", "TestSupport"], swiftSettings: testSettings),

@@ -52,6 +52,7 @@ public final class AccessoryEngine {
         pickers = Pickers(
             book, bonds, access, radio, networkRadio, allSessions, news, audit, clock, configuration, log)
         explanations = Explanations(book, pickers, radio, networkRadio, clock, nearness: configuration.nearness)
+        bonds.current = { [weak pickers] in pickers?.intent }
     }
 
     /// Begins: follows the radios, and finishes what an earlier run left unfinished, as soon as Bluetooth is ready.

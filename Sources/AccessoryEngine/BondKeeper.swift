@@ -14,6 +14,8 @@ final class BondKeeper {
     private var intents: [BondIntent]
     /// Whose bonds the radio is removing now.
     private var removing: Set<BondIntent> = []
+    /// What the pairing that is under way has noted.
+    var current: (() -> BondIntent?)?
     /// Done with, and still in the store, which did not take it.
     private var toForget: [BondIntent] = []
     private let forgetting: Retry
@@ -130,21 +132,21 @@ final class BondKeeper {
                 self.log.notice("no bond is left", metadata: ["after": "\(intent.purpose.rawValue)"])
                 self.log.debug("no bond is left", metadata: ["address": "\(intent.address)"])
                 self.forget(intent)
-                if !self.intents.contains(where: { $0.purpose == .removal }) { self.removal.end() }
+                if self.intents.allSatisfy({ $0 == self.current?() }) { self.removal.end() }
             case .failure(let failure):
                 self.log.warning("bond not removed, will be tried again", metadata: ["reason": "\(failure)"])
                 self.log.debug("bond not removed", metadata: ["address": "\(intent.address)"])
-                self.removeAgainLater()
+                if self.intents.contains(intent) { self.removeAgainLater() }
             }
             completion()
         }
     }
 
-    /// Only removals: what was noted before a pairing may be of the one that is under way.
+    /// What could not be removed is tried again, at growing distances.
     private func removeAgainLater() {
         removal.later { [weak self] in
-            guard let self, self.radio.state == .ready else { return }
-            for intent in self.intents where intent.purpose == .removal { self.removeBond(of: intent) {} }
+            guard let self else { return }
+            self.removeLeftovers(but: self.current?())
         }
     }
 

@@ -32,6 +32,7 @@ enum BlueZ {
         case "org.bluez.Error.InProgress": RadioFailure(.busy, "another program is pairing this accessory")
         case "org.freedesktop.DBus.Error.NoReply", "org.freedesktop.DBus.Error.Timeout":
             RadioFailure(.timeout, "bluetoothd did not answer in time")
+        case "org.freedesktop.DBus.Error.InconsistentMessage": RadioFailure(.other, "bluetoothd's answer makes no sense: \(error)")
         case "org.freedesktop.DBus.Error.UnknownObject": RadioFailure(.connection, "the accessory is gone")
         case "org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.Disconnected",
             "org.freedesktop.DBus.Error.NameHasNoOwner":
@@ -39,4 +40,14 @@ enum BlueZ {
         default: RadioFailure(.other, "\(error)")
         }
     }
+}
+
+extension BusError {
+    /// Whether nobody knows what became of the call: there was no answer, or one that makes no sense.
+    var leavesOpen: Bool { ["NoReply", "Timeout", "InconsistentMessage", "LimitsExceeded"].contains { isStandard($0) } }
+}
+
+extension Result where Failure == BusError {
+    /// The same, of an answer.
+    var leavesOpen: Bool { if case .failure(let error) = self { error.leavesOpen } else { false } }
 }

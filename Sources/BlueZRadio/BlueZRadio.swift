@@ -46,8 +46,12 @@ public final class BlueZRadio: Radio {
     private var attempt: PairingAttempt?
     private var bridge: ClassicBridge?
     private var inputSetup: InputDeviceSetup?
-    /// Devices whose pairing failed and that BlueZ could not forget then.
-    private var unforgotten: Set<ObjectPath> = []
+    /// Devices whose pairing failed and that BlueZ could not forget then, and whether that was for sure.
+    private var unforgotten: [ObjectPath: Bool] = [:]
+    private var anotherForgetting: LoopSource?
+    private var forgettingsFailed = 0
+    private var anotherReading: LoopSource?
+    private var readingsFailed = 0
     /// Readings of all objects that are under way.
     private var reads = 0
     private lazy var contentPacer = Pacer(connection.loop, interval: .milliseconds(50)) { [weak self] in self?.handContent() }
@@ -161,7 +165,7 @@ public final class BlueZRadio: Radio {
     /// The accessory is paired and cannot do what it is wanted for: as if it had not been.
     private func undo(_ entry: Device, _ identity: PairedIdentity, _ failure: RadioFailure) {
         guard !identity.wasPairedBefore else { return ended(.failure(failure)) }
-        forget(entry.path) { [weak self] in self?.ended(.failure(failure)) }
+        forget(entry.path, isSure: true) { [weak self] in self?.ended(.failure(failure)) }
     }
 
     /// Pairs the classic side, on the adapter that has the accessory. `busy` while anything else is paired.
@@ -215,21 +219,54 @@ public final class BlueZRadio: Radio {
     private func forgetUnpaired(_ device: ObjectPath, completion: @escaping () -> Void) {
         connection.call(.pairedCheck, at: device) { [weak self] result in
             guard let self else { return completion() }
-            guard (try? result.get())?.first?.booleanValue != true else { return completion() }
-            self.forget(device, completion: completion)
+            switch result {
+            case .success(let values):
+                guard values.first?.booleanValue != true else { return completion() }
+                self.forget(device, isSure: false, completion: completion)
+            case .failure(let error) where error.leavesOpen:
+                // It is stuck, and the person waits.
+                self.forgetLater(device, isSure: false)
+                completion()
+            case .failure: self.forget(device, isSure: false, completion: completion)
+            }
         }
     }
 
-    private func forget(_ device: ObjectPath, completion: @escaping () -> Void) {
+    /// A removal has failed: again when the adapter is back, or after longer and longer pauses.
+    ///
+    /// - Parameter isSure: whether a bond that is there by then is ours.
+    private func forgetLater(_ device: ObjectPath, isSure: Bool) {
+        unforgotten[device] = isSure || unforgotten[device] == true
+        guard state == .ready, anotherForgetting == nil else { return }
+        forgettingsFailed = min(forgettingsFailed + 1, 6)
+        anotherForgetting = connection.loop.after(.seconds(1 << forgettingsFailed)) { [weak self] in
+            self?.anotherForgetting = nil
+            self?.forgetUnforgotten()
+        }
+    }
+
+    private func forgetUnforgotten() {
+        guard state == .ready else { return }
+        let devices = unforgotten
+        unforgotten = [:]
+        for (device, isSure) in devices where attempt?.device != device {
+            if isSure { forget(device, isSure: true) {} } else { forgetUnpaired(device) {} }
+        }
+    }
+
+    private func forget(_ device: ObjectPath, isSure: Bool, completion: @escaping () -> Void) {
         guard devices[device] != nil else { return completion() }
         guard state == .ready, let adapter = adapters.keys.first(where: { device.isBelow($0) }) else {
-            unforgotten.insert(device)
+            forgetLater(device, isSure: isSure)
             return completion()
         }
         connection.call(.failedRemoval, at: adapter, [.objectPath(device)]) { [weak self] result in
-            if case .failure(let error) = result {
+            switch result {
+            case .success: self?.forgettingsFailed = 0
+            case .failure(let error) where BlueZ.isError(error, "DoesNotExist") || error.isStandard("UnknownObject"): break
+            case .failure(let error):
                 self?.log.debug("RemoveDevice failed", metadata: ["error": "\(error)"])
-                self?.unforgotten.insert(device)
+                self?.forgetLater(device, isSure: isSure)
             }
             completion()
         }
@@ -245,7 +282,11 @@ public final class BlueZRadio: Radio {
     }
 
     /// Answers BlueZ's agent call; nothing happens when none waits.
-    public func answer(_ answer: PromptAnswer) { agent.answer(answer) }
+    public func answer(_ answer: PromptAnswer) {
+        agent.answer(answer)
+        attempt?.answered()
+        bridge?.answered()
+    }
 
     /// Calls off what is being paired, be it the device, its classic side or its input device.
     public func cancelPairing() {
@@ -362,7 +403,10 @@ public final class BlueZRadio: Radio {
             switch result {
             case .failure(let error):
                 self.log.error("BlueZ' objects cannot be read", metadata: ["error": "\(error)"])
-            case .success(let reply): self.take(part, of: reply)
+                self.readLater()
+            case .success(let reply):
+                self.readingsFailed = 0
+                self.take(part, of: reply)
             }
             if part.contains(.adapters) { self.isSettled = true }
         }
@@ -370,6 +414,16 @@ public final class BlueZRadio: Radio {
             feed.ask(.radioObjects, at: BlueZ.root, completion: taken)
         } else {
             connection.ask(.radioObjects, at: BlueZ.root, completion: taken)
+        }
+    }
+
+    /// What cannot be read is read again, after longer and longer pauses: no signal says that it is there.
+    private func readLater() {
+        guard anotherReading == nil else { return }
+        readingsFailed = min(readingsFailed + 1, 5)
+        anotherReading = connection.loop.after(.seconds(1 << (readingsFailed - 1))) { [weak self] in
+            self?.anotherReading = nil
+            if self?.owner != nil { self?.readAll() }
         }
     }
 
@@ -497,8 +551,7 @@ public final class BlueZRadio: Radio {
         observer?.radioChanged(new, reason: reason)
         guard new == .ready else { return }
         // Power went before a failed pairing could be forgotten: now it can.
-        for device in unforgotten { forgetUnpaired(device) {} }
-        unforgotten = []
+        forgetUnforgotten()
     }
 
     // MARK: Adverts

@@ -109,6 +109,9 @@ final class ClassicBridge {
     /// The accessory answered, and a person is asked: what takes long now is the person.
     func prompted() { watchdog?.cancel() }
 
+    /// The person has answered.
+    func answered() { attempt?.answered() }
+
     private func trust(_ path: ObjectPath) {
         change(.trusting, "paired")
         connection.trust(path) { [weak self] failure in

@@ -21,12 +21,18 @@ final class Discovery {
     private var adapter: ObjectPath?
     private var attempts = 0
     private var retry: LoopSource?
+    /// Whether BlueZ may be scanning for us without our knowing: a start or a stop was not answered.
+    private var mayScan = false
+    private var stopsLeft = 0
     /// Told when the first need comes and when the last one goes.
     var onNeedChanged: ((Bool) -> Void)?
 
     /// How often a scan is tried before its failure is reported: for some 17 s. A bluetoothd that was killed leaves the
     /// kernel scanning, and its successor answers `InProgress` until that scan has run out, after about 10 s.
     private static let attemptsAllowed = 13
+    /// What counts for so many: who waits is told within 30 s.
+    private static let attemptsUnanswered = 7
+    private static let stopsAllowed = 3
 
     init(on connection: Connection, log: Logger, failed: @escaping (RadioFailure) -> Void) {
         self.connection = connection
@@ -59,6 +65,7 @@ final class Discovery {
         self.adapter = adapter
         retry?.cancel()
         attempts = 0
+        mayScan = false
         state = .stopped
         advance()
     }
@@ -89,15 +96,23 @@ final class Discovery {
                 }
             }
         case .running where needs == 0:
-            change(.stopping, "no longer needed")
-            connection.call(.discoveryStop, at: adapter) { [weak self] result in
-                guard let self, self.state == .stopping, self.adapter == adapter else { return }
-                if case .failure(let error) = result { self.log.debug("StopDiscovery failed", metadata: ["error": "\(error)"]) }
-                self.change(.stopped, "stopped")
-                self.advance()
-            }
+            stopsLeft = Self.stopsAllowed
+            stop(adapter)
         case .stopped, .starting, .running, .stopping:
             break
+        }
+    }
+
+    private func stop(_ adapter: ObjectPath) {
+        change(.stopping, "no longer needed")
+        stopsLeft -= 1
+        connection.call(.discoveryStop, at: adapter) { [weak self] result in
+            guard let self, self.state == .stopping, self.adapter == adapter else { return }
+            self.mayScan = result.leavesOpen
+            if case .failure(let error) = result { self.log.debug("StopDiscovery failed", metadata: ["error": "\(error)"]) }
+            self.change(.stopped, "stopped")
+            guard self.mayScan, self.needs == 0, self.stopsLeft > 0 else { return self.advance() }
+            self.stop(adapter)
         }
     }
 
@@ -112,19 +127,35 @@ final class Discovery {
         connection.call(.discoveryStart, at: adapter) { [weak self] result in
             guard let self, self.state == .starting, self.adapter == adapter else { return }
             switch result {
-            case .success:
-                self.attempts = 0
-                self.change(.running, "started")
-                self.advance()
+            case .success: self.started("started")
+            // Its own answer to one who scans already.
+            case .failure(let error) where self.mayScan && BlueZ.isError(error, "InProgress"):
+                self.started("it was, without an answer")
             case .failure(let error):
+                self.mayScan = self.mayScan || error.leavesOpen
                 self.ended(error)
             }
         }
     }
 
+    private func started(_ reason: String) {
+        attempts = 0
+        mayScan = false
+        change(.running, reason)
+        advance()
+    }
+
     private func ended(_ error: BusError) {
         change(.stopped, "\(error)")
-        guard needs > 0 else { return }
+        guard needs > 0 else {
+            // Nobody needs it any more, and it may have begun.
+            if mayScan, let adapter {
+                stopsLeft = Self.stopsAllowed
+                stop(adapter)
+            }
+            return
+        }
+        if error.leavesOpen { attempts += Self.attemptsUnanswered - 1 }
         again(after: RadioFailure(BlueZ.isError(error, "NotReady") ? .unavailable : .other, "\(error)"))
     }
 

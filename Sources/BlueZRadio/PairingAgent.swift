@@ -15,9 +15,17 @@ final class PairingAgent: ExportedObject {
     /// Only bluetoothd may ask.
     var owner: String?
     /// The device that is being paired; all others are rejected.
-    var device: ObjectPath? { didSet { wasAsked = false } }
+    var device: ObjectPath? {
+        didSet {
+            wasAsked = false
+            isShowing = false
+        }
+    }
     /// Whether it has asked for anything: then there is a link.
     private(set) var wasAsked = false
+    /// Whether it is the person's turn: to answer, or to do something at the accessory, the end of which nobody tells.
+    var waitsForPerson: Bool { question != nil || isShowing }
+    private var isShowing = false
     var onPrompt: ((PairingPrompt) -> Void)?
     private var question: MethodCall?
 
@@ -35,11 +43,13 @@ final class PairingAgent: ExportedObject {
         }
         agent.method("DisplayPinCode") { [unowned self] call throws(BusError) in
             try check(call)
+            isShowing = true
             onPrompt?(.displayPIN(call.arguments[1].stringValue ?? ""))
             call.reply()
         }
         agent.method("DisplayPasskey") { [unowned self] call throws(BusError) in
             try check(call)
+            isShowing = true
             onPrompt?(
                 .displayPasskey(
                     UInt32(call.arguments[1].integerValue ?? 0), entered: UInt16(call.arguments[2].integerValue ?? 0)))

@@ -26,13 +26,22 @@ final class PairingAttempt {
     private var attempts = 0
     private var timer: LoopSource?
     private var linkTimer: LoopSource?
+    private var answerTimer: LoopSource?
+    /// Whether bluetoothd may be pairing: it was told to, and has not said how it ended.
+    private var mayPair = false
     /// No link came up in time.
     private var isSilent = false
     private var call: PendingCall?
 
     /// How long the link may take to come up: an accessory that has gone silent is not waited for. The person's time
     /// does not count.
-    private static let linkTimeout = Duration.seconds(30)
+    private static let linkTimeout = Duration.seconds(20)
+    /// How long bluetoothd may take from the first attempt, or from the person's answer, to the end or the next
+    /// question. An accessory that stops in the middle is given up by the kernel after 30 s, which is too long for who
+    /// waits.
+    private static let answerTimeout = Duration.seconds(25)
+    /// How long it may take to confirm that it is called off after that.
+    private static let lateCancelTimeout = Duration.seconds(2)
     /// How long a cancelled `Pair()` may take to say so.
     private static let cancelTimeout = Duration.seconds(5)
     /// Connections break in busy air: try again, but not for ever.
@@ -71,9 +80,14 @@ final class PairingAttempt {
     private func pair() {
         attempts += 1
         change(.pairing, "attempt \(attempts)")
-        if linkTimer == nil { linkTimer = connection.loop.after(Self.linkTimeout) { [weak self] in self?.linkIsLate() } }
+        mayPair = true
+        if linkTimer == nil {
+            linkTimer = connection.loop.after(Self.linkTimeout) { [weak self] in self?.linkIsLate() }
+            awaitAnswer()
+        }
         call = connection.call(.pairing, at: device) { [self] result in
             guard state == .pairing else { return }
+            if case .failure(let error) = result, error.leavesOpen {} else { mayPair = false }
             switch result {
             case .success:
                 readIdentity()
@@ -84,16 +98,37 @@ final class PairingAttempt {
             where BlueZ.isError(error, "ConnectionAttemptFailed") && attempts < Self.maximumAttempts && !isCancelled && !isSilent:
                 retry()
             case .failure(let error):
-                if error.isStandard("NoReply") { cancelOnRadio() }
+                if mayPair, !isCancelled, !isSilent { cancelOnRadio() }
                 end(
-                    .failure(
-                        isSilent ? Self.silence : isCancelled ? RadioFailure(.cancelled, "cancelled") : BlueZ.pairingFailure(error))
+                    .failure(isSilent ? silence : isCancelled ? RadioFailure(.cancelled, "cancelled") : BlueZ.pairingFailure(error))
                 )
             }
         }
     }
 
-    private static let silence = RadioFailure(.connection, "the accessory does not answer: no link came up within 30 s")
+    /// Without bluetoothd's word nobody knows whether there is a bond.
+    private var silence: RadioFailure {
+        RadioFailure(mayPair ? .timeout : .connection, "the accessory does not answer: no link came up within 20 s")
+    }
+
+    private func awaitAnswer() {
+        answerTimer?.cancel()
+        answerTimer = connection.loop.after(Self.answerTimeout) { [weak self] in self?.answerIsLate() }
+    }
+
+    /// The person has answered: from now on it is bluetoothd that is waited for.
+    func answered() {
+        if state == .pairing { awaitAnswer() }
+    }
+
+    private func answerIsLate() {
+        guard !agent.waitsForPerson, !isCancelled, !isSilent, state == .pairing || state == .retrying else { return }
+        let failure = RadioFailure(.timeout, "neither the accessory nor bluetoothd answered in time")
+        guard state == .pairing else { return end(.failure(failure)) }
+        cancelOnRadio()
+        timer?.cancel()
+        timer = connection.loop.after(Self.lateCancelTimeout) { [self] in end(.failure(failure)) }
+    }
 
     private func linkIsLate() {
         guard !isConnected(), !agent.wasAsked, !isCancelled else { return }
@@ -101,8 +136,8 @@ final class PairingAttempt {
         case .pairing:
             isSilent = true
             cancelOnRadio()
-            timer = connection.loop.after(Self.cancelTimeout) { [self] in end(.failure(Self.silence)) }
-        case .retrying: end(.failure(Self.silence))
+            timer = connection.loop.after(Self.cancelTimeout) { [self] in end(.failure(silence)) }
+        case .retrying: end(.failure(silence))
         case .registering, .reading, .ended: break
         }
     }
@@ -156,6 +191,7 @@ final class PairingAttempt {
         timer?.cancel()
         call = connection.call(.pairedIdentity, at: device) { [self] result in
             guard state == .reading else { return }
+            if case .failure(let error) = result, error.leavesOpen { return end(.failure(BlueZ.pairingFailure(error))) }
             let properties = (try? result.get())?.first?.vardictValue ?? [:]
             let kind = properties["AddressType"]?.stringValue.flatMap { BluetoothAddress.Kind(rawValue: $0) } ?? .public
             guard let address = properties["Address"]?.stringValue.flatMap({ BluetoothAddress($0, kind: kind) }) else {
@@ -173,6 +209,7 @@ final class PairingAttempt {
         change(.ended, "\(result)")
         timer?.cancel()
         linkTimer?.cancel()
+        answerTimer?.cancel()
         call?.cancel()
         call = nil
         agent.dropQuestion()

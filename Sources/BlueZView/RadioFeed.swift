@@ -118,12 +118,22 @@ final class RadioFeed {
         ]
         connection.call(.viewObjects, at: "/") { [weak self] result in
             guard let self, self.owner == owner, self.isNeeded else { return }
+            if case .failure = result { self.loadLater(owner) }
             for entry in (try? result.get())?.first?.entries ?? [] {
                 guard let path = entry.key.objectPathValue else { continue }
                 self.note(path, entry.value.dictionary)
             }
             self.finishLoading()
             self.observer?.serviceChanged()
+        }
+    }
+
+    /// What could not be read is read again: until then clients see what signals tell.
+    private func loadLater(_ asked: String) {
+        connection.loop.after(.seconds(2)) { [weak self] in
+            guard let self, self.owner == asked, self.isNeeded, !self.isLoading else { return }
+            for subscription in self.subscriptions { subscription.cancel() }
+            self.load()
         }
     }
 

@@ -50,6 +50,8 @@ public final class WiFiRadio: NetworkRadio {
     /// What the last scan has found.
     private var heard: [SSID: NetworkSecurity] = [:]
     private var failures = 0
+    /// When the first of them began.
+    private var failing: Int64 = 0
     private var refusals = 0
 
     // Joining.
@@ -66,6 +68,8 @@ public final class WiFiRadio: NetworkRadio {
     private static let betweenScans = Duration.seconds(2)
     /// How often a scan may fail before the need for it is given up.
     private static let failuresAllowed = 5
+    /// For how many microseconds: a service that does not answer takes its time for each, and the person waits.
+    private static let failingAllowed: Int64 = 20_000_000
 
     /// - Parameters:
     ///   - connection: one of the radio's own: NetworkManager binds a joined network to it.
@@ -200,6 +204,7 @@ public final class WiFiRadio: NetworkRadio {
         guard !needs.isEmpty, !isScanning, let selected, selected.state == .ready else { return }
         isScanning = true
         let round = round
+        let begun = connection.loop.now
         var names: [SSID] = []
         for name in needs.values.flatMap(\.names) where !names.contains(name) { names.append(name) }
         selected.service.scan(selected.interface, asking: names) { [weak self] result in
@@ -218,9 +223,11 @@ public final class WiFiRadio: NetworkRadio {
                 self.refusals = min(self.refusals + 1, 5)
                 self.scanAgain(after: .milliseconds(min(500 << self.refusals, 10_000)))
             case .failure(.failed(let reason)):
+                if self.failures == 0 { self.failing = begun }
                 self.failures += 1
                 self.log.info("a scan failed", metadata: ["reason": "\(reason)", "attempt": "\(self.failures)"])
-                guard self.failures < Self.failuresAllowed else {
+                let isLong = self.connection.loop.now - self.failing >= Self.failingAllowed
+                guard self.failures < Self.failuresAllowed, !isLong else {
                     self.observer?.scanFailed(RadioFailure(.other, reason))
                     return
                 }

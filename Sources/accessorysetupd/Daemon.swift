@@ -57,6 +57,9 @@ struct Daemon {
         umask(0o077)
         let configuration = try readConfiguration()
         let loop = MainLoop()
+        #if DEBUG
+            letTimePass(on: loop, log)
+        #endif
         let radioBus = Connection.Address(options.bluezBus ?? options.bus)
         // The bus looks who we are while the store is read.
         let opening = try Connection.Opening(Connection.Address(options.bus))
@@ -145,6 +148,22 @@ struct Daemon {
         log.notice("stopped")
         return true
     }
+
+    #if DEBUG
+        /// For tests of what takes long: at SIGUSR1 a second has passed.
+        private func letTimePass(on loop: MainLoop, _ log: Logger) {
+            guard getenv("ACCESSORY_TEST_CLOCK") != nil else { return }
+            loop.letsTimePass = true
+            var seconds = 0
+            loop.onSignal(SIGUSR1) {
+                loop.pass(.seconds(1))
+                seconds += 1
+                // What is due now is done before this is said.
+                loop.after(.zero) { log.debug("test clock: \(seconds) s") }
+                return true
+            }
+        }
+    #endif
 
     /// The scoped view, where there is a socket for it.
     private func openView(

@@ -13,7 +13,7 @@ final class LoopClock: EngineClock {
     }
 
     var wallTime: Double { Self.seconds(CLOCK_REALTIME) }
-    var uptime: Double { Self.seconds(CLOCK_MONOTONIC) }
+    var uptime: Double { Double(loop.now) / 1e6 }
 
     private static func seconds(_ clock: clockid_t) -> Double {
         var value = timespec()

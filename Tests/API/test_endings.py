@@ -274,7 +274,7 @@ class Ended(APITest):
         self.person.pick("gone")
         failed = self.dice.wait_event("pickerSetupFailed", 60)
         self.assertEqual(failed["error"], error("ConnectionFailed"))
-        self.assertIn("30 s", failed["message"])
+        self.assertIn("20 s", failed["message"])
         self.assertNotIn("pickerDidDismiss", self.dice.told())
         # It is back.
         self.person.wait_offer("gone")

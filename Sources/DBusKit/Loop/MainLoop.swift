@@ -14,6 +14,13 @@ public final class MainLoop {
     private var polled = [GPollFD](repeating: GPollFD(), count: 8)
     private var isRunning = false
     private var endOfTurn: [() -> Void] = []
+    #if DEBUG
+        /// All timers, where tests let time pass; what is done with is dropped at times.
+        private var timers: [UnsafeMutablePointer<GSource>] = []
+        private var passed: Int64 = 0
+        /// Whether `pass` is to work.
+        public var letsTimePass = false
+    #endif
 
     /// A loop that nothing runs yet, with a context of its own.
     public init() {
@@ -102,21 +109,59 @@ public final class MainLoop {
     }
 
     /// Microseconds of the monotonic clock.
-    public var now: Int64 { Int64(g_get_monotonic_time()) }
+    public var now: Int64 {
+        #if DEBUG
+            Int64(g_get_monotonic_time()) + passed
+        #else
+            Int64(g_get_monotonic_time())
+        #endif
+    }
+
+    #if DEBUG
+        /// Lets time pass at once for everything that waits for it here, for tests of what takes long.
+        public func pass(_ time: Duration) {
+            let micros = Int64(Self.milliseconds(time)) * 1000
+            passed += micros
+            dropEndedTimers()
+            for timer in timers { g_source_set_ready_time(timer, max(0, g_source_get_ready_time(timer) - gint64(micros))) }
+        }
+
+        private func note(timer: UnsafeMutablePointer<GSource>) {
+            guard letsTimePass else { return }
+            if timers.count % 64 == 63 { dropEndedTimers() }
+            timers.append(g_source_ref(timer))
+        }
+
+        private func dropEndedTimers() {
+            let (ended, active) = (
+                timers.filter { g_source_is_destroyed($0) != 0 }, timers.filter { g_source_is_destroyed($0) == 0 }
+            )
+            for timer in ended { g_source_unref(timer) }
+            timers = active
+        }
+    #endif
 
     /// Calls `body` once, after at least `delay`.
     @discardableResult
     public func after(_ delay: Duration, _ body: @escaping () -> Void) -> LoopSource {
-        attach(g_timeout_source_new(Self.milliseconds(delay))) {
+        attach(timer(delay)) {
             body()
             return false
         }
     }
 
+    private func timer(_ interval: Duration) -> UnsafeMutablePointer<GSource> {
+        let timer = g_timeout_source_new(Self.milliseconds(interval))!
+        #if DEBUG
+            note(timer: timer)
+        #endif
+        return timer
+    }
+
     /// Calls `body` every `interval` until it returns false.
     @discardableResult
     public func every(_ interval: Duration, _ body: @escaping () -> Bool) -> LoopSource {
-        attach(g_timeout_source_new(Self.milliseconds(interval)), body)
+        attach(timer(interval), body)
     }
 
     /// Calls `body` once, when the sources that are ready now have been served.

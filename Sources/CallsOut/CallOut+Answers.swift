@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// What may come of each call: the errors that its service's documentation names, and what we do without an answer. For
+// Docs/Calls.md, which is made from this, and for Tests/Answers, which plays all of it; the daemon has no use for it.
+
+extension CallOut {
+    /// The errors that are documented for the call, or seen in the service's sources.
+    public var errors: [String] {
+        switch self {
+        case .credentials, .process: ["org.freedesktop.DBus.Error.NameHasNoOwner"]
+        case .pickerPing: ["org.freedesktop.DBus.Error.UnknownMethod"]
+        case .authorization:
+            ["Failed", "Cancelled", "NotSupported", "NotAuthorized"].map { "org.freedesktop.PolicyKit1.Error.\($0)" }
+        case .radioObjects, .viewObjects, .viewClientObjects, .iwdObjects, .supplicantAbilities:
+            ["org.freedesktop.DBus.Error.AccessDenied"]
+        case .discoveryFilter, .classicFilter, .viewDiscoveryFilter: Self.bluez("NotReady", "NotSupported", "Failed")
+        case .discoveryStart, .classicSearch: Self.bluez("NotReady", "Failed", "InProgress")
+        case .discoveryStop, .classicSearchEnd: Self.bluez("NotReady", "Failed", "NotAuthorized")
+        case .agentRegistration: Self.bluez("InvalidArguments", "AlreadyExists")
+        case .agentEnd: Self.bluez("DoesNotExist")
+        case .pairing:
+            Self.bluez(
+                "InvalidArguments", "Failed", "AlreadyExists", "AuthenticationCanceled", "AuthenticationFailed",
+                "AuthenticationRejected", "AuthenticationTimeout", "ConnectionAttemptFailed", "InProgress", "NotReady")
+        case .pairingCancel: Self.bluez("DoesNotExist", "Failed")
+        case .failedRemoval, .bondRemoval: Self.bluez("InvalidArguments", "Failed", "DoesNotExist", "NotReady")
+        case .inputConnect: Self.bluez("NotReady", "Failed", "InProgress", "AlreadyConnected", "NotAvailable")
+        case .viewDisconnect: Self.bluez("NotConnected", "Failed")
+        case .viewStopNotify: Self.bluez("Failed")
+        case .managerScan: ["org.freedesktop.NetworkManager.Device.NotAllowed"] + Self.manager("PermissionDenied")
+        case .managerJoin:
+            Self.manager("PermissionDenied", "UnknownDevice", "ConnectionNotAvailable")
+                + ["org.freedesktop.NetworkManager.Settings.Connection.InvalidProperty"]
+        case .managerReturn: Self.manager("PermissionDenied", "UnknownConnection", "UnknownDevice", "ConnectionNotAvailable")
+        case .managerLeave: Self.manager("PermissionDenied", "ConnectionNotActive")
+        case .managerDevices, .managerPoints: Self.manager("PermissionDenied")
+        case .iwdScan: Self.iwd("Busy", "Failed", "InProgress")
+        case .iwdNetworks: Self.iwd("Failed")
+        case .iwdAgentRegistration: Self.iwd("AlreadyExists", "InvalidArguments")
+        case .iwdAgentEnd: Self.iwd("NotFound")
+        case .iwdJoin, .iwdReturn:
+            Self.iwd("Aborted", "Busy", "Failed", "NoAgent", "NotSupported", "Timeout", "InProgress", "NotConfigured")
+        case .iwdJoinHidden:
+            Self.iwd("Busy", "Failed", "InvalidArguments", "NotFound", "NotHidden", "AlreadyProvisioned", "ServiceSetOverlap")
+        case .iwdDisconnect: Self.iwd("Busy", "Failed", "NotConnected")
+        case .iwdForget: Self.iwd("Failed", "NotFound")
+        case .supplicantScan: Self.supplicant("InvalidArgs", "UnknownError", "Interface.ScanError")
+        case .supplicantAdd: Self.supplicant("InvalidArgs", "UnknownError")
+        case .supplicantSelect: Self.supplicant("InvalidArgs", "NetworkUnknown")
+        case .supplicantRemove: Self.supplicant("InvalidArgs", "UnknownError", "NetworkUnknown")
+        case .awareSubscribe, .awarePublish, .awareSubscribeEnd, .awarePublishEnd: Self.supplicant("InvalidArgs", "UnknownError")
+        case .pairedIdentity, .pairedCheck, .trust, .alias, .viewLink, .managerDevice, .managerActive, .managerPoint, .iwdStation,
+            .supplicantInterfaces, .supplicantInterface, .supplicantPoints, .supplicantPoint, .supplicantNetwork,
+            .supplicantEnable:
+            ["UnknownObject", "InvalidArgs"].map { "org.freedesktop.DBus.Error.\($0)" }
+        }
+    }
+
+    private static func bluez(_ names: String...) -> [String] { names.map { "org.bluez.Error.\($0)" } }
+    private static func manager(_ names: String...) -> [String] { names.map { "org.freedesktop.NetworkManager.\($0)" } }
+    private static func iwd(_ names: String...) -> [String] { names.map { "net.connman.iwd.\($0)" } }
+    private static func supplicant(_ names: String...) -> [String] { names.map { "fi.w1.wpa_supplicant1.\($0)" } }
+
+    /// Errors that mean something else to us than that it has failed.
+    public var toldApart: String {
+        switch self {
+        case .discoveryStart: "`InProgress` after a call that was not answered: it scans; `NotReady`: the adapter is off"
+        case .classicSearch: "`InProgress`: somebody scans already"
+        case .agentRegistration: "`AlreadyExists`: ours, from before"
+        case .pairing:
+            "`AlreadyExists`: paired before; `ConnectionAttemptFailed`: again, three times at most; the others: words for the person"
+        case .bondRemoval, .failedRemoval: "`DoesNotExist`: it is gone"
+        case .inputConnect: "`AlreadyConnected`: it is"
+        case .managerScan: "`NotAllowed`: after a pause"
+        case .managerLeave: "`ConnectionNotActive`: it was over"
+        case .iwdScan: "`Busy`, `InProgress`: after a pause"
+        case .iwdAgentRegistration: "`AlreadyExists`: ours, from before"
+        case .iwdJoin, .iwdJoinHidden: "`NoAgent`, `Aborted`: a passphrase is wanted; `NotFound`, `Failed`: words for the app"
+        case .iwdDisconnect: "`NotConnected`: it was over"
+        case .iwdForget: "`NotFound`: it is gone"
+        case .supplicantScan: "`ScanError`: busy, after a pause"
+        case .supplicantRemove: "`NetworkUnknown`: it is gone"
+        case .managerDevice, .managerActive, .managerPoint, .iwdStation, .supplicantInterface, .supplicantPoint,
+            .supplicantNetwork, .supplicantEnable:
+            "`UnknownObject`: it is gone"
+        default: ""
+        }
+    }
+
+    /// What happens when no answer comes in time, or one that makes no sense.
+    public var unanswered: String {
+        switch self {
+        case .credentials, .process: "the caller is nobody, and refused"
+        case .pickerPing: "the picker gets the next offers all the same"
+        case .authorization: "not authorized"
+        case .radioObjects: "read again after 1, 2, 4 … 16 s; what was known counts meanwhile"
+        case .discoveryFilter, .discoveryStart: "once more, then the picker ends with `DiscoveryFailed`"
+        case .discoveryStop: "three times; a later start takes `InProgress` for its own"
+        case .agentRegistration, .pairedIdentity: "the pairing has failed, and the bond is removed"
+        case .agentEnd: "nothing: the next pairing takes the agent that is there"
+        case .pairing:
+            "called off 20 s after the first attempt without a link, 25 s after it or the person's last answer with one; the bond is "
+                + "removed if there is one"
+        case .pairingCancel: "the pairing has ended all the same after 5 s, and the bond is removed if there is one"
+        case .pairedCheck, .failedRemoval: "the person is told; looked at again after 2, 4 … 64 s, and when the adapter is back"
+        case .classicFilter, .classicSearchEnd: "nothing: what comes after it decides"
+        case .classicSearch: "the search goes on; without the classic side bridging has failed after 15 s"
+        case .trust, .inputConnect: "the set-up has failed, and the bond is removed"
+        case .alias: "logged: BlueZ goes on calling it by its own name"
+        case .bondRemoval: "who asked is told; removed again after 2, 4 … 60 s where nobody is to have the bond"
+        case .viewObjects: "read again after 2 s; clients see what signals tell"
+        case .viewClientObjects: "the app is told of what is new with the next change"
+        case .viewLink, .viewDisconnect, .viewStopNotify: "goes on as if it had worked"
+        case .viewDiscoveryFilter: "the app's own call waits for as long as the app does"
+        case .managerDevices, .managerDevice, .iwdObjects, .supplicantInterfaces, .supplicantInterface:
+            "interfaces: read again after 1, 2, 4 … 16 s; before a joining: it has failed, nothing is changed"
+        case .managerActive, .supplicantNetwork: "before a joining: it has failed, nothing is changed; after it: its signals decide"
+        case .managerScan, .iwdScan, .supplicantScan, .managerPoints, .iwdNetworks, .supplicantPoints:
+            "the scan has failed; the picker is told after 20 s of failures"
+        case .managerPoint, .supplicantPoint: "that network is not offered"
+        case .managerJoin, .supplicantAdd: "the joining has failed; a network that was added all the same is removed"
+        case .managerReturn, .managerLeave, .iwdForget, .iwdDisconnect, .supplicantRemove, .supplicantEnable:
+            "the record stays; given back after 2, 4 … 64 s, at the next start, and before the next joining"
+        case .iwdStation: "its signals decide"
+        case .iwdAgentRegistration, .iwdJoin, .iwdJoinHidden, .supplicantSelect: "the joining has failed, and is taken back"
+        case .iwdAgentEnd, .iwdReturn: "logged: iwd goes back by itself"
+        case .supplicantAbilities: "asked again after 5 s"
+        case .awareSubscribe, .awarePublish: "begun again after 5 s"
+        case .awareSubscribeEnd, .awarePublishEnd: "wpa_supplicant ends it after 300 s"
+        }
+    }
+}
