@@ -51,8 +51,11 @@ public final class GrantStore: LedgerStore {
         let path = directory + "/grants.sqlite"
         self.path = path
         do {
-            guard try Self.examine(path) else { throw GrantStoreError.newer(path: path) }
-            database = try Self.open(path, log)
+            let found = try Self.examine(path)
+            guard found != .newer else { throw GrantStoreError.newer(path: path) }
+            let opened = try Self.open(path, log)
+            if found == .wrongIndexes { try Self.mendIndexes(of: opened, log) }
+            database = opened
             keptAside = nil
         } catch let error as DatabaseError where error.isDamage {
             let aside = try Self.moveAside(path)
@@ -67,34 +70,46 @@ public final class GrantStore: LedgerStore {
         try SystemFile.setMode(path, 0o600)
     }
 
+    /// What an examination finds, where the file is not damaged.
+    private enum Finding {
+        case sound
+        /// A newer daemon wrote it.
+        case newer
+        /// The tables are whole, and an index is not what they say.
+        case wrongIndexes
+    }
+
     /// Looks whether the file is whole, and writes nothing into it: a damaged one is kept byte for byte, and so is a
     /// newer daemon's. With a log beside it, which SQLite would fold in, copies of both are looked at.
     ///
-    /// - Returns: whether this daemon knows all that it may hold.
     /// - Throws: `DatabaseError` that `isDamage`.
-    private static func examine(_ path: String) throws -> Bool {
+    private static func examine(_ path: String) throws -> Finding {
         let copy = path + ".examined"
         let names = [copy, copy + "-wal", copy + "-shm"]
         // Of a run that was killed.
         for name in names { try? SystemFile.remove(name) }
-        guard let size = SystemFile.size(path) else { return true }
+        guard let size = SystemFile.size(path) else { return .sound }
         // SQLite takes an empty file for a new one. We never leave one behind.
         guard size > 0 else { throw DatabaseError.damage("the file is empty") }
         let log = path + "-wal"
         // Nobody else writes, and without a log there is nothing to fold in: no lock and no other file is needed.
-        guard (SystemFile.size(log) ?? 0) > 0 else { return try isKnown(Database(path: path, .immutable)) }
+        guard (SystemFile.size(log) ?? 0) > 0 else { return try finding(in: Database(path: path, .immutable)) }
         defer { for name in names { try? SystemFile.remove(name) } }
         try SystemFile.copy(path, to: copy)
         try SystemFile.copy(log, to: copy + "-wal")
-        return try isKnown(Database(path: copy))
+        return try finding(in: Database(path: copy))
     }
 
-    private static func isKnown(_ database: Database) throws(DatabaseError) -> Bool {
-        let verdict = try database.value("PRAGMA quick_check(1)")
-        guard verdict == .text("ok") else { throw DatabaseError.damage("\(verdict)") }
-        guard try Schema.isKnown(in: database) else { return false }
+    private static func finding(in database: Database) throws(DatabaseError) -> Finding {
+        let isSound = try database.value("PRAGMA integrity_check(1)") == .text("ok")
+        if !isSound {
+            // The same without a look at what is in the indexes.
+            let verdict = try database.value("PRAGMA quick_check(1)")
+            guard verdict == .text("ok") else { throw DatabaseError.damage("\(verdict)") }
+        }
+        guard try Schema.isKnown(in: database) else { return .newer }
         if let wrong = try Schema.fault(in: database) { throw DatabaseError.damage(wrong) }
-        return true
+        return isSound ? .sound : .wrongIndexes
     }
 
     private static func open(_ path: String, _ log: Logger) throws -> Database {
@@ -109,23 +124,16 @@ public final class GrantStore: LedgerStore {
                 "the end of the store's log could not be read: the last changes may be lost",
                 metadata: ["file": "\(path)-wal", "pages": "\(written)", "readable": "\(used)"])
         }
-        try mendIndexes(of: database, log)
         try Schema.migrate(database)
         return database
     }
 
-    /// Indexes say nothing that the tables do not: damaged ones are made anew, and cost nobody anything. `quick_check`
-    /// does not look at what is in them.
+    /// Indexes say nothing that the tables do not: damaged ones are made anew, and cost nobody anything.
     private static func mendIndexes(of database: Database, _ log: Logger) throws {
-        for table in try Schema.tables(of: database) {
-            let verdict = try database.value("PRAGMA integrity_check('\(table)')")
-            guard verdict != .text("ok") else { continue }
-            log.critical(
-                "an index of the store is damaged, and is made anew", metadata: ["table": "\(table)", "why": "\(verdict)"])
-            try database.transaction { try database.run(script: "REINDEX \(table)") }
-            let left = try database.value("PRAGMA integrity_check('\(table)')")
-            guard left == .text("ok") else { throw DatabaseError.damage("\(left)") }
-        }
+        log.critical("an index of the store is damaged, and all are made anew")
+        try database.transaction { try database.run(script: "REINDEX") }
+        let left = try database.value("PRAGMA integrity_check(1)")
+        guard left == .text("ok") else { throw DatabaseError.damage("\(left)") }
     }
 
     /// Never overwrites: the new name carries the time and, if need be, a number.

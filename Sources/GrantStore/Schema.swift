@@ -100,11 +100,6 @@ enum Schema {
         return known.isSuperset(of: try names(in: database))
     }
 
-    /// The tables that a file of its version has.
-    static func tables(of database: Database) throws(DatabaseError) -> [String] {
-        try tables(in: sound(try version(of: database)))
-    }
-
     /// What is wrong with the tables of a file, by the migrations that it says it has seen; nil when nothing is. More
     /// than is needed is no fault.
     static func fault(in database: Database) throws(DatabaseError) -> String? {
