@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The store after a power cut at each operation on the disk: what was promised is there, what was under way is there as
-// a whole or not at all, and the trail says exactly what was done. Writes that were not synced may have reached the disk
-// all, none or some of them, and those in part.
+// a whole or not at all, and the trail says exactly what was done. Writes that were not synced may have reached the
+// disk all, none or some of them, and those in part.
 
 import AccessoryCore
 import AccessoryEngine

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stores as the world may hand them over: of every older version, of a newer one, damaged in each page, in each column
-// and in the schema. A store always opens, or says why it must not; what it loads is what was written, or was set aside;
-// and from then on it works.
+// and in the schema. A store always opens, or says why it must not; what it loads is what was written, or was set
+// aside; and from then on it works.
 
 import AccessoryCore
 import AccessoryEngine

@@ -23,6 +23,6 @@ void powercut_note(void);
 int powercut_count(void);
 struct powercut_operation powercut_get(int number);
 
-// After so many more operations, each that would change the disk fails with `code` (SQLITE_FULL, SQLITE_IOERR_FSYNC, …);
-// a negative number is never.
+// After so many more operations, each that would change the disk fails with `code` (SQLITE_FULL, SQLITE_IOERR_FSYNC,
+// …); a negative number is never.
 void powercut_fail_after(int operations, int code);
