@@ -43,13 +43,15 @@ let package = Package(
         .systemLibrary(name: "CGLib", pkgConfig: "glib-2.0", providers: [.apt(["libglib2.0-dev"])]),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(name: "CSystem"),
-        .target(name: "DBusKit", dependencies: ["CDBus", "CGLib", "CSystem", log], swiftSettings: settings),
+        // What a debug build tells of itself, and where a test may end it.
+        .target(name: "Effects", swiftSettings: settings),
+        .target(name: "DBusKit", dependencies: ["CDBus", "CGLib", "CSystem", "Effects", log], swiftSettings: settings),
 
         // What the daemon calls out: all of it.
         .target(name: "CallsOut", dependencies: ["DBusKit"], swiftSettings: settings),
 
         // Files by path, without Foundation.
-        .target(name: "SystemFiles", swiftSettings: settings),
+        .target(name: "SystemFiles", dependencies: ["Effects"], swiftSettings: settings),
 
         // JSON for the tools.
         .target(name: "JSONText", swiftSettings: settings),
@@ -74,7 +76,7 @@ let package = Package(
             swiftSettings: settings),
         .target(
             name: "GrantStore",
-            dependencies: ["AccessoryCore", "AccessoryEngine", "AccessoryModel", "CSQLite", "SystemFiles", log],
+            dependencies: ["AccessoryCore", "AccessoryEngine", "AccessoryModel", "CSQLite", "Effects", "SystemFiles", log],
             swiftSettings: settings),
         // What the admin and the packages put into files: manifests and policy.
         .target(

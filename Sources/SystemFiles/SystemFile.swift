@@ -2,6 +2,7 @@
 // Small files and directories, by path, through the C library: what the daemon and its tools need without Foundation,
 // which is five times their size (Docs/Decisions/0017-without-foundation.md).
 
+internal import Effects
 public import Glibc
 
 /// Why a file could not be used.
@@ -108,6 +109,8 @@ public enum SystemFile {
     }
 
     private static func write(_ bytes: some Collection<UInt8>, into file: CInt, _ path: String) throws(SystemFileError) {
+        let effect = Effect(.file, "write \(name(path))")
+        defer { effect.done() }
         var rest = Array(bytes)[...]
         while !rest.isEmpty {
             let written = rest.withUnsafeBytes { Glibc.write(file, $0.baseAddress, $0.count) }
@@ -115,6 +118,11 @@ public enum SystemFile {
             guard written > 0 else { throw SystemFileError(path) }
             rest = rest.dropFirst(written)
         }
+    }
+
+    /// The last part of a path, for who lists what is changed.
+    private static func name(_ path: String) -> Substring {
+        path[(path.lastIndex(of: "/").map(path.index(after:)) ?? path.startIndex)...]
     }
 
     /// Bytes of a file; nil when there is none.
@@ -134,6 +142,8 @@ public enum SystemFile {
 
     /// - Throws: when it is not ours to change.
     public static func setMode(_ path: String, _ mode: mode_t) throws(SystemFileError) {
+        let effect = Effect(.file, "setMode \(name(path))")
+        defer { effect.done() }
         guard chmod(path, mode) == 0 else { throw SystemFileError(path) }
     }
 
@@ -142,6 +152,8 @@ public enum SystemFile {
     /// - Parameter mode: of those that are made, less the process' mask.
     /// - Throws: when one cannot be made, or something else has its name.
     public static func makeDirectory(_ path: String, mode: mode_t = 0o777) throws(SystemFileError) {
+        let effect = Effect(.file, "makeDirectory \(name(path))")
+        defer { effect.done() }
         if mkdir(path, mode) == 0 { return }
         let code = errno
         if code == ENOENT, let slash = path.lastIndex(of: "/"), slash > path.startIndex {
@@ -175,11 +187,15 @@ public enum SystemFile {
     ///
     /// - Throws: when it cannot be done.
     public static func move(_ path: String, to target: String) throws(SystemFileError) {
+        let effect = Effect(.file, "move \(name(path))")
+        defer { effect.done() }
         guard rename(path, target) == 0 else { throw SystemFileError(path) }
     }
 
     /// - Throws: when one cannot be read or the other not be written.
     public static func copy(_ path: String, to target: String) throws(SystemFileError) {
+        let effect = Effect(.file, "copy \(name(path))")
+        defer { effect.done() }
         let source = open(path, O_RDONLY | O_CLOEXEC)
         guard source >= 0 else { throw SystemFileError(path) }
         defer { close(source) }
@@ -198,6 +214,8 @@ public enum SystemFile {
     ///
     /// - Throws: when it is not there, or cannot be removed.
     public static func remove(_ path: String) throws(SystemFileError) {
+        let effect = Effect(.file, "remove \(name(path))")
+        defer { effect.done() }
         guard Glibc.remove(path) == 0 else { throw SystemFileError(path) }
     }
 }

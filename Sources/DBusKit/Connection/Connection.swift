@@ -4,6 +4,7 @@
 
 internal import CDBus
 internal import CGLib
+internal import Effects
 
 #if canImport(Glibc)
     internal import Glibc
@@ -170,7 +171,8 @@ public final class Connection {
         completion: @escaping (Result<Message, BusError>) -> Void
     ) -> PendingCall {
         if let peer = peer(for: message) { return peer.call(message, timeout: timeout, completion: completion) }
-        let pending = PendingCall(completion)
+        let effect = Effect(.call, message.calledMethod)
+        let pending = PendingCall(effect.answering(completion))
         var handle: OpaquePointer?
         let milliseconds = Int32(
             clamping: timeout.components.seconds * 1000 + timeout.components.attoseconds / 1_000_000_000_000_000)
@@ -178,6 +180,7 @@ public final class Connection {
             loop.soon { pending.finish(.failure(.disconnected("not connected to the bus"))) }
             return pending
         }
+        effect.done { flush() }
         waiting[ObjectIdentifier(pending)] = pending
         answerIsAwaited()
         pending.onFinish = { [weak self] in self?.waiting[$0] = nil }
@@ -188,12 +191,14 @@ public final class Connection {
     /// Passes a call on: `completion` gets the answer as it came, an error too, or nil when the bus has gone. There is
     /// no time-out; `forget` ends the wait. Cheaper than `call`, for who passes on thousands.
     public func forward(_ message: Message, completion: @escaping (Message?) -> Void) -> UInt32 {
+        let effect = Effect(.call, message.calledMethod)
         var serial: UInt32 = 0
         guard isConnected, dbus_connection_send(raw, message.raw, &serial) != 0 else {
             loop.soon { completion(nil) }
             return 0
         }
-        expectAnswer(serial, completion)
+        effect.done { flush() }
+        expectAnswer(serial, effect.answering(completion))
         return serial
     }
 
@@ -243,9 +248,12 @@ public final class Connection {
         var failure = CDBus.DBusError()
         dbus_error_init(&failure)
         let milliseconds = Int32(clamping: timeout.components.seconds * 1000)
+        let effect = Effect(.call, message.calledMethod)
         guard let reply = dbus_connection_send_with_reply_and_block(raw, message.raw, max(1, milliseconds), &failure) else {
             throw BusError(taking: &failure)
         }
+        // The answer is there, so there is no moment between.
+        effect.done()
         return try Message(adopting: reply).arguments(limits: .generous)
     }
 

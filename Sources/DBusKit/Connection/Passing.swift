@@ -4,6 +4,7 @@
 // go out at once by a single write goes that way.
 
 internal import CDBus
+internal import Effects
 
 #if canImport(Glibc)
     internal import Glibc
@@ -41,8 +42,10 @@ extension Connection {
     /// - Parameter destination: whom it is for; a bus name.
     /// - Returns: the number that `forget` takes.
     public func pass(_ call: Message, to destination: String, completion: @escaping (Message?) -> Void) -> UInt32 {
+        let effect = Effect(.call, "passed " + call.calledMethod)
         if isConnected, let serial = writeOn(call, PassedNames(destination: destination, wantsReply: true)) {
-            expectAnswer(serial, completion)
+            effect.done()
+            expectAnswer(serial, effect.answering(completion))
             return serial
         }
         guard let copy = call.copy() else {

@@ -98,6 +98,12 @@ public final class Message {
         dbus_message_copy(raw).map { Message(adopting: $0) }
     }
 
+    /// Interface and member, for who lists what is called.
+    var calledMethod: String {
+        let interface = dbus_message_get_interface(raw).map { String(cString: $0) } ?? ""
+        return interface + "." + (dbus_message_get_member(raw).map { String(cString: $0) } ?? "")
+    }
+
     /// An answer that somebody else gave, as the answer to `call`.
     public func copy(answering call: Message) -> Message? {
         guard let copy = copy() else { return nil }

@@ -3,6 +3,7 @@
 // checks the types (STRICT tables), keeps the log and syncs (sqlite.org/c3ref).
 
 internal import CSQLite
+internal import Effects
 
 /// What SQLite says when it cannot do something.
 struct DatabaseError: Error, CustomStringConvertible {
@@ -221,11 +222,15 @@ final class Database {
     // MARK: Transactions
 
     /// All of it or nothing. A transaction that SQLite has ended itself (the disk is full) is not ended again.
-    func transaction<Result>(_ body: () throws -> Result) throws -> Result {
+    ///
+    /// - Parameter name: whose it is, for who lists what is changed.
+    func transaction<Result>(of name: StaticString = #function, _ body: () throws -> Result) throws -> Result {
         try execute("BEGIN IMMEDIATE")
         do {
             let result = try body()
+            let effect = Effect(.commit, "\("\(name)".prefix { $0 != "(" })")
             try execute("COMMIT")
+            effect.done()
             return result
         } catch {
             if sqlite3_get_autocommit(handle) == 0 { try? execute("ROLLBACK") }
@@ -235,6 +240,8 @@ final class Database {
 
     /// Folds the log into the file and empties it.
     func checkpoint() throws(DatabaseError) {
+        let effect = Effect(.commit, "checkpoint")
         try check(sqlite3_wal_checkpoint_v2(handle, nil, SQLITE_CHECKPOINT_TRUNCATE, nil, nil))
+        effect.done()
     }
 }
