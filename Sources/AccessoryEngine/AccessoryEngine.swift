@@ -463,6 +463,8 @@ extension AccessoryEngine: NetworkRadioObserver {
 
     /// Hands them to the picker that searches.
     public func heard(services: [AwareService]) { pickers.heard(services) }
+    /// Notes it in the trail.
+    public func earlierNetworkLeft(_ ssid: SSID) { networks.leftEarlier(ssid) }
     /// Tells the apps that were on it.
     public func networkLost(reason: String) { networks.gone(reason) }
 }

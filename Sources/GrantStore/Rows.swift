@@ -139,7 +139,7 @@ enum Rows {
         return JoinRecord(
             service: try json.needed("service"), owner: try json.needed("owner"), interface: try json.needed("interface"),
             network: try json.needed("network"), joined: try json.needed("joined"), previous: try json.needed("previous"),
-            enabled: try needed(json.texts("enabled"), "enabled"))
+            enabled: try needed(json.texts("enabled"), "enabled"), known: try json.texts("known") ?? [])
     }
 
     // MARK: Writing
@@ -193,7 +193,7 @@ enum Rows {
         .object([
             "service": .text(record.service), "owner": .text(record.owner), "interface": .text(record.interface),
             "network": .text(record.network), "joined": .text(record.joined), "previous": .text(record.previous),
-            "enabled": JSONValue(record.enabled),
+            "enabled": JSONValue(record.enabled), "known": JSONValue(record.known),
         ])
     }
 }

@@ -56,6 +56,8 @@ public final class WiFiRadio: NetworkRadio {
 
     // Joining.
     private var record: JoinRecord?
+    /// The network of a run of the daemon that has ended without leaving it, until it is left.
+    private var earlierNetwork: SSID?
     /// The record is of a run that has ended without giving the interface back.
     private var isFromEarlierRun = false
     private var isJoining = false
@@ -98,6 +100,7 @@ public final class WiFiRadio: NetworkRadio {
     public func start() {
         do { record = try journal.read() } catch { log.error("the record of a joined network cannot be read: \(error)") }
         isFromEarlierRun = record != nil
+        earlierNetwork = record.flatMap { Hex.bytes($0.network) }.flatMap { SSID($0) }
         awareSearch.onServices = { [weak self] in self?.observer?.heard(services: $0) }
         awareSearch.onChange = { [weak self] in self?.awareSearch.use(self?.selected?.interface) }
         for service in services {
@@ -314,7 +317,13 @@ public final class WiFiRadio: NetworkRadio {
         let done = { [weak self] (isRestored: Bool) in
             guard let self, self.isRestoring else { return }
             self.isRestoring = false
-            if isRestored { self.dropRecord() } else { self.restoreLater() }
+            if isRestored {
+                if let network = self.earlierNetwork { self.observer?.earlierNetworkLeft(network) }
+                self.earlierNetwork = nil
+                self.dropRecord()
+            } else {
+                self.restoreLater()
+            }
             let waiting = self.afterRestoring
             self.afterRestoring = []
             completion()

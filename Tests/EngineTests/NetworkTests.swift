@@ -270,6 +270,14 @@ import Testing
         #expect(isLeft && bench.networks.leaves == 1)
     }
 
+    /// The trail of a daemon that was killed may end with “joined”. The line is on the disk before the record goes.
+    @Test func whatAnEarlierRunHadJoinedIsNotedAsLeft() throws {
+        let bench = try Bench()
+        let (_, id) = try granted(bench)
+        bench.networks.observer?.earlierNetworkLeft(try #require(SSID("Dice-1")))
+        #expect(bench.trail.lines.last?.event == .left && bench.trail.lines.last?.accessory == id)
+    }
+
     @Test(arguments: ["revoked", "disabled", "session", "client", "policy", "manifest", "daemon"])
     func whoeverIsNotEntitledLosesTheNetwork(_ way: String) throws {
         let bench = try Bench()

@@ -95,6 +95,14 @@ final class AccessoryNetworks {
         handle(.ending(admit(Request { _ in completion() })))
     }
 
+    /// A network that an earlier run had joined was left: the trail may say that it was joined.
+    func leftEarlier(_ ssid: SSID) {
+        let accessory = book.ledger.accessories.values.first { $0.ssid == ssid }
+        audit.note(.left, accessory: accessory?.id, by: .daemon, why: "\(ssid): the daemon had ended before it was left")
+        // The record of it is dropped next.
+        audit.flush()
+    }
+
     /// The joined network has gone; the interface gets back what it was connected to.
     func gone(_ reason: String) { handle(.gone(reason: reason)) }
 

@@ -44,6 +44,8 @@ public protocol NetworkRadioObserver: AnyObject {
     func heard(services: [AwareService])
     /// Scans are needed and cannot be had; they will not come by themselves.
     func scanFailed(_ failure: RadioFailure)
+    /// A network that an earlier run of the daemon had joined was left.
+    func earlierNetworkLeft(_ ssid: SSID)
     /// The joined network is gone. The interface is getting back what it was connected to.
     func networkLost(reason: String)
 }
@@ -64,11 +66,13 @@ public struct JoinRecord: Hashable, Sendable {
     public var previous: String
     /// What else has to be switched on again.
     public var enabled: [String]
+    /// What the service had of its own: none of it is ours to remove.
+    public var known: [String]
 
     /// Stores its arguments.
     public init(
         service: String, owner: String, interface: String, network: String, joined: String = "", previous: String = "",
-        enabled: [String] = []
+        enabled: [String] = [], known: [String] = []
     ) {
         self.service = service
         self.owner = owner
@@ -77,6 +81,7 @@ public struct JoinRecord: Hashable, Sendable {
         self.joined = joined
         self.previous = previous
         self.enabled = enabled
+        self.known = known
     }
 }
 

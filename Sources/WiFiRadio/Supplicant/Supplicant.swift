@@ -171,8 +171,14 @@ final class Supplicant: WiFiService {
             self.link.properties(.supplicantNetwork, at: others) { [weak self] result in
                 guard let self, let found = result.value(orElse: failed) else { return }
                 record.enabled = found.filter { $0.values["Enabled"]?.booleanValue == true }.map(\.path.rawValue)
+                record.known = others.map(\.rawValue)
+                // Before there is a network of ours: after a crash it is the one that was not known.
+                do { try note(record) } catch {
+                    return completion(
+                        .failure(RadioFailure(.other, "the record of the joining could not be written: \(error)")))
+                }
                 let knowsSAE = SupplicantNetwork.knowsSAE(values)
-                self.add(join, path, record, others, knowsSAE, note, completion)
+                self.add(join, path, record, knowsSAE, note, completion)
             }
         }
     }
@@ -182,7 +188,7 @@ final class Supplicant: WiFiService {
     }
 
     private func add(
-        _ join: NetworkJoin, _ path: ObjectPath, _ record: JoinRecord, _ others: [ObjectPath], _ knowsSAE: Bool,
+        _ join: NetworkJoin, _ path: ObjectPath, _ record: JoinRecord, _ knowsSAE: Bool,
         _ note: @escaping (JoinRecord) throws -> Void, _ completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
         var record = record
@@ -190,13 +196,10 @@ final class Supplicant: WiFiService {
         link.call(.supplicantAdd, at: path, [.vardict(arguments)]) { [weak self] result in
             guard let self else { return }
             guard let network = (try? result.get())?.first?.objectPathValue else {
-                // It may have been added all the same.
-                return self.removeAdded(record, path, others) {
-                    var reason = "wpa_supplicant refused"
-                    // Its message may quote what it was given.
-                    if case .failure(let error) = result { reason = "wpa_supplicant refused the network (\(error.name))" }
-                    completion(.failure(RadioFailure(.refused, reason)))
-                }
+                var reason = "wpa_supplicant refused"
+                // Its message may quote what it was given. (What was added all the same goes when all is given back.)
+                if case .failure(let error) = result { reason = "wpa_supplicant refused the network (\(error.name))" }
+                return completion(.failure(RadioFailure(.refused, reason)))
             }
             record.joined = network.rawValue
             do { try note(record) } catch {
@@ -204,22 +207,6 @@ final class Supplicant: WiFiService {
                 return completion(.failure(RadioFailure(.other, "the record of the joining could not be written: \(error)")))
             }
             self.select(join, network, path, completion)
-        }
-    }
-
-    /// Removes networks of this name that were not there before.
-    private func removeAdded(
-        _ record: JoinRecord, _ path: ObjectPath, _ others: [ObjectPath], completion: @escaping () -> Void
-    ) {
-        link.properties(.supplicantInterface, at: path) { [weak self] result in
-            let now = (try? result.get()).map(Self.networks) ?? []
-            self?.link.properties(.supplicantNetwork, at: now.filter { !others.contains($0) }) { [weak self] result in
-                for (network, values) in (try? result.get()) ?? []
-                where SupplicantNetwork.isNamed(values, hex: record.network) {
-                    self?.link.call(.supplicantRemove, at: path, [.objectPath(network)]) { _ in }
-                }
-                completion()
-            }
         }
     }
 
@@ -252,20 +239,37 @@ final class Supplicant: WiFiService {
     func restore(_ record: JoinRecord, completion: @escaping (Bool) -> Void) {
         stopFollowing()
         // Another wpa_supplicant: it has read its own networks again, and knows nothing of ours.
-        guard let owner, record.owner == owner, let path = paths[record.interface], let network = ObjectPath(record.joined) else {
-            return completion(true)
-        }
-        link.properties(.supplicantNetwork, at: network) { [weak self] result in
+        guard let owner, record.owner == owner, let path = paths[record.interface] else { return completion(true) }
+        if let network = ObjectPath(record.joined) { return remove([network], record, path, completion) }
+        // It was about to be added: what came since, by this name.
+        link.properties(.supplicantInterface, at: path) { [weak self] result in
             guard let self, let values = result.value(orElse: { _ in completion(false) }) else { return }
-            // It went in an earlier attempt, or its path has been given to another network since.
-            guard SupplicantNetwork.isNamed(values, hex: record.network) else {
-                return self.enable(record.enabled[...], completion: completion)
-            }
-            self.link.call(.supplicantRemove, at: path, [.objectPath(network)]) { [weak self] result in
-                let isRemoved = result.error.map { $0.saysGone || $0.name == Self.busName + ".NetworkUnknown" } ?? true
-                guard let self, isRemoved else { return completion(false) }
+            let new = Self.networks(values).filter { !record.known.contains($0.rawValue) }
+            self.remove(new, record, path, completion)
+        }
+    }
+
+    /// Removes those of these networks that are ours, then switches the others on; also when ours went in an earlier
+    /// attempt, or when its path has been given to another network since.
+    private func remove(
+        _ networks: [ObjectPath], _ record: JoinRecord, _ path: ObjectPath, _ completion: @escaping (Bool) -> Void
+    ) {
+        link.properties(.supplicantNetwork, at: networks) { [weak self] result in
+            guard let self, let found = result.value(orElse: { _ in completion(false) }) else { return }
+            self.remove(found.filter { SupplicantNetwork.isNamed($0.values, hex: record.network) }.map(\.path)[...], path) {
+                [weak self] isDone in
+                guard let self, isDone else { return completion(false) }
                 self.enable(record.enabled[...], completion: completion)
             }
+        }
+    }
+
+    private func remove(_ networks: ArraySlice<ObjectPath>, _ path: ObjectPath, _ completion: @escaping (Bool) -> Void) {
+        guard let first = networks.first else { return completion(true) }
+        link.call(.supplicantRemove, at: path, [.objectPath(first)]) { [weak self] result in
+            let isRemoved = result.error.map { $0.saysGone || $0.name == Self.busName + ".NetworkUnknown" } ?? true
+            guard let self, isRemoved else { return completion(false) }
+            self.remove(networks.dropFirst(), path, completion)
         }
     }
 
