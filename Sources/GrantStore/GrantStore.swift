@@ -88,7 +88,11 @@ public final class GrantStore: LedgerStore {
         let names = [copy, copy + "-wal", copy + "-shm"]
         // Of a run that was killed.
         for name in names { try? SystemFile.remove(name) }
-        guard let size = SystemFile.size(path) else { return .sound }
+        guard let size = SystemFile.size(path) else {
+            // SQLite would delete it: a daemon that was putting a damaged store aside was killed in the middle of that.
+            guard SystemFile.exists(path + "-wal") else { return .sound }
+            throw DatabaseError.damage("there is a log and no file")
+        }
         // SQLite takes an empty file for a new one. We never leave one behind.
         guard size > 0 else { throw DatabaseError.damage("the file is empty") }
         let log = path + "-wal"
@@ -141,12 +145,11 @@ public final class GrantStore: LedgerStore {
         let stamp = time(nil)
         var target = "\(path).damaged-\(stamp)"
         var number = 1
-        while SystemFile.exists(target) {
+        while SystemFile.exists(target) || SystemFile.exists(target + "-wal") {
             number += 1
             target = "\(path).damaged-\(stamp)-\(number)"
         }
-        try SystemFile.move(path, to: target)
-        for suffix in ["-wal", "-shm"] where SystemFile.exists(path + suffix) {
+        for suffix in ["", "-wal", "-shm"] where SystemFile.exists(path + suffix) {
             try SystemFile.move(path + suffix, to: target + suffix)
         }
         return target

@@ -265,6 +265,15 @@ import Testing
         try checkThatItWorks(store)
     }
 
+    /// A daemon was killed while it put a damaged store aside: what SQLite would delete follows.
+    @Test func aLogWithoutItsFileIsKeptAside() throws {
+        let bytes = Array("the log of a store that was put aside".utf8)
+        try SystemFile.write(bytes, to: path + "-wal")
+        let store = try open()
+        #expect(try SystemFile.contents(try #require(store.keptAside) + "-wal") == bytes)
+        try checkThatItWorks(store)
+    }
+
     /// Indexes are made anew; nobody loses anything.
     @Test func aDamagedIndexIsMadeAnew() throws {
         let whole = try Self.full()
