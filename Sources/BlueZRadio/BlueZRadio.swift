@@ -165,7 +165,13 @@ public final class BlueZRadio: Radio {
     /// The accessory is paired and cannot do what it is wanted for: as if it had not been.
     private func undo(_ entry: Device, _ identity: PairedIdentity, _ failure: RadioFailure) {
         guard !identity.wasPairedBefore else { return ended(.failure(failure)) }
-        forget(entry.path, isSure: true) { [weak self] in self?.ended(.failure(failure)) }
+        forget(entry.path, isSure: true) { [weak self] in
+            guard let self else { return }
+            // A bond that is still there is said to be: who has noted it keeps that, for a daemon that ends before it
+            // is gone.
+            let isGone = self.unforgotten[entry.path] == nil
+            self.ended(.failure(isGone ? failure : RadioFailure(.other, failure.message)))
+        }
     }
 
     /// Pairs the classic side, on the adapter that has the accessory. `busy` while anything else is paired.
