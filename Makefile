@@ -15,6 +15,7 @@ RELEASE_FLAGS := -c release --static-swift-stdlib -Xswiftc -use-ld=lld -Xlinker 
 START_ORDER := Sources/accessorysetupd/start-order.txt
 DAEMON_FLAGS := $(RELEASE_FLAGS) -Xlinker --symbol-ordering-file=$(CURDIR)/$(START_ORDER) -Xlinker --no-warn-symbol-ordering
 PICK ?=
+PART ?= 1/1
 DEB ?=
 # The simulator is in accessoryctl, under its own name.
 PROGRAMS := accessorysetupd accessoryctl
@@ -36,12 +37,13 @@ FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 PAGEDIR := $(DATADIR)/cockpit/accessories
 METAINFO := org.accessorysetup1.cockpit.metainfo.xml
 
-.PHONY: help deps build release man check-man demo web test answers calls outside lab bench fuzz start-order lint format install install-files uninstall deb check-sizes clean
+.PHONY: help deps build release man check-man demo web test kills answers calls outside lab bench fuzz start-order lint format install install-files uninstall deb check-sizes clean
 
 help:
 	@echo "make demo [PICK=\"Pink Dice\"]  the main job on simulated radios, in this terminal"
 	@echo "make web [PICK=\"Pink Dice\"]   the same in the browser at hand: the page for Cockpit (installs cockpit-ws)"
 	@echo "make test                     all tests but the lab's (installs bleak and BlueZ' tools for them)"
+	@echo "make kills [PART=I/N]         the daemon killed at each effect (many minutes, or a part of it)"
 	@echo "make lab [DEB=\"FILE …\"]      the radio lab: a real kernel and a real bluetoothd under qemu"
 	@echo "make answers                  every wrong answer to every call that the daemon makes (many minutes)"
 	@echo "make calls                    writes Docs/Calls.md anew, after changes to the list of calls"
@@ -88,8 +90,12 @@ test: build
 	@Tests/Support/deps-test
 	@Tests/Support/deps-web
 	$(SWIFT) test
-	BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/API Tests/Simulator Tests/Attacks Tests/Answers Tests/Web
+	BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/API Tests/Simulator Tests/Attacks Tests/Answers Tests/Kills Tests/Web
 	PICK="Pink Dice" PATIENCE=4 BIN=$(BIN) Tests/Demo/run
+
+kills: build
+	@Tests/Support/deps-test
+	BIN=$(BIN) Tests/Support/in-memory /usr/bin/python3 -W ignore Tests/Kills/run --part $(PART)
 
 outside: build
 	BIN=$(BIN) Tests/Outside/run

@@ -43,6 +43,11 @@ class Program:
     def running(self):
         return self._process.poll() is None
 
+    @property
+    def silent(self):
+        """Its output has ended: it has, or is just about to."""
+        return self._watch is None
+
     def wait_end(self, seconds=40):
         """Its exit status, with all of its output read."""
         wait(lambda: not self.running and self._watch is None, seconds, lambda: f"{self.command[0]} to end; said was {self.lines[-5:]}",
@@ -103,7 +108,8 @@ class Bus(Program):
 class Daemon(Program):
     """accessorysetupd; started again, it finds store and manifests as they were left."""
 
-    def __init__(self, world):
+    def __init__(self, world, environment={}):
+        world.daemon = self
         arguments = []
         for directory in world.app_directories:
             arguments += ["--apps", directory]
@@ -113,7 +119,7 @@ class Daemon(Program):
             BIN / "accessorysetupd", "--bus", world.bus.address, "--state-directory", world.state, "--view", world.view,
             "--policy", world.policy, "--lockdown-file", world.lockdown_file, "--lockdown-policy", world.lockdown_policy,
             "--input-directory", world.inputs, "--route-directory", world.routes, "--log-level", "debug",
-            *arguments)
+            *arguments, environment=environment)
         wait(lambda: world.admin.has_owner(NAME) or not self.running, 20, "the daemon's name", also_every=0.02)
         if not self.running:
             raise AssertionError("the daemon has ended:\n" + "\n".join(self.lines[-20:]))

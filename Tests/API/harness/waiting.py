@@ -10,6 +10,14 @@ from gi.repository import GLib
 STANDSTILL = 4
 
 
+class Interruption:
+    """Where something may end that others wait for: `check` is asked before each look, and raises when waiting has no sense any
+    more."""
+
+    check = staticmethod(lambda: None)
+
+
+
 def wait(happens, seconds=10, what="it", also_every=None):
     """Runs the main loop until `happens()` is true, and returns what it returned. Asked after everything that arrives, and, for
     what announces itself to nobody, every so many seconds. It must happen: what does not would take STANDSTILL times as long."""
@@ -17,6 +25,7 @@ def wait(happens, seconds=10, what="it", also_every=None):
     deadline = time.monotonic() + seconds
     context = GLib.MainContext.default()
     while not (result := happens()):
+        Interruption.check()
         left = deadline - time.monotonic()
         if left <= 0:
             raise AssertionError(f"waited {seconds:g} s for {what() if callable(what) else what}")

@@ -67,9 +67,9 @@ class World:
         draft.rename(path)
         return path
 
-    def start_daemon(self):
+    def start_daemon(self, environment={}):
         """Starts it and waits until it knows the radio."""
-        self.daemon = Daemon(self)
+        Daemon(self, environment)
         self.wait_bluetooth(self.simulator.bluetooth)
 
     def restart_daemon(self, number=signal.SIGTERM):

@@ -189,6 +189,33 @@ def leaves_nothing_when_power_is_cut_between_pairing_and_grant_of_a_private_addr
     journey.expect_nothing_left()
 
 
+@check("dice.json", seconds=240)
+def leaves_nothing_half_when_killed_at_an_effect(lab):
+    # A few of the moments of Tests/Kills; a debug build ends itself there.
+    journey = Journey(lab)
+
+    def end_at(moment, begin):
+        journey.restart_daemon(ACCESSORY_END=moment)
+        programs = begin()
+        expect(journey.daemon.wait_exit(60) == -signal.SIGKILL, f"accessorysetupd did not end {moment}")
+        for each in programs:
+            each.kill()
+        journey.start_daemon()
+
+    def set_up():
+        return [journey.picker("Dice 4F"), journey.app()]
+
+    def remove():
+        return [lab.start("accessoryctl", lab.bin / "accessoryctl", "remove", "Pink Dice")]
+
+    end_at("answered 1 call org.bluez.Device1.Pair", set_up)
+    journey.expect_nothing_left()
+    end_at("after 1 commit commit", set_up)
+    journey.expect_set_up(PINK_DICE)
+    end_at("after 1 commit commit", remove)
+    journey.expect_nothing_left()
+
+
 @check(MODES, seconds=150)
 def leaves_nothing_when_killed_in_a_pairing(lab):
     journey = Journey(lab)

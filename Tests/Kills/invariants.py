@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What holds of a world after the daemon was ended in it at any moment and has started again: asked of the store's file, of the simulated
+services and of the daemon, which must agree."""
+
+import contextlib
+import sqlite3
+
+from harness.names import ACCESSORY, GRANT, PROPERTIES
+from harness.waiting import wait
+
+# All that the daemon keeps on the disk.
+FILES = {"grants.sqlite", "grants.sqlite-wal", "grants.sqlite-shm"}
+SUPPLICANT = "fi.w1.wpa_supplicant1"
+
+
+class Broken(AssertionError):
+    """Something does not hold."""
+
+
+def expect(holds, what):
+    if not holds:
+        raise Broken(what() if callable(what) else what)
+
+
+class Store:
+    """The rows of the store's file, read beside the daemon."""
+
+    def __init__(self, world):
+        path = world.state / "grants.sqlite"
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as store:
+            store.row_factory = sqlite3.Row
+            self.accessories = {row["id"]: row for row in store.execute("SELECT * FROM accessory")}
+            self.grants = {row["id"]: row for row in store.execute("SELECT * FROM accessGrant")}
+            self.intents = [dict(row) for row in store.execute("SELECT * FROM bondIntent")]
+            self.joined = [row["content"] for row in store.execute("SELECT * FROM joinRecord")]
+            self.lines = list(store.execute("SELECT * FROM audit ORDER BY id"))
+
+    @property
+    def names(self):
+        """What accessories are called."""
+        return {each: row["displayName"] for each, row in self.accessories.items()}
+
+    def count(self, event):
+        return sum(line["event"] == event for line in self.lines)
+
+
+def holds(stage):
+    """Raises when something does not hold; waits for what the daemon does by itself after its start."""
+    world = stage.world
+    wait(lambda: not Store(world).intents, 15, lambda: f"intents to go: {Store(world).intents}", also_every=0.05)
+    store = Store(world)
+    whole(store)
+    same_for_the_admin(store, world)
+    bonds(store, stage)
+    trail(store)
+    files(stage)
+    wait(lambda: not world.simulator.discovering, 10, "discovery to end", also_every=0.05)
+    if stage.has_wifi:
+        home(stage)
+
+
+def whole(store):
+    """No accessory without a grant, no grant without an accessory."""
+    used = {grant["accessory"] for grant in store.grants.values()}
+    expect(used == set(store.accessories), lambda: f"accessories {set(store.accessories)}, granted are {used}")
+
+
+def same_for_the_admin(store, world):
+    """What the daemon says is what it has stored."""
+    objects = world.admin.objects()
+    told = {(str(each[GRANT]["App"]), str(each[GRANT]["Accessory"]).rpartition("/")[2], str(each[GRANT]["State"]), bool(each[GRANT]["Enabled"]))
+            for each in objects.values() if GRANT in each}
+    stored = {(each["app"], part(each["accessory"]), each["state"], bool(each["isEnabled"])) for each in store.grants.values()}
+    expect(told == stored, lambda: f"told are the grants {told}, stored are {stored}")
+    names = {path.rpartition("/")[2]: str(each[ACCESSORY]["DisplayName"]) for path, each in objects.items() if ACCESSORY in each}
+    kept = {part(each): name for each, name in store.names.items()}
+    expect(names == kept, lambda: f"told are the accessories {names}, stored are {kept}")
+
+
+def part(identifier):
+    """An accessory's identifier as it stands in a path."""
+    return identifier.replace("-", "_")
+
+
+def bonds(store, stage):
+    """BlueZ' bonds are those of the ledger and of other programs, and no other."""
+    expected = set(stage.journey.bonds_of_others)
+    for accessory in store.accessories.values():
+        if accessory["isBonded"]:
+            expected.add(stage.ids[accessory["address"]])
+        if accessory["classicAddress"]:
+            expected.add(stage.ids[accessory["classicAddress"]])
+    wait(lambda: set(stage.simulator.bonds) == expected, 10, lambda: f"the bonds {expected}; there are {stage.simulator.bonds}",
+         also_every=0.05)
+
+
+def trail(store):
+    """Read from its beginning, the trail ends with what is granted now; and no line says what was not so."""
+    grants, states = {}, {}
+    for line in store.lines:
+        what, event = (line["app"], line["accessory"]), line["event"]
+        if event == "granted":
+            expect(what not in grants, lambda: f"line {line['id']}: granted again: {what}")
+            grants[what] = True
+        elif event in ("revoked", "disabled", "enabled", "authorized"):
+            expect(what in grants, lambda: f"line {line['id']}: {event} without a grant: {what}")
+            if event == "revoked":
+                del grants[what]
+                states.pop(what, None)
+            elif event == "authorized":
+                states[what] = True
+            else:
+                expect(grants[what] != (event == "enabled"), lambda: f"line {line['id']}: {event} twice")
+                grants[what] = event == "enabled"
+    networks = {line["accessory"]: line["event"] for line in store.lines if line["event"] in ("joined", "left")}
+    expect("joined" not in networks.values(), "the trail says that a network was joined, and not that it was left")
+    stored = {(each["app"], each["accessory"]): bool(each["isEnabled"]) for each in store.grants.values()}
+    expect(grants == stored, lambda: f"the trail ends with {grants}, stored are {stored}")
+    for each in store.grants.values():
+        if (each["app"], each["accessory"]) in states:
+            expect(each["state"] == "authorized", lambda: f"the trail says authorized, stored is {each['state']}")
+
+
+def files(stage):
+    """No draft, copy or other file is left."""
+    found = {each.name for each in stage.world.state.iterdir() if not each.name.startswith(stage.journey.kept_files)}
+    expect(found <= FILES, lambda: f"files in the state directory: {found - FILES}")
+
+
+def home(stage):
+    """The interface is where it was, the services know what they knew, and all of it is switched on."""
+    simulator = stage.simulator
+    wait(lambda: not Store(stage.world).joined, 15, "the record of a joined network to go", also_every=0.05)
+    simulator.wait_joined("Home")
+    wait(lambda: simulator.known_networks == ["Home"], 10, lambda: f"profiles to go: {simulator.known_networks}", also_every=0.05)
+    expect(simulator.secrets == 0, "a passphrase is left")
+    if stage.wifi_service == "wpa_supplicant":
+        wait(lambda: switched_off(stage) == [], 10, lambda: f"networks to be switched on: {switched_off(stage)}", also_every=0.05)
+
+
+def switched_off(stage):
+    """wpa_supplicant's networks that are not enabled."""
+    def get(path, interface, name):
+        return stage.world.admin.call(path, PROPERTIES, "Get", "ss", interface, name, to=SUPPLICANT)
+
+    found = []
+    for interface in get("/" + SUPPLICANT.replace(".", "/"), SUPPLICANT, "Interfaces"):
+        networks = get(interface, f"{SUPPLICANT}.Interface", "Networks")
+        found += [str(each) for each in networks if not get(each, f"{SUPPLICANT}.Network", "Enabled")]
+    return found
+
+
+def nothing(stage):
+    """After all was removed."""
+    wait(lambda: not Store(stage.world).intents, 15, "intents to go", also_every=0.05)
+    store = Store(stage.world)
+    expect(not store.accessories and not store.grants, "accessories or grants are left")
+    bonds(store, stage)
+    trail(store)
+    wait(lambda: stage.world.admin.paths("picker") == [], 10, "the picker to go", also_every=0.05)
+    wait(lambda: not stage.simulator.discovering, 10, "discovery to end", also_every=0.05)

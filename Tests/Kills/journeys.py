@@ -1,0 +1,623 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The journeys in which the daemon is ended. Each says what is there before, what is done, and what else has to hold than what always
+does."""
+
+import contextlib
+import json
+import sqlite3
+
+import dbus
+
+import invariants
+from harness.names import ACCESSORY, GRANT, PINK, PROPERTIES, SOMEBODY_ELSE
+from harness.programs import BIN, TESTS
+from harness.radio import accessory, scenario
+from harness.values import item, sv
+from harness.waiting import wait
+
+CLASSIC = "00:11:22:33:44:55"
+ALL = {}
+
+
+class Journey:
+    """A journey; all kinds of them register themselves by their names."""
+
+    scenario = scenario(accessory("pink"), accessory("other", 2))
+    apps = ("dice", "lamp")
+    manifest = {}
+    # Bonds that other programs made before, by the paths of BlueZ' objects, and by the accessories' names.
+    paired_by_others = ()
+    bonds_of_others = ()
+    # Beginnings of names of files that stay besides the store's own.
+    kept_files = ()
+    # Whether the moments of the daemon's start count, too.
+    with_start = False
+    # Whether it is not the daemon that is ended, but a program of ours that it runs beside.
+    tool_is_ended = False
+
+    def __init_subclass__(cls, **more):
+        super().__init_subclass__(**more)
+        if not cls.__name__.startswith("_"):
+            ALL["".join("_" * (n > 0 and c.isupper()) + c.lower() for n, c in enumerate(cls.__name__))] = cls
+
+    def prepare(self, stage):
+        """What is there before, made with a daemon that nobody ends."""
+
+    def between(self, stage):
+        """What happens while no daemon runs, right before the one that is ended."""
+
+    def act(self, stage):
+        """What the daemon is ended in."""
+        raise NotImplementedError
+
+    def look(self, stage):
+        """What must be there after the journey was played to its end."""
+
+    def look_after(self, stage, before):
+        """What holds wherever it was ended; `before` is the store as it was."""
+
+    def again(self, stage):
+        """The next one of the kind."""
+        self.prepare(stage)
+        self.act(stage)
+
+    def clear(self, stage):
+        """Takes back what the removal of all accessories does not."""
+
+
+# Set-ups
+
+class _SetUp(Journey):
+    pairing = {}
+    keys = {}
+    name = "pink"
+    item = item()
+    answer = None
+
+    def __init__(self):
+        self.scenario = scenario(accessory("pink", pairing=self.pairing, **self.keys), accessory("other", 2))
+
+    def act(self, stage):
+        stage.add(self.name, self.item, answer=self.answer)
+
+    def look(self, stage):
+        invariants.expect(len(stage.accessories) == 1, "nothing was set up")
+
+
+class SetUp(_SetUp):
+    """Just Works: nobody is asked."""
+
+
+class SetUpComparing(_SetUp):
+    pairing = {"mode": "numericComparison"}
+    answer = {"accept": True}
+
+
+class SetUpWithPasskey(_SetUp):
+    pairing = {"mode": "displayPasskey", "passkey": 42}
+    answer = {"passkey": dbus.UInt32(42)}
+
+
+class SetUpWithPin(_SetUp):
+    pairing = {"mode": "pin", "pin": "4711"}
+    answer = {"pin": "4711"}
+
+
+class SetUpOfPrivateAddress(_SetUp):
+    keys = {"addressType": "rpa"}
+
+
+class SetUpOfInputDevice(_SetUp):
+    keys = {"input": True}
+    item = item(supportedOptions=["bluetoothPairingLE", "bluetoothHID"])
+
+
+class SetUpBridged(_SetUp):
+    keys = {"addressType": "public", "transport": "dual"}
+    item = item(supportedOptions=["bluetoothPairingLE", "bluetoothTransportBridging"])
+
+
+class SetUpWithoutPairing(_SetUp):
+    item = item(pairs=False)
+
+
+class SetUpWithName(_SetUp):
+    item = item(setupOptions=["rename"])
+
+    def act(self, stage):
+        person, app = stage.person(), stage.app()
+        app.show_picker(self.item)
+        person.pick("pink")
+        person.wait_stage("renaming")
+        person.ask("Rename", "s", "Kitchen")
+        app.wait_event("pickerDidDismiss")
+
+
+class FailingSetUp(_SetUp):
+    """The accessory says no, and the person gives up."""
+
+    pairing = {"mode": "numericComparison", "confirms": False}
+
+    def act(self, stage):
+        person, app = stage.person(), stage.app()
+        app.show_picker(item())
+        person.pick("pink")
+        person.wait_stage("confirming")
+        person.respond(accept=True)
+        app.wait_event("pickerSetupFailed")
+        person.cancel()
+        app.wait_event("pickerDidDismiss")
+
+    def look(self, stage):
+        found = {stage.ids[each["address"]] for each in invariants.Store(stage.world).accessories.values()}
+        invariants.expect("pink" not in found, "it was set up")
+
+    def look_after(self, stage, before):
+        self.look(stage)
+
+    def again(self, stage):
+        stage.add("other")
+
+
+class CancelledSetUp(FailingSetUp):
+    """The person closes the picker while a number is compared."""
+
+    pairing = {"mode": "numericComparison"}
+
+    def act(self, stage):
+        person, app = stage.person(), stage.app()
+        app.show_picker(item())
+        person.pick("pink")
+        person.wait_stage("confirming")
+        person.cancel()
+        app.wait_event("pickerDidDismiss")
+
+
+class _Confirmed(Journey):
+    options = {}
+
+    def begin(self, stage):
+        person, app = stage.person(), stage.app()
+        app.show_picker(item(setupOptions=["confirmAuthorization"], **self.options))
+        person.pick("pink")
+        return app, app.wait_event("accessoryAdded")["accessory"]
+
+
+class FinishedAuthorization(_Confirmed):
+    def act(self, stage):
+        app, path = self.begin(stage)
+        app.request("FinishAuthorization", "oa{sv}", dbus.ObjectPath(path), sv({}))
+        app.wait_event("pickerDidDismiss")
+
+    def look(self, stage):
+        invariants.expect([each["State"] for each in stage.world.grants().values()] == ["authorized"], "it is not authorized")
+
+
+class FailedAuthorization(_Confirmed):
+    def act(self, stage):
+        app, path = self.begin(stage)
+        app.request("FailAuthorization", "o", dbus.ObjectPath(path))
+        app.wait_event("pickerDidDismiss")
+
+
+class BridgedLater(_Confirmed):
+    """The classic side has an address of its own, which the app names."""
+
+    scenario = scenario(
+        accessory("pink"), {**accessory("classic", 5, addressType="public", transport="bredr"), "address": CLASSIC})
+    options = {"supportedOptions": ["bluetoothPairingLE", "bluetoothTransportBridging"]}
+
+    def act(self, stage):
+        app, path = self.begin(stage)
+        settings = {"bluetoothTransportBridgingIdentifier": bytes.fromhex(CLASSIC.replace(":", ""))}
+        app.request("FinishAuthorization", "oa{sv}", dbus.ObjectPath(path), sv(settings))
+        app.wait_event("pickerDidDismiss")
+
+
+class Sharing(Journey):
+    """A second app gets what the first has."""
+
+    def prepare(self, stage):
+        stage.add("pink")
+
+    def act(self, stage):
+        stage.add("pink", app=stage.app("lamp", SOMEBODY_ELSE))
+
+    def look(self, stage):
+        invariants.expect(len(stage.world.grants()) == 2, "there are not two grants")
+
+
+class Migration(Journey):
+    """Two accessories that another program has paired."""
+
+    scenario = scenario(accessory("pink"), accessory("blue", 2))
+    paired_by_others = tuple(f"/org/bluez/hci0/dev_C0_FF_EE_00_02_0{number}" for number in (1, 2))
+    bonds_of_others = ("pink", "blue")
+
+    def act(self, stage):
+        person, app = stage.person(), stage.app()
+        app.show_picker(*(item(name) | {"peripheralIdentifier": f"C0:FF:EE:00:02:0{number}"}
+                          for number, name in ((1, "Pink Dice"), (2, "Blue Dice"))))
+        person.wait_prompt("consent")
+        person.respond(accept=True)
+        app.wait_event("pickerDidDismiss")
+
+    def look(self, stage):
+        invariants.expect(len(stage.accessories) == 2, "not both were taken over")
+
+
+# What is done with accessories
+
+class _WithAccessory(Journey):
+    def prepare(self, stage):
+        stage.add("pink")
+
+    @staticmethod
+    def grant(stage):
+        [path] = stage.world.grants()
+        return path
+
+
+class RemovalByApp(_WithAccessory):
+    def act(self, stage):
+        [path] = stage.accessories
+        stage.app().remove(path)
+
+
+class RemovalByAdmin(_WithAccessory):
+    def act(self, stage):
+        [path] = stage.accessories
+        stage.world.admin.call(path, ACCESSORY, "Remove")
+
+
+class RemovalOfBothSides(BridgedLater):
+    def prepare(self, stage):
+        BridgedLater.act(self, stage)
+
+    def act(self, stage):
+        [path] = stage.accessories
+        stage.world.admin.call(path, ACCESSORY, "Remove")
+
+
+class RevocationOfOne(Sharing):
+    """One of two apps loses the accessory, and the bond stays."""
+
+    def prepare(self, stage):
+        stage.add("pink")
+        stage.add("pink", app=stage.app("lamp", SOMEBODY_ELSE))
+
+    def act(self, stage):
+        stage.world.admin.call(min(stage.world.grants()), GRANT, "Revoke")
+
+    def look(self, stage):
+        invariants.expect(len(stage.world.grants()) == 1, "there is not one grant left")
+
+
+class Switching(_WithAccessory):
+    def act(self, stage):
+        for is_on in (False, True):
+            stage.world.admin.call(self.grant(stage), PROPERTIES, "Set", "ssv", GRANT, "Enabled", is_on)
+
+
+class Renaming(_WithAccessory):
+    def act(self, stage):
+        [path] = stage.accessories
+        stage.world.admin.call(path, ACCESSORY, "Rename", "s", "Kitchen")
+
+    def look_after(self, stage, before):
+        now = invariants.Store(stage.world)
+        renamed = sum(name != now.names[each] for each, name in before.names.items())
+        lines = now.count("renamed") - before.count("renamed")
+        invariants.expect(renamed == lines, f"{renamed} accessories have another name, and {lines} lines say so")
+
+
+class Update(Journey):
+    """What was granted without a bond is paired later."""
+
+    def prepare(self, stage):
+        stage.add("pink", item(pairs=False))
+
+    def act(self, stage):
+        [path] = stage.accessories
+        person, app = stage.person(), stage.app()
+        descriptor = {"bluetoothServiceUUID": PINK, "supportedOptions": ["bluetoothPairingLE"]}
+        app.request("UpdateAuthorization", "oa{sv}", dbus.ObjectPath(path), sv(descriptor))
+        person.pick("pink")
+        app.wait_event("pickerDidDismiss")
+
+    def look_after(self, stage, before):
+        now = invariants.Store(stage.world)
+        changed = sum(row["descriptor"] != now.accessories[each]["descriptor"] for each, row in before.accessories.items())
+        lines = now.count("updated") - before.count("updated")
+        invariants.expect(changed == lines, f"{changed} accessories have another descriptor, and {lines} lines say so")
+
+
+class ChangeOfPolicy(_WithAccessory):
+    """A rule denies what is granted, and goes again."""
+
+    def act(self, stage):
+        app = stage.app()
+        stage.world.policy.mkdir(exist_ok=True)
+        rule = stage.world.policy / "no.conf"
+        for change in (lambda: rule.write_text("[Deny no]\nApp=com.example.dice\n"), rule.unlink):
+            before = self.read(stage)
+            change()
+            wait(lambda: self.read(stage) > before, 10, "the policy to be read")
+            app.settle()
+
+    @staticmethod
+    def read(stage):
+        return sum("policy read" in line for line in stage.daemon.lines)
+
+    def clear(self, stage):
+        (stage.world.policy / "no.conf").unlink(missing_ok=True)
+
+
+class ChangeOfManifest(_WithAccessory):
+    """The app's manifest goes while its session is open, and comes back."""
+
+    def act(self, stage):
+        app = stage.app()
+        (stage.world.app_directories[0] / "com.example.dice.conf").unlink()
+        wait(lambda: len(stage.world.admin.paths("app")) == 1, 10, "the manifest to go", also_every=0.02)
+        self.clear(stage)
+
+    def clear(self, stage):
+        stage.world.declare("dice", **self.manifest)
+        wait(lambda: len(stage.world.admin.paths("app")) == 2, 10, "the manifest", also_every=0.02)
+
+    def look_after(self, stage, before):
+        self.clear(stage)
+
+
+class LockDown(Journey):
+    """accessoryctl switches the lock-down on: the bus' configuration is always a whole one."""
+
+    tool_is_ended = True
+    to = "on"
+
+    @staticmethod
+    def switch(stage, to):
+        world = stage.world
+        world.lockdown_policy.write_text("<busconfig/>")
+        stage.run_tool(
+            BIN / "accessoryctl", "lockdown", to, "--file", world.lockdown_file, "--policy", world.lockdown_policy, "--bus",
+            world.bus.address)
+
+    def act(self, stage):
+        self.switch(stage, self.to)
+
+    def clear(self, stage):
+        self.switch(stage, "off")
+        world = stage.world
+        found = sorted(each.name for each in world.directory.glob(f"{world.lockdown_file.name}*"))
+        invariants.expect(found == [], f"left is {found}")
+
+    def look_after(self, stage, before):
+        file = stage.world.lockdown_file
+        if file.exists():
+            text = file.read_text()
+            invariants.expect("<include" in text and text.rstrip().endswith("</busconfig>"), f"half a file: {text}")
+
+
+class EndOfLockDown(LockDown):
+    to = "off"
+
+    def prepare(self, stage):
+        self.switch(stage, "on")
+
+
+# Networks
+
+class _Network(Journey):
+    manifest = {"Supports": "Bluetooth;WiFi;"}
+    service = "wpa_supplicant"
+
+    def __init__(self):
+        self.scenario = json.loads((TESTS / "Scenarios/wifi.json").read_text())
+        self.scenario["wifi"]["services"] = [self.service]
+        # With Bluetooth besides.
+        del self.scenario["adapters"]
+
+    @staticmethod
+    def set_up(stage):
+        return stage.add("Dice-1234", {"name": "Dice", "descriptor": {"ssidPrefix": "Dice-"}})
+
+
+class SetUpOfNetwork(_Network):
+    def act(self, stage):
+        self.set_up(stage)
+
+
+class SetUpOfAware(_Network):
+    def __init__(self):
+        super().__init__()
+        self.scenario["wifi"]["aware"] = True
+        self.scenario["awareServices"] = [
+            {"id": "d6", "service": "_dice._tcp", "role": "publisher", "model": "Model D6", "vendor": "Example",
+             "address": "02:00:00:00:0A:01"}]
+
+    def act(self, stage):
+        stage.add("Example Model D6", {"name": "Dice", "descriptor": {
+            "wifiAwareServiceName": "_dice._tcp", "wifiAwareServiceRole": "publisher"}})
+
+
+class JoiningWpaSupplicant(_Network):
+    """Joins and leaves."""
+
+    def prepare(self, stage):
+        self.set_up(stage)
+
+    def act(self, stage):
+        [path] = stage.accessories
+        app = stage.app()
+        app.call(path, ACCESSORY, "JoinNetwork", "a{sv}", sv({"passphrase": "sixsided1"}), seconds=30)
+        app.call(path, ACCESSORY, "LeaveNetwork", seconds=30)
+
+
+class JoiningNetworkManager(JoiningWpaSupplicant):
+    service = "NetworkManager"
+
+
+class JoiningIwd(JoiningWpaSupplicant):
+    service = "iwd"
+
+
+class FailingToJoinWpaSupplicant(JoiningWpaSupplicant):
+    """The passphrase is wrong."""
+
+    def act(self, stage):
+        [path] = stage.accessories
+        try:
+            stage.app().call(path, ACCESSORY, "JoinNetwork", "a{sv}", sv({"passphrase": "not the one"}), seconds=30)
+        except dbus.DBusException as problem:
+            if not problem.get_dbus_name().endswith(".ConnectionFailed"):
+                raise
+
+
+class FailingToJoinNetworkManager(FailingToJoinWpaSupplicant):
+    service = "NetworkManager"
+
+
+class FailingToJoinIwd(FailingToJoinWpaSupplicant):
+    service = "iwd"
+
+
+# Starts
+
+class _Leftovers(Journey):
+    """A daemon starts where another one has ended in the middle."""
+
+    with_start = True
+    moment = "answered 1 call org.bluez.Device1.Pair"
+    origin = SetUp
+
+    def __init__(self):
+        self.former = self.origin()
+        self.scenario, self.manifest = self.former.scenario, self.former.manifest
+
+    def prepare(self, stage):
+        self.former.prepare(stage)
+
+    def between(self, stage):
+        if stage.start(ACCESSORY_END=self.moment):
+            journey, stage.journey = stage.journey, self.former
+            try:
+                stage.act()
+            finally:
+                stage.journey = journey
+        invariants.expect(stage.was_killed(), "the daemon was to end")
+        stage.leave()
+
+    def act(self, stage):
+        stage.rest()
+        if stage.has_wifi:
+            wait(lambda: not invariants.Store(stage.world).joined, 15, "the record of a joined network to go", also_every=0.02)
+
+    def again(self, stage):
+        self.former.again(stage)
+
+
+class StartWithBond(_Leftovers):
+    pass
+
+
+class StartWithRemoval(_Leftovers):
+    origin = RemovalByApp
+    moment = "before 1 call org.bluez.Adapter1.RemoveDevice"
+
+
+class StartJoinedByWpaSupplicant(_Leftovers):
+    origin = JoiningWpaSupplicant
+    moment = "answered 1 call fi.w1.wpa_supplicant1.Interface.SelectNetwork"
+
+
+class StartJoinedByNetworkManager(_Leftovers):
+    origin = JoiningNetworkManager
+    moment = "answered 1 call org.freedesktop.NetworkManager.AddAndActivateConnection2"
+
+
+class StartJoinedByIwd(_Leftovers):
+    origin = JoiningIwd
+    moment = "answered 1 call net.connman.iwd.Network.Connect"
+
+
+class FirstStart(Journey):
+    """There is no store yet."""
+
+    with_start = True
+
+    def between(self, stage):
+        for each in stage.world.state.iterdir():
+            each.unlink()
+        stage.world.state.rmdir()
+
+    def act(self, stage):
+        stage.rest()
+
+    def again(self, stage):
+        stage.add("pink")
+
+
+class Upgrade(FirstStart):
+    """The store is of a daemon that counted its migrations otherwise."""
+
+    version = 5
+    tables = ("accessory", "accessGrant", "counter", "audit")
+
+    def prepare(self, stage):
+        stage.add("pink")
+
+    def between(self, stage):
+        path = stage.world.state / "grants.sqlite"
+        with contextlib.closing(sqlite3.connect(path)) as store:
+            store.row_factory = sqlite3.Row
+            rows = {table: store.execute(f"SELECT * FROM {table}").fetchall() for table in self.tables}
+        super().between(stage)
+        stage.world.state.mkdir(0o700)
+        with contextlib.closing(sqlite3.connect(path)) as store:
+            store.executescript((TESTS / f"GrantStoreTests/Stores/version-{self.version}.sql").read_text())
+            there = {name for name, in store.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+            for table in ("accessGrant", "accessory", "bondIntent", "joinRecord", "counter", "audit", "setAside"):
+                if table in there:
+                    store.execute(f"DELETE FROM {table}")
+            for table in (each for each in self.tables if each in there):
+                known = [row[1] for row in store.execute(f"PRAGMA table_info({table})")]
+                for row in rows[table]:
+                    store.execute(
+                        f"INSERT INTO {table} ({', '.join(known)}) VALUES ({', '.join('?' * len(known))})", [row[each] for each in known])
+            # What a later migration counts, too.
+            store.execute("DELETE FROM counter WHERE name != 'grant'")
+            if "joinRecord" in there:
+                store.execute("INSERT INTO counter VALUES ('awareDevice', 0)")
+            store.commit()
+
+    def look_after(self, stage, before):
+        now = invariants.Store(stage.world)
+        invariants.expect(
+            (now.names, set(now.grants)) == (before.names, set(before.grants)), f"{before.names} became {now.names}")
+
+    def again(self, stage):
+        stage.add("pink")
+
+
+class UpgradeFromThird(Upgrade):
+    version = 3
+
+
+class DamagedStore(FirstStart):
+    """The store is put aside, whole: with its log."""
+
+    kept_files = ("grants.sqlite.damaged-",)
+    contents = {"": b"no store at all\n" * 64, "-wal": b"no log at all\n" * 64}
+
+    def between(self, stage):
+        super().between(stage)
+        stage.world.state.mkdir(0o700)
+        for suffix, content in self.contents.items():
+            (stage.world.state / f"grants.sqlite{suffix}").write_bytes(content)
+
+    def look_after(self, stage, before):
+        kept = [each for each in stage.world.state.iterdir() if each.name.startswith(self.kept_files[0])]
+        found = {each.read_bytes() for each in kept}
+        invariants.expect(found >= set(self.contents.values()), f"kept aside are {kept}")
