@@ -79,7 +79,7 @@ public enum SystemFile {
     /// - Parameter mode: of the file.
     /// - Throws: when it cannot be written; the old one is there then, unless only its directory could not be synced.
     public static func replace(_ path: String, with bytes: some Collection<UInt8>, mode: mode_t) throws(SystemFileError) {
-        let draft = path + ".new"
+        let draft = Self.draft(of: path)
         do throws(SystemFileError) {
             let file = open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode)
             guard file >= 0 else { throw SystemFileError(draft) }
@@ -94,6 +94,13 @@ public enum SystemFile {
         }
         try syncDirectory(of: path)
     }
+
+    /// Removes what `replace` leaves when its process is killed in the middle.
+    public static func removeDraft(of path: String) {
+        if exists(draft(of: path)) { try? remove(draft(of: path)) }
+    }
+
+    private static func draft(of path: String) -> String { path + ".new" }
 
     /// Has what was made, renamed or removed beside a file reach the disk.
     ///

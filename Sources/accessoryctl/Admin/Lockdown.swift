@@ -33,6 +33,7 @@ struct Lockdown: ParsableCommand {
                 guard SystemFile.exists(files.policy) else {
                     throw Problem("\(files.policy) is not there: is accessorysetupd installed?")
                 }
+                SystemFile.removeDraft(of: files.file)
                 let old = try BusConfiguration(files.file)
                 guard !old.isLocked else {
                     try reload(options)
@@ -58,6 +59,7 @@ struct Lockdown: ParsableCommand {
 
         func run() throws {
             try Ending.guarding {
+                SystemFile.removeDraft(of: files.file)
                 let old = try BusConfiguration(files.file)
                 if old.isLocked {
                     try old.unlocked().write(to: files.file)
