@@ -116,10 +116,10 @@ class Daemon(Program):
         if world.config.exists():
             arguments += ["--config", world.config]
         super().__init__(
-            BIN / "accessorysetupd", "--bus", world.bus.address, "--state-directory", world.state, "--view", world.view,
+            BIN / "accessorysetupd", "--bus", world.daemon_address, "--state-directory", world.state, "--view", world.view,
             "--policy", world.policy, "--lockdown-file", world.lockdown_file, "--lockdown-policy", world.lockdown_policy,
             "--input-directory", world.inputs, "--route-directory", world.routes, "--log-level", "debug",
-            *arguments, environment=environment)
+            *arguments, environment=world.daemon_environment | environment)
         wait(lambda: world.admin.has_owner(NAME) or not self.running, 20, "the daemon's name", also_every=0.02)
         if not self.running:
             raise AssertionError("the daemon has ended:\n" + "\n".join(self.lines[-20:]))

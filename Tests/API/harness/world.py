@@ -24,6 +24,9 @@ from harness.waiting import wait
 
 
 class World:
+    # What the daemon's environment has more than that of the tests.
+    daemon_environment = {}
+
     def __init__(self, scenario, apps, manifest={}):
         self.clients = []
         self.directory = Path(tempfile.mkdtemp(prefix="accessory-api-"))
@@ -51,6 +54,11 @@ class World:
         except BaseException:
             self.close()
             raise
+
+    @property
+    def daemon_address(self):
+        """The bus, as the daemon is told of it."""
+        return self.bus.address
 
     def declare(self, app, directory=None, **keys):
         """Writes a manifest for the app, com.example.<app>; keys replace or add to those of a good one."""
@@ -105,6 +113,7 @@ class APITest(unittest.TestCase):
 
     scenario = "dice.json"
     apps = ("dice",)
+    world_type = World
     # Keys for every manifest.
     manifest = {}
     maxDiff = None
@@ -128,7 +137,7 @@ class APITest(unittest.TestCase):
         """A new world instead of the one there is."""
         if self.world is not None:
             self._close_world()
-        self.world = World(scenario, apps or self.apps, self.manifest)
+        self.world = self.world_type(scenario, apps or self.apps, self.manifest)
         self.simulator = self.world.simulator
 
     def _end(self):

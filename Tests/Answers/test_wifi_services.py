@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NetworkManager, iwd or wpa_supplicant answers wrongly: at the daemon's start, to a search, to a joining and to the way home."""
+
+import json
+import unittest
+
+import dbus
+
+from played import Played, cases
+# What comes from the harness is found by `played`.
+from harness.names import ACCESSORY, NAME, NETWORK
+from harness.programs import TESTS, Daemon
+from harness.values import sv
+from harness.waiting import wait
+
+PASSPHRASE = "sixsided1"
+
+
+class WiFi(Played):
+    apps = ("dice",)
+    manifest = {"Supports": "Bluetooth;WiFi;"}
+    kind = None
+    network, passphrase = "Dice-1234", PASSPHRASE
+
+    def setUp(self):
+        scenario = json.loads((TESTS / "Scenarios/wifi.json").read_text())
+        scenario["wifi"]["services"] = [self.kind]
+        self.scenario = self.changed(scenario)
+        self.service = ("wifiStopped", "wifiStarted", self.kind)
+        super().setUp()
+
+    def changed(self, scenario):
+        return scenario
+
+    def prepare(self):
+        self.world.wait_wifi("ready")
+        self.simulator.wait_joined("Home")
+        super().prepare()
+        self.accessory = None
+
+    def returned(self):
+        self.hold(lambda: self.world.manager("WiFi") == "ready", "Wi-Fi to be ready")
+        self.home()
+
+    def home(self):
+        self.hold(lambda: self.simulator.joined.get("wlan0") == "Home" and self.simulator.secrets == 0,
+                  lambda: f"the way home; joined is {self.simulator.joined}, {self.simulator.secrets} secrets are left")
+
+    def granted(self):
+        """What the app has, as far as it could be set up."""
+        if not self.dice.accessories:
+            outcome = self.set_up(self.network, {"name": "Dice", "descriptor": {"ssid": self.network}})
+            if outcome != "done":
+                return None
+        return self.dice.accessories[0]
+
+    def act(self):
+        path = self.granted()
+        if path is None:
+            return "told"
+        options = {"passphrase": self.passphrase, **self.options}
+        refused = self.ask(self.dice, path, ACCESSORY, "JoinNetwork", "a{sv}", sv(options))
+        if refused:
+            return self.checked(refused)
+        refused = self.ask(self.dice, path, ACCESSORY, "LeaveNetwork")
+        return self.checked(refused) if refused else "done"
+
+    options = {}
+
+    def tidy(self):
+        self.home()
+        super().tidy()
+
+
+@cases({"managerJoin_lost", "managerLeave_silent", "managerPoints_odd", "managerDevice_silent"})
+class NetworkManager(WiFi):
+    kind = "NetworkManager"
+    calls = {"managerScan": 1, "managerPoints": 1, "managerPoint": 1, "managerDevice": 1, "managerActive": 1, "managerJoin": 1,
+             "managerLeave": 1, "managerReturn": 1}
+
+
+@cases({"iwdNetworks_silent", "iwdJoin_lost", "iwdForget_odd", "iwdObjects_huge"})
+class IWD(WiFi):
+    kind = "iwd"
+    calls = {"iwdScan": 1, "iwdNetworks": 1, "iwdObjects": 1, "iwdAgentRegistration": 1, "iwdAgentEnd": 1, "iwdJoin": 1, "iwdStation": 1,
+             "iwdForget": 1, "iwdReturn": 2}
+
+
+@cases({"supplicantAdd_lost", "supplicantSelect_silent", "supplicantRemove_silent", "supplicantNetwork_odd"})
+class Supplicant(WiFi):
+    kind = "wpa_supplicant"
+    calls = {"supplicantScan": 1, "supplicantPoints": 1, "supplicantPoint": 1, "supplicantInterface": 1, "supplicantNetwork": 1,
+             "supplicantAdd": 1, "supplicantSelect": 1, "supplicantRemove": 1, "supplicantEnable": 1}
+
+
+class Starts(WiFi):
+    """The daemon's start."""
+
+    def act(self):
+        if self.fault is None:
+            return super().act()
+        for each in (self.person, self.dice):
+            each.close()
+        self.world.daemon.stop()
+        self.seconds = 0
+        self.world.daemon = Daemon(self.world)
+        self.told(lambda: self.fault.done, "its question")
+        if self.fault.kind != "gone":
+            self.told(lambda: self.world.manager("WiFi") == "ready", "Wi-Fi")
+        self.person, self.dice = self.picker(), self.app()
+        return "done"
+
+
+@cases({"managerDevices_silent"})
+class NetworkManagerStarts(Starts):
+    kind = "NetworkManager"
+    calls = {"managerDevices": 1, "managerDevice": 1}
+
+
+@cases({"iwdObjects_odd"})
+class IWDStarts(Starts):
+    kind = "iwd"
+    calls = {"iwdObjects": 1}
+
+
+@cases({"supplicantInterfaces_error_UnknownObject"})
+class SupplicantStarts(Starts):
+    kind = "wpa_supplicant"
+    calls = {"supplicantInterfaces": 1, "supplicantInterface": 1, "supplicantAbilities": 1}
+
+
+@cases({"awareSubscribe_odd"})
+class Aware(WiFi):
+    """Wi-Fi Aware, where wpa_supplicant has it."""
+
+    kind = "wpa_supplicant"
+    calls = {"awareSubscribe": 1, "awarePublish": 1, "awareSubscribeEnd": 1, "awarePublishEnd": 1}
+    names = {"publisher": "Example Model D6", "subscriber": "Other Reader"}
+
+    def changed(self, scenario):
+        scenario["wifi"]["aware"] = True
+        scenario["awareServices"] = [
+            {"id": "d6", "service": "_dice._tcp", "role": "publisher", "model": "Model D6", "vendor": "Example", "address": "02:00:00:00:0A:01"},
+            {"id": "asker", "service": "_dice._tcp", "role": "subscriber", "model": "Reader", "vendor": "Other", "address": "02:00:00:00:0A:03"}]
+        return scenario
+
+    def act(self):
+        for role, name in self.names.items():
+            descriptor = {"wifiAwareServiceName": "_dice._tcp", "wifiAwareServiceRole": role}
+            outcome = self.set_up(name, {"name": "Dice", "descriptor": descriptor}, discoveryTimeout=25.0)
+            if outcome != "done":
+                return outcome
+        return "done"
+
+    def again(self):
+        for path in self.dice.accessories:
+            self.dice.remove(path)
+        super().again()
+
+
+if __name__ == "__main__":
+    unittest.main()
