@@ -174,9 +174,10 @@ final class PairingAttempt {
         }
     }
 
-    /// The radio went away under the pairing.
+    /// The radio went away under the pairing, or the device's object; there may be a bond by then.
     func abort(_ failure: RadioFailure) {
-        end(.failure(failure))
+        let isOpen = (mayPair || state == .reading) && failure.reason == .connection
+        end(.failure(isOpen ? RadioFailure(.other, failure.message) : failure))
     }
 
     private func cancelOnRadio() {

@@ -93,6 +93,7 @@ class Confirm(Authorization):
         self.dice.show_picker(item(setupOptions=["finishInApp"]))
         self.person.pick("pink")
         self.dice.wait_event("pickerDidDismiss")
+        self.person.wait_gone()
         self.assertEqual(self.person.stages[-1], "done")
         self.assertTrue(self.person.state["Prompt"]["finishInApp"])
 

@@ -9,7 +9,7 @@ import dbus
 from played import Played, cases
 # What comes from the harness is found by `played`.
 from harness.names import ACCESSORY, NAME, NETWORK
-from harness.programs import TESTS, Daemon
+from harness.programs import TESTS
 from harness.values import sv
 from harness.waiting import wait
 
@@ -101,11 +101,13 @@ class Starts(WiFi):
             return super().act()
         for each in (self.person, self.dice):
             each.close()
-        self.world.daemon.stop()
-        self.seconds = 0
-        self.world.daemon = Daemon(self.world)
+        self.restart()
         self.told(lambda: self.fault.done, "its question")
-        if self.fault.kind != "gone":
+        if self.fault.error and self.fault.error.endswith("UnknownObject"):
+            # It says that there is none; it would tell of one that comes.
+            for action in self.service[:2]:
+                self.simulator.do(action, self.service[2])
+        elif self.fault.kind != "gone":
             self.told(lambda: self.world.manager("WiFi") == "ready", "Wi-Fi")
         self.person, self.dice = self.picker(), self.app()
         return "done"

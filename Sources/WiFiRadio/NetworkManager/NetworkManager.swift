@@ -283,7 +283,8 @@ final class NetworkManager: WiFiService {
         link.properties(.managerDevice, at: path) { [weak self] result in
             guard let self, let values = result.value(orElse: { _ in completion(false) }) else { return }
             // NetworkManager may be on its way back already; by itself it comes back only to what connects by itself.
-            guard values["ActiveConnection"]?.objectPathValue ?? "/" == "/" else { return completion(true) }
+            let active = values["ActiveConnection"]?.objectPathValue ?? "/"
+            guard active == "/" else { return completion(active.rawValue != record.joined) }
             self.link.call(
                 .managerReturn, at: Self.root, [.objectPath(previous), .objectPath(path), .objectPath("/")]
             ) { [weak self] result in

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bus, a picker program, polkit, and bluetoothd for the view answer wrongly. And the table: every call has a journey."""
+
+import importlib
+import subprocess
+import unittest
+from pathlib import Path
+
+import dbus
+import dbus.service
+
+from played import CALLS, Played, cases
+# What comes from the harness is found by `played`.
+from harness.apps import App
+from harness.clients import Client
+from harness.names import GRANT, MANAGER, PINK, ROOT, SESSION, SOMEBODY
+from harness.programs import BIN, TESTS, Program
+from harness.radio import accessory, scenario
+from harness.values import item, sv
+from harness.waiting import wait
+from view import ADAPTER1, CHARACTERISTIC1, DEVICE1, GATT, View, path_of
+
+# What is not played, and why.
+EXEMPT = {
+    "bus.hello": "without it there is no connection: the daemon ends, and is started again",
+    "bus.match": "nobody waits for its answer on a connection, and the feed for adverts ends without it",
+    "bus.matchEnd": "nobody waits for its answer",
+    "bus.nameRequest": "without the name the daemon ends, and is started again",
+    "viewDiscoveryFilter": "the app's own call, passed on: its answer is the app's",
+}
+
+
+@cases({"credentials_silent", "credentials_odd"})
+class Identified(Played):
+    """An app comes."""
+
+    scenario = scenario(accessory("pink"))
+    calls = {"credentials": 1, "process": 1}
+    without = ("gone",)
+
+    def act(self):
+        app = App(self.world)
+        refused = self.ask(app, ROOT, MANAGER, "CreateSession", "a{sv}", sv({}))
+        app.close()
+        return "told" if refused else "done"
+
+
+@cases({"pickerPing_silent"})
+class Shown(Played):
+    """A picker program reads its offers."""
+
+    scenario = scenario(accessory("pink"))
+    calls = {"pickerPing": 1}
+    without = ("gone",)
+
+    def act(self):
+        return self.set_up("pink")
+
+    def again(self):
+        self.tidy()
+        super().again()
+
+
+@cases({"nameOwner_odd"})
+class Owned(Played):
+    """The daemon asks the bus who bluetoothd is."""
+
+    scenario = scenario(accessory("pink"))
+    calls = {"bus.nameOwner": 1}
+    without = ("gone",)
+
+    def act(self):
+        if self.fault is None:
+            return self.set_up("pink")
+        self.person.close()
+        self.dice.close()
+        self.restart()
+        self.told(lambda: self.fault.done, "its question")
+        self.told(lambda: self.world.manager("Bluetooth") == "ready", "Bluetooth")
+        self.prepare()
+        return "done"
+
+
+class Authority(dbus.service.Object):
+    """polkit, as far as it is asked."""
+
+    def __init__(self, client):
+        client.connection.request_name("org.freedesktop.PolicyKit1")
+        super().__init__(client.connection, "/org/freedesktop/PolicyKit1/Authority")
+
+    @dbus.service.method("org.freedesktop.PolicyKit1.Authority", in_signature="(sa{sv})sa{ss}us", out_signature="(bba{ss})")
+    def CheckAuthorization(self, _subject, _action, _details, _flags, _cancellation):
+        return True, False, dbus.Dictionary({}, signature="ss")
+
+
+@cases({"authorization_odd"})
+class Authorized(Played):
+    """Somebody wants to be an admin."""
+
+    scenario = scenario(accessory("pink"))
+    calls = {"authorization": 1}
+    without = ("gone",)
+
+    def prepare(self):
+        super().prepare()
+        self.authority = Authority(Client(self.world))
+        self.addCleanup(self.authority.remove_from_connection)
+
+    def act(self):
+        done = Program(
+            "/usr/bin/setpriv", f"--reuid={SOMEBODY}", f"--regid={SOMEBODY}", "--clear-groups", "busctl", "--timeout=300",
+            f"--address={self.world.bus.address}", "get-property", "org.accessorysetup1", f"{ROOT}/admin", "org.accessorysetup1.Admin",
+            "Interfaces")
+        # A person has 180 s for a password.
+        self.told(lambda: not done.running, "busctl to end", limit=190)
+        done.wait_end()
+        return "done"
+
+
+@cases({"viewLink_odd", "viewDisconnect_silent"})
+class Viewed(Played):
+    """An app uses its accessory through the view."""
+
+    apps = ("dice", "board")
+    scenario = scenario(accessory("pink", 1, gatt=GATT), accessory("other", 2, gatt=GATT))
+    calls = {"viewObjects": 1, "viewClientObjects": 1, "viewLink": 1, "viewDisconnect": 1, "viewStopNotify": 1}
+
+    def prepare(self):
+        super().prepare()
+        self.device = path_of(1)
+
+    def act(self):
+        if not self.dice.accessories:
+            if self.set_up("pink") != "done":
+                return "told"
+            self.world.admin.call(self.device, DEVICE1, "Disconnect", to="org.bluez")
+        client = View(self.world)
+        client.listen_to_everything()
+        outcome = "done"
+        if self.ask(client, "/", "org.freedesktop.DBus.ObjectManager", "GetManagedObjects", to="org.bluez"):
+            outcome = "told"
+        for member in ("Connect", "Disconnect", "Connect"):
+            if self.ask(client, self.device, DEVICE1, member, to="org.bluez"):
+                outcome = "told"
+        tree = {}
+        client._connection.call_async("org.bluez", "/", "org.freedesktop.DBus.ObjectManager", "GetManagedObjects", "", (), tree.update,
+                                      lambda _: tree.update(failed={}), timeout=200)
+        self.told(lambda: tree, "the tree")
+        found = next((str(path) for path, each in tree.items() if CHARACTERISTIC1 in each), None)
+        if found:
+            self.ask(client, found, CHARACTERISTIC1, "StartNotify", to="org.bluez")
+        # A second accessory comes, then all go.
+        if self.set_up("other") != "done":
+            outcome = "told"
+        for grant in self.world.grants():
+            self.world.admin.call(grant, GRANT, "Revoke")
+        client.close()
+        return outcome
+
+    def again(self):
+        self.tidy()
+        super().again()
+
+
+class Table(unittest.TestCase):
+    def test_every_call_has_a_journey(self):
+        played = set(EXEMPT)
+        for file in Path(__file__).parent.glob("test_*.py"):
+            for each in vars(importlib.import_module(file.stem)).values():
+                if isinstance(each, type) and issubclass(each, Played):
+                    played |= set(each.calls)
+        self.assertEqual(sorted(set(CALLS) - played), [], "calls that no journey makes")
+        self.assertEqual(sorted(played - set(CALLS)), [], "no calls of the daemon's")
+
+    def test_the_document_is_what_the_list_says(self):
+        made = subprocess.run([BIN / "list-calls", "--markdown"], check=True, capture_output=True, text=True).stdout
+        self.assertEqual((TESTS.parent / "Docs/Calls.md").read_text(), made, "make calls")
+
+
+if __name__ == "__main__":
+    unittest.main()
