@@ -79,13 +79,19 @@ def plain(returns):
     return GLib.Variant.parse(None, PLAIN[returns], None, None) if returns else None
 
 
-def huge(returns):
-    """16 MiB, of the right type where it holds so much."""
+def huge(returns, data):
+    """16 MiB, of the right type where it holds so much; a tree of objects has what it had, and one more."""
     text = "x" * HUGE
+    if returns == "a{oa{sa{sv}}}":
+        had = Gio.DBusMessage.new_from_blob(data, Gio.DBusCapabilityFlags.NONE).get_body().get_child_value(0)
+        more = GLib.Variant(returns, {"/huge": {"org.example.Huge": {"Name": GLib.Variant("s", text)}}})
+        tree = GLib.VariantBuilder(GLib.VariantType(returns))
+        for each in (had, more):
+            for number in range(each.n_children()):
+                tree.add_value(each.get_child_value(number))
+        return GLib.Variant.new_tuple(tree.end())
     if returns == "a{sv}":
         return GLib.Variant("(a{sv})", ({"Address": GLib.Variant("s", text)},))
-    if returns == "a{oa{sa{sv}}}":
-        return GLib.Variant("(a{oa{sa{sv}}})", ({"/huge": {"org.bluez.Device1": {"Name": GLib.Variant("s", text)}}},))
     if returns in ("s", "v"):
         return GLib.Variant(f"({returns})", (text if returns == "s" else GLib.Variant("s", text),))
     return GLib.Variant.new_tuple(GLib.Variant.new_from_bytes(GLib.VariantType("ay"), GLib.Bytes(bytes(HUGE)), True))
@@ -283,7 +289,7 @@ class Proxy:
             case "late": fault.held = data
             case "twice": return [data, data]
             case "odd": return forged(odd(returns))
-            case "huge": return forged(huge(returns))
+            case "huge": return forged(huge(returns, data))
             case _: return [data]
         return []
 

@@ -4,11 +4,9 @@
 import json
 import unittest
 
-import dbus
-
 from played import Played, cases
 # What comes from the harness is found by `played`.
-from harness.names import ACCESSORY, NAME, NETWORK
+from harness.names import ACCESSORY, OBJECT_MANAGER
 from harness.programs import TESTS
 from harness.values import sv
 from harness.waiting import wait
@@ -36,7 +34,6 @@ class WiFi(Played):
         self.world.wait_wifi("ready")
         self.simulator.wait_joined("Home")
         super().prepare()
-        self.accessory = None
 
     def returned(self):
         self.hold(lambda: self.world.manager("WiFi") == "ready", "Wi-Fi to be ready")
@@ -58,7 +55,7 @@ class WiFi(Played):
         path = self.granted()
         if path is None:
             return "told"
-        options = {"passphrase": self.passphrase, **self.options}
+        options = {**({"passphrase": self.passphrase} if self.passphrase else {}), **self.options}
         refused = self.ask(self.dice, path, ACCESSORY, "JoinNetwork", "a{sv}", sv(options))
         if refused:
             return self.checked(refused)
@@ -93,6 +90,47 @@ class Supplicant(WiFi):
              "supplicantAdd": 1, "supplicantSelect": 1, "supplicantRemove": 1, "supplicantEnable": 1}
 
 
+@cases({"iwdJoinHidden_lost"})
+class Hidden(WiFi):
+    """iwd does not list a network that hides its name: the app has it from before."""
+
+    kind = "iwd"
+    network, passphrase = "Dice-Hidden", "sixsided4"
+    options = {"hidden": True}
+    calls = {"iwdJoinHidden": 1}
+
+    def granted(self):
+        if not self.dice.accessories:
+            before = self.dice.event_types.count("migrationComplete")
+            self.dice.show_picker({"name": "Dice", "descriptor": {"ssid": self.network}, "hotspotSSID": self.network.encode()})
+            self.person.wait_prompt("consent")
+            self.person.respond(accept=True)
+            self.dice.wait_event("migrationComplete", count=before + 1)
+            self.person.wait_gone()
+        return self.dice.accessories[0]
+
+
+@cases({"iwdDisconnect_error_Failed"})
+class Known(WiFi):
+    """A network that iwd knew before: it is left, and stays known."""
+
+    kind = "iwd"
+    network, passphrase = "Dice-Open", None
+    calls = {"iwdDisconnect": 1}
+
+    def prepare(self):
+        super().prepare()
+        iwd = lambda *call: self.world.admin.call(*call, to="net.connman.iwd")
+        find = lambda key, name: next((path for path, each in iwd("/", OBJECT_MANAGER, "GetManagedObjects").items()
+                                       if key in each and name in (None, each[key].get("Name"))), None)
+        if not find("net.connman.iwd.Network", self.network):
+            iwd(find("net.connman.iwd.Station", None), "net.connman.iwd.Station", "Scan")
+        known = wait(lambda: find("net.connman.iwd.Network", self.network), 20, "the network", also_every=0.05)
+        for each in (known, find("net.connman.iwd.Network", "Home")):
+            iwd(each, "net.connman.iwd.Network", "Connect")
+        self.simulator.wait_joined("Home")
+
+
 class Starts(WiFi):
     """The daemon's start."""
 
@@ -103,11 +141,13 @@ class Starts(WiFi):
             each.close()
         self.restart()
         self.told(lambda: self.fault.done, "its question")
-        if self.fault.error and self.fault.error.endswith("UnknownObject"):
+        if self.fault.kind == "gone":
+            pass
+        elif self.fault.error and self.fault.error.endswith("UnknownObject"):
             # It says that there is none; it would tell of one that comes.
             for action in self.service[:2]:
                 self.simulator.do(action, self.service[2])
-        elif self.fault.kind != "gone":
+        else:
             self.told(lambda: self.world.manager("WiFi") == "ready", "Wi-Fi")
         self.person, self.dice = self.picker(), self.app()
         return "done"
