@@ -305,6 +305,10 @@ public final class BlueZRadio: Radio {
     public func removeBond(
         _ address: BluetoothAddress, device hint: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
+        // Whoever has just gone takes its bonds with it, and comes back with them.
+        guard owner != nil, !adapters.isEmpty else {
+            return completion(.failure(RadioFailure(.unavailable, "bluetoothd or its adapter is gone")))
+        }
         guard let entry = devices.device(at: address) ?? hint.flatMap({ devices[$0.rawValue] }) else {
             return completion(.success(()))
         }

@@ -117,6 +117,8 @@ class Known(WiFi):
     kind = "iwd"
     network, passphrase = "Dice-Open", None
     calls = {"iwdDisconnect": 1}
+    # When it starts again, it may go to either of the networks that it knows.
+    without = ("gone",)
 
     def prepare(self):
         super().prepare()
