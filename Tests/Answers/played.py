@@ -225,7 +225,7 @@ class Played(APITest):
         self.hold(lambda: self.world.manager("Bluetooth") == self.simulator.bluetooth, "Bluetooth to be what it is")
 
 
-def cases(sample):
+def cases(sample=frozenset()):
     """For a class: a test for each of its calls and each answer to it; without ANSWERS=all those of the `sample`."""
     def make(kind_of_test):
         everything = os.environ.get("ANSWERS") == "all"
@@ -238,6 +238,6 @@ def cases(sample):
                     if everything or "_".join(words) in sample:
                         def test(self, name=name, kind=kind, error=error):
                             self.play(name, kind, error)
-                        setattr(kind_of_test, "test_" + "_".join(words), test)
+                        setattr(kind_of_test, "test_" + "_".join(words).replace(".", "_"), test)
         return kind_of_test
     return make
