@@ -131,6 +131,8 @@ class Played(APITest):
     def restart(self):
         """The daemon anew."""
         self.world.daemon.stop()
+        # The bus hears of it by way of the proxy, which may be later.
+        wait(lambda: not self.world.admin.has_owner(NAME), what="its name to go", also_every=0.02)
         self.seconds = 0
         self.world.daemon = Daemon(self.world)
 
