@@ -125,7 +125,6 @@ answers: build
 calls: deps
 	$(SWIFT) build --product list-calls
 	$(BIN)/list-calls --markdown > Docs/Calls.md
-	Tests/Support/check-prose --write
 
 fuzz: deps
 	Tests/Fuzz/run

@@ -148,8 +148,8 @@ class Removed(Played):
     calls = {"bondRemoval": 1}
 
     def again(self):
-        # What was removed for the app may still have to be removed from BlueZ, or BlueZ to be asked: a new pairing waits
-        # for that.
+        # What was removed for the app may still have to be removed from BlueZ, or BlueZ to be asked: a new pairing
+        # waits for that.
         for _ in range(70):
             self.tick()
         self.tidy()

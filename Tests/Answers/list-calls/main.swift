@@ -57,9 +57,10 @@ if CommandLine.arguments.dropFirst().first == "--markdown" {
     print(
         """
 
-        A connection asks the bus itself for these, each for 25 s: \
-        \(BusCall.allCases.map { "`\($0.method.member)`" }.joined(separator: ", ")). An owner that is not told is asked for
-        again after a second. systemd is called by no method: it hears of the daemon over its socket (`sd_notify`).
+        A connection asks the bus itself for these, each for 25 s:
+        \(BusCall.allCases.map { "`\($0.method.member)`" }.joined(separator: ", ")).
+        An owner that is not told is asked for again after a second. systemd is called by no method: it hears of the daemon
+        over its socket (`sd_notify`).
         """)
 } else {
     let calls =
