@@ -17,6 +17,8 @@ DAEMON_FLAGS := $(RELEASE_FLAGS) -Xlinker --symbol-ordering-file=$(CURDIR)/$(STA
 PICK ?=
 PART ?= 1/1
 DEB ?=
+MINUTES ?= 15
+TARGET ?=
 # The simulator is in accessoryctl, under its own name.
 PROGRAMS := accessorysetupd accessoryctl
 VERSION := $(shell sed -n 's/.* current = "\(.*\)"/\1/p' Sources/AccessoryModel/Version.swift)
@@ -49,7 +51,7 @@ help:
 	@echo "make calls                    writes Docs/Calls.md anew, after changes to the list of calls"
 	@echo "make outside                  builds and runs the sample as a package that depends on this one by version"
 	@echo "make bench                    the benchmark (several minutes)"
-	@echo "make fuzz                     the reader for adverts under libFuzzer (some minutes)"
+	@echo "make fuzz [MINUTES=15] [TARGET=]  everything that reads what others write, under libFuzzer"
 	@echo "make start-order              notes anew what the daemon runs to start, for the linker"
 	@echo "make build | release          debug build | release build"
 	@echo "make install DESTDIR= PREFIX= installs a release build (make uninstall)"
@@ -127,7 +129,7 @@ calls: deps
 	$(BIN)/list-calls --markdown > Docs/Calls.md
 
 fuzz: deps
-	Tests/Fuzz/run
+	MINUTES="$(MINUTES)" TARGET="$(TARGET)" Tests/Fuzz/run
 
 lint:
 	$(SWIFT) format lint --strict --recursive Sources Tests Package.swift

@@ -247,3 +247,16 @@ let package = Package(
     ],
     swiftLanguageModes: [.v6]
 )
+
+// What Tests/Fuzz/run builds, with everything it needs under the sanitizers, and nobody else.
+if Context.environment["ACCESSORY_FUZZ"] != nil {
+    package.targets.append(
+        .executableTarget(
+            name: "fuzz",
+            dependencies: [
+                "AccessoryBus", "AccessoryCore", "AccessoryEngine", "AccessoryModel", "AccessoryService", "AccessorySetupKit",
+                "AdminFiles", "BlueZRadio", "BlueZView", "CDBus", "CSQLite", "CallerIdentity", "CoreBluetooth", "DBusKit",
+                "GrantStore",
+                "KeyFiles", "RadioSimulator", "TestSupport", "WiFiRadio", log,
+            ], path: "Tests/Fuzz/Targets", swiftSettings: settings))
+}

@@ -1,39 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our own reader of messages under libFuzzer: whatever the bytes, it takes for a valid signal what libdbus takes for
-// one, and walks through it without leaving the bytes (AddressSanitizer watches). Compiled together with the reader's
-// own sources by Tests/Fuzz/run.
+// Adverts as they come off the wire, to our own reader of messages: whatever the bytes, it takes for a valid signal
+// what libdbus takes for one, and walks through it without leaving the bytes (AddressSanitizer watches).
 
 import CDBus
 
-@_cdecl("LLVMFuzzerTestOneInput")
-public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
-    guard let length = try? WireMessage.length(of: UnsafeRawBufferPointer(start: start, count: count)), length <= count else {
-        return 0
-    }
+@testable import DBusKit
+
+func readAdvert(_ input: UnsafeRawBufferPointer) {
+    guard let length = try? WireMessage.length(of: input), length <= input.count else { return }
     // A copy, so that a byte too far is noticed.
     let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: length, alignment: 16)
     defer { copy.deallocate() }
-    copy.copyMemory(from: UnsafeRawBufferPointer(start: start, count: length))
+    copy.copyMemory(from: UnsafeRawBufferPointer(rebasing: input[..<length]))
     let bytes = UnsafeRawBufferPointer(copy)
     let ours = signal(bytes)
-    let theirs = dbus_message_demarshal(start.withMemoryRebound(to: CChar.self, capacity: count) { $0 }, Int32(length), nil)
+    let theirs = dbus_message_demarshal(bytes.baseAddress?.assumingMemoryBound(to: CChar.self), Int32(length), nil)
     defer { if let theirs { dbus_message_unref(theirs) } }
     if ours == nil, let known, known.fits(bytes), isBodyValid(known.message, bytes) {
         found("a known header fits what is invalid")
     }
     let isTheirs = theirs.map { dbus_message_get_type($0) == 4 } ?? false
     guard (ours != nil) == isTheirs else { found(ours == nil ? "libdbus accepts it" : "libdbus refuses it") }
-    guard let ours else { return 0 }
+    guard let ours else { return }
     var cursor = SpanCursor(
         bytes, at: ours.bodyOffset, types: UnsafeRawBufferPointer(rebasing: bytes[ours.signature]))
     walk(&cursor)
     compareWithKnown(ours, bytes)
-    return 0
-}
-
-private func found(_ what: String) -> Never {
-    // Ends the process on purpose: libFuzzer keeps the input that did it.
-    fatalError(what)
 }
 
 // nonisolated(unsafe), both: libFuzzer calls the entry point from one thread, one input after the other.

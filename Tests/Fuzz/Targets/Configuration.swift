@@ -1,0 +1,1 @@
+../../../Sources/accessorysetupd/Configuration.swift

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The entry of the fuzzers: all targets are one program, which is built once, and FUZZ_TARGET says which of them runs.
+// libFuzzer brings main, and the inputs (Tests/Fuzz/README.md).
+
+import Glibc
+
+// nonisolated(unsafe), both: libFuzzer calls its entry from one thread, and they are never changed.
+
+/// What each target does with an input.
+nonisolated(unsafe) private let targets: [String: (UnsafeRawBufferPointer) -> Void] = [
+    "adverts": readAdvert,
+    "bluez": tellRadio,
+    "aware": hearAware,
+    "central": tellCentral,
+    "configuration": readConfiguration,
+    "daemon": callDaemon,
+    "items": decodeItems,
+    "manifests": readManifest,
+    "module": tellModule,
+    "names": matchNames,
+    "plists": readPropertyList,
+    "policies": readPolicy,
+    "rules": readMatchRule,
+    "scenarios": readScenario,
+    "store": openStore,
+    "view": sendToView,
+    "wifi": tellWiFi,
+]
+
+nonisolated(unsafe) private let target: (UnsafeRawBufferPointer) -> Void = {
+    let name = getenv("FUZZ_TARGET").map { String(cString: $0) } ?? ""
+    guard let target = targets[name] else {
+        say("FUZZ_TARGET is to be one of: \(targets.keys.sorted().joined(separator: " "))")
+        exit(2)
+    }
+    return target
+}()
+
+/// Swift's package manager wants a program's entry to be the module's own; libFuzzer's is not asked.
+@_cdecl("fuzz_main")
+public func start(_ count: CInt, _ arguments: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>) -> CInt {
+    var (count, arguments) = (count, arguments)
+    return runDriver(&count, &arguments, testOneInput)
+}
+
+@_silgen_name("LLVMFuzzerRunDriver")
+private func runDriver(
+    _ count: UnsafeMutablePointer<CInt>, _ arguments: UnsafeMutablePointer<UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>>,
+    _ test: @convention(c) (UnsafePointer<UInt8>?, Int) -> CInt
+) -> CInt
+
+/// An input.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func testOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+    target(UnsafeRawBufferPointer(start: start, count: count))
+    return 0
+}
+
+private func say(_ text: String) {
+    let line = Array((text + "\n").utf8)
+    _ = write(2, line, line.count)
+}
+
+/// A property does not hold. Ends the process on purpose: libFuzzer keeps the input that did it.
+func found(_ what: String) -> Never {
+    say("FOUND: \(what)")
+    abort()
+}
+
+/// - Parameter what: what does not hold.
+func expect(_ holds: Bool, _ what: @autoclosure () -> String) {
+    if !holds { found(what()) }
+}
