@@ -70,7 +70,8 @@ public final class CallerResolver {
             else { return completion(.failure(IdentityFailure(description: "the bus does not say who \(name) is"))) }
             let given = credentials["ProcessFD"]?.fileDescriptorValue
             var caller = Caller(uid: uid, pid: pid)
-            caller.groups = Set((credentials["UnixGroupIDs"]?.arrayValue ?? []).compactMap(\.integerValue).map { UInt32($0) })
+            caller.groups = Set(
+                (credentials["UnixGroupIDs"]?.arrayValue ?? []).compactMap(\.integerValue).compactMap { UInt32(exactly: $0) })
             if let label = credentials["LinuxSecurityLabel"]?.bytesValue { caller.securityLabel = ProcessFacts.label(label) }
             guard given != nil || !needsDescriptor else {
                 return completion(

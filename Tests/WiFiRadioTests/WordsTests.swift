@@ -223,6 +223,8 @@ import Testing
             }
             #expect(failure.message.contains(reason))
         }
+        // A number that no reason has.
+        #expect(attempt([current, ["DisconnectReason": .int64(.min)]]) == nil)
     }
 
     // MARK: Routes and services

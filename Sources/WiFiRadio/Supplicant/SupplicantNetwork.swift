@@ -135,7 +135,7 @@ final class SupplicantAttempt {
         if let new = values["State"]?.stringValue { state = new }
         if isOurs, state == "completed" { return .success(()) }
         guard isSelected || isOurs else { return nil }
-        if let reason = values["DisconnectReason"]?.integerValue, abs(reason) == Self.handshakeTimeout {
+        if let reason = values["DisconnectReason"]?.integerValue, reason.magnitude == Self.handshakeTimeout {
             return .failure(.wrongPassphrase)
         }
         if let status = values["AuthStatusCode"]?.integerValue, status != 0 {
