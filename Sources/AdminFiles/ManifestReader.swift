@@ -40,9 +40,11 @@ public enum ManifestReader {
         manifest.securityLabels = Set(try file.list(application, "SecurityLabel"))
         manifest.flatpaks = Set(try file.list(application, "Flatpak"))
         manifest.snaps = Set(try file.list(application, "Snap"))
-        manifest.executables = Set(try file.list(application, "Executable"))
+        let executables = try file.list(application, "Executable")
+        manifest.executables = Set(executables)
         manifest.users = Set(try file.list(application, "User"))
-        for executable in manifest.executables where !executable.hasPrefix("/") {
+        // In the order of the file: read again it has the same problems, and nobody is told of others.
+        for executable in executables where !executable.hasPrefix("/") {
             note(application, "Executable", "\(executable): not an absolute path")
         }
         let speakers = [manifest.securityLabels, manifest.flatpaks, manifest.snaps, manifest.units, manifest.executables]

@@ -88,6 +88,13 @@ private let good = """
         #expect(try problems(text.joined(separator: "\n")).contains { $0.contains("nobody could speak") })
     }
 
+    /// Whoever is told of new problems hears of none that are only in another order.
+    @Test func problemsStandInTheOrderOfTheFile() throws {
+        let names = (1...20).map { "relative\($0)" }
+        let text = good + "\n[Application]\nExecutable=" + names.joined(separator: ";") + "\n"
+        #expect(try problems(text).compactMap { line in names.first { line.contains("\($0):") } } == names)
+    }
+
     @Test func theAdminsFileOverridesAndABadOneDisablesOnlyItself() throws {
         try directory.write("vendor/com.example.dice.conf", good)
         try directory.write("vendor/com.example.bad.conf", "[Application]\nId=com.example.bad\n")
