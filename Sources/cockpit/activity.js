@@ -3,6 +3,7 @@
 
 import { KeyedList, badge, button, element, freshID, setText } from "./dom.js";
 import { ADMIN } from "./bus.js";
+import { auditLines } from "./shapes.js";
 import { moment, words } from "./text.js";
 
 /** Lines of the trail that are read and kept. */
@@ -77,7 +78,7 @@ export class Activity {
 
     /** Newest first; what is known already is left out. */
     #take(entries) {
-        const fresh = entries.filter(each => each.id > this.#newest);
+        const fresh = auditLines(entries).filter(each => each.id > this.#newest);
         if (fresh.length === 0) return;
         this.#newest = Math.max(...fresh.map(each => each.id));
         this.#entries = [...fresh.reverse(), ...this.#entries].slice(0, KEPT);

@@ -64,11 +64,11 @@ export class Bus extends EventTarget {
     follow({ added, removed, changed }) {
         this.#client.subscribe({ path: ROOT, interface: OBJECT_MANAGER }, (_path, _interface, member, [path, what]) => {
             if (member === "InterfacesAdded") added(path, ours(what));
-            if (member === "InterfacesRemoved") removed(path, what.map(short));
+            if (member === "InterfacesRemoved") removed(path, list(what).map(short));
         });
         const properties = { path_namespace: ROOT, interface: PROPERTIES, member: "PropertiesChanged" };
         this.#client.subscribe(properties, (path, _interface, _member, [interface_, values, gone]) => {
-            changed(path, short(interface_), plain(values), gone);
+            changed(path, short(interface_), plain(values), list(gone));
         });
     }
 
@@ -80,10 +80,11 @@ export class Bus extends EventTarget {
     }
 }
 
-const short = name => name.replace(`${NAME}.`, "");
+const short = name => String(name).replace(`${NAME}.`, "");
+const list = value => Array.isArray(value) ? value : [];
 
 function ours(interfaces) {
-    return Object.fromEntries(Object.entries(interfaces).map(([name, values]) => [short(name), plain(values)]));
+    return Object.fromEntries(Object.entries(interfaces ?? {}).map(([name, values]) => [short(name), plain(values)]));
 }
 
 /** Values without the types that Cockpit gives variants. */

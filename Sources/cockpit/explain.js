@@ -4,6 +4,7 @@
 
 import { KeyedList, badge, button, element, setAttribute, setText } from "./dom.js";
 import { ADMIN } from "./bus.js";
+import { explained } from "./shapes.js";
 import { bars, words } from "./text.js";
 
 /** Seconds of one look. */
@@ -64,7 +65,7 @@ export class Explain {
     /** What is heard now; places stay, what is no longer heard goes. */
     #take(devices) {
         const keys = new Set();
-        for (const device of devices) {
+        for (const device of explained(devices)) {
             const key = device.address || `network ${device.ssid}`;
             keys.add(key);
             this.#heard.set(key, { ...device, key });

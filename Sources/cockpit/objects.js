@@ -3,6 +3,7 @@
 // read it, and are told when something is another.
 
 import { ADMIN, ROOT, errorName } from "./bus.js";
+import { shaped, shapedAll } from "./shapes.js";
 
 /** Tells "changed". `state`: "starting", "ready", "absent" (no daemon) or "lost" (no connection). */
 export class Objects extends EventTarget {
@@ -32,10 +33,10 @@ export class Objects extends EventTarget {
         // again, what the answer has already changes nothing: for each property the last word is the same.
         const heard = this.#heard = [];
         try {
-            const objects = new Map(await this.#bus.objects());
-            objects.set(ROOT, { Manager: await this.#bus.properties(ROOT, "Manager") });
+            const objects = new Map((await this.#bus.objects()).map(([path, interfaces]) => [path, shapedAll(interfaces)]));
+            objects.set(ROOT, shapedAll({ Manager: await this.#bus.properties(ROOT, "Manager") }));
             const isAdmin = await this.#bus.properties(ADMIN, "Admin").then(
-                values => { objects.set(ADMIN, { Admin: values }); return true; },
+                values => { objects.set(ADMIN, shapedAll({ Admin: values })); return true; },
                 error => { if (errorName(error) === "UnknownObject") return false; throw error; });
             // Meanwhile the daemon has gone, or come back as another one.
             if (this.#heard !== heard) return;
@@ -85,7 +86,7 @@ export class Objects extends EventTarget {
     }
 
     #merge(path, interfaces) {
-        this.#all.set(path, { ...this.#all.get(path), ...interfaces });
+        this.#all.set(path, { ...this.#all.get(path), ...shapedAll(interfaces) });
         this.#tell();
     }
 
@@ -98,10 +99,11 @@ export class Objects extends EventTarget {
     }
 
     #change(path, name, values, gone) {
-        const properties = this.#all.get(path)?.[name];
-        if (!properties) return;
-        Object.assign(properties, values);
+        const interfaces = this.#all.get(path);
+        if (!interfaces?.[name]) return;
+        const properties = { ...interfaces[name], ...values };
         for (const each of gone) delete properties[each];
+        interfaces[name] = shaped(name, properties);
         this.#tell();
     }
 
