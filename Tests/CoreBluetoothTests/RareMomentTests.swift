@@ -59,6 +59,19 @@ import Testing
         #expect(!played.events.lines.contains { $0.hasPrefix("value") })
     }
 
+    /// Numbers that are no length, of any type.
+    @Test func aLengthThatIsNone() async throws {
+        let told: [DBusValue] = [.int64(.min), .uint16(0), .string("185")]
+        let played = try await Played { member, count in
+            member == "ReadValue" ? [.mtu(told[count]), .answer([.bytes([UInt8(count)])])] : nil
+        }
+        for number in told.indices {
+            played.peripheral.readValue(for: played.characteristic)
+            try await played.events.wait("value 2A19 0\(number)")
+            #expect(played.peripheral.maximumWriteValueLength(for: .withoutResponse) == 20)
+        }
+    }
+
     /// BlueZ tells what is read to everybody before it answers.
     @Test func whatIsReadIsToldOnce() async throws {
         let played = try await Played { member, _ in

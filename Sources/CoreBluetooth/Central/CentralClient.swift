@@ -219,7 +219,7 @@ final class CentralClient {
         guard let link = links[identifier], let mtu = session.tree.mtu(of: link.path) ?? link.requests?.mtu else {
             return nil
         }
-        return max(20, mtu - 3)
+        return max(23, mtu) - 3
     }
 
     // MARK: Links as such

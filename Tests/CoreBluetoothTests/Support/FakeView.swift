@@ -12,6 +12,8 @@ enum Step: Sendable {
     case fail(String, String)
     /// The characteristic tells a value.
     case value([UInt8])
+    /// The characteristic tells the length of packets.
+    case mtu(DBusValue)
     /// The services go, one after the other, and the link after that.
     case linkLost
     /// The services go, and the link stands.
@@ -84,6 +86,7 @@ private final class FakeViewService {
                 removeServices()
                 change(FakeView.device, "Device1", ["Connected": .boolean(false), "ServicesResolved": .boolean(false)])
             case .servicesGone: removeServices()
+            case .mtu(let value): change(FakeView.characteristic, "GattCharacteristic1", ["MTU": value])
             case .value(let bytes): change(FakeView.characteristic, "GattCharacteristic1", ["Value": .bytes(bytes)])
             }
         }

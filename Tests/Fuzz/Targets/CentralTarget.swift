@@ -49,7 +49,7 @@ private func waitForModule() {
     guard case .success(let thread) = Hub.thread else { found("no thread") }
     let isDone = DispatchSemaphore(value: 0)
     thread.perform { _ in isDone.signal() }
-    guard isDone.wait(timeout: .now() + 60) == .success else { found("CoreBluetooth's thread stands still") }
+    guard isDone.wait(timeout: .now() + 240) == .success else { found("CoreBluetooth's thread stands still") }
 }
 
 func tellCentral(_ bytes: UnsafeRawBufferPointer) {
@@ -106,7 +106,12 @@ private func request(_ act: UInt8, _ choice: UInt8, _ manager: CBCentralManager,
     case 4, 5: manager.connect(peripheral)
     case 6: manager.cancelPeripheralConnection(peripheral)
     case 7:
-        if choice.isMultiple(of: 2) { peripheral.discoverServices([CBUUID(string: "180F")]) } else { peripheral.readRSSI() }
+        if choice.isMultiple(of: 2) {
+            peripheral.discoverServices([CBUUID(string: "180F")])
+        } else {
+            peripheral.readRSSI()
+            expect(peripheral.maximumWriteValueLength(for: .withoutResponse) >= 20, "writes of nothing")
+        }
     default:
         let characteristics = (peripheral.services ?? []).flatMap { $0.characteristics ?? [] }
         guard !characteristics.isEmpty else { return }
