@@ -87,7 +87,7 @@ private func waitForModule() {
     guard case .success(let thread) = AccessorySetupKit.Hub.thread else { found("no thread") }
     let isDone = DispatchSemaphore(value: 0)
     thread.perform { _ in isDone.signal() }
-    guard isDone.wait(timeout: .now() + 60) == .success else { found("AccessorySetupKit's thread stands still") }
+    guard isDone.wait(timeout: .now() + 240) == .success else { found("AccessorySetupKit's thread stands still") }
 }
 
 func tellModule(_ bytes: UnsafeRawBufferPointer) {

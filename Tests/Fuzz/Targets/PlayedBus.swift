@@ -135,7 +135,7 @@ final class PlayedBus {
             heard += new.filter { $0.destination != ":1.99" }
             if new.contains(where: { $0.replySerial == serial }) { return heard }
             var entry = pollfd(fd: line.socket, events: Int16(POLLIN), revents: 0)
-            if line.isOpen, poll(&entry, 1, 60_000) == 0 { found("a connection is not read any more") }
+            if line.isOpen, poll(&entry, 1, 240_000) == 0 { found("a connection is not read any more") }
         }
         return heard
     }

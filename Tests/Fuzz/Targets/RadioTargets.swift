@@ -137,6 +137,8 @@ func tellRadio(_ bytes: UnsafeRawBufferPointer) {
     guard let connection = try? Connection(bus.address, loop: loop),
         let radio = try? BlueZRadio(on: connection, adapter: nil, inputDirectory: scratch, log: log)
     else { found("no radio") }
+    // It holds the radio's objects, and they hold it.
+    defer { connection.onCall = nil }
     let watcher = RadioWatcher()
     radio.observer = watcher
     radio.start()
@@ -274,6 +276,7 @@ func tellWiFi(_ bytes: UnsafeRawBufferPointer) {
     guard let connection = try? Connection(bus.address, loop: loop),
         let radio = try? WiFiRadio(on: connection, interface: nil, routeDirectory: scratch, journal: NoJournal(), log: log)
     else { found("no Wi-Fi") }
+    defer { connection.onCall = nil }
     let watcher = NetworkWatcher()
     radio.observer = watcher
     radio.start()
