@@ -128,9 +128,10 @@ private final class PlayedDisk: LedgerStore, AuditTrail {
     func load() throws -> StoredState {
         StoredState(accessories: Array(ledger.accessories.values), grants: Array(ledger.grants.values))
     }
-    func commit(_ steps: [Ledger.Step], noting new: [BondIntent], finishing finished: [BondIntent]) throws {
+    func commit(_ change: StoreChange) throws -> [Int64] {
         if isFull { throw Full() }
-        ledger.apply(steps)
+        ledger.apply(change.steps)
+        return change.lines.map { _ in 1 }
     }
     func note(_ intent: BondIntent) throws { if isFull { throw Full() } }
     func forget(_ intent: BondIntent) throws { if isFull { throw Full() } }

@@ -22,8 +22,9 @@ private let real: [[UInt8]] = {
         let store = try GrantStore(directory: directory, log: log)
         for number in 1...3 {
             try store.commit(
-                [.put(try accessory(number)), .grant(try grant(try store.nextGrantID(), number, "com.example.dice"))],
-                finishing: [])
+                StoreChange([
+                    .put(try accessory(number)), .grant(try grant(try store.nextGrantID(), number, "com.example.dice")),
+                ]))
         }
         let address = BluetoothAddress(value: 0xC0FF_EE00_0009, kind: .random)
         try store.note(
@@ -217,7 +218,7 @@ private func goOn(_ store: GrantStore, _ state: StoredState) {
         var new = try accessory(9)
         new.address = BluetoothAddress(value: 0xAAAA, kind: .public)
         let grant = try grant(next, 9, "com.example.new")
-        try store.commit([.put(new), .grant(grant)], finishing: [])
+        try store.commit(StoreChange([.put(new), .grant(grant)]))
         let after = try store.load()
         expect(after.accessories.contains(new) && after.grants.contains(grant), "what was written is not there")
         expect(state.grants.allSatisfy(after.grants.contains), "what was there is gone")
