@@ -256,7 +256,6 @@ if Context.environment["ACCESSORY_FUZZ"] != nil {
             dependencies: [
                 "AccessoryBus", "AccessoryCore", "AccessoryEngine", "AccessoryModel", "AccessoryService", "AccessorySetupKit",
                 "AdminFiles", "BlueZRadio", "BlueZView", "CDBus", "CSQLite", "CallerIdentity", "CoreBluetooth", "DBusKit",
-                "GrantStore",
-                "KeyFiles", "RadioSimulator", "TestSupport", "WiFiRadio", log,
+                "GrantStore", "KeyFiles", "RadioSimulator", "SystemFiles", "TestSupport", "WiFiRadio", log,
             ], path: "Tests/Fuzz/Targets", swiftSettings: settings))
 }
