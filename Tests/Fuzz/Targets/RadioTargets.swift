@@ -201,6 +201,7 @@ private final class NetworkWatcher: NetworkRadioObserver {
     func heard(services: [AwareService]) {}
     func scanFailed(_ failure: RadioFailure) {}
     func networkLost(reason: String) {}
+    func earlierNetworkLeft(_ ssid: SSID) {}
 }
 
 private let wifiWords =
