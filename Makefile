@@ -19,6 +19,10 @@ PART ?= 1/1
 DEB ?=
 MINUTES ?= 15
 TARGET ?=
+# Of the lab: trixie or forky, instead of this machine's release; broker, instead of daemon; anything, for a few checks only.
+ROOT ?=
+BUS ?=
+SAMPLE ?=
 # The simulator is in accessoryctl, under its own name.
 PROGRAMS := accessorysetupd accessoryctl
 VERSION := $(shell sed -n 's/.* current = "\(.*\)"/\1/p' Sources/AccessoryModel/Version.swift)
@@ -39,7 +43,7 @@ FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 PAGEDIR := $(DATADIR)/cockpit/accessories
 METAINFO := org.accessorysetup1.cockpit.metainfo.xml
 
-.PHONY: help deps build release man check-man demo web test kills answers calls outside lab bench fuzz start-order lint format install install-files uninstall deb check-sizes clean
+.PHONY: help deps build release man check-man demo web test kills answers calls outside lab lab-all bench fuzz start-order lint format install install-files uninstall deb check-sizes clean
 
 help:
 	@echo "make demo [PICK=\"Pink Dice\"]  the main job on simulated radios, in this terminal"
@@ -47,6 +51,8 @@ help:
 	@echo "make test                     all tests but the lab's (installs bleak and BlueZ' tools for them)"
 	@echo "make kills [PART=I/N]         the daemon killed at each effect (many minutes, or a part of it)"
 	@echo "make lab [DEB=\"FILE …\"]      the radio lab: a real kernel and a real bluetoothd under qemu"
+	@echo "                              ROOT=trixie|forky [BUS=broker]: on that release of Debian; SAMPLE=1: a few checks"
+	@echo "make lab-all                  the lab on every release, and Docs/Platforms.md of that (hours)"
 	@echo "make answers                  every wrong answer to every call that the daemon makes (many minutes)"
 	@echo "make calls                    writes Docs/Calls.md anew, after changes to the list of calls"
 	@echo "make outside                  builds and runs the sample as a package that depends on this one by version"
@@ -106,7 +112,19 @@ outside: build
 lab: build
 	$(if $(DEB),,Tests/Support/deps-package)
 	$(if $(DEB),,$(MAKE) deb)
-	Tests/Lab/run --bin $(BIN) $(if $(DEB),--deb $(DEB))
+	Tests/Lab/run --bin $(BIN) $(if $(DEB),--deb $(DEB)) $(if $(ROOT),--root $(ROOT)) $(if $(BUS),--bus $(BUS)) $(if $(SAMPLE),--sample)
+
+# All checks on every release, one after the other: hours. What failed does not keep the others from running.
+lab-all: build
+	Tests/Support/deps-package
+	$(MAKE) deb
+	@failed=0; run() { results=.build/lab/$$1.json; shift; Tests/Lab/run --bin $(BIN) --results $$results "$$@" || failed=1; }; \
+		rm -rf .build/lab; \
+		run 1-bookworm; \
+		run 2-trixie --root trixie; \
+		run 3-trixie-broker --root trixie --bus broker; \
+		run 4-forky --root forky; \
+		Tests/Lab/platforms .build/lab/*.json && exit $$failed
 
 bench: release
 	@Tests/Support/deps-test

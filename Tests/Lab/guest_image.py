@@ -3,15 +3,14 @@
 installed), an initrd with busybox and the few modules that reach the host's file system, and a Python environment with
 bumble for the air and bleak for an app. Each part is built once and again only when what it is made from has changed."""
 
-import gzip
 import hashlib
-import lzma
 import shutil
-import struct
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
+
+from guest_parts import PYTHON_PACKAGES, ImageError, decompressed, replace_folder, run, say, uncompressed_module, unpack_kernel
+from guest_root import OtherRoot
 
 # In order of preference. Not 6.1.0-56 (6.1.192-2): a list corruption in its hci_chan_del kills bluetoothd when a link
 # drops while pairing.
@@ -27,53 +26,29 @@ INITRD_MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_console
 DISK_MODULES = ("virtio_blk", "ext4")
 DISK_BYTES = 4 << 30  # sparse
 
-# bumble plays the accessories; bleak is an app that knows nothing of us.
-PYTHON_PACKAGES = ("bumble==0.0.236", "bleak==3.1.0")
 # Debian's Python: other builds may lack AF_BLUETOOTH, and python3-dbus and python3-gi are built for this one.
 PYTHON = "/usr/bin/python3"
 
 
-class ImageError(Exception):
-    """A part of the guest cannot be made; the text says which and why."""
-
-
-def say(text):
-    print(f"lab: {text}", file=sys.stderr, flush=True)
-
-
-def run(*command, **options):
-    """Runs a tool; its output is shown only if it fails."""
-    outcome = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
-    if outcome.returncode != 0:
-        raise ImageError(f"{' '.join(map(str, command))} failed:\n{outcome.stdout}")
-    return outcome.stdout
-
-
-def replace_folder(folder, make):
-    """Makes a folder in full or not at all, so that an interrupted run leaves nothing half done under its name."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
-        make(new)
-        shutil.rmtree(folder, ignore_errors=True)
-        new.chmod(0o755)
-        new.rename(folder)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
-
-
 class Image:
-    """The parts, as paths: `vmlinux`, `initrd`, `modules` (a folder for /lib/modules) and `python`."""
+    """The parts, as paths: `vmlinux`, `initrd`, `modules` (a folder for /lib/modules), `python`, and the `root` that the
+    guest has: this machine's own, or that of another `release` of Debian."""
 
-    def __init__(self, cache, lab):
+    def __init__(self, cache, lab, release=None):
         self.cache = cache
         self.lab = lab
         self.cache.mkdir(parents=True, exist_ok=True)
-        self.kernel = self._kernel()
+        if release is None:
+            self.root = Path("/")
+            self.kernel = self._kernel()
+            self.python = self._python()
+        else:
+            other = OtherRoot(cache, release)
+            self.root, self.kernel, self.python = other.folder, other.kernel, other.python
+            other.compile(lab)
         self.vmlinux = self.kernel / "vmlinux"
         self.modules = next((self.kernel / "lib/modules").iterdir())
         self.initrd = self._initrd()
-        self.python = self._python()
 
     def _kernel(self):
         for name in KERNEL_PACKAGES:
@@ -86,7 +61,7 @@ class Image:
                 continue
             say(f"downloading {package}")
             folder = self.cache / "kernel" / name
-            replace_folder(folder, lambda new: self._unpack_kernel(package, new))
+            replace_folder(folder, lambda new: self._download_kernel(package, new))
             return folder
         raise ImageError(f"apt offers none of {', '.join(KERNEL_PACKAGES)}: old lists (apt-get update)?")
 
@@ -106,23 +81,19 @@ class Image:
         return name
 
     @staticmethod
-    def _unpack_kernel(package, folder):
+    def _download_kernel(package, folder):
         with tempfile.TemporaryDirectory(dir=folder.parent) as downloads:
             # apt's sandbox user may not be able to write here; as root, apt then warns and goes on.
             run("apt-get", "download", package, cwd=downloads)
-            (archive,) = Path(downloads).glob("*.deb")
-            run("dpkg-deb", "-x", archive, folder)
-        (version,) = (path.name for path in (folder / "lib/modules").iterdir())
-        run("depmod", "-b", folder, version)
-        (compressed,) = (folder / "boot").glob("vmlinuz-*")
-        (folder / "vmlinux").write_bytes(elf_of_bzimage(compressed.read_bytes()))
+            unpack_kernel(Path(downloads).glob("*.deb"), folder)
 
     def _initrd(self):
         init = self.lab / "guest/init"
-        made_from = hashlib.sha256(init.read_bytes() + str(self.kernel.name).encode() + repr((INITRD_MODULES, DISK_MODULES)).encode())
-        initrd = self.cache / f"initrd-{made_from.hexdigest()[:12]}"
+        kernel = self.modules.name
+        made_from = hashlib.sha256(init.read_bytes() + repr((INITRD_MODULES, DISK_MODULES)).encode()).hexdigest()
+        initrd = self.cache / f"initrd-{kernel}-{made_from[:12]}"
         if not initrd.exists():
-            for old in self.cache.glob("initrd-*"):
+            for old in self.cache.glob(f"initrd-{kernel}-*"):
                 old.unlink()
             with tempfile.TemporaryDirectory(dir=self.cache) as work:
                 root, archive = Path(work, "root"), Path(work, "initrd")
@@ -137,7 +108,7 @@ class Image:
         return initrd
 
     def _fill_initrd(self, root, init):
-        for folder in ("bin", "dev", "host", "memory", "modules", "proc", "root", "sys"):
+        for folder in ("bin", "dev", "host", "machine", "memory", "modules", "proc", "root", "sys"):
             (root / folder).mkdir(parents=True)
         shutil.copy(shutil.which("busybox"), root / "bin/busybox")
         for applet in ("sh", "mount", "mkdir", "insmod", "cat", "echo", "switch_root"):
@@ -205,30 +176,3 @@ def store_package(package, target):
             output.write(f"{name:16}".encode() + header[16:48] + f"{len(content):<10}".encode() + header[58:60])
             output.write(content + b"\n" * (len(content) % 2))
     return target
-
-
-def elf_of_bzimage(image):
-    """The ELF kernel inside a bzImage. Booted directly (PVH) it needs no firmware and does not unpack itself: 3 s less."""
-    setup_sectors = image[0x1F1]
-    offset, length = struct.unpack_from("<II", image, 0x248)
-    start = (setup_sectors + 1) * 512 + offset
-    payload = image[start : start + length - 4]  # the last four bytes are the unpacked size
-    return decompressed(payload)
-
-
-def decompressed(data):
-    if data.startswith(b"\xfd7zXZ\0"):
-        return lzma.decompress(data)
-    if data.startswith(b"\x28\xb5\x2f\xfd"):
-        return subprocess.run(["zstd", "--decompress", "--stdout"], input=data, stdout=subprocess.PIPE, check=True).stdout
-    if data.startswith(b"\x1f\x8b"):
-        return gzip.decompress(data)
-    return data
-
-
-def uncompressed_module(path):
-    """A module's plain name and content: busybox's insmod takes no compressed ones."""
-    name = path.name
-    for suffix in (".xz", ".zst", ".gz"):
-        name = name.removesuffix(suffix)
-    return name, decompressed(path.read_bytes())

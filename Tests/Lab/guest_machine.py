@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 KERNEL_ARGUMENTS = (
     "console=ttyS0 8250.nr_uarts=1 loglevel=4 quiet panic=-1 nokaslr mitigations=off audit=0 "
@@ -58,11 +59,22 @@ class Machine:
             "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
             "-chardev", f"file,id=console,path={self.logs}/console.log", "-serial", "chardev:console",
             *self._port("lab.out", 1, out), *self._port("lab.err", 2, err),
-            "-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap",
+            "-fsdev", f"local,id=host,path={image.root},security_model=none,readonly=on,multidevs=remap",
             "-device", "virtio-9p-pci,fsdev=host,mount_tag=host",
+            *self._machine(image),
             "-fsdev", f"local,id=lab,path={self.logs},security_model=none",
             "-device", "virtio-9p-pci,fsdev=lab,mount_tag=lab",
             *self._drive(),
+        ]
+
+    @staticmethod
+    def _machine(image):
+        """This machine's root besides, if the guest has another."""
+        if image.root == Path("/"):
+            return []
+        return [
+            "-fsdev", "local,id=machine,path=/,security_model=none,readonly=on,multidevs=remap",
+            "-device", "virtio-9p-pci,fsdev=machine,mount_tag=machine",
         ]
 
     def _drive(self):

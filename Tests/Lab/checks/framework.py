@@ -55,18 +55,35 @@ def check(scenario=None, *, seconds=60, start=True, services=(), away=()):
     return register
 
 
-def chosen(pattern):
-    return [each for each in _checks if pattern is None or fnmatch.fnmatch(each.name, pattern)]
+def chosen(patterns):
+    """All without a pattern, else those that one of them matches."""
+    return [each for each in _checks if not patterns or any(fnmatch.fnmatch(each.name, pattern) for pattern in patterns)]
+
+
+def processor_seconds():
+    """What this machine's processors have worked since it started, all together."""
+    user, nice, system, _idle, _waiting, *interrupts = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:8])
+    return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
 
 
 class Results:
-    """What came of the checks: a line for each, for a failed one how its logs end, and at the end the numbers."""
+    """What came of the checks: a line for each, for a failed one how its logs end, and at the end the numbers. A file has
+    them besides, a line of JSON each: for the host, and for the boot after a power cut."""
 
-    def __init__(self, passed=0, failed=0):
-        self.passed, self.failed = passed, failed
+    def __init__(self, logs):
+        self._file = logs / "outcomes"
+        self._file.touch()
+        failures = [json.loads(line)["why"] for line in self._file.read_text().splitlines()]
+        self.failed = sum(why is not None for why in failures)
+        self.passed = len(failures) - self.failed
+        self._worked = processor_seconds()
 
     def add(self, each, why, seconds, logs):
         """`logs` is the check's folder; in `notes` there is what it wants to be shown with the result."""
+        before, self._worked = self._worked, processor_seconds()
+        outcome = {"name": each.name, "why": why, "seconds": round(seconds, 1), "worked": round(self._worked - before, 1)}
+        with self._file.open("a") as file:
+            file.write(json.dumps(outcome) + "\n")
         notes = logs / "notes"
         more = "".join(f"; {line}" for line in notes.read_text().splitlines()) if notes.exists() else ""
         if why is None:
@@ -95,7 +112,7 @@ class Results:
 
 def run_all(checks, logs, stock):
     """Runs them in order, one line each, and returns the exit status."""
-    results = Results()
+    results = Results(logs)
     stock.wait_until_ready()
     print(f"air up after {time.clock_gettime(time.CLOCK_BOOTTIME):.2f} s", flush=True)
     for each in checks:

@@ -271,9 +271,9 @@ class PowerCut(Exception):
 
 def run_all(checks, logs, stock):
     """Runs them in order, one line each, over as many boots as that takes, and returns the exit status."""
-    kept = logs / "results.json"
-    before = json.loads(kept.read_text()) if kept.exists() else {"passed": 0, "failed": 0, "cut": None, "seconds": 0}
-    results = framework.Results(before["passed"], before["failed"])
+    kept = logs / "cut.json"
+    before = json.loads(kept.read_text()) if kept.exists() else {"cut": None, "seconds": 0}
+    results = framework.Results(logs)
     air_socket, air_log = Path("/run/lab-state/air"), logs / f"air-{os.environ['LAB_BOOT']}.log"
     air_log.touch()
     found = Lab.bonds(None)
@@ -288,7 +288,7 @@ def run_all(checks, logs, stock):
         why = _run(each, machine)
         seconds = time.monotonic() - began
         if why == CUT and not machine.after_cut:
-            kept.write_text(json.dumps({"passed": results.passed, "failed": results.failed, "cut": each.name, "seconds": seconds}))
+            kept.write_text(json.dumps({"cut": each.name, "seconds": seconds}))
             _cut_power()
         results.add(each, why, seconds, machine.logs)
     return results.close()

@@ -19,6 +19,7 @@ from machine import PINK_DICE, App
 import dbus
 
 PAGE = Path("/usr/share/cockpit/accessories")
+CONFIGURATION = Path("/etc/cockpit/cockpit.conf")
 ROOT = "/org/accessorysetup1"
 MANAGER, PICKER, ADMIN = (f"org.accessorysetup1.{each}" for each in ("Manager", "Picker", "Admin"))
 OBJECT_MANAGER = "org.freedesktop.DBus.ObjectManager"
@@ -137,6 +138,8 @@ def prepare(machine):
         machine.run("usermod", "--shell", "/bin/bash", "--home", f"/home/{PERSON}", PERSON)
         machine.run("install", "-d", "-o", PERSON, "-g", PERSON, f"/home/{PERSON}")
         subprocess.run(["chpasswd"], input="".join(f"{each}:{PASSWORD}\n" for each in (PERSON, *GROUPS)), text=True, check=True)
+    # To start a session takes it half a minute here, which is when it would give up.
+    CONFIGURATION.write_text("[basic]\ntimeout = 300\nresponse-timeout = 300\n")
     # The first connection starts it, and has it make its certificate.
     socket.create_connection(("localhost", PORT), 60 * STANDSTILL).close()
     machine.wait_until(lambda: machine.state("cockpit.service") == "active", 90, "cockpit.service to be active")

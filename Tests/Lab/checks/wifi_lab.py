@@ -165,7 +165,7 @@ def run_all(checks, logs, _stock):
     """Runs them in order, one line each, and returns the exit status."""
     air = _make_world(logs)
     print(f"access points up after {time.clock_gettime(time.CLOCK_BOOTTIME):.2f} s", flush=True)
-    results = framework.Results()
+    results = framework.Results(logs)
     for each in checks:
         began = time.monotonic()
         why = _run(each, logs / each.name, air)
