@@ -23,6 +23,8 @@ TARGET ?=
 ROOT ?=
 BUS ?=
 SAMPLE ?=
+# How many of its guests run side by side.
+AT_ONCE ?= 1
 # The simulator is in accessoryctl, under its own name.
 PROGRAMS := accessorysetupd accessoryctl
 VERSION := $(shell sed -n 's/.* current = "\(.*\)"/\1/p' Sources/AccessoryModel/Version.swift)
@@ -51,7 +53,7 @@ help:
 	@echo "make test                     all tests but the lab's (installs bleak and BlueZ' tools for them)"
 	@echo "make kills [PART=I/N]         the daemon killed at each effect (many minutes, or a part of it)"
 	@echo "make lab [DEB=\"FILE …\"]      the radio lab: a real kernel and a real bluetoothd under qemu"
-	@echo "                              ROOT=trixie|forky [BUS=broker]: on that release of Debian; SAMPLE=1: a few checks"
+	@echo "                              ROOT=trixie|forky [BUS=broker]: on that release of Debian; SAMPLE=1: a few checks; AT_ONCE=2: faster"
 	@echo "make lab-all                  the lab on every release, and Docs/Platforms.md of that (hours)"
 	@echo "make answers                  every wrong answer to every call that the daemon makes (many minutes)"
 	@echo "make calls                    writes Docs/Calls.md anew, after changes to the list of calls"
@@ -112,13 +114,14 @@ outside: build
 lab: build
 	$(if $(DEB),,Tests/Support/deps-package)
 	$(if $(DEB),,$(MAKE) deb)
-	Tests/Lab/run --bin $(BIN) $(if $(DEB),--deb $(DEB)) $(if $(ROOT),--root $(ROOT)) $(if $(BUS),--bus $(BUS)) $(if $(SAMPLE),--sample)
+	Tests/Lab/run --bin $(BIN) $(if $(DEB),--deb $(DEB)) $(if $(ROOT),--root $(ROOT)) $(if $(BUS),--bus $(BUS)) $(if $(SAMPLE),--sample) \
+		--at-once $(AT_ONCE)
 
 # All checks on every release, one after the other: hours. What failed does not keep the others from running.
 lab-all: build
 	Tests/Support/deps-package
 	$(MAKE) deb
-	@failed=0; run() { results=.build/lab/$$1.json; shift; Tests/Lab/run --bin $(BIN) --results $$results "$$@" || failed=1; }; \
+	@failed=0; run() { results=.build/lab/$$1.json; shift; Tests/Lab/run --bin $(BIN) --at-once $(AT_ONCE) --results $$results "$$@" || failed=1; }; \
 		rm -rf .build/lab; \
 		run 1-bookworm; \
 		run 2-trixie --root trixie; \

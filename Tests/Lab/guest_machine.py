@@ -26,7 +26,21 @@ class BootFailed(Exception):
 
 
 class Machine:
-    """A qemu process. It dies with this one, whatever happens: setpriv asks the kernel for that."""
+    """A qemu process. It dies with this one, whatever happens: setpriv asks the kernel for that. Several may run at once, in
+    a thread each; what they say is copied line by line."""
+
+    _lines = threading.Lock()
+    _starting = threading.Lock()
+    _running = set()
+    _over = False
+
+    @classmethod
+    def stop_all(cls):
+        """Ends those that run, and starts no more."""
+        with cls._starting:
+            cls._over = True
+            for each in list(cls._running):
+                each._process.kill()
 
     def __init__(self, image, logs, environment, command, disk=None):
         self.logs = logs
@@ -40,11 +54,15 @@ class Machine:
         self._copiers = []
         out = self._copier("output.log", sys.stdout.buffer)
         err = self._copier("errors.log", sys.stderr.buffer)
-        self._process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", *self._qemu(image, out, err)],
-            stdin=subprocess.DEVNULL, stdout=(logs / "qemu.log").open("ab"), stderr=subprocess.STDOUT,
-            pass_fds=(out, err), start_new_session=True,
-        )
+        with self._starting:
+            if self._over:
+                raise BootFailed("the lab is at its end")
+            self._process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *self._qemu(image, out, err)],
+                stdin=subprocess.DEVNULL, stdout=(logs / "qemu.log").open("ab"), stderr=subprocess.STDOUT,
+                pass_fds=(out, err), start_new_session=True,
+            )
+            self._running.add(self)
         os.close(out)
         os.close(err)
 
@@ -97,12 +115,13 @@ class Machine:
         reading, writing = os.pipe()
 
         def copy():
-            with open(reading, "rb", buffering=0) as pipe, (self.logs / log).open("ab", buffering=0) as file:
-                while data := pipe.read(65536):
+            with open(reading, "rb") as pipe, (self.logs / log).open("ab", buffering=0) as file:
+                for line in pipe:
                     self._up.set()
-                    file.write(data)
-                    stream.write(data)
-                    stream.flush()
+                    file.write(line)
+                    with self._lines:
+                        stream.write(line)
+                        stream.flush()
 
         thread = threading.Thread(target=copy, daemon=True)
         thread.start()
@@ -132,3 +151,4 @@ class Machine:
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
+        self._running.discard(self)

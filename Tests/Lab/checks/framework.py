@@ -101,7 +101,7 @@ class Results:
                 file.seek(max(0, path.stat().st_size - TAIL_BYTES))
                 lines = file.read().decode(errors="replace").splitlines()
             for line in lines[-TAIL_LINES:]:
-                print(f"     {path.relative_to(logs)}: {line}")
+                print(f"     {path.relative_to(logs.parent)}: {line}")
         sys.stdout.flush()
 
     def close(self):
