@@ -3,17 +3,15 @@
 // itself.
 
 internal import AccessoryModel
-internal import SystemFiles
 
 enum InfoPlist {
-    /// An Info.plist has a few kilobytes.
-    private static let largest = 1 << 20
-
-    /// - Parameter note: called for everything that is wrong.
-    static func read(_ path: String, into manifest: inout AppManifest, note: (String) -> Void) {
+    /// - Parameters:
+    ///   - files: where it is read.
+    ///   - note: called for everything that is wrong.
+    static func read(_ path: String, into manifest: inout AppManifest, _ files: inout RememberedFiles, note: (String) -> Void) {
         guard path.hasPrefix("/") else { return note("not an absolute path") }
-        guard let data = try? SystemFile.contents(path, limit: largest) else {
-            return note("not a readable file of at most \(largest) bytes")
+        guard let data = try? files.contents(of: path) else {
+            return note("not a readable file of at most \(RememberedFiles.largest) bytes")
         }
         guard !data.starts(with: "bplist".utf8) else {
             return note("a binary property list: convert it to XML (plutil -convert xml1, or plistutil)")

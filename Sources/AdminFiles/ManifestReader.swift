@@ -4,6 +4,7 @@
 
 public import AccessoryModel
 public import KeyFiles
+internal import SystemFiles
 
 /// Reads manifests (Docs/Manifest.md).
 public enum ManifestReader {
@@ -16,14 +17,22 @@ public enum ManifestReader {
 
     /// The app that a file declares, or all that is wrong with it.
     public static func read(path: String) -> Result<AppManifest, ManifestProblems> {
-        do {
-            return try read(KeyFile(path: path))
+        var files = RememberedFiles()
+        return read(path: path, &files)
+    }
+
+    /// - Parameter files: where the file, and what it names, is read.
+    static func read(path: String, _ files: inout RememberedFiles) -> Result<AppManifest, ManifestProblems> {
+        do throws(KeyFileProblem) {
+            return try read(try KeyFile(path: path, &files), &files)
         } catch {
             return .failure(ManifestProblems(list: [error]))
         }
     }
 
-    private static func read(_ file: KeyFile) throws(KeyFileProblem) -> Result<AppManifest, ManifestProblems> {
+    private static func read(
+        _ file: KeyFile, _ files: inout RememberedFiles
+    ) throws(KeyFileProblem) -> Result<AppManifest, ManifestProblems> {
         var problems = file.unknown(besides: known)
         let note = { (group: String, key: String, reason: String) in problems.append(file.problem(group, key, reason)) }
 
@@ -82,8 +91,21 @@ public enum ManifestReader {
             }
         }
         manifest.names = Set(try file.list(setup, "BluetoothNames"))
-        if let plist { InfoPlist.read(plist, into: &manifest) { note(setup, "InfoPlist", "\(plist): \($0)") } }
+        if let plist { InfoPlist.read(plist, into: &manifest, &files) { note(setup, "InfoPlist", "\(plist): \($0)") } }
         return problems.isEmpty ? .success(manifest) : .failure(ManifestProblems(list: problems))
+    }
+}
+
+extension KeyFile {
+    /// - Throws: a problem when the file cannot be read or is not a key file.
+    convenience init(path: String, _ files: inout RememberedFiles) throws(KeyFileProblem) {
+        let bytes: [UInt8]
+        do throws(SystemFileError) {
+            bytes = try files.contents(of: path)
+        } catch {
+            throw KeyFileProblem(file: path, line: 0, key: "", reason: error.reason)
+        }
+        try self.init(contents: String(decoding: bytes, as: UTF8.self), path: path)
     }
 }
 

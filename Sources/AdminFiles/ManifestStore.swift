@@ -5,7 +5,6 @@ public import AccessoryModel
 public import DBusKit
 public import KeyFiles
 public import Logging
-internal import SystemFiles
 
 /// The manifests, read at once and again after every change of their directories.
 public final class ManifestStore {
@@ -19,7 +18,7 @@ public final class ManifestStore {
     public let directories: [String]
 
     private let log: Logger
-    private var watch: DirectoryWatch?
+    private var reading: RepeatedReading?
 
     /// The vendor's directory, then the admin's.
     public static let standardDirectories = ["/usr/share/accessory-setup/apps", "/etc/accessory-setup/apps"]
@@ -30,22 +29,21 @@ public final class ManifestStore {
     public init(directories: [String], loop: MainLoop, log: Logger) {
         self.directories = directories
         self.log = log
-        watch = DirectoryWatch(directories, loop: loop) { [weak self] in self?.load() }
-        if watch == nil { log.warning("manifests are not watched: inotify is not available") }
-        load()
+        reading = RepeatedReading(directories, "manifests", loop: loop, log: log) { [weak self] in self?.load(&$0) }
+        reading?.read()
     }
 
-    private func load() {
-        var files: [String: String] = [:]
+    private func load(_ files: inout RememberedFiles) {
+        var paths: [String: String] = [:]
         for directory in directories {
-            let names = (try? SystemFile.names(in: directory)) ?? []
+            let names = (try? files.names(in: directory)) ?? []
             // A later directory's file of the same name takes the place of the earlier one's.
-            for name in names where name.hasSuffix(".conf") { files[name] = "\(directory)/\(name)" }
+            for name in names where name.hasSuffix(".conf") { paths[name] = "\(directory)/\(name)" }
         }
         var apps: [AppID: AppManifest] = [:]
         var problems: [String: [KeyFileProblem]] = [:]
-        for path in files.values.sorted() {
-            switch ManifestReader.read(path: path) {
+        for path in paths.values.sorted() {
+            switch ManifestReader.read(path: path, &files) {
             case .success(let manifest): apps[manifest.id] = manifest
             case .failure(let found): problems[path] = found.list
             }

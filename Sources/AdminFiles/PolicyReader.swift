@@ -16,10 +16,10 @@ public enum PolicyReader {
     ]
 
     /// One file's rules, added to `policy`; or all that is wrong with it, and `policy` stays as it is.
-    public static func read(path: String, into policy: inout AccessPolicy) -> [KeyFileProblem] {
+    static func read(path: String, into policy: inout AccessPolicy, _ files: inout RememberedFiles) -> [KeyFileProblem] {
         do throws(KeyFileProblem) {
             var changed = policy
-            let problems = try read(try KeyFile(path: path), into: &changed)
+            let problems = try read(try KeyFile(path: path, &files), into: &changed)
             if problems.isEmpty { policy = changed }
             return problems
         } catch {
@@ -126,7 +126,7 @@ public final class PolicyStore {
     public var onProblems: (() -> Void)?
     private let directory: String
     private let log: Logger
-    private var watch: DirectoryWatch?
+    private var reading: RepeatedReading?
 
     /// The admin's directory; there is none of the vendor's.
     public static let standardDirectory = "/etc/accessory-setup/policy.d"
@@ -136,18 +136,20 @@ public final class PolicyStore {
         self.directory = directory
         self.log = log
         if let loop {
-            watch = DirectoryWatch([directory], loop: loop) { [weak self] in self?.load() }
-            if watch == nil { log.warning("policy files are not watched: inotify is not available") }
+            reading = RepeatedReading([directory], "policy files", loop: loop, log: log) { [weak self] in self?.load(&$0) }
+            reading?.read()
+        } else {
+            var files = RememberedFiles()
+            load(&files)
         }
-        load()
     }
 
-    private func load() {
+    private func load(_ files: inout RememberedFiles) {
         var policy = AccessPolicy()
         var problems: [KeyFileProblem] = []
         do throws(SystemFileError) {
-            for name in try SystemFile.names(in: directory) where name.hasSuffix(".conf") {
-                problems += PolicyReader.read(path: "\(directory)/\(name)", into: &policy)
+            for name in try files.names(in: directory) where name.hasSuffix(".conf") {
+                problems += PolicyReader.read(path: "\(directory)/\(name)", into: &policy, &files)
             }
         } catch {
             // No policy is a policy.

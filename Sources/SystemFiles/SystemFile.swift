@@ -181,12 +181,15 @@ public enum SystemFile {
         guard let directory = opendir(path) else { throw SystemFileError(path) }
         defer { closedir(directory) }
         var names: [String] = []
-        while let entry = readdir(directory) {
+        while true {
+            errno = 0
+            guard let entry = readdir(directory) else { break }
             let name = withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
                 String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
             }
             if name != ".", name != ".." { names.append(name) }
         }
+        guard errno == 0 else { throw SystemFileError(path) }
         return names.sorted()
     }
 

@@ -40,6 +40,10 @@ class Program:
         return bool(data)
 
     @property
+    def pid(self):
+        return self._process.pid
+
+    @property
     def running(self):
         return self._process.poll() is None
 
