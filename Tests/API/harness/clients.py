@@ -152,6 +152,13 @@ class Client:
         self._relay.send_signal(signal.SIGUSR1)
         wait(lambda: os.readlink(f"/proc/{self.pid}/exe") != old, what="the other program", also_every=0.02)
 
+    def pause(self):
+        """The process stands still until it is resumed."""
+        self._relay.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self._relay.send_signal(signal.SIGCONT)
+
     def kill(self):
         """The process ends, and nobody has read what it said last."""
         self._relay.kill()
