@@ -45,7 +45,7 @@ FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 PAGEDIR := $(DATADIR)/cockpit/accessories
 METAINFO := org.accessorysetup1.cockpit.metainfo.xml
 
-.PHONY: help deps build release man check-man demo web test kills answers calls outside lab lab-all bench fuzz start-order lint format install install-files uninstall deb check-sizes clean
+.PHONY: help deps build release man check-man demo web test kills answers calls outside lab lab-all bench fuzz soak growth stops start-order lint format install install-files uninstall deb check-sizes clean
 
 help:
 	@echo "make demo [PICK=\"Pink Dice\"]  the main job on simulated radios, in this terminal"
@@ -60,6 +60,7 @@ help:
 	@echo "make outside                  builds and runs the sample as a package that depends on this one by version"
 	@echo "make bench                    the benchmark (several minutes)"
 	@echo "make fuzz [MINUTES=15] [TARGET=]  everything that reads what others write, under libFuzzer"
+	@echo "make soak HOURS= | growth     a random life with all invariants | what is kept of each request (Tests/Soak)"
 	@echo "make start-order              notes anew what the daemon runs to start, for the linker"
 	@echo "make build | release          debug build | release build"
 	@echo "make install DESTDIR= PREFIX= installs a release build (make uninstall)"
@@ -151,6 +152,13 @@ calls: deps
 
 fuzz: deps
 	MINUTES="$(MINUTES)" TARGET="$(TARGET)" Tests/Fuzz/run
+
+HOURS ?= 1
+soak: build
+	BIN=$(BIN) Tests/Support/in-memory Tests/Soak/soak --hours $(HOURS)
+
+growth: build
+	BIN=$(BIN) Tests/Support/in-memory Tests/Soak/growth
 
 lint:
 	$(SWIFT) format lint --strict --recursive Sources Tests Package.swift

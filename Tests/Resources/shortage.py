@@ -100,10 +100,10 @@ class ShortWorld(World):
     def pid(self):
         return self.daemon.pid
 
-    def trail(self):
-        """What the trail says, oldest first: (number, event, app, accessory)."""
+    def trail(self, limit=10_000):
+        """The end of the trail, oldest first: (number, event, app, accessory)."""
         return [(int(each["id"]), *(str(each.get(key, "")) for key in ("event", "app", "accessory")))
-                for each in self.admin.call(ADMIN_PATH, ADMIN, "GetAudit", "a{sv}", sv({"limit": dbus.UInt32(10_000)}))]
+                for each in self.admin.call(ADMIN_PATH, ADMIN, "GetAudit", "a{sv}", sv({"limit": dbus.UInt32(limit)}))]
 
     def pass_time(self, seconds):
         """The daemon's clock of deadlines goes on by so much; it looks at it when the next message comes."""
