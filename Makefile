@@ -101,7 +101,7 @@ test: build
 	@Tests/Support/deps-test
 	@Tests/Support/deps-web
 	$(SWIFT) test
-	BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/API Tests/Simulator Tests/Attacks Tests/Answers Tests/Kills Tests/Web
+	BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/API Tests/Simulator Tests/Attacks Tests/Answers Tests/Kills Tests/Resources Tests/Web
 	PICK="Pink Dice" PATIENCE=4 BIN=$(BIN) Tests/Demo/run
 
 kills: build

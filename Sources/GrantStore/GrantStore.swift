@@ -54,7 +54,10 @@ public final class GrantStore: LedgerStore {
             let found = try Self.examine(path)
             guard found != .newer else { throw GrantStoreError.newer(path: path) }
             let opened = try Self.open(path, log)
-            if found == .wrongIndexes { try Self.mendIndexes(of: opened, log) }
+            if found == .wrongIndexes {
+                log.critical("an index of the store is damaged, and all are made anew", metadata: ["file": "\(path)"])
+                try Self.mendIndexes(of: opened)
+            }
             database = opened
             keptAside = nil
         } catch let error as DatabaseError where error.isDamage {
@@ -73,6 +76,8 @@ public final class GrantStore: LedgerStore {
     /// What an examination finds, where the file is not damaged.
     private enum Finding {
         case sound
+        /// It has to be brought up to date, and is sound otherwise.
+        case older
         /// A newer daemon wrote it.
         case newer
         /// The tables are whole, and an index is not what they say.
@@ -96,12 +101,18 @@ public final class GrantStore: LedgerStore {
         // SQLite takes an empty file for a new one. We never leave one behind.
         guard size > 0 else { throw DatabaseError.damage("the file is empty") }
         let log = path + "-wal"
+        let hasLog = (SystemFile.size(log) ?? 0) > 0
         // Nobody else writes, and without a log there is nothing to fold in: no lock and no other file is needed.
-        guard (SystemFile.size(log) ?? 0) > 0 else { return try finding(in: Database(path: path, .immutable)) }
+        if !hasLog, try finding(in: Database(path: path, .immutable)) == .sound { return .sound }
         defer { for name in names { try? SystemFile.remove(name) } }
         try SystemFile.copy(path, to: copy)
-        try SystemFile.copy(log, to: copy + "-wal")
-        return try finding(in: Database(path: copy))
+        if hasLog { try SystemFile.copy(log, to: copy + "-wal") }
+        let database = try Database(path: copy)
+        let found = try finding(in: database)
+        // What is to be written is written into the copy first: where that shows more damage, the file is as it was.
+        if found == .wrongIndexes { try mendIndexes(of: database) }
+        if found != .newer { try Schema.migrate(database) }
+        return found
     }
 
     private static func finding(in database: Database) throws(DatabaseError) -> Finding {
@@ -113,7 +124,8 @@ public final class GrantStore: LedgerStore {
         }
         guard try Schema.isKnown(in: database) else { return .newer }
         if let wrong = try Schema.fault(in: database) { throw DatabaseError.damage(wrong) }
-        return isSound ? .sound : .wrongIndexes
+        if !isSound { return .wrongIndexes }
+        return try Schema.isCurrent(database) ? .sound : .older
     }
 
     private static func open(_ path: String, _ log: Logger) throws -> Database {
@@ -133,8 +145,7 @@ public final class GrantStore: LedgerStore {
     }
 
     /// Indexes say nothing that the tables do not: damaged ones are made anew, and cost nobody anything.
-    private static func mendIndexes(of database: Database, _ log: Logger) throws {
-        log.critical("an index of the store is damaged, and all are made anew")
+    private static func mendIndexes(of database: Database) throws {
         try database.transaction { try database.run(script: "REINDEX") }
         let left = try database.value("PRAGMA integrity_check(1)")
         guard left == .text("ok") else { throw DatabaseError.damage("\(left)") }

@@ -100,6 +100,9 @@ enum Schema {
         return known.isSuperset(of: try names(in: database))
     }
 
+    /// Whether nothing is to be brought up to date.
+    static func isCurrent(_ database: Database) throws(DatabaseError) -> Bool { try version(of: database) == migrations.count }
+
     /// What is wrong with the tables of a file, by the migrations that it says it has seen; nil when nothing is. More
     /// than is needed is no fault.
     static func fault(in database: Database) throws(DatabaseError) -> String? {
