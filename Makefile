@@ -60,6 +60,7 @@ help:
 	@echo "make outside                  builds and runs the sample as a package that depends on this one by version"
 	@echo "make bench                    the benchmark (several minutes)"
 	@echo "make fuzz [MINUTES=15] [TARGET=]  everything that reads what others write, under libFuzzer"
+	@echo "make stops                    who stands still for a minute in each stage of a set-up"
 	@echo "make soak HOURS= | growth     a random life with all invariants | what is kept of each request (Tests/Soak)"
 	@echo "make start-order              notes anew what the daemon runs to start, for the linker"
 	@echo "make build | release          debug build | release build"
@@ -159,6 +160,10 @@ soak: build
 
 growth: build
 	BIN=$(BIN) Tests/Support/in-memory Tests/Soak/growth
+
+# Who stands still for a minute in each stage of a set-up, and dates that jump (Tests/Resources/README.md).
+stops: build
+	cd Tests/Resources && BIN=$(CURDIR)/$(BIN) ../Support/in-memory /usr/bin/python3 -W ignore -m unittest stops
 
 lint:
 	$(SWIFT) format lint --strict --recursive Sources Tests Package.swift
