@@ -68,8 +68,11 @@ final class Book {
         ledger.apply(steps)
         // What is no longer granted is cut before anybody is told.
         news.tell(.access)
+        // The lines come while what they name is there: after what is new has appeared, before anything goes.
+        let appearing = steps.prefix { if case .put = $0 { true } else { false } }
+        for step in appearing { tell(step, before: before, reason: reason) }
         if !told.isEmpty { news.tell(.audited(told)) }
-        for step in steps { tell(step, before: before, reason: reason) }
+        for step in steps.dropFirst(appearing.count) { tell(step, before: before, reason: reason) }
     }
 
     /// - Throws: what the store throws.

@@ -181,6 +181,8 @@ final class Witness {
     private(set) var discovered: [DiscoveredAccessory] = []
     private(set) var offers: [[String]] = []
     private(set) var openPickers = 0
+    /// Accessories that come and go, and the lines about who may use them.
+    private(set) var comings: [String] = []
 
     func hear(_ news: EngineNews) {
         switch news {
@@ -188,6 +190,9 @@ final class Witness {
             events.append("\(session.id):\(event.type.name)")
             if let error = event.error { errors.append(error.code) }
             if let accessory = event.discovered { discovered.append(accessory) }
+        case .accessoryAppeared: comings.append("appeared")
+        case .accessoryDisappeared: comings.append("disappeared")
+        case .audited(let lines): comings += lines.filter { [.granted, .revoked].contains($0.event) }.map(\.event.rawValue)
         case .pickerOpened: openPickers += 1
         case .pickerChanged(let picker, _): offers.append(picker.presentation.offers.map(\.name))
         case .pickerClosed: openPickers -= 1

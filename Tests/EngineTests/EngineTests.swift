@@ -196,6 +196,16 @@ struct TraceCase: Sendable {
         #expect(bench.store.stored.intents.isEmpty)
     }
 
+    /// Who shows the trail has a name for what its lines speak of, at that moment.
+    @Test func linesAreToldWhileTheirAccessoryIsThere() throws {
+        let bench = try Bench()
+        let session = try bench.pickOne()
+        bench.paired(1)
+        let id = try #require(bench.engine.ledger.accessories.keys.first)
+        try bench.engine.removeAccessory(session, id) {}
+        #expect(bench.witness.comings == ["appeared", "granted", "revoked", "disappeared"])
+    }
+
     /// What the disk did not take waits for it, and is told once; a change takes along what waits.
     @Test func linesWaitForTheDisk() throws {
         let bench = try Bench()

@@ -55,7 +55,8 @@ func readPropertyList(_ bytes: UnsafeRawBufferPointer) {
     func read() -> (AppManifest, [String]) {
         var manifest = AppManifest(id: AppID("com.example.dice")!, name: "Dice", source: path)
         var notes: [String] = []
-        InfoPlist.read(path, into: &manifest) { notes.append($0) }
+        var files = RememberedFiles()
+        InfoPlist.read(path, into: &manifest, &files) { notes.append($0) }
         return (manifest, notes)
     }
     let (manifest, notes) = read()
@@ -70,11 +71,14 @@ func readPolicy(_ bytes: UnsafeRawBufferPointer) {
     var policy = AccessPolicy()
     policy.refused = [AppID("com.example.before")!]
     let before = policy
-    let problems = PolicyReader.read(path: path, into: &policy)
+    var files = RememberedFiles()
+    let problems = PolicyReader.read(path: path, into: &policy, &files)
     if !problems.isEmpty { expect(policy == before, "a refused file has changed the policy") }
     expect(policy.refused.contains(AppID("com.example.before")!), "a file takes back what another says")
     var again = before
-    expect(PolicyReader.read(path: path, into: &again) == problems && again == policy, "a policy reads differently again")
+    expect(
+        PolicyReader.read(path: path, into: &again, &files) == problems && again == policy,
+        "a policy reads differently again")
     // Rules that were taken can be asked.
     guard problems.isEmpty else { return }
     for approval in policy.approvals {
