@@ -95,7 +95,8 @@ final class Discovery {
                 case .failure(let error): self.ended(error)
                 }
             }
-        case .running where needs == 0:
+        // Also where the last answer did not come, and nobody needs it any more: it may have begun.
+        case .running where needs == 0, .stopped where needs == 0 && mayScan:
             stopsLeft = Self.stopsAllowed
             stop(adapter)
         case .stopped, .starting, .running, .stopping:
@@ -111,8 +112,10 @@ final class Discovery {
             self.mayScan = result.leavesOpen
             if case .failure(let error) = result { self.log.debug("StopDiscovery failed", metadata: ["error": "\(error)"]) }
             self.change(.stopped, "stopped")
-            guard self.mayScan, self.needs == 0, self.stopsLeft > 0 else { return self.advance() }
-            self.stop(adapter)
+            if self.mayScan, self.needs == 0, self.stopsLeft > 0 { return self.stop(adapter) }
+            // bluetoothd takes calls in their order: whatever it began, the last of ours ends it.
+            if self.needs == 0 { self.mayScan = false }
+            self.advance()
         }
     }
 
@@ -147,14 +150,7 @@ final class Discovery {
 
     private func ended(_ error: BusError) {
         change(.stopped, "\(error)")
-        guard needs > 0 else {
-            // Nobody needs it any more, and it may have begun.
-            if mayScan, let adapter {
-                stopsLeft = Self.stopsAllowed
-                stop(adapter)
-            }
-            return
-        }
+        guard needs > 0 else { return advance() }
         if error.leavesOpen { attempts += Self.attemptsUnanswered - 1 }
         again(after: RadioFailure(BlueZ.isError(error, "NotReady") ? .unavailable : .other, "\(error)"))
     }
