@@ -39,6 +39,10 @@ public final class BusServer {
     private let limits: PeerLimits
     private let nameNext: () -> String
     private var watches: [OpaquePointer: LoopSource] = [:]
+    /// Connections that were taken, to notice when one could not be.
+    private var taken = 0
+    /// Until somebody who could not be let in is tried again: no descriptor was free, and the socket stays readable.
+    private static let pause = Duration.milliseconds(500)
 
     /// - Parameter naming: the unique name of the next connection.
     /// - Throws: when the socket cannot be made.
@@ -98,6 +102,7 @@ public final class BusServer {
     }
 
     private func accept(_ connection: OpaquePointer) {
+        taken += 1
         guard let onConnection else { return }
         dbus_connection_ref(connection)
         onConnection(Connection(peer: connection, named: nameNext(), limits: limits, loop: loop))
@@ -106,9 +111,13 @@ public final class BusServer {
     private func update(_ watch: OpaquePointer) {
         remove(watch)
         guard dbus_watch_get_enabled(watch) != 0 else { return }
-        watches[watch] = loop.onReadable(dbus_watch_get_unix_fd(watch)) {
+        watches[watch] = loop.onReadable(dbus_watch_get_unix_fd(watch)) { [weak self] in
+            guard let self else { return false }
+            let before = self.taken
             dbus_watch_handle(watch, DBUS_WATCH_READABLE.rawValue)
-            return true
+            guard self.taken == before, self.watches[watch] != nil else { return true }
+            self.watches[watch] = self.loop.after(Self.pause) { [weak self] in self?.update(watch) }
+            return false
         }
     }
 
