@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The end of a machine with systemd that had the packages: what is left of them. Last of its guest's groups, because nobody
+installs them again."""
+
+import subprocess
+from pathlib import Path
+
+from framework import check
+from lab import DAEMON_NAME, expect
+from machine import DAEMON, GRANTS
+
+PACKAGES = ("accessory-sim", "accessoryctl", "accessorysetupd", "cockpit-accessories")
+LOCAL_BUS_CONFIGURATION = Path("/etc/dbus-1/system-local.conf")
+# Where something could be left: whatever a program or systemd writes by itself.
+PLACES = ("/etc", "/var/cache", "/var/lib", "/var/log", "/run/accessory-setup", "/usr/lib/systemd", "/usr/share/dbus-1", "/usr/share/polkit-1")
+
+
+@check(seconds=240)
+def a_purge_leaves_nothing(machine):
+    machine.installed()
+    # The bus' configuration is the admin's: what was added to it has to go, too.
+    machine.accessoryctl("lockdown", "on")
+    expect(LOCAL_BUS_CONFIGURATION.exists() and GRANTS.exists(), "there is nothing to leave")
+    names = [name for name in PACKAGES if is_installed(name)]
+    expect("accessorysetupd" in names and "accessoryctl" in names, f"installed are {names}")
+    listed = {Path(line) for line in machine.run("dpkg", "--listfiles", *names).splitlines() if line.startswith("/")}
+    files = {each for each in listed if not each.is_dir()}
+    machine.run("dpkg", "--purge", *names, seconds=180)
+    left = sorted(str(each) for each in files if each.is_symlink() or each.exists())
+    places = [each for each in PLACES if Path(each).exists()]
+    found = machine.run("find", *places, "-iname", "*accessory*", "-o", "-iname", "*accessories*", fails=None).splitlines()
+    expect(not left and not found, f"left are {left + found}")
+    expect(not LOCAL_BUS_CONFIGURATION.exists(), "BlueZ is still locked down")
+    expect(not any(is_installed(name) for name in names), "dpkg has not purged them all")
+    machine.systemctl("daemon-reload")
+    expect(machine.show(DAEMON, "LoadState") == "not-found", "systemd has its unit")
+    expect(not machine.bus.name_has_owner(DAEMON_NAME), "it is on the bus")
+    activatable = machine.bus.list_activatable_names()
+    expect(DAEMON_NAME not in activatable, "the bus would start it")
+
+
+def is_installed(name):
+    said = subprocess.run(["dpkg-query", "--show", "--showformat", "${db:Status-Status}", name], capture_output=True, text=True)
+    return said.returncode == 0 and said.stdout != "not-installed"
