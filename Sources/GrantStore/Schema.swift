@@ -93,11 +93,14 @@ enum Schema {
 
     /// Whether this daemon knows all that the file may hold.
     static func isKnown(in database: Database) throws(DatabaseError) -> Bool {
-        let version = Int(try database.integer("PRAGMA user_version") ?? 0)
-        // Where it counts, the names say nothing more.
-        guard version <= 0 else { return version <= migrations.count }
+        let counted = Int(try database.integer("PRAGMA user_version") ?? 0)
+        guard counted <= migrations.count else { return false }
         let known = Set(migrations.map { SQLValue.text($0.name) })
-        return known.isSuperset(of: try names(in: database))
+        return try names(in: database).filter { !known.contains($0) }.allSatisfy { name in
+            // Where they do not count any more, what is no migration's name is damage, and no newer daemon's.
+            guard counted > 0, case .text(let name) = name else { return counted > 0 }
+            return name.split(separator: " ").first.flatMap { Int($0) }.map { $0 <= migrations.count } ?? true
+        }
     }
 
     /// Whether nothing is to be brought up to date.

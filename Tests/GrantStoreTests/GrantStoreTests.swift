@@ -272,7 +272,8 @@ import Testing
 
     /// Of a daemon that counts as this one does, and of one that wrote the names of its migrations.
     @Test(arguments: [
-        "PRAGMA user_version = 99", "PRAGMA user_version = 0; INSERT INTO grdb_migrations VALUES ('99 from the future')",
+        "PRAGMA user_version = 99", "INSERT INTO grdb_migrations VALUES ('99 from the future')",
+        "PRAGMA user_version = 0; INSERT INTO grdb_migrations VALUES ('99 from the future')",
     ])
     func aNewerFileIsRefusedAndLeftAlone(mark: String) throws {
         do { _ = try open() }
