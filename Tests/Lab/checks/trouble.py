@@ -3,6 +3,7 @@
 is cut. Afterwards there is either an accessory with its grant, or nothing."""
 
 import signal
+from pathlib import Path
 
 from framework import check
 from journeys import ENDED, events, expect_events, Journey, MODES, PINK_DICE
@@ -127,6 +128,58 @@ def removes_a_bond_once_bluetoothd_is_back(lab):
     lab.set_powered(True)
     journey.start_daemon()
     journey.expect_nothing_left()
+
+
+# The machine sleeps: the kernel's Bluetooth is told and lets go of links and scans, and every process stands still. The kernel's own test of a
+# suspend stops there and wakes up after 5 s; the devices go on, for the guest's files come over one that no suspend survives.
+
+def suspend():
+    power = Path("/sys/power")
+    (power / "pm_test").write_text("freezer")
+    (power / "state").write_text("freeze")
+
+
+@check("dice.json", seconds=150)
+def searches_on_after_a_suspend(lab):
+    journey = Journey(lab)
+    lab.air.vanish("pink-dice")
+    picker = journey.picker("Dice 4F", "--stay")
+    app = journey.app()
+    picker.wait_for("offered:", 60)
+    suspend()
+    lab.air.bring_back("pink-dice")
+    app.wait_for("event accessoryAdded", 60)
+    journey.expect_rolls(app)
+    picker.kill(signal.SIGTERM)
+    journey.expect_set_up(PINK_DICE)
+
+
+@check(MODES, seconds=180)
+def survives_a_suspend_in_a_pairing(lab):
+    journey = Journey(lab)
+    picker = journey.picker("Slow")
+    app = journey.app()
+    lab.air.wait_for("slow: pairing started", 60)
+    suspend()
+    app.wait_for("event pickerDidDismiss", 60)
+    app.kill()
+    picker.kill()
+    # The link may be down for longer than the accessory waits, or not: but it is set up, or nothing is left.
+    if "accessoryAdded" in events(app):
+        journey.expect_set_up("C0:FF:EE:00:01:0A")
+        journey.admin("remove", "Slow")
+    journey.expect_nothing_left()
+    journey.expect_usable()
+
+
+@check("dice.json", seconds=150)
+def comes_back_after_a_suspend(lab):
+    journey = Journey(lab)
+    journey.expect_added("Dice 4F", PINK_DICE)
+    suspend()
+    journey.wait_for_bluetooth("ready")
+    journey.expect_rolls(journey.app())
+    journey.expect_set_up(PINK_DICE)
 
 
 # Power cuts: between pairing and grant the daemon is stopped, so that it cannot get to the grant before it is killed.
