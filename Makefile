@@ -51,7 +51,7 @@ help:
 	@echo "make demo [PICK=\"Pink Dice\"]  the main job on simulated radios, in this terminal"
 	@echo "make web [PICK=\"Pink Dice\"]   the same in the browser at hand: the page for Cockpit (installs cockpit-ws)"
 	@echo "make test                     all tests but the lab's (installs bleak and BlueZ' tools for them)"
-	@echo "make kills [PART=I/N]         the daemon killed at each effect (many minutes, or a part of it)"
+	@echo "make kills [PART=I/N] [MORE=] the daemon killed at each effect (many minutes, or a part of it)"
 	@echo "make lab [DEB=\"FILE …\"]      the radio lab: a real kernel and a real bluetoothd under qemu"
 	@echo "                              ROOT=trixie|forky [BUS=broker]: on that release of Debian; SAMPLE=1: a few checks; AT_ONCE=2: faster"
 	@echo "make lab-all                  the lab on every release, and Docs/Platforms.md of that (hours)"
@@ -107,7 +107,7 @@ test: build
 
 kills: build
 	@Tests/Support/deps-test
-	BIN=$(BIN) Tests/Support/in-memory /usr/bin/python3 -W ignore Tests/Kills/run --part $(PART)
+	BIN=$(BIN) Tests/Support/in-memory /usr/bin/python3 -W ignore Tests/Kills/run --part $(PART) $(MORE)
 
 outside: build
 	BIN=$(BIN) Tests/Outside/run

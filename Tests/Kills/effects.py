@@ -45,3 +45,15 @@ def moments(effects, with_start=False):
             whens += ("answered",)
         found += [Moment(when, number, effect) for when in whens]
     return found
+
+
+def parsed(text):
+    """A moment by its name."""
+    when, number, effect = text.split(" ", 2)
+    return Moment(when, int(number), effect)
+
+
+def more(effects, ordinary):
+    """What a start has done more than an ordinary one: what it found, and put in order."""
+    known = set(ordinary)
+    return [each for each in effects if each not in known]

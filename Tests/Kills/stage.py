@@ -134,10 +134,17 @@ class Stage:
 
     def act(self):
         """Plays the journey; false when the daemon has ended in it."""
-        Interruption.check = staticmethod(self._check)
-        try:
+        def whole():
             self.journey.act(self)
             self.rest()
+
+        return self._lives_through(whole)
+
+    def _lives_through(self, what):
+        """Does something; false when the daemon has ended in it."""
+        Interruption.check = staticmethod(self._check)
+        try:
+            what()
             return True
         except (AssertionError, dbus.DBusException, Ended) as problem:
             if isinstance(problem, Ended) or self.was_killed():
@@ -199,9 +206,30 @@ class Stage:
         invariants.nothing(self)
         invariants.holds(self)
 
-    def end_at(self, moment):
-        """Plays the journey to a moment at which the daemon ends, and looks what another daemon makes of it. Returns whether the moment
-        came."""
+    def recover(self, **environment):
+        """A daemon starts, puts in order what the one before has left, and is stopped; true when it ended before that."""
+        return not (self.start(**environment) and self._lives_through(lambda: invariants.holds(self)) and self.stop())
+
+    def record_recovery(self, moment=None):
+        """The effects of a daemon that starts where another one has ended at a moment; without one, of an ordinary start."""
+        self.journey.prepare(self)
+        self.leave()
+        self.stop()
+        if moment is not None:
+            self.journey.between(self)
+            self.play(ACCESSORY_END=str(moment))
+            self.leave()
+        path = self.world.directory / "effects"
+        path.unlink(missing_ok=True)
+        if self.recover(ACCESSORY_EFFECTS=str(path)):
+            raise AssertionError("it has ended")
+        self.start()
+        self.clear()
+        return effects.listed(path)
+
+    def end_at(self, moment, *in_recovery):
+        """Plays the journey to a moment at which the daemon ends, and looks what another daemon makes of it; each moment more is one at
+        which the next daemon ends, while it puts in order what there is. Returns whether the first moment came."""
         self.journey.prepare(self)
         self.leave()
         self.stop()
@@ -209,6 +237,9 @@ class Stage:
         self.journey.between(self)
         came = self.play(ACCESSORY_END=str(moment))
         self.leave()
+        # One that does not come is a recovery more that is whole.
+        for each in in_recovery:
+            self.recover(ACCESSORY_END=str(each))
         self.start()
         invariants.holds(self)
         self.journey.look_after(self, before)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "API"))
 
-from effects import Moment
+from effects import parsed
 from harness.programs import BIN
 from journeys import ALL
 from stage import Stage
@@ -27,8 +27,8 @@ class _Sample(unittest.TestCase):
         stage = Stage(ALL[journey]())
         try:
             for moment in moments:
-                when, number, effect = moment.split(" ", 2)
-                came = stage.end_at(Moment(when, int(number), effect))
+                first, *in_recovery = moment.split(", then ")
+                came = stage.end_at(parsed(first), *map(parsed, in_recovery))
                 self.assertTrue(came, f"{journey}: {moment}: did not come")
         except Exception as problem:
             lines = "\n".join(stage.daemon.lines[-20:])
@@ -89,6 +89,22 @@ class Networks(_Sample):
 
     def test_iwd(self):
         self.end_at("joining_iwd", "answered 1 call net.connman.iwd.Network.Connect")
+
+
+class AgainAndAgain(_Sample):
+    """The daemon that puts in order what another one left ends in the middle of it, too, and so does the next."""
+
+    def test_a_bond_that_nobody_has(self):
+        self.end_at(
+            "set_up_bridged",
+            "answered 1 call org.bluez.Device1.Pair, then before 1 call org.bluez.Adapter1.RemoveDevice, "
+            "then answered 1 call org.bluez.Adapter1.RemoveDevice, then before 1 commit forget")
+
+    def test_a_network_that_was_joined(self):
+        self.end_at(
+            "joining_wpa_supplicant",
+            "after 1 call fi.w1.wpa_supplicant1.Interface.SelectNetwork, "
+            "then answered 1 call fi.w1.wpa_supplicant1.Interface.RemoveNetwork, then before 1 commit write")
 
 
 class Starting(_Sample):
