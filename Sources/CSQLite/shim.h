@@ -19,5 +19,8 @@ static inline int csqlite_bind_blob(sqlite3_stmt *statement, int index, const vo
 // hostile.
 static inline int csqlite_be_defensive(sqlite3 *database) {
     int status = sqlite3_db_config(database, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)0);
-    return status == SQLITE_OK ? sqlite3_db_config(database, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, (int *)0) : status;
+    if (status == SQLITE_OK) status = sqlite3_db_config(database, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, (int *)0);
+    /* A trigger that somebody has put into the file would keep what is revoked, or switch on what is switched off. */
+    if (status == SQLITE_OK) status = sqlite3_db_config(database, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, (int *)0);
+    return status == SQLITE_OK ? sqlite3_db_config(database, SQLITE_DBCONFIG_ENABLE_VIEW, 0, (int *)0) : status;
 }

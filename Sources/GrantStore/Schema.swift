@@ -110,7 +110,10 @@ enum Schema {
     /// than is needed is no fault.
     static func fault(in database: Database) throws(DatabaseError) -> String? {
         let sound = try sound(try version(of: database))
+        // What is no table, but goes by the name of one, has its columns, and cannot be written.
+        let there = Set(try tables(in: database))
         for table in try tables(in: sound) {
+            guard there.contains(table) else { return "table \(table): missing" }
             let missing = Set(try columns(of: table, in: sound)).subtracting(try columns(of: table, in: database))
             guard missing.isEmpty else { return "table \(table): \(missing.sorted().joined(separator: ", ")): missing or changed" }
         }

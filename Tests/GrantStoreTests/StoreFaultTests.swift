@@ -255,12 +255,30 @@ import Testing
         "DROP TABLE audit", "DROP TABLE counter", "ALTER TABLE accessory RENAME COLUMN traits TO trait",
         "ALTER TABLE accessGrant DROP COLUMN lastUsed", "PRAGMA user_version = 3",
         "PRAGMA user_version = -3; DROP TABLE grdb_migrations",
+        "ALTER TABLE joinRecord RENAME TO real; CREATE VIEW joinRecord AS SELECT * FROM real",
     ]) func aStoreWithOtherTablesIsKeptAside(change: String) throws {
         let bytes = try Self.file(6, change)
         try begin(with: bytes)
         let store = try open()
         let aside = try #require(store.keptAside)
         #expect(try SystemFile.contents(aside) == bytes)
+        try checkThatItWorks(store)
+    }
+
+    /// Somebody has put triggers into the file: what is revoked is, and what is switched off stays so.
+    @Test func whatTheFileWantsToHaveDoneIsNotDone() throws {
+        try begin(
+            with: try Self.file(
+                6,
+                """
+                CREATE TRIGGER never BEFORE DELETE ON accessGrant BEGIN SELECT RAISE(IGNORE); END;
+                CREATE TRIGGER gift AFTER INSERT ON audit BEGIN UPDATE accessGrant SET isEnabled = 1; END;
+                """))
+        let store = try open()
+        let line = AuditEntry(time: 2, event: .revoked, app: nil, who: "test", why: "triggers")
+        try store.commit(StoreChange([.revoke(1)], lines: [line]))
+        #expect(try store.load().grants.map(\.id) == [3])
+        #expect(try store.load().grants.map(\.isEnabled) == [false])
         try checkThatItWorks(store)
     }
 

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon on stores that were damaged by chance. It starts, or says which file keeps it from that; nobody has more than before; bonds of
+others stay; what is put aside is kept byte for byte; the next set-up works. SEEDS=500 tries more, FIRST=77 SEEDS=1 one of them again."""
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "API"))
+
+from damage import strike
+
+from harness.apps import App
+from harness.names import ACCESSORY, GRANT
+from harness.pickers import PickerProgram
+from harness.programs import Daemon
+from harness.radio import Paired, accessory, scenario
+from harness.values import item
+from harness.waiting import wait
+from harness.world import APITest
+
+FIRST, SEEDS = int(os.environ.get("FIRST", "1")), int(os.environ.get("SEEDS", "24"))
+
+
+class _Damage(APITest):
+    apps = ("dice", "lamp")
+    scenario = scenario(accessory("pink"), accessory("other", 2), accessory("theirs", 3))
+
+    def setUp(self):
+        super().setUp()
+        self.others = len(self.world.clients)
+        with Paired(self.world, "/org/bluez/hci0/dev_C0_FF_EE_00_02_03"):
+            pass
+        self.file = self.world.state / "grants.sqlite"
+        self.add(self.app(), self.picker(), "pink")
+        self.leave()
+        self.granted = self.read_grants()
+        self.assertEqual(len(self.granted), 1)
+        # As a kill leaves it, with its log, and as an ordinary end does.
+        self.sound = []
+        for number in (signal.SIGKILL, signal.SIGTERM):
+            self.world.daemon.stop(number)
+            kept = self.world.directory / f"sound-{number}"
+            shutil.copytree(self.world.state, kept)
+            self.sound.append(kept)
+            self.world.start_daemon()
+
+    def leave(self):
+        """Apps, pickers and their connections go."""
+        for client in self.world.clients[self.others:]:
+            client.close()
+        del self.world.clients[self.others:]
+
+    def read_grants(self):
+        """Who has what: of apps that there are, and switched on."""
+        return {(str(each["App"]), str(each["Accessory"])) for each in self.world.grants().values() if each["Enabled"]}
+
+    def lay(self, kept):
+        """The sound store is there again, and no daemon runs."""
+        if self.world.daemon.running:
+            self.world.daemon.stop()
+        shutil.rmtree(self.world.state)
+        shutil.copytree(kept, self.world.state)
+
+    def files(self):
+        return {each.name: each.read_bytes() for each in self.world.state.iterdir() if each.is_file() and not each.is_symlink()}
+
+    def starts(self):
+        """Whether a daemon starts; one that does not says of which file."""
+        try:
+            Daemon(self.world)
+        except AssertionError:
+            self.assertFalse(self.world.daemon.running, "it neither starts nor ends")
+            self.assertGreater(self.world.daemon.stop(), 0, "it was ended by a signal")
+            self.assertTrue(any("grants.sqlite" in line for line in self.world.daemon.lines), self.world.daemon.lines[-5:])
+            return False
+        self.world.wait_bluetooth("ready")
+        return True
+
+    def look(self, before):
+        """What must hold of a daemon on a damaged store, given the files that it found."""
+        apps = {f"com.example.{each}" for each in self.apps}
+        more = {each for each in self.read_grants() if each[0] in apps} - self.granted
+        self.assertEqual(more, set(), "somebody has what was not granted")
+        aside = [each for each in self.world.state.iterdir() if ".damaged-" in each.name]
+        for each in aside:
+            name = "grants.sqlite" + next((suffix for suffix in ("-wal", "-shm") if each.name.endswith(suffix)), "")
+            if name in before and not name.endswith("-shm"):
+                self.assertEqual(each.read_bytes(), before[name], f"{each.name} is not as it was")
+        said = any("critical" in line or "kept aside" in line for line in self.world.daemon.lines)
+        self.assertTrue(said or not aside, "it put a store aside and did not say so")
+        # The next one, and its end.
+        path = self.add(App(self.world).begin(), PickerProgram(self.world).register(), "other")
+        self.world.admin.call(path, ACCESSORY, "Remove")
+        self.leave()
+        wait(lambda: "other" not in self.simulator.bonds, 10, "the bond to go", also_every=0.05)
+        self.assertIn("theirs", self.simulator.bonds, "a bond of somebody else is gone")
+
+
+class ByChance(_Damage):
+    def test_stores_that_were_damaged(self):
+        begun = aside = 0
+        for seed in range(FIRST, FIRST + SEEDS):
+            chance = random.Random(seed)
+            self.lay(chance.choice(self.sound))
+            names = strike(chance, self.file)
+            before = self.files()
+            with self.subTest(seed=seed, ways=names):
+                try:
+                    if self.starts():
+                        begun += 1
+                        aside += any(".damaged-" in each.name for each in self.world.state.iterdir())
+                        self.look(before)
+                    else:
+                        # What it refuses is as it was.
+                        self.assertEqual({name: data for name, data in self.files().items() if not name.endswith("-shm")},
+                                         {name: data for name, data in before.items() if not name.endswith("-shm")})
+                except BaseException:
+                    print(f"seed {seed}: {names}\n", "\n".join(self.world.daemon.lines[-12:]), file=sys.stderr)
+                    raise
+                finally:
+                    self.leave()
+        if SEEDS > 10:
+            self.assertGreater(begun, SEEDS // 2)
+            self.assertGreater(aside, 0)
+        self.recover()
+
+    def recover(self):
+        self.lay(self.sound[1])
+        self.world.start_daemon()
+
+
+class InItsPlace(_Damage):
+    """Something is where the store should be that is no store."""
+
+    def check_refused(self, make):
+        self.lay(self.sound[1])
+        self.file.unlink()
+        make()
+        if self.starts():
+            self.look({})
+        self.assertIn("theirs", self.simulator.bonds)
+        self.leave()
+        if self.file.is_dir() and not self.file.is_symlink():
+            self.file.rmdir()
+        self.lay(self.sound[1])
+        self.world.start_daemon()
+        self.assertEqual(self.read_grants(), self.granted)
+
+    def test_a_directory(self):
+        self.check_refused(self.file.mkdir)
+
+    def test_a_pipe(self):
+        self.check_refused(lambda: os.mkfifo(self.file))
+
+    def test_a_device(self):
+        self.check_refused(lambda: os.mknod(self.file, 0o600 | 0o020000, os.makedev(1, 3)))
+
+    def test_a_link_to_itself(self):
+        self.check_refused(lambda: self.file.symlink_to(self.file.name))
+
+    def test_a_link_to_nothing(self):
+        self.check_refused(lambda: self.file.symlink_to("nowhere"))
+
+    def test_who_holds_the_lock(self):
+        """Another program has it: the daemon waits for nobody and says so, or works once it is free."""
+        self.lay(self.sound[0])
+        with contextlib.closing(sqlite3.connect(self.file, isolation_level=None)) as other:
+            other.execute("PRAGMA locking_mode = EXCLUSIVE")
+            other.execute("BEGIN EXCLUSIVE")
+            began = self.starts()
+        if began:
+            self.look({})
+        self.leave()
+        self.lay(self.sound[1])
+        self.world.start_daemon()
+        self.assertEqual(self.read_grants(), self.granted)
