@@ -45,7 +45,7 @@ FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 PAGEDIR := $(DATADIR)/cockpit/accessories
 METAINFO := org.accessorysetup1.cockpit.metainfo.xml
 
-.PHONY: help deps build release man check-man demo web test kills answers calls outside lab lab-all bench fuzz soak growth stops start-order lint format install install-files uninstall deb check-sizes clean
+.PHONY: help deps build release man check-man demo web test kills damage answers calls outside lab lab-all bench fuzz soak growth stops start-order lint format install install-files uninstall deb check-sizes clean
 
 help:
 	@echo "make demo [PICK=\"Pink Dice\"]  the main job on simulated radios, in this terminal"
@@ -57,6 +57,7 @@ help:
 	@echo "make lab-all                  the lab on every release, and Docs/Platforms.md of that (hours)"
 	@echo "make answers                  every wrong answer to every call that the daemon makes (many minutes)"
 	@echo "make calls                    writes Docs/Calls.md anew, after changes to the list of calls"
+	@echo "make damage [SEEDS=500]       the daemon on stores that were damaged by chance"
 	@echo "make outside                  builds and runs the sample as a package that depends on this one by version"
 	@echo "make bench                    the benchmark (several minutes)"
 	@echo "make fuzz [MINUTES=15] [TARGET=]  everything that reads what others write, under libFuzzer"
@@ -102,12 +103,17 @@ test: build
 	@Tests/Support/deps-test
 	@Tests/Support/deps-web
 	$(SWIFT) test
-	BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/API Tests/Simulator Tests/Attacks Tests/Answers Tests/Kills Tests/Resources Tests/Web
+	BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/API Tests/Simulator Tests/Attacks Tests/Answers Tests/Kills Tests/Damage Tests/Resources Tests/Web
 	PICK="Pink Dice" PATIENCE=4 BIN=$(BIN) Tests/Demo/run
 
 kills: build
 	@Tests/Support/deps-test
 	BIN=$(BIN) Tests/Support/in-memory /usr/bin/python3 -W ignore Tests/Kills/run --part $(PART) $(MORE)
+
+SEEDS ?= 500
+damage: build
+	@Tests/Support/deps-test
+	cd Tests/Damage && BIN=$(CURDIR)/$(BIN) SEEDS=$(SEEDS) ../Support/in-memory /usr/bin/python3 -W ignore -m unittest test_damage
 
 outside: build
 	BIN=$(BIN) Tests/Outside/run

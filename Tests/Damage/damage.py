@@ -7,6 +7,8 @@ import os
 import sqlite3
 
 PAGE = 4096
+# What SQLite says of what it cannot do, with names that may be no text.
+REFUSED = (sqlite3.Error, UnicodeDecodeError)
 TABLES = ("accessory", "accessGrant", "bondIntent", "joinRecord", "counter", "audit", "setAside")
 
 
@@ -44,15 +46,15 @@ def _pages(chance, path, way):
 
 def _script(path, *statements):
     """As a person with SQLite's shell: what SQLite refuses is no damage."""
-    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(path, isolation_level=None)) as store:
+    with contextlib.suppress(*REFUSED), contextlib.closing(sqlite3.connect(path, isolation_level=None)) as store:
         store.execute("PRAGMA foreign_keys = OFF")
         for each in statements:
-            with contextlib.suppress(sqlite3.Error):
+            with contextlib.suppress(*REFUSED):
                 store.execute(each)
 
 
 def _columns(path, table):
-    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(path)) as store:
+    with contextlib.suppress(*REFUSED), contextlib.closing(sqlite3.connect(path)) as store:
         return [row[1] for row in store.execute(f"PRAGMA table_info({table})")]
     return []
 
