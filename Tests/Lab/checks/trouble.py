@@ -130,8 +130,9 @@ def removes_a_bond_once_bluetoothd_is_back(lab):
     journey.expect_nothing_left()
 
 
-# The machine sleeps: the kernel's Bluetooth is told and lets go of links and scans, and every process stands still. The kernel's own test of a
-# suspend stops there and wakes up after 5 s; the devices go on, for the guest's files come over one that no suspend survives.
+# The machine sleeps: the kernel's Bluetooth is told and lets go of links and scans, and every process stands still. The
+# kernel's own test of a suspend stops there and wakes up after 5 s; the devices go on, for the guest's files come over
+# one that no suspend survives.
 
 def suspend():
     power = Path("/sys/power")
