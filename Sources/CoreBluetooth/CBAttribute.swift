@@ -231,5 +231,5 @@ open class CBDescriptor: CBAttribute {
 
 extension CBUUID {
     /// As the object tree names it: the shortest form.
-    var key: String { BlueZTree.shortened(uuidString) }
+    var key: String { BlueZTree.shortened(uuidString) ?? uuidString }
 }

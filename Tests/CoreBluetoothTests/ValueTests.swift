@@ -135,6 +135,28 @@ import Testing
         #expect(BlueZTree.Advertisement().dictionary.count == 1)
     }
 
+    /// `CBUUID(string:)` ends the process: an app does not end because of what it was told.
+    @Test(arguments: ["RANDOM", "", "18", "0000180f-0000-1000-8000-00805f9b34fg", "0000180f00001000800000805f9b34fb"])
+    func whatIsNoUUIDIsLeftOut(text: String) throws {
+        let uuid = "0000180f-0000-1000-8000-00805f9b34fb"
+        let tree = Self.tree([
+            Self.object(
+                Self.device, BlueZTree.deviceInterface,
+                [
+                    "UUIDs": .strings([text, uuid]),
+                    "ServiceData": .dictionary(
+                        key: "s", value: "v",
+                        [.init(.string(text), .variant(.bytes([1]))), .init(.string(uuid), .variant(.bytes([2])))]),
+                ]),
+            Self.object("/org/bluez/hci0/dev_C0/service000a", BlueZTree.serviceInterface, ["UUID": .string(text)]),
+            Self.object("/org/bluez/hci0/dev_C0/service000b", BlueZTree.serviceInterface, ["UUID": .string(uuid)]),
+        ])
+        #expect(tree.services(of: Self.device).map(\.uuid) == ["180F"])
+        let data = try #require(tree.device(Self.device)?.advertisement).dictionary
+        #expect(data[CBAdvertisementDataServiceUUIDsKey] as? [CBUUID] == [CBUUID(string: "180F")])
+        #expect(data[CBAdvertisementDataServiceDataKey] as? [CBUUID: Data] == [CBUUID(string: "180F"): Data([2])])
+    }
+
     @Test(arguments: [
         ("0000180f-0000-1000-8000-00805f9b34fb", "180F"), ("1234180f-0000-1000-8000-00805f9b34fb", "1234180F"),
         ("e56a082e-c49b-47ca-a2ab-389127b8abe3", "E56A082E-C49B-47CA-A2AB-389127B8ABE3"), ("180f", "180F"),

@@ -86,13 +86,13 @@ struct BlueZTree {
         var rssi: Int? { properties["RSSI"]?.integerValue }
 
         /// The services that it has said it has.
-        var services: [String] { (properties["UUIDs"]?.stringsValue ?? []).map(BlueZTree.shortened) }
+        var services: [String] { (properties["UUIDs"]?.stringsValue ?? []).compactMap(BlueZTree.shortened) }
 
         var advertisement: Advertisement {
             var data = Advertisement(localName: properties["Name"]?.stringValue, services: services)
             for entry in properties["ServiceData"]?.entries ?? [] {
-                if let key = entry.key.stringValue {
-                    data.serviceData[BlueZTree.shortened(key)] = entry.value.bytesValue
+                if let key = entry.key.stringValue.flatMap(BlueZTree.shortened) {
+                    data.serviceData[key] = entry.value.bytesValue
                 }
             }
             // The company's identifier first, least significant byte first, as on the air. BlueZ may know several;
@@ -178,16 +178,21 @@ struct BlueZTree {
     }
 
     private func info(_ path: ObjectPath, _ interface: String) -> AttributeInfo? {
-        guard let properties = objects[path]?[interface], let uuid = properties["UUID"]?.stringValue else { return nil }
+        guard let properties = objects[path]?[interface],
+            let uuid = properties["UUID"]?.stringValue.flatMap(Self.shortened)
+        else { return nil }
         return AttributeInfo(
-            path: path, uuid: Self.shortened(uuid), isPrimary: properties["Primary"]?.booleanValue ?? true,
+            path: path, uuid: uuid, isPrimary: properties["Primary"]?.booleanValue ?? true,
             properties: CBCharacteristicProperties(flags: properties["Flags"]?.stringsValue ?? []))
     }
 
-    /// A UUID as `CBUUID` prints it: BlueZ writes all 128 bits of one that is short.
-    static func shortened(_ text: String) -> String {
-        guard let uuid = BluetoothUUID(text) else { return text.uppercased() }
-        guard uuid.low == 0x8000_0080_5F9B_34FB, uuid.high & 0xFFFF_FFFF == 0x1000 else { return text.uppercased() }
+    /// A UUID as `CBUUID` prints it: BlueZ writes all 128 bits of one that is short. Nil for text that is none:
+    /// `CBUUID(string:)` would end the app.
+    static func shortened(_ text: String) -> String? {
+        guard let uuid = BluetoothUUID(text) else { return nil }
+        guard uuid.low == 0x8000_0080_5F9B_34FB, uuid.high & 0xFFFF_FFFF == 0x1000 else {
+            return uuid.description.uppercased()
+        }
         let digits = uuid.description.prefix(8).uppercased()
         return digits.hasPrefix("0000") ? String(digits.dropFirst(4)) : digits
     }

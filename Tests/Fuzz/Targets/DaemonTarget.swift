@@ -247,6 +247,7 @@ private final class World {
         service.connection.onCall = nil
         radio.completions = []
         networks.completions = []
+        PlayedBus.shared.reset(loop)
     }
 
     /// Calls as one of them. Nil when it cannot travel.

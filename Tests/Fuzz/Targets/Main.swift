@@ -4,7 +4,7 @@
 
 import Glibc
 
-// nonisolated(unsafe), both: libFuzzer calls its entry from one thread, and they are never changed.
+// nonisolated(unsafe), all three: libFuzzer calls its entry from one thread.
 
 /// What each target does with an input.
 nonisolated(unsafe) private let targets: [String: (UnsafeRawBufferPointer) -> Void] = [
@@ -53,7 +53,20 @@ private func runDriver(
 @_cdecl("LLVMFuzzerTestOneInput")
 public func testOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     target(UnsafeRawBufferPointer(start: start, count: count))
+    expectNoDescriptors()
     return 0
+}
+
+/// The lowest free descriptor after the first input.
+nonisolated(unsafe) private var firstFree: CInt?
+
+/// Nothing that an input has opened stays open. The other end's threads may still be closing theirs.
+private func expectNoDescriptors() {
+    let free = dup(2)
+    close(free)
+    let first = firstFree ?? free
+    firstFree = first
+    expect(free >= 0 && free < first + 128, "\(free) descriptors are open, and \(first) were after the first input")
 }
 
 private func say(_ text: String) {

@@ -115,10 +115,14 @@ final class PlayedBus {
     }
 
     /// Ends all connections, for the next input.
-    func reset() {
+    ///
+    /// - Parameter loop: of what was connected; it learns of the end, and lets go of what still waited for answers.
+    func reset(_ loop: MainLoop? = nil) {
         _ = hear()
         for line in lines { close(line.socket) }
         lines = []
+        guard let loop else { return }
+        for _ in 0..<8 { loop.iterate(mayBlock: false) }
     }
 
     /// Waits until a thread of the product's has taken everything that was said on a line: libdbus itself answers the

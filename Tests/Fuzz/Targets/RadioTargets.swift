@@ -129,8 +129,8 @@ private final class RadioWatcher: RadioObserver {
 func tellRadio(_ bytes: UnsafeRawBufferPointer) {
     var input = Input(bytes)
     let bus = PlayedBus.shared
-    defer { bus.reset() }
     let loop = MainLoop()
+    defer { bus.reset(loop) }
     var service = PlayedService(bluezWords, owners: ["org.bluez": ":1.2"])
     service.types = bluezTypes
     service.usual = bluezAnswer
@@ -241,8 +241,8 @@ private func wifiAnswer(_ call: Message) -> [DBusValue]? {
 func tellWiFi(_ bytes: UnsafeRawBufferPointer) {
     var input = Input(bytes)
     let bus = PlayedBus.shared
-    defer { bus.reset() }
     let loop = MainLoop()
+    defer { bus.reset(loop) }
     let all = ["fi.w1.wpa_supplicant1": ":1.4", "org.freedesktop.NetworkManager": ":1.2", "net.connman.iwd": ":1.3"]
     let there = input.byte() % 8
     var service = PlayedService(
