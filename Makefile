@@ -45,7 +45,7 @@ FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 PAGEDIR := $(DATADIR)/cockpit/accessories
 METAINFO := org.accessorysetup1.cockpit.metainfo.xml
 
-.PHONY: help deps build release man check-man demo web test kills damage answers calls outside lab lab-all bench fuzz soak growth stops start-order lint format install install-files uninstall deb check-sizes clean
+.PHONY: help deps build release man check-man demo web test kills damage air answers calls outside lab lab-all bench fuzz soak growth stops start-order lint format install install-files uninstall deb check-sizes clean
 
 help:
 	@echo "make demo [PICK=\"Pink Dice\"]  the main job on simulated radios, in this terminal"
@@ -57,6 +57,7 @@ help:
 	@echo "make lab-all                  the lab on every release, and Docs/Platforms.md of that (hours)"
 	@echo "make answers                  every wrong answer to every call that the daemon makes (many minutes)"
 	@echo "make calls                    writes Docs/Calls.md anew, after changes to the list of calls"
+	@echo "make air [MINUTES=60]         ten thousand accessories with changing addresses, five thousand adverts a second"
 	@echo "make damage [SEEDS=500]       the daemon on stores that were damaged by chance"
 	@echo "make outside                  builds and runs the sample as a package that depends on this one by version"
 	@echo "make bench                    the benchmark (several minutes)"
@@ -111,6 +112,10 @@ kills: build
 	BIN=$(BIN) Tests/Support/in-memory /usr/bin/python3 -W ignore Tests/Kills/run --part $(PART) $(MORE)
 
 SEEDS ?= 500
+# A crowded and hostile air (Tests/Soak/README.md); an hour is MINUTES=60.
+air: build
+	BIN=$(BIN) Tests/Support/in-memory Tests/Soak/air --minutes $(MINUTES)
+
 damage: build
 	@Tests/Support/deps-test
 	cd Tests/Damage && BIN=$(CURDIR)/$(BIN) SEEDS=$(SEEDS) ../Support/in-memory /usr/bin/python3 -W ignore -m unittest test_damage

@@ -97,8 +97,8 @@ final class Device {
     }
 
     private func takeSample(_ rssi: Int16?) {
-        // 127: the radio does not know.
-        guard let rssi, rssi != 127 else {
+        // 127: the radio does not know. Beyond that it is no strength at all: what is shown sorts by it.
+        guard let rssi, (-127...126).contains(rssi) else {
             if advertisement.rssi != nil { contentChanged = true }
             advertisement.rssi = nil
             return

@@ -29,10 +29,19 @@ final class AirAccessory {
         self.scenario = scenario
     }
 
+    /// How often its address has changed.
+    private var rotations: UInt64 = 0
+
     /// The address on the air: for a private accessory one whose top bits say "resolvable".
     var airAddress: BluetoothAddress {
         guard scenario.addressType == .rpa else { return scenario.address }
-        return BluetoothAddress(value: scenario.address.value & 0x3FFF_FFFF_FFFF ^ 0x5A5A_5A5A | 0x4000_0000_0000, kind: .random)
+        let mixed = scenario.address.value ^ 0x5A5A_5A5A ^ rotations &* 0x9E37_79B9_7F4A
+        return BluetoothAddress(value: mixed & 0x3FFF_FFFF_FFFF | 0x4000_0000_0000, kind: .random)
+    }
+
+    /// Another private address; not over a link, which keeps its own.
+    func rotate() {
+        if connectedTo == nil { rotations += 1 }
     }
 
     /// A connected accessory with one advertising set stops advertising.
@@ -55,6 +64,8 @@ final class Air {
     private var listeners: [ObjectIdentifier: (AirAccessory, Scenario.Advert) -> Void] = [:]
     private let start: ContinuousClock.Instant
     private var isPlaying = false
+    /// Adverts that somebody listened to.
+    private(set) var sent: UInt64 = 0
 
     init(_ scenario: Scenario, input: InputDirectory, loop: MainLoop) {
         self.input = input
@@ -94,6 +105,13 @@ final class Air {
     private func appear(_ accessory: AirAccessory) {
         accessory.isInRange = true
         accessory.appearedAt = now
+        if let rotates = accessory.scenario.rotates {
+            loop.every(.seconds(rotates)) { [weak self] in
+                guard self != nil, accessory.isInRange else { return false }
+                accessory.rotate()
+                return true
+            }
+        }
         for advert in accessory.scenario.adverts {
             loop.after(.seconds(advert.from)) { [self] in
                 send(advert, of: accessory)
@@ -126,6 +144,7 @@ final class Air {
 
     private func send(_ advert: Scenario.Advert, of accessory: AirAccessory) {
         guard accessory.isAdvertising, !listeners.isEmpty else { return }
+        sent += 1
         for hear in listeners.values { hear(accessory, advert) }
     }
 }

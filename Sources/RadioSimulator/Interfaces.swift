@@ -109,6 +109,7 @@ enum Interfaces {
             <!-- Accessories that are connected, by id. -->
             <method name="Connections"><arg name="accessories" type="as" direction="out"/></method>
             <!-- Wi-Fi scans that really ran since the start, whoever asked. -->
+            <method name="Adverts"><arg name="count" type="t" direction="out"/></method>
             <method name="Scans"><arg name="count" type="u" direction="out"/></method>
             <!-- What each interface is connected to: its name, and the network's SSID as text. -->
             <method name="Joined"><arg name="networks" type="a{ss}" direction="out"/></method>

@@ -55,6 +55,8 @@ public struct Scenario: Hashable, Sendable {
         public var address: BluetoothAddress
         /// What kind of address it advertises with.
         public var addressType: AddressType = .random
+        /// Seconds that it keeps one private address, 1–86,400; nil for always.
+        public var rotates: Double?
         /// Seconds after the start at which it comes into range, 0–86,400.
         public var appearsAt = 0.0
         /// Seconds after the start at which it goes away, 0–86,400; nil for never.

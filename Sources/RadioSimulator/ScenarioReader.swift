@@ -87,6 +87,8 @@ extension Scenario {
         let type = try json.word("addressType", Accessory.AddressType.self) ?? .random
         var accessory = Accessory(
             id: id, address: try json.address("address", address, type == .public ? .public : .random), addressType: type)
+        accessory.rotates = try json.number("rotates", 1...86_400)
+        if accessory.rotates != nil, type != .rpa { throw json.problem("rotates", "only addresses of type rpa rotate") }
         accessory.appearsAt = try json.number("appearsAt", 0...86_400) ?? 0
         accessory.leavesAt = try json.number("leavesAt", 0...86_400)
         accessory.isConnectable = try json.boolean("connectable") ?? true

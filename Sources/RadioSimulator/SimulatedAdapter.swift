@@ -16,6 +16,7 @@ final class SimulatedAdapter: ExportedObject {
     private var isDiscoverable = false
     private var discoverers: Set<String> = []
     private var filters: [String: Filter] = [:]
+    /// By the accessories' `id`s; those under an address that is no more, by their paths.
     private var devices: [String: SimulatedDevice] = [:]
     private var sweep: LoopSource?
 
@@ -183,14 +184,13 @@ final class SimulatedAdapter: ExportedObject {
     private func hear(_ accessory: AirAccessory, _ advert: Scenario.Advert) {
         guard isDiscovering, discoverers.contains(where: { passes(filters[$0] ?? Filter(), accessory, advert) }) else { return }
         let duplicates = discoverers.contains { filters[$0]?.duplicateData ?? true }
-        let key = accessory.scenario.id
-        if let device = devices[key] {
+        if let device = device(of: accessory) {
             device.hear(advert.payload, rssi: advert.rssi, duplicates: duplicates)
             if let response = advert.scanResponse { device.hear(response, rssi: nil, duplicates: duplicates) }
             return
         }
         let device = SimulatedDevice(accessory, self)
-        devices[key] = device
+        devices[device.key] = device
         device.firstHeard(advert)
         bluez.server.export(device, to: .everybody)
         if let response = advert.scanResponse { device.hear(response, rssi: nil, duplicates: duplicates) }
@@ -220,17 +220,26 @@ final class SimulatedAdapter: ExportedObject {
     func addBondedDevices() {
         for accessory in bluez.air.accessories where accessory.bonds.contains(name) {
             let device = SimulatedDevice(accessory, self)
-            devices[accessory.scenario.id] = device
+            devices[device.key] = device
             bluez.server.export(device, to: .everybody)
         }
     }
 
     func remove(_ device: SimulatedDevice) {
-        guard devices[device.accessory.scenario.id] === device else { return }
-        devices[device.accessory.scenario.id] = nil
+        guard devices[device.key] === device else { return }
+        devices[device.key] = nil
         device.end()
         bluez.server.withdraw(device.path, to: .everybody)
     }
 
-    func device(of accessory: AirAccessory) -> SimulatedDevice? { devices[accessory.scenario.id] }
+    /// Its object; of one that rotates, that of the address which it has now. What it was before stays until it has
+    /// been silent for long enough.
+    func device(of accessory: AirAccessory) -> SimulatedDevice? {
+        guard let device = devices[accessory.scenario.id] else { return nil }
+        guard !device.isKnown(by: accessory.airAddress) else { return device }
+        devices[accessory.scenario.id] = nil
+        device.key = device.path.rawValue
+        devices[device.key] = device
+        return nil
+    }
 }

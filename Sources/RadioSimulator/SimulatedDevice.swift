@@ -8,6 +8,8 @@ final class SimulatedDevice: ExportedObject {
     let path: ObjectPath
     let accessory: AirAccessory
     unowned let adapter: SimulatedAdapter
+    /// By which the adapter has it.
+    var key: String
     private(set) var interfaces: [ExportedInterface] = []
     private(set) var lastHeard: Double
     private(set) var isConnected = false
@@ -27,7 +29,8 @@ final class SimulatedDevice: ExportedObject {
     private var gatt: SimulatedGATT?
 
     private var bluez: SimulatedBlueZ { adapter.bluez }
-    private var isPaired: Bool { accessory.bonds.contains(adapter.name) }
+    /// What it was before it took another address has no part in the bond.
+    private var isPaired: Bool { key == accessory.scenario.id && accessory.bonds.contains(adapter.name) }
     var isTemporary: Bool { !isPaired }
 
     /// Paired over low energy only, BlueZ takes `Pair()` for the other transport, whether the accessory has one or not.
@@ -41,6 +44,7 @@ final class SimulatedDevice: ExportedObject {
     init(_ accessory: AirAccessory, _ adapter: SimulatedAdapter) {
         self.accessory = accessory
         self.adapter = adapter
+        key = accessory.scenario.id
         // A device that was stored is known by its identity, one that was heard by what it calls itself now.
         address = accessory.bonds.contains(adapter.name) ? accessory.scenario.address : accessory.airAddress
         lastHeard = adapter.bluez.air.now
@@ -204,7 +208,8 @@ final class SimulatedDevice: ExportedObject {
         connecting = bluez.loop.after(Self.connectTime) { [weak self] in
             guard let self else { return completion(.bluez("Failed", "le-connection-abort-by-local")) }
             self.connecting = nil
-            guard self.accessory.isAdvertising, self.accessory.scenario.isConnectable else {
+            guard self.isKnown(by: self.accessory.airAddress), self.accessory.isAdvertising, self.accessory.scenario.isConnectable
+            else {
                 return completion(.bluez("Failed", "le-connection-abort-by-local"))
             }
             self.linkUp()
@@ -345,4 +350,7 @@ final class SimulatedDevice: ExportedObject {
     }
 
     var isBonded: Bool { isPaired }
+
+    /// Whether an advert from this address is this device's: a bond resolves private ones, and a link stays.
+    func isKnown(by address: BluetoothAddress) -> Bool { isPaired || isConnected || self.address == address }
 }

@@ -16,7 +16,7 @@ public final class Simulator {
     private let address: Connection.Address
     private let loop: MainLoop
     private let scenario: Scenario
-    private let air: Air
+    fileprivate let air: Air
     private let log: Logger
     private let control: Connection
     fileprivate let wifi: WiFiSimulation
@@ -158,6 +158,7 @@ private final class ControlObject: ExportedObject {
             call.reply()
         }
         control.method("Bonds") { [unowned simulator] call throws(BusError) in call.reply(.strings(simulator.bonds)) }
+        control.method("Adverts") { [unowned simulator] call throws(BusError) in call.reply(.uint64(simulator.air.sent)) }
         control.method("Scans") { [unowned simulator] call throws(BusError) in call.reply(.uint32(simulator.wifi.scans)) }
         control.method("Joined") { [unowned simulator] call throws(BusError) in
             let joined = simulator.wifi.joined.sorted { $0.key < $1.key }

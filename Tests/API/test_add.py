@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adding an accessory: events and their order, what they say, and what is there afterwards."""
 
+import contextlib
 import os
 import time
 import uuid
@@ -120,6 +121,30 @@ class Add(APITest):
         app = self.app()
         self.assertEqual(app.accessories, [added])
         wait(lambda: app.get(added, ACCESSORY, "Device") != "/", 10, "BlueZ' object of it", also_every=0.1)
+
+    def test_an_address_that_rotates(self):
+        # Who takes another address while the person looks is offered under it; paired, it is one accessory for good.
+        self.start(scenario(accessory("private", 9, addressType="rpa", rotates=1)))
+        picker, app = self.picker(), self.app()
+        app.show_picker(item())
+        first = str(picker.wait_offer("private")["id"])
+        another = wait(
+            lambda: next((str(each["id"]) for each in picker.offers if str(each["id"]) != first), None), 20, "it under another address")
+
+        def picked():
+            # The offer that was picked may be of an address that is no more.
+            if "accessoryAdded" in app.event_types:
+                return True
+            if picker.state.get("Stage") == "offering":
+                for offer in reversed(picker.offers):
+                    with contextlib.suppress(dbus.DBusException):
+                        picker.ask("Pick", "s", offer["id"])
+                        break
+            return None
+
+        self.assertNotEqual(first, another)
+        wait(picked, 30, lambda: f"it to be added; stages were {picker.stages}", also_every=0.2)
+        self.assertEqual([self.world.admin.get(each, ACCESSORY, "Address") for each in app.accessories], ["C0:FF:EE:00:02:09"])
 
     def test_an_accessory_that_another_program_has_paired(self):
         # It has its bond; the person is asked for nothing more.

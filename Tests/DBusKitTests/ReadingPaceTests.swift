@@ -89,6 +89,15 @@ import Testing
         #expect(pause(after: .init(repeating: 1024, count: 10) + .init(repeating: 20, count: 30)) == .milliseconds(60))
     }
 
+    /// A socket's buffer holds 40 messages of 3 KB. Were that taken for little, pauses would become longer, and what
+    /// comes would wait in the bus.
+    @Test func longMessagesAreAFloodToo() throws {
+        let full = BatchPace.load(messages: 40, bytes: 40 * 3_000)
+        #expect(pause(after: .init(repeating: full, count: 10)) == .milliseconds(1))
+        #expect(BatchPace.load(messages: 120, bytes: 120 * 300) == 120)
+        #expect(BatchPace.load(messages: 1, bytes: 1 << 20) == 1)
+    }
+
     @Test func quietEndsThePauses() {
         #expect(pause(after: [0]) == nil && pause(after: [2]) == nil)
         #expect(pause(after: [100, 0]) != nil && pause(after: [100, 0, 2]) == nil)

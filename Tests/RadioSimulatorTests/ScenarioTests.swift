@@ -61,6 +61,12 @@ import Testing
         #expect(characteristic.notify?.interval == 2 && characteristic.notify?.values == [[1], [2]])
     }
 
+    @Test func onlyPrivateAddressesRotate() throws {
+        let die = #""id": "die", "address": "C0:FF:EE:00:00:FF", "rotates": 60"#
+        #expect(try scenario("{\"accessories\": [{\(die), \"addressType\": \"rpa\"}]}").accessories.first?.rotates == 60)
+        #expect(problem("{\"accessories\": [{\(die)}]}").hasPrefix("accessories[0].rotates: "))
+    }
+
     @Test func oneEntryIsAsManyAsItSays() throws {
         let read = try scenario(
             """

@@ -493,12 +493,21 @@ public final class Connection {
         // So few were all that there was; or else the next reading has the rest.
         let few = if case .streamed = reading { 2 } else { 0 }
         var total = 0
+        let bytes = bytesThatWait()
         while total < 512, let watch = pausedWatch, dbus_watch_get_enabled(watch) != 0 {
             let messages = read(watch, DBUS_WATCH_READABLE.rawValue)
             total += messages
             if messages <= few { break }
         }
-        return taken(total, before)
+        return if case .streamed = reading { taken(total, before) } else { BatchPace.load(messages: total, bytes: bytes) }
+    }
+
+    /// How much the socket holds.
+    private func bytesThatWait() -> Int {
+        var descriptor: CInt = -1
+        var bytes: CInt = 0
+        guard dbus_connection_get_socket(raw, &descriptor) != 0, ioctl(descriptor, UInt(FIONREAD), &bytes) == 0 else { return 0 }
+        return Int(bytes)
     }
 
     private func update(timeout: OpaquePointer) {

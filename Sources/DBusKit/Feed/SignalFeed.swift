@@ -254,8 +254,11 @@ public final class SignalFeed {
     }
 
     /// Reads until the socket is empty, but not for ever: the loop's other sources must have their turn.
+    ///
+    /// - Returns: what that counts for the pace.
     private func drain() -> Int {
         var taken = 0
+        var bytes = 0
         while isOpen, taken < 1024 {
             makeRoom()
             let space = UnsafeMutableRawBufferPointer(rebasing: buffer[end...])
@@ -270,6 +273,7 @@ public final class SignalFeed {
                 if errno == EAGAIN { break }
             } else {
                 end += count
+                bytes += count
                 taken += takeAll()
                 // A short read has emptied the socket.
                 if count < space.count { break }
@@ -279,7 +283,7 @@ public final class SignalFeed {
             hasToldChanges = false
             onRead()
         }
-        return taken
+        return BatchPace.load(messages: taken, bytes: bytes)
     }
 
     /// Keeps what is not whole at the buffer's beginning, and grows for a message that is longer.

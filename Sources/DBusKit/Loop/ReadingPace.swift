@@ -53,6 +53,15 @@ struct BatchPace: ReadingPace {
         return next
     }
 
+    /// Messages as the socket counts them: long ones fill it sooner, and a reading that brought few of those is full,
+    /// too.
+    ///
+    /// - Parameter bytes: that were there to be read.
+    static func load(messages: Int, bytes: Int) -> Int { isBusy(messages) ? max(messages, bytes / usualMessage) : messages }
+
+    /// Bytes of a message of which `most` fit.
+    private static let usualMessage = 400
+
     /// Whether so many messages in one reading are worth a pause.
     private static func isBusy(_ taken: Int) -> Bool { taken > 2 }
 }

@@ -2,9 +2,11 @@
 """A world for each test: a private bus, simulated radios, the real daemon, and clients of it that know no more than the session API
 says."""
 
+import contextlib
 import os
 import shutil
 import signal
+import sqlite3
 import sys
 import tempfile
 import unittest
@@ -83,6 +85,13 @@ class World:
     def restart_daemon(self, number=signal.SIGTERM):
         self.daemon.stop(number)
         self.start_daemon()
+
+    def fill_trail(self, lines=10_000):
+        """The trail has no room left, in each of its parts: what is added takes the place of something, in the store and in SQLite's cache. For a
+        daemon that does not run."""
+        with contextlib.closing(sqlite3.connect(self.state / "grants.sqlite")) as store, store:
+            store.executemany("INSERT INTO audit (time, event, app, accessory, who, why) VALUES (1, ?, ?, NULL, ?, 'x')", [
+                (event, "com.example.dice", "x" * 200) for event in ("granted", "refused", "pickerShown") for _ in range(lines)])
 
     def manager(self, name):
         return self.admin.get(ROOT, MANAGER, name)
