@@ -40,6 +40,11 @@ class Control(ctypes.Structure):
         ("blocks_by_size", ctypes.c_int64 * 257)]
 
 
+def more_blocks(before, after, many):
+    """Of `blocks_by_size`: the sizes of which there are more than so many more → how many more. A leak is blocks of one size."""
+    return {16 * size + 8: now - then for size, (then, now) in enumerate(zip(before, after)) if now - then > many}
+
+
 class Shortage:
     """What one daemon lacks; it goes on when the daemon is started again. Nothing is lacking at first."""
 
