@@ -63,7 +63,8 @@ help:
 	@echo "make bench                    the benchmark (several minutes)"
 	@echo "make fuzz [MINUTES=15] [TARGET=]  everything that reads what others write, under libFuzzer"
 	@echo "make stops                    who stands still for a minute in each stage of a set-up"
-	@echo "make soak HOURS= | growth     a random life with all invariants | what is kept of each request (Tests/Soak)"
+	@echo "make soak HOURS=|MINUTES= [SEED=]  a random life with all invariants, for so long (Tests/Soak)"
+	@echo "make growth [SHORT=1]         what is kept of each kind of request"
 	@echo "make start-order              notes anew what the daemon runs to start, for the linker"
 	@echo "make build | release          debug build | release build"
 	@echo "make install DESTDIR= PREFIX= installs a release build (make uninstall)"
@@ -166,11 +167,18 @@ fuzz: deps
 	MINUTES="$(MINUTES)" TARGET="$(TARGET)" Tests/Fuzz/run
 
 HOURS ?= 1
+SEED ?= 1
+STEPS ?= 3000
+# MINUTES has a value for the fuzzers: here it counts where somebody gave it.
 soak: build
-	BIN=$(BIN) Tests/Support/in-memory Tests/Soak/soak --hours $(HOURS)
+	@Tests/Support/deps-test
+	BIN=$(BIN) Tests/Support/in-memory Tests/Soak/soak --seed $(SEED) --steps $(STEPS) \
+		$(if $(filter-out file,$(origin MINUTES)),--minutes $(MINUTES),--hours $(HOURS))
 
+SHORT ?=
 growth: build
-	BIN=$(BIN) Tests/Support/in-memory Tests/Soak/growth
+	@Tests/Support/deps-test
+	BIN=$(BIN) Tests/Support/in-memory Tests/Soak/growth $(if $(SHORT),--short)
 
 # Who stands still for a minute in each stage of a set-up, and dates that jump (Tests/Resources/README.md).
 stops: build
