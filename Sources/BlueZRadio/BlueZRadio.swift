@@ -52,8 +52,8 @@ public final class BlueZRadio: Radio {
     private var forgettingsFailed = 0
     private var anotherReading: LoopSource?
     private var readingsFailed = 0
-    /// Readings of all objects that are under way.
-    private var reads = 0
+    /// The reading of all objects that goes on.
+    private var reading: Reading?
     private lazy var contentPacer = Pacer(connection.loop, interval: .milliseconds(50)) { [weak self] in self?.handContent() }
     private lazy var strengthPacer = Pacer(connection.loop, interval: .milliseconds(450), patience: .milliseconds(100)) {
         [weak self] in self?.handStrengths()
@@ -355,6 +355,8 @@ public final class BlueZRadio: Radio {
         agent.owner = new
         for subscription in subscriptions { subscription.cancel() }
         subscriptions = []
+        reading?.restart()
+        reading = nil
         listen(false)
         adapters = [:]
         devices.removeAll()
@@ -389,26 +391,55 @@ public final class BlueZRadio: Radio {
     /// What the radio's own connection tells now.
     private var ownPart: Part { feed == nil ? [.devices, .adapters] : .adapters }
 
-    /// Reads all objects, at the start and after anything that may have been missed.
+    /// A reading of all objects.
+    private final class Reading {
+        /// Who waits for it.
+        private var completions: [() -> Void]
+        /// Who asked since it began: what it brings may be older than what they want to know.
+        var later: [() -> Void] = []
+
+        init(for completions: [() -> Void]) { self.completions = completions }
+
+        /// It begins anew, which serves those who asked meanwhile.
+        func restart() {
+            completions += later
+            later = []
+        }
+
+        func end() { for completion in completions { completion() } }
+    }
+
+    /// Reads all objects, at the start and after anything that may have been missed. One reading goes on at a time, and
+    /// all who ask meanwhile have another one made after it: searches may come and go faster than BlueZ answers.
     private func readAll(_ completion: @escaping () -> Void = {}) {
-        guard let feed else { return read(ownPart, over: nil, completion) }
+        if let reading { return reading.later.append(completion) }
+        begin(Reading(for: [completion]))
+    }
+
+    private func begin(_ reading: Reading) {
+        self.reading = reading
+        reading.restart()
+        guard let feed else { return read(ownPart, over: nil, reading) { [weak self] in self?.ended(reading) } }
         // The devices first: an adapter counts once its devices are read.
-        read(.devices, over: feed) { [weak self] in
-            guard let self else { return completion() }
-            self.read(self.ownPart, over: nil, completion)
+        read(.devices, over: feed, reading) { [weak self] in
+            guard let self else { return }
+            self.read(self.ownPart, over: nil, reading) { [weak self] in self?.ended(reading) }
         }
     }
 
-    private func read(_ part: Part, over feed: SignalFeed?, _ completion: @escaping () -> Void) {
-        let asked = owner
+    private func ended(_ reading: Reading) {
+        self.reading = nil
+        if !reading.later.isEmpty { begin(Reading(for: reading.later)) }
+        reading.end()
+    }
+
+    private func read(_ part: Part, over feed: SignalFeed?, _ reading: Reading, _ completion: @escaping () -> Void) {
         let askedFeed = self.feed
-        reads += 1
         let taken: (Result<Message, BusError>) -> Void = { [weak self] result in
-            guard let self else { return completion() }
-            self.reads -= 1
-            guard self.owner == asked else { return completion() }
+            // Another bluetoothd has a reading of its own.
+            guard let self, self.reading === reading else { return reading.end() }
             // What is known by now came on another connection, and may be newer.
-            guard self.feed === askedFeed else { return self.readAll(completion) }
+            guard self.feed === askedFeed else { return self.begin(reading) }
             defer { completion() }
             switch result {
             case .failure(let error):
@@ -541,7 +572,7 @@ public final class BlueZRadio: Radio {
             putAdapter(path, &arguments)
         }
         // What is being read settles it, together with the devices of an adapter that has just been added.
-        guard reads == 0 else { return }
+        guard reading == nil else { return }
         settle(reason: adapters[path]?.isPowered == true ? "the adapter \(path) has power" : "the adapter \(path) is off")
     }
 

@@ -41,6 +41,27 @@ private final class Witness: RadioObserver {
     func advert(_ address: String) -> Advertisement? { heard.values.first { $0.address.description == address } }
 }
 
+/// Keeps what is worse than a warning.
+private struct ErrorLog: LogHandler {
+    final class Lines: @unchecked Sendable { var errors: [String] = [] }
+
+    let lines: Lines
+    var metadata: Logger.Metadata = [:]
+    var logLevel = Logger.Level.error
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(
+        level: Logger.Level, message: Logger.Message, metadata: Logger.Metadata?, source: String, file: String, function: String,
+        line: UInt
+    ) {
+        lines.errors.append("\(message) \(metadata ?? [:])")
+    }
+}
+
 /// Who reads adverts from the bus.
 private enum Reader: CaseIterable {
     /// Our own reader, as in the daemon.
@@ -59,6 +80,9 @@ private final class Stage {
     let control: Connection
     let radio: BlueZRadio
     let witness = Witness()
+    private let lines = ErrorLog.Lines()
+    /// What the radio has called an error.
+    var errors: [String] { lines.errors }
 
     init(_ scenario: String, _ reader: Reader = .feed) throws {
         bus = try PrivateBus()
@@ -74,7 +98,7 @@ private final class Stage {
         radio = try BlueZRadio(
             on: connection, adapter: nil, inputDirectory: directory.path + "/input",
             feed: reader == .feed ? .server(bus.address) : reader == .libdbus ? nil : nonsense.address,
-            log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            log: Logger(label: "test") { [lines] _ in ErrorLog(lines: lines) })
         radio.observer = witness
         radio.start()
     }
@@ -122,6 +146,21 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
             try stage.play(action, target)
             stage.wait({ stage.witness.states.last == state }, "\(action)")
         }
+    }
+
+    /// Each search that begins or ends has BlueZ' objects read, and the bus lets so many calls wait for an answer.
+    @Test(arguments: Reader.allCases) fileprivate func searchesThatComeAndGoReadNoMoreThanBlueZAnswers(reader: Reader) throws {
+        let stage = try Stage("{ \"accessories\": [\(accessory())] }", reader)
+        stage.wait { stage.radio.state == .ready }
+        for _ in 0..<300 { _ = stage.radio.discover() }
+        var isRead = false
+        stage.radio.refresh { isRead = true }
+        stage.wait { isRead }
+        #expect(stage.errors == [])
+        // And the next one finds what is there.
+        let need = stage.radio.discover()
+        stage.wait { stage.witness.advert("C0:00:00:00:00:01") != nil }
+        withExtendedLifetime(need) {}
     }
 
     @Test(arguments: Reader.allCases) fileprivate func twoNeedsShareOneDiscovery(reader: Reader) throws {
