@@ -140,7 +140,7 @@ let package = Package(
         .executableTarget(
             name: "accessoryctl",
             dependencies: [
-                "AccessoryBus", "AccessoryCore", "AccessoryModel", "AdminFiles", "CallerIdentity", "DBusKit", "JSONText",
+                "AccessoryBus", "AccessoryCore", "AccessoryModel", "AdminFiles", "CSystem", "CallerIdentity", "DBusKit", "JSONText",
                 "ProgramSupport", "SimulatorProgram", "SystemFiles", "TerminalGraphics", log, arguments,
             ],
             swiftSettings: settings),

@@ -3,6 +3,7 @@
 // terminal since the VT100 has, so it works over SSH.
 
 internal import AccessoryModel
+internal import CSystem
 internal import DBusKit
 internal import Glibc
 internal import ProgramSupport
@@ -180,8 +181,8 @@ final class ScreenView: PickerView {
             : state.promptKind == nil ? "  ↑ ↓ choose   Return set up   Esc cancel" : "  Esc cancel"
         lines += ["", keys]
         // Lines longer than the terminal would wrap and spoil the redrawing.
-        var size = winsize()
-        let width = ioctl(1, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col > 0 ? Int(size.ws_col) : 80
+        let columns = Int(csystem_columns(1))
+        let width = columns > 0 ? columns : 80
         let image = selectedImage(state)
         erase()
         if let image { StandardOutput.write(image.drawing) }
