@@ -203,13 +203,17 @@ class Accessory:
         loop = asyncio.get_running_loop()
         end = loop.time() + advert.end
         await asyncio.sleep(advert.start)
-        while loop.time() < end:
-            adapter = self._adapter()
-            if adapter is not None and adapter.listening and not self._connected:
-                adapter.hear(
-                    self.address, advert.rssi if self.rssi is None else self.rssi, self.description.connectable,
-                    advert.data, advert.scan_response, self._prepare_for_connection)
-            await asyncio.sleep(advert.interval)
+        try:
+            while loop.time() < end:
+                adapter = self._adapter()
+                if adapter is not None and adapter.listening and not self._connected:
+                    adapter.hear(
+                        self.address, advert.rssi if self.rssi is None else self.rssi, self.description.connectable,
+                        advert.data, advert.scan_response, self._prepare_for_connection)
+                await asyncio.sleep(advert.interval)
+        finally:
+            if adapter := self._adapter():
+                adapter.forget(self.address)
 
     # Connections
 

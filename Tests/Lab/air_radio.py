@@ -63,6 +63,7 @@ class AdapterController(AirController):
         super().__init__("adapter", link=air_link, public_address=hci.Address(address, hci.Address.PUBLIC_DEVICE_ADDRESS))
         self._on_discovery = on_discovery
         self._connecting = None
+        self._reported = set()
 
     @property
     def listening(self):
@@ -71,6 +72,7 @@ class AdapterController(AirController):
     def on_hci_le_set_scan_enable_command(self, command):
         starts = bool(command.le_scan_enable) and not self.le_scan_enable
         result = super().on_hci_le_set_scan_enable_command(command)
+        self._reported.clear()
         if starts and self.le_scan_type == 1:
             self._on_discovery()
         return result
@@ -92,7 +94,7 @@ class AdapterController(AirController):
 
     def hear(self, address, rssi, connectable, data, scan_response, prepare):
         """An advert is on the air. `prepare` readies its sender for a connection, if the kernel wants one."""
-        if self.le_scan_enable:
+        if self.le_scan_enable and not self._is_duplicate(address, rssi, data, scan_response):
             kind = CONNECTABLE if connectable else NOT_CONNECTABLE if scan_response is None else SCANNABLE
             self._report(kind, address, rssi, data)
             # The kernel holds a scannable advert back until the scan response is there: send even an empty one.
@@ -101,6 +103,20 @@ class AdapterController(AirController):
         pending = self.pending_le_connection
         if connectable and pending is not None and self._connecting is None and pending.peer_address == address:
             self._connecting = asyncio.ensure_future(self._connect(pending, address, prepare))
+
+    def forget(self, address):
+        """Its sender falls silent, or goes on with something else: what it says when it is back is news."""
+        self._reported = {each for each in self._reported if each[0] != address}
+
+    def _is_duplicate(self, *advert):
+        """Whether the kernel asked not to hear it again, as it does in a discovery. Controllers differ in what is the same
+        to them; to this one it is what says nothing new, the signal included. Without that ten adverts a second of each of
+        sixteen accessories are more than an emulated bluetoothd reads, and it answers calls only when it has read all."""
+        if not self.filter_duplicates:
+            return False
+        known = advert in self._reported
+        self._reported.add(advert)
+        return known
 
     async def _connect(self, pending, address, prepare):
         try:
