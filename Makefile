@@ -45,7 +45,7 @@ FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 PAGEDIR := $(DATADIR)/cockpit/accessories
 METAINFO := org.accessorysetup1.cockpit.metainfo.xml
 
-.PHONY: help deps build release man check-man demo web test kills damage air answers calls outside lab lab-all bench fuzz soak growth stops start-order lint format install install-files uninstall deb check-sizes clean
+.PHONY: help deps build release man check-man demo web test kills damage air answers calls outside lab lab-all fresh bench fuzz soak growth stops start-order lint format install install-files uninstall deb check-sizes clean
 
 help:
 	@echo "make demo [PICK=\"Pink Dice\"]  the main job on simulated radios, in this terminal"
@@ -55,6 +55,7 @@ help:
 	@echo "make lab [DEB=\"FILE …\"]      the radio lab: a real kernel and a real bluetoothd under qemu"
 	@echo "                              ROOT=trixie|forky [BUS=broker]: on that release of Debian; SAMPLE=1: a few checks; AT_ONCE=2: faster"
 	@echo "make lab-all                  the lab on every release, and Docs/Platforms.md of that (hours)"
+	@echo "make fresh ROOT=trixie        make demo and make test on a fresh machine with another release (many minutes, as root)"
 	@echo "make answers                  every wrong answer to every call that the daemon makes (many minutes)"
 	@echo "make calls                    writes Docs/Calls.md anew, after changes to the list of calls"
 	@echo "make air [MINUTES=60]         ten thousand accessories with changing addresses, five thousand adverts a second"
@@ -141,7 +142,12 @@ lab-all: build
 		run 2-trixie --root trixie; \
 		run 3-trixie-broker --root trixie --bus broker; \
 		run 4-forky --root forky; \
+		Tests/Lab/fresh trixie --results .build/lab/5-fresh-trixie.json || failed=1; \
 		Tests/Lab/platforms .build/lab/*.json && exit $$failed
+
+# README's two commands where nothing is installed: in a root of another release, made for it.
+fresh: build
+	Tests/Lab/fresh $(or $(ROOT),trixie)
 
 bench: release
 	@Tests/Support/deps-test

@@ -52,14 +52,7 @@ class OtherRoot:
 
     def _make(self, new, release, recipe):
         root = new / "root"
-        options = [*APT_OPTIONS, *_own_ways()]
-        run("mmdebstrap", "--mode=root", "--variant=minbase", "--skip=cleanup/apt/lists", *(f"--aptopt={each}" for each in options),
-            f"--include={','.join(PACKAGES)}", release, root, _own_mirror())
-        for each in NETWORK_FILES:
-            if Path(each).exists():
-                inside = Path(f"{root}{each}")
-                inside.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(each, inside)
+        make_root(root, release, PACKAGES)
         self._add_python(root)
         self._unpack_kernel(root, new / "kernel")
         run("rm", "-rf", root / "var/lib/apt/lists", root / "etc/resolv.conf")
@@ -87,6 +80,18 @@ class OtherRoot:
         # The mount ends with the command.
         run("unshare", "--mount", "sh", "-c", 'mount --bind "$1" "$2/mnt" && exec chroot "$2" python3 -m compileall -q -s /mnt -p "$1" /mnt',
             "sh", lab, self.folder)
+
+
+def make_root(root, release, packages):
+    """A release with these packages and what they need, which reaches its registries as this machine does."""
+    options = [*APT_OPTIONS, *_own_ways()]
+    run("mmdebstrap", "--mode=root", "--variant=minbase", "--skip=cleanup/apt/lists", *(f"--aptopt={each}" for each in options),
+        f"--include={','.join(packages)}", release, root, _own_mirror())
+    for each in NETWORK_FILES:
+        if Path(each).exists():
+            inside = Path(f"{root}{each}")
+            inside.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(each, inside)
 
 
 def _own_mirror():
