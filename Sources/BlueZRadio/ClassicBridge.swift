@@ -86,11 +86,13 @@ final class ClassicBridge {
     private func pair(_ path: ObjectPath) {
         change(.pairing, "found")
         // Paired over low energy only, `Pair()` pairs the other transport; with cross-transport keys it answers
-        // `AlreadyExists`.
+        // `AlreadyExists`. bluetoothd 5.82 answers that for an accessory of low energy only, too, where 5.66 never answers.
         let attempt = PairingAttempt(path, on: connection, agent: agent, log: log, isConnected: { false }) { [weak self] result in
             guard let self, self.state == .pairing else { return }
             self.watchdog?.cancel()
             switch result {
+            case .success where self.attempt?.isLowEnergyOnly == true:
+                self.end(.failure(RadioFailure(.connection, "the accessory has no classic side")))
             case .success: self.trust(path)
             case .failure where self.isLate:
                 self.end(.failure(RadioFailure(.timeout, "the classic side could not be paired: it did not answer")))

@@ -29,6 +29,8 @@ final class PairingAttempt {
     private var answerTimer: LoopSource?
     /// Whether bluetoothd may be pairing: it was told to, and has not said how it ended.
     private var mayPair = false
+    /// It was paired before, and its advert says that it has no classic side.
+    private(set) var isLowEnergyOnly = false
     /// No link came up in time.
     private var isSilent = false
     private var call: PendingCall?
@@ -194,6 +196,8 @@ final class PairingAttempt {
             guard state == .reading else { return }
             if case .failure(let error) = result, error.leavesOpen { return end(.failure(BlueZ.pairingFailure(error))) }
             let properties = (try? result.get())?.first?.vardictValue ?? [:]
+            // “BR/EDR Not Supported”, bit 2 of the flags (Core Specification Supplement, Part A, 1.3).
+            isLowEnergyOnly = wasPairedBefore && properties["AdvertisingFlags"]?.bytesValue?.first.map { $0 & 4 != 0 } == true
             let kind = properties["AddressType"]?.stringValue.flatMap { BluetoothAddress.Kind(rawValue: $0) } ?? .public
             guard let address = properties["Address"]?.stringValue.flatMap({ BluetoothAddress($0, kind: kind) }) else {
                 return end(.failure(RadioFailure(.other, "the accessory went away right after pairing")))
