@@ -86,7 +86,8 @@ final class ClassicBridge {
     private func pair(_ path: ObjectPath) {
         change(.pairing, "found")
         // Paired over low energy only, `Pair()` pairs the other transport; with cross-transport keys it answers
-        // `AlreadyExists`. bluetoothd 5.82 answers that for an accessory of low energy only, too, where 5.66 never answers.
+        // `AlreadyExists`. bluetoothd 5.82 answers that for an accessory of low energy only, too, where 5.66 never
+        // answers.
         let attempt = PairingAttempt(path, on: connection, agent: agent, log: log, isConnected: { false }) { [weak self] result in
             guard let self, self.state == .pairing else { return }
             self.watchdog?.cancel()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linux system calls that Swift's Glibc module does not show, or not with every version of the C library: sealed memory,
-// process descriptors, who is behind a socket, epoll, a terminal's width.
+// Linux system calls that Swift's Glibc module does not show, or not with every version of the C library: sealed
+// memory, process descriptors, who is behind a socket, epoll, a terminal's width.
 #pragma once
 #include <errno.h>
 #include <fcntl.h>
@@ -68,8 +68,8 @@ static inline int csystem_peer_pidfd(int descriptor) {
     return process;
 }
 
-// How many columns a terminal has; 0 when it is none, or does not know. (TIOCGWINSZ 0x5413; glibc 2.41 has its structure
-// where no module of Swift's shows it)
+// How many columns a terminal has; 0 when it is none, or does not know. (TIOCGWINSZ 0x5413; glibc 2.41 has its
+// structure where no module of Swift's shows it)
 static inline int csystem_columns(int descriptor) {
     unsigned short size[4] = {0};
     return syscall(SYS_ioctl, descriptor, 0x5413ul, size) == 0 ? size[1] : 0;

@@ -103,7 +103,8 @@ extension CallOut {
         case .discoveryFilter: call(Self.adapter, "SetDiscoveryFilter", "a{sv}", 10)
         case .discoveryStart: call(Self.adapter, "StartDiscovery", "", 10)
         case .discoveryStop: call(Self.adapter, "StopDiscovery", "", 10)
-        // The scan is on, and in busy air bluetoothd reads adverts before it answers calls; the kernel's scan ends after 10.24 s.
+        // The scan is on, and in busy air bluetoothd reads adverts before it answers calls; the kernel's scan ends
+        // after 10.24 s.
         case .agentRegistration: call(Self.agents, "RegisterAgent", "os", 15)
         case .agentEnd: call(Self.agents, "UnregisterAgent", "o", 10)
         // bluetoothd waits 60 s for the agent and some more for the accessory; beyond that it is stuck. The person's

@@ -255,8 +255,8 @@ private func options(_ number: Int) -> CompareOptions {
         #expect(icu(pattern, in: "a", []) != nil)
     }
 
-    /// PCRE2 looks behind at several lengths since 10.43 (Debian 13 has 10.46), and then means the same as ICU; before that
-    /// it refuses (Debian 12).
+    /// PCRE2 looks behind at several lengths since 10.43 (Debian 13 has 10.46), and then means the same as ICU; before
+    /// that it refuses (Debian 12).
     @Test func lookBehindOfSeveralLengths() throws {
         let pattern = "(?<=a{1,3})b"
         var version = [CChar](repeating: 0, count: 64)

@@ -67,8 +67,8 @@ def the_daemons_user_joins_networks(machine):
     supplicant.start()
 
     def joins(service):
-        # Of a service that has just started the interface may be off: NetworkManager 1.58 was seen to wait for 17 s before it
-        # had its supplicant. The daemon says when it can be used, in a field of its own.
+        # Of a service that has just started the interface may be off: NetworkManager 1.58 was seen to wait for 17 s
+        # before it had its supplicant. The daemon says when it can be used, in a field of its own.
         usable = lambda: f'"{service} serves wlan0"' in machine.journal("--unit", DAEMON, "--output=json")
         machine.wait_until(usable, 60, f"the daemon to use {service}", every=0.2)
         picker = machine.picker("Dice-Open")
