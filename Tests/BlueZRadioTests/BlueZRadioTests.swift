@@ -43,6 +43,7 @@ private final class Witness: RadioObserver {
 
 /// Keeps what is worse than a warning.
 private struct ErrorLog: LogHandler {
+    // @unchecked Sendable: all of it is on the test's thread.
     final class Lines: @unchecked Sendable { var errors: [String] = [] }
 
     let lines: Lines
@@ -54,11 +55,8 @@ private struct ErrorLog: LogHandler {
         set { metadata[key] = newValue }
     }
 
-    func log(
-        level: Logger.Level, message: Logger.Message, metadata: Logger.Metadata?, source: String, file: String, function: String,
-        line: UInt
-    ) {
-        lines.errors.append("\(message) \(metadata ?? [:])")
+    func log(event: LogEvent) {
+        lines.errors.append("\(event.message) \(event.metadata ?? [:])")
     }
 }
 
