@@ -16,6 +16,10 @@ from harness.waiting import STANDSTILL, wait
 TESTS = Path(__file__).resolve().parent.parent.parent
 BIN = Path(os.environ.get("BIN") or TESTS.parent / ".build/debug").resolve()
 
+# A shell starts what runs in its background with this signal ignored, and so would be every program that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 class Program:
     """A process under test; its output can be waited for."""
