@@ -116,13 +116,17 @@ final class PlayedBus {
 
     /// Ends all connections, for the next input.
     ///
-    /// - Parameter loop: of what was connected; it learns of the end, and lets go of what still waited for answers.
+    /// - Parameter loop: of what was connected; it learns of the end, and lets go of what still waited for answers, or
+    ///   for its time to be over.
     func reset(_ loop: MainLoop? = nil) {
         _ = hear()
         for line in lines { close(line.socket) }
         lines = []
         guard let loop else { return }
-        for _ in 0..<8 { loop.iterate(mayBlock: false) }
+        for _ in 0..<8 {
+            loop.pass(.seconds(600))
+            loop.iterate(mayBlock: false)
+        }
     }
 
     /// Waits until a thread of the product's has taken everything that was said on a line: libdbus itself answers the
