@@ -117,7 +117,7 @@ public final class BlueZRadio: Radio {
             case .success(let identity):
                 entry.advertisement.address = identity.address
                 // Its signal may be on the way still.
-                entry.advertisement.isPaired = true
+                entry.advertisement.isPaired = self.attempt?.isBonded == true
                 self.attempt = nil
                 self.pairClassic(entry, identity, support)
             case .failure(let failure):
@@ -217,9 +217,9 @@ public final class BlueZRadio: Radio {
         observer?.pairingEnded(result)
     }
 
-    /// Has BlueZ forget a device whose pairing failed, before anybody tries again: bluetoothd 5.66 empties its `UUIDs`
-    /// for good, and a link that is still up keeps the accessory from advertising. The next advert makes the object
-    /// anew.
+    /// Has BlueZ forget a device whose pairing failed, before anybody tries again: it may have lost its services
+    /// (`BlueZVersions`), and a link that is still up keeps the accessory from advertising. The next advert makes the
+    /// object anew.
     ///
     /// A bond that is there although ours failed is another program's, and stays.
     private func forgetUnpaired(_ device: ObjectPath, completion: @escaping () -> Void) {

@@ -30,9 +30,6 @@ final class ClassicBridge {
     /// An inquiry takes 10.24 s (Core 5.4, Vol 3, Part C, 9.2.1.2); one that has just begun may be another program's.
     private static let searchTurns = 60
     private static let searchInterval = Duration.milliseconds(250)
-    /// bluetoothd 5.66 never answers a `Pair()` over a transport that the adapter or the accessory has not. A page
-    /// takes 5 s, pairing without a person little more; once the person is asked, the agent's own time counts.
-    private static let timeout = Duration.seconds(20)
 
     /// - Parameters:
     ///   - address: the classic address.
@@ -86,8 +83,7 @@ final class ClassicBridge {
     private func pair(_ path: ObjectPath) {
         change(.pairing, "found")
         // Paired over low energy only, `Pair()` pairs the other transport; with cross-transport keys it answers
-        // `AlreadyExists`. bluetoothd 5.82 answers that for an accessory of low energy only, too, where 5.66 never
-        // answers.
+        // `AlreadyExists`.
         let attempt = PairingAttempt(path, on: connection, agent: agent, log: log, isConnected: { false }) { [weak self] result in
             guard let self, self.state == .pairing else { return }
             self.watchdog?.cancel()
@@ -102,7 +98,8 @@ final class ClassicBridge {
             }
         }
         self.attempt = attempt
-        watchdog = connection.loop.after(Self.timeout) { [weak self] in
+        // Once the person is asked, the agent's own time counts.
+        watchdog = connection.loop.after(BlueZVersions.classicPairingTimeout) { [weak self] in
             self?.isLate = true
             self?.attempt?.cancel()
         }
@@ -119,7 +116,15 @@ final class ClassicBridge {
         change(.trusting, "paired")
         connection.trust(path) { [weak self] failure in
             guard let self else { return }
+            if failure == nil, self.attempt?.choosesBearer == true { self.preferLowEnergy(path) }
             self.end(failure.map { .failure($0) } ?? .success(self.address))
+        }
+    }
+
+    /// Apps connect for attributes; the classic side's profiles are connected by bluetoothd or by the accessory.
+    private func preferLowEnergy(_ path: ObjectPath) {
+        connection.call(.preferredBearer, at: path, [.variant(.string("le"))]) { [log] result in
+            if case .failure(let error) = result { log.debug("PreferredBearer not set", metadata: ["error": "\(error)"]) }
         }
     }
 

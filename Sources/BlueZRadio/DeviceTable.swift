@@ -22,6 +22,9 @@ final class Device {
     private var rssiSum = 0
     private var rssiCount = 0
     private var uuidsFingerprint: UInt64 = 0
+    /// What BlueZ says of its keys; nil where it says nothing.
+    private var isPaired = false
+    private var isBonded: Bool?
     /// What these properties were last read from.
     private var manufacturerMemory = ValueMemory()
     private var serviceMemory = ValueMemory()
@@ -72,16 +75,23 @@ final class Device {
         case 3: return value(&entry) { uuids(&$0) }
         case 4: return value(&entry) { name(&$0) }
         case 5: return value(&entry) { advertisement.txPower = $0.int16.map(Int.init) }
-        case 6: _ = value(&entry) { advertisement.isPaired = $0.boolean ?? advertisement.isPaired }
+        case 6: _ = value(&entry) { keys(paired: $0.boolean, bonded: nil) }
         case 7: _ = value(&entry) { connected($0.boolean ?? advertisement.isConnected) }
+        case 8: _ = value(&entry) { keys(paired: nil, bonded: $0.boolean) }
         default: break
         }
         return false
     }
 
+    private func keys(paired: Bool?, bonded: Bool?) {
+        isPaired = paired ?? isPaired
+        isBonded = bonded ?? isBonded
+        advertisement.isPaired = BlueZVersions.isBonded(paired: isPaired, bonded: isBonded)
+    }
+
     /// The rows of the table, the most frequent first; `apply` goes by their numbers.
     private static let properties: [StaticString] = [
-        "RSSI", "ManufacturerData", "ServiceData", "UUIDs", "Name", "TxPower", "Paired", "Connected",
+        "RSSI", "ManufacturerData", "ServiceData", "UUIDs", "Name", "TxPower", "Paired", "Connected", "Bonded",
     ]
 
     private func connected(_ isConnected: Bool) {

@@ -77,7 +77,7 @@ final class Discovery {
         again(after: RadioFailure(.other, "BlueZ stopped scanning"))
     }
 
-    /// BlueZ 5.66 loses the filter when a connection was made.
+    /// A connection was made, with which the filter may be lost.
     func renewFilter() {
         guard state == .running, let adapter else { return }
         setFilter(adapter) { _ in }
@@ -120,10 +120,7 @@ final class Discovery {
     }
 
     private func setFilter(_ adapter: ObjectPath, _ completion: @escaping (Result<Void, BusError>) -> Void) {
-        // Nothing else in the filter: UUIDs misses accessories with service data only, and crashes bluetoothd 5.87;
-        // BlueZ' RSSI threshold is not reliable.
-        let filter = DBusValue.vardict(["Transport": .string("le"), "DuplicateData": .boolean(true)])
-        connection.call(.discoveryFilter, at: adapter, [filter]) { completion($0.map { _ in }) }
+        connection.call(.discoveryFilter, at: adapter, [BlueZVersions.discoveryFilter]) { completion($0.map { _ in }) }
     }
 
     private func start(_ adapter: ObjectPath) {

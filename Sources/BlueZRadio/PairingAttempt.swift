@@ -31,6 +31,10 @@ final class PairingAttempt {
     private var mayPair = false
     /// It was paired before, and its advert says that it has no classic side.
     private(set) var isLowEnergyOnly = false
+    /// Which side a connection is made to can be chosen.
+    private(set) var choosesBearer = false
+    /// The keys are kept, as far as bluetoothd says.
+    private(set) var isBonded = true
     /// No link came up in time.
     private var isSilent = false
     private var call: PendingCall?
@@ -196,8 +200,10 @@ final class PairingAttempt {
             guard state == .reading else { return }
             if case .failure(let error) = result, error.leavesOpen { return end(.failure(BlueZ.pairingFailure(error))) }
             let properties = (try? result.get())?.first?.vardictValue ?? [:]
-            // “BR/EDR Not Supported”, bit 2 of the flags (Core Specification Supplement, Part A, 1.3).
-            isLowEnergyOnly = wasPairedBefore && properties["AdvertisingFlags"]?.bytesValue?.first.map { $0 & 4 != 0 } == true
+            isLowEnergyOnly = wasPairedBefore && BlueZVersions.hasNoClassicSide(properties)
+            choosesBearer = BlueZVersions.choosesBearer(properties)
+            isBonded = BlueZVersions.isBonded(paired: true, bonded: properties["Bonded"]?.booleanValue)
+            if !isBonded { log.notice("paired without a bond: the accessory, or bluetoothd, does not keep the keys") }
             let kind = properties["AddressType"]?.stringValue.flatMap { BluetoothAddress.Kind(rawValue: $0) } ?? .public
             guard let address = properties["Address"]?.stringValue.flatMap({ BluetoothAddress($0, kind: kind) }) else {
                 return end(.failure(RadioFailure(.other, "the accessory went away right after pairing")))

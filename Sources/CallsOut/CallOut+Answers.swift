@@ -25,6 +25,7 @@ extension CallOut {
         case .failedRemoval, .bondRemoval: Self.bluez("InvalidArguments", "Failed", "DoesNotExist", "NotReady")
         case .inputConnect: Self.bluez("NotReady", "Failed", "InProgress", "AlreadyConnected", "NotAvailable")
         case .viewDisconnect: Self.bluez("NotConnected", "Failed")
+        case .preferredBearer: Self.bluez("InvalidArguments")
         case .viewStopNotify: Self.bluez("Failed")
         case .managerScan: ["org.freedesktop.NetworkManager.Device.NotAllowed"] + Self.manager("PermissionDenied")
         case .managerJoin:
@@ -105,6 +106,7 @@ extension CallOut {
         case .classicFilter, .classicSearchEnd: "nothing: what comes after it decides"
         case .classicSearch: "the search goes on; without the classic side bridging has failed after 15 s"
         case .trust, .inputConnect: "the set-up has failed, and the bond is removed"
+        case .preferredBearer: "logged: `Connect` takes the side that was used last"
         case .alias: "logged: BlueZ goes on calling it by its own name"
         case .bondRemoval: "who asked is told; removed again after 2, 4 … 60 s where nobody is to have the bond"
         case .viewObjects: "read again after 2 s; clients see what signals tell"

@@ -22,7 +22,7 @@ public enum CallOut: String, CaseIterable, Sendable {
     // What follows a pairing that failed.
     case pairedCheck, failedRemoval
     // The classic side, input devices, names.
-    case classicFilter, classicSearch, classicSearchEnd, trust, inputConnect, alias
+    case classicFilter, classicSearch, classicSearchEnd, trust, preferredBearer, inputConnect, alias
     // Removing.
     case bondRemoval
 
@@ -62,7 +62,7 @@ extension CallOut {
         case .credentials, .process, .pickerPing, .authorization: otherCalls
         case .radioObjects, .discoveryFilter, .discoveryStart, .discoveryStop, .agentRegistration, .agentEnd, .pairing,
             .pairingCancel, .pairedIdentity, .pairedCheck, .failedRemoval, .classicFilter, .classicSearch, .classicSearchEnd,
-            .trust, .inputConnect, .alias, .bondRemoval:
+            .trust, .preferredBearer, .inputConnect, .alias, .bondRemoval:
             radioCalls
         case .viewObjects, .viewClientObjects, .viewLink, .viewDisconnect, .viewStopNotify, .viewDiscoveryFilter: viewCalls
         case .managerDevices, .managerDevice, .managerActive, .managerScan, .managerPoints, .managerPoint, .managerJoin,
@@ -118,6 +118,7 @@ extension CallOut {
         case .classicSearch: call(Self.adapter, "StartDiscovery", "", 10)
         case .classicSearchEnd: call(Self.adapter, "StopDiscovery", "", 10)
         case .trust: .set(Self.bluez, Self.device, "Trusted", timeout: .seconds(10))
+        case .preferredBearer: .set(Self.bluez, Self.device, "PreferredBearer", timeout: .seconds(10))
         case .inputConnect: call(Self.device, "Connect", "", 22)
         case .alias: .set(Self.bluez, Self.device, "Alias", timeout: .seconds(10))
         // A connected device takes bluetoothd two seconds.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interfaces of org.bluez that the simulator serves, as introspection XML (from BlueZ' doc/org.bluez.*.rst, 5.66).
+// The interfaces of org.bluez that the simulator serves, as introspection XML (from BlueZ' doc/org.bluez.*.rst, 5.66;
+// `PreferredBearer` and `Disconnected` of 5.83).
 
 internal import DBusKit
 
@@ -48,6 +49,7 @@ enum Interfaces {
             <method name="Disconnect"/>
             <method name="Pair"/>
             <method name="CancelPairing"/>
+            <signal name="Disconnected"><arg name="reason" type="s"/><arg name="message" type="s"/></signal>
             <property name="Address" type="s" access="read"/>
             <property name="AddressType" type="s" access="read"/>
             <property name="Name" type="s" access="read"/>
@@ -65,6 +67,7 @@ enum Interfaces {
             <property name="TxPower" type="n" access="read"/>
             <property name="ManufacturerData" type="a{qv}" access="read"/>
             <property name="ServiceData" type="a{sv}" access="read"/>
+            <property name="PreferredBearer" type="s" access="readwrite"/>
           </interface>
           <interface name="org.bluez.Battery1">
             <property name="Percentage" type="y" access="read"/>

@@ -136,6 +136,8 @@ public struct Scenario: Hashable, Sendable {
         public var pin = "0000"
         /// Legacy pairing, not secure connections. The simulator only says so (`LegacyPairing`, org.bluez.Device).
         public var isLegacy = false
+        /// Whether the accessory keeps the keys: without, it is paired as long as the link lasts.
+        public var keepsKeys = true
         /// Whether the accessory's side says yes with `numericComparison`.
         public var confirms = true
         /// What goes wrong; nil for nothing.

@@ -150,6 +150,7 @@ extension Scenario {
         pairing.typing = try json.number("typing", 0...60) ?? 0.03
         pairing.pin = try json.string("pin") ?? "0000"
         pairing.isLegacy = try json.boolean("legacy") ?? false
+        pairing.keepsKeys = try json.boolean("bonding") ?? true
         pairing.confirms = try json.boolean("confirms") ?? true
         pairing.fault = try json.word("fault", Pairing.Fault.self)
         pairing.delay = try json.number("delay", 0...120) ?? 2

@@ -131,7 +131,7 @@ final class SimulatedAdapter: ExportedObject {
         filters = [:]
         bluez.air.stopListening(self)
         sweep?.cancel()
-        for device in devices.values { device.linkLost(.bluez("AuthenticationCanceled", "Authentication Canceled")) }
+        for device in devices.values { device.linkLost(.local) }
         if wasDiscovering { changed("Discovering") }
         changed("Powered")
         for device in devices.values { device.silence() }
@@ -142,7 +142,7 @@ final class SimulatedAdapter: ExportedObject {
         bluez.air.stopListening(self)
         sweep?.cancel()
         for device in Array(devices.values) {
-            device.linkLost(.bluez("AuthenticationCanceled", "Authentication Canceled"))
+            device.linkLost(.local)
             remove(device)
         }
     }

@@ -30,8 +30,12 @@ final class SimulatedDevice: ExportedObject {
 
     private var bluez: SimulatedBlueZ { adapter.bluez }
     /// What it was before it took another address has no part in the bond.
-    private var isPaired: Bool { key == accessory.scenario.id && accessory.bonds.contains(adapter.name) }
-    var isTemporary: Bool { !isPaired }
+    var isBonded: Bool { key == accessory.scenario.id && accessory.bonds.contains(adapter.name) }
+    var isTemporary: Bool { !isBonded }
+    /// With keys that last as long as the link.
+    private var hasKeysForNow = false
+    private var preferredBearer = "last-used"
+    private var isPaired: Bool { isBonded || hasKeysForNow }
 
     /// Paired over low energy only, BlueZ takes `Pair()` for the other transport, whether the accessory has one or not.
     private var needsClassicBond: Bool {
@@ -65,7 +69,7 @@ final class SimulatedDevice: ExportedObject {
             .string(alias ?? advertisedName ?? String(address.description.map { $0 == ":" ? "-" : $0 }))
         }
         device.property("Paired") { [unowned self] _ in .boolean(isPaired) }
-        device.property("Bonded") { [unowned self] _ in .boolean(isPaired) }
+        device.property("Bonded") { [unowned self] _ in .boolean(isBonded) }
         device.property("Trusted") { [unowned self] _ in .boolean(isTrusted) }
         device.property("Blocked") { [unowned self] _ in .boolean(isBlocked) }
         device.property("LegacyPairing") { [unowned self] _ in .boolean(accessory.scenario.pairing.isLegacy) }
@@ -92,6 +96,14 @@ final class SimulatedDevice: ExportedObject {
                     key: "q", value: "v",
                     manufacturerData.sorted { $0.key < $1.key }.map { .init(.uint16($0.key.value), .variant(.bytes($0.value))) })
         }
+        // As with bluetoothd's experimental interfaces.
+        device.property("PreferredBearer") { [unowned self] _ in
+            accessory.scenario.transport == .dual ? .string(preferredBearer) : nil
+        }
+        device.writable("PreferredBearer") { [unowned self] value, _ in
+            preferredBearer = value.stringValue ?? preferredBearer
+            changed("PreferredBearer")
+        }
         device.writable("Alias") { [unowned self] value, _ in
             alias = value.stringValue.flatMap { $0.isEmpty ? nil : $0 }
             changed("Alias")
@@ -116,18 +128,18 @@ final class SimulatedDevice: ExportedObject {
             guard isConnected else { throw .bluez("NotConnected", "Not Connected") }
             // BlueZ answers first, and tells of it when it has nothing else to do.
             call.reply()
-            linkLost(.bluez("AuthenticationCanceled", "Authentication Canceled"), toldAfter: .milliseconds(5))
+            linkLost(.local, toldAfter: .milliseconds(5))
         }
         device.method("Pair") { [unowned self] call throws(BusError) in
             try adapter.needsPower()
-            guard !isPaired || needsClassicBond else { throw .bluez("AlreadyExists", "Already Exists") }
+            guard !isBonded || needsClassicBond else { throw .bluez("AlreadyExists", "Already Exists") }
             guard pairing == nil else { throw .bluez("InProgress", "Operation already in progress") }
             pair(call)
         }
         device.method("CancelPairing") { [unowned self] call throws(BusError) in
             if let pairing {
                 pairing.fail(.bluez("AuthenticationCanceled", "Authentication Canceled"))
-            } else if isPaired {
+            } else if isBonded {
                 // As BlueZ does it: without a pairing to cancel, the bond goes.
                 unbond()
             } else {
@@ -230,13 +242,32 @@ final class SimulatedDevice: ExportedObject {
         if accessory.scenario.isInput, isPaired { bluez.air.input.add(accessory) }
     }
 
-    /// The link is down: for whatever reason.
+    /// Why a link ended, in BlueZ' words (org.bluez.Device, `Disconnected`).
+    enum LinkEnd: String {
+        case timeout = "Timeout"
+        case local = "Local"
+        case remote = "Remote"
+        case authentication = "Authentication"
+
+        fileprivate var arguments: [DBusValue] {
+            let text =
+                switch self {
+                case .timeout: "Connection timeout"
+                case .local: "Connection terminated by local host"
+                case .remote: "Connection terminated by remote user"
+                case .authentication: "Connection terminated due to authentication failure"
+                }
+            return [.string("org.bluez.Reason.\(rawValue)"), .string(text)]
+        }
+    }
+
+    /// The link is down.
     ///
     /// - Parameter pause: before that is told.
-    func linkLost(_ error: BusError, toldAfter pause: Duration? = nil) {
+    func linkLost(_ end: LinkEnd, toldAfter pause: Duration? = nil) {
         connecting?.cancel()
         connecting = nil
-        pairing?.fail(error)
+        pairing?.fail(.bluez("AuthenticationCanceled", "Authentication Canceled"))
         guard isConnected else { return }
         isConnected = false
         accessory.connectedTo = nil
@@ -244,8 +275,16 @@ final class SimulatedDevice: ExportedObject {
         gatt?.withdraw()
         gatt = nil
         hideBattery()
-        guard let pause else { return changed("ServicesResolved", "Connected") }
-        bluez.loop.after(pause) { [weak self] in self?.changed("ServicesResolved", "Connected") }
+        guard let pause else { return tellEnd(end) }
+        bluez.loop.after(pause) { [weak self] in self?.tellEnd(end) }
+    }
+
+    private func tellEnd(_ end: LinkEnd) {
+        bluez.server.emit(path: path, interface: Interfaces.device, member: "Disconnected", to: nil, end.arguments)
+        changed("ServicesResolved", "Connected")
+        guard hasKeysForNow else { return }
+        hasKeysForNow = false
+        changed("Paired")
     }
 
     /// BlueZ gives the device one interface more once it has read the battery, and takes it away with the link.
@@ -279,18 +318,18 @@ final class SimulatedDevice: ExportedObject {
         gatt?.clientGone(client)
         // A pairing belongs to who asked for it.
         if let pairing, pairing.client == client {
-            linkLost(.bluez("AuthenticationCanceled", "Authentication Canceled"))
+            linkLost(.local)
         }
     }
 
     func end() {
-        linkLost(.bluez("AuthenticationCanceled", "Authentication Canceled"))
+        linkLost(.local)
     }
 
     // MARK: The bond
 
     private func pair(_ call: MethodCall) {
-        if isPaired { return pairClassic(call) }
+        if isBonded { return pairClassic(call) }
         let pairing = SimulatedPairing(self, call, bluez)
         self.pairing = pairing
         pairing.completion = { [weak self] error in
@@ -303,7 +342,7 @@ final class SimulatedDevice: ExportedObject {
                 // object goes.
                 self.bluez.loop.soon { [weak self] in
                     guard let self, !self.isPaired else { return }
-                    self.linkLost(.bluez("AuthenticationCanceled", "Authentication Canceled"))
+                    self.linkLost(.authentication)
                     self.hasLostUUIDs = true
                     self.uuids = []
                     self.changed("UUIDs")
@@ -329,6 +368,10 @@ final class SimulatedDevice: ExportedObject {
     }
 
     private func bond() {
+        guard accessory.scenario.pairing.keepsKeys else {
+            hasKeysForNow = true
+            return changed("Paired")
+        }
         accessory.bonds.insert(adapter.name)
         if accessory.scenario.crossesTransports { accessory.classicBonds.insert(adapter.name) }
         accessory.storedName = advertisedName
@@ -348,8 +391,6 @@ final class SimulatedDevice: ExportedObject {
         accessory.storedName = nil
         changed("Bonded", "Paired")
     }
-
-    var isBonded: Bool { isPaired }
 
     /// Whether an advert from this address is this device's: a bond resolves private ones, and a link stays.
     func isKnown(by address: BluetoothAddress) -> Bool { isPaired || isConnected || self.address == address }

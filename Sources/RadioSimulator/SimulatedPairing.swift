@@ -24,7 +24,6 @@ final class SimulatedPairing {
     private static let agentTimeout = Duration.seconds(60)
 
     private static let failed = BusError.bluez("AuthenticationFailed", "Authentication Failed")
-    private static let cancelled = BusError.bluez("AuthenticationCanceled", "Authentication Canceled")
 
     init(_ device: SimulatedDevice, _ call: MethodCall, _ bluez: SimulatedBlueZ) {
         self.device = device
@@ -52,23 +51,23 @@ final class SimulatedPairing {
     private func exchange() {
         let fault = device.accessory.takeFault()
         switch fault {
-        case .silent: return after(Self.silenceTimeout) { $0.dropLink() }
+        case .silent: return after(Self.silenceTimeout) { $0.dropLink(.timeout) }
         case .slow: return after(.seconds(scenario.delay)) { $0.ask(wrongKey: false) }
         case .refuse: return after(Self.exchangeTime) { $0.fail(Self.failed) }
-        case .drop: return after(Self.exchangeTime) { $0.dropLink() }
+        case .drop: return after(Self.exchangeTime) { $0.dropLink(.remote) }
         case .vanish:
             return after(Self.exchangeTime) { pairing in
                 pairing.device.accessory.isAway = true
-                pairing.dropLink()
+                pairing.dropLink(.timeout)
             }
         case .wrongKey, .unreachable, nil:
             after(Self.exchangeTime) { $0.ask(wrongKey: fault == .wrongKey) }
         }
     }
 
-    private func dropLink() {
+    private func dropLink(_ end: SimulatedDevice.LinkEnd) {
         // Ends this pairing too.
-        device.linkLost(Self.cancelled)
+        device.linkLost(end)
     }
 
     private func after(_ delay: Duration, _ body: @escaping (SimulatedPairing) -> Void) {

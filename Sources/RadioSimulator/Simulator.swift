@@ -116,7 +116,7 @@ public final class Simulator {
             guard let accessory = air.accessory(id) else { return wifi.setAway(id, true) }
             accessory.isAway = true
             for adapter in bluez.map({ Array($0.adapters.values) }) ?? [] {
-                adapter.device(of: accessory)?.linkLost(.bluez("AuthenticationCanceled", "Authentication Canceled"))
+                adapter.device(of: accessory)?.linkLost(.timeout)
             }
         case .return(let id):
             guard let accessory = air.accessory(id) else { return wifi.setAway(id, false) }

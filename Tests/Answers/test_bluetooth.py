@@ -84,7 +84,7 @@ class Bridged(Played):
     """With the classic side, at the same address."""
 
     scenario = scenario(accessory("dual", 2, addressType="public", transport="dual"))
-    calls = {"trust": 1}
+    calls = {"trust": 1, "preferredBearer": 1}
 
     def act(self):
         return self.set_up("dual", item(supportedOptions=["bluetoothPairingLE", "bluetoothTransportBridging"]))

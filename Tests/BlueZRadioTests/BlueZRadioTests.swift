@@ -120,6 +120,12 @@ private final class Stage {
         }
     }
 
+    /// What BlueZ says of the first accessory.
+    func property(_ name: String) -> DBusValue? {
+        let path: ObjectPath = "/org/bluez/hci0/dev_C0_00_00_00_00_01"
+        return try? control.callAndWait("org.bluez", path, Bus.properties, "Get", [.string("org.bluez.Device1"), .string(name)])[0]
+    }
+
     var isDiscovering: Bool {
         let value = try? control.callAndWait(
             "org.bluez", "/org/bluez/hci0", Bus.properties, "Get", [.string("org.bluez.Adapter1"), .string("Discovering")])
@@ -292,6 +298,25 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         _ = consume token
     }
 
+    /// BlueZ calls it paired as long as the link lasts: there is no bond, and who sets it up again pairs it again.
+    @Test func keysThatAreNotKeptAreNoBond() throws {
+        let stage = try Stage("{ \"accessories\": [\(accessory(", \"pairing\": { \"bonding\": false }"))] }")
+        let token = stage.radio.discover()
+        stage.wait { stage.witness.advert("C0:00:00:00:00:01") != nil }
+        let device = try #require(stage.witness.advert("C0:00:00:00:00:01")?.device)
+        for count in 1...2 {
+            stage.radio.pair(device, support: [])
+            stage.wait { stage.witness.results.count == count }
+            #expect(try !stage.witness.results[count - 1].get().wasPairedBefore)
+            #expect(stage.property("Paired")?.booleanValue == true && stage.property("Bonded")?.booleanValue == false)
+            var isRead = false
+            stage.radio.refresh { isRead = true }
+            stage.wait { isRead }
+            #expect(stage.radio.bonds.isEmpty)
+        }
+        _ = consume token
+    }
+
     @Test func aPrivateAddressBecomesTheIdentity() throws {
         let stage = try Stage("{ \"accessories\": [\(accessory(", \"addressType\": \"rpa\""))] }")
         let token = stage.radio.discover()
@@ -322,6 +347,8 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         #expect(identity?.classicAddress?.description == (isBridged ? "C0:00:00:00:00:01" : nil))
         // What cannot be bridged is not left half paired.
         #expect(try stage.bonds.isEmpty != isBridged)
+        // Apps connect for attributes, which are on the other side.
+        if isBridged { stage.wait { stage.property("PreferredBearer")?.stringValue == "le" } }
         _ = consume token
     }
 

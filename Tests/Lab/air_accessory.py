@@ -241,7 +241,7 @@ class Accessory:
         made.host = host.Host(self._controller, AsyncPipeSink(self._controller))
         behaviour = self.description.pairing
         made.smp_manager.pairing_config_factory = lambda _connection: pairing.PairingConfig(
-            sc=not behaviour.legacy, mitm=behaviour.mode not in ("justWorks", "none"), bonding=True,
+            sc=not behaviour.legacy, mitm=behaviour.mode not in ("justWorks", "none"), bonding=behaviour.bonding,
             delegate=PairingSide(self),
             identity_address_type=pairing.PairingConfig.AddressType.PUBLIC if public
             else pairing.PairingConfig.AddressType.RANDOM)

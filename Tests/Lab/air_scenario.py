@@ -40,6 +40,7 @@ class Pairing:
     mode: str = "justWorks"
     passkey: int = 123456
     legacy: bool = False
+    bonding: bool = True
     confirms: bool = True
     fault: str | None = None
     delay: float = 2.0
@@ -306,6 +307,7 @@ def _pairing(entry):
         mode=entry.take("mode", str, "justWorks", one_of=PAIRING_MODES),
         passkey=entry.take("passkey", int, 123456, low=0, high=999999),
         legacy=entry.take("legacy", bool, False),
+        bonding=entry.take("bonding", bool, True),
         confirms=entry.take("confirms", bool, True),
         fault=entry.take("fault", str, one_of=FAULTS),
         delay=entry.take("delay", float, 2.0, low=0, high=3600),
