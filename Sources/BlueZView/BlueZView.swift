@@ -218,6 +218,10 @@ extension BlueZView: RadioFeedObserver {
         }
         links.handle(event)
     }
+
+    func linkEnds(_ device: ObjectPath, _ message: Message) {
+        for client in clients.values { client.linkEnds(device, message) }
+    }
 }
 
 extension BlueZView: LinkObserver {

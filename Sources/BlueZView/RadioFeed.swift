@@ -18,6 +18,8 @@ protocol RadioFeedObserver: AnyObject {
     func objectsRemoved(_ path: ObjectPath, _ interfaces: [String])
     /// What is said of a link, as LinkShares takes it in.
     func linkHeard(_ event: LinkShares.Event)
+    /// `Disconnected`, as it came: why a link ends, before that is told. bluetoothd says so since 5.83.
+    func linkEnds(_ device: ObjectPath, _ message: Message)
 }
 
 /// What is known of org.bluez, on a connection of the view's own.
@@ -41,7 +43,7 @@ final class RadioFeed {
     private let connection: Connection
     private var nameWatch: Subscription?
     private var subscriptions: [Subscription] = []
-    private var linkSubscriptions: [ObjectPath: Subscription] = [:]
+    private var linkSubscriptions: [ObjectPath: [Subscription]] = [:]
     private var generation = 0
     private var isNeeded = false
     private var isLoading = false
@@ -138,7 +140,7 @@ final class RadioFeed {
     }
 
     private func unload() {
-        for subscription in subscriptions + linkSubscriptions.values { subscription.cancel() }
+        for subscription in subscriptions + linkSubscriptions.values.joined() { subscription.cancel() }
         subscriptions = []
         linkSubscriptions = [:]
         observer?.linkHeard(.allUnfollowed)
@@ -187,19 +189,25 @@ final class RadioFeed {
 
     /// Follows the links of these devices and of no others.
     func followLinks(of devices: Set<ObjectPath>) {
-        for (path, subscription) in linkSubscriptions where !devices.contains(path) {
-            subscription.cancel()
+        for (path, subscriptions) in linkSubscriptions where !devices.contains(path) {
+            for subscription in subscriptions { subscription.cancel() }
             linkSubscriptions[path] = nil
             observer?.linkHeard(.unfollowed(path))
         }
         guard let owner, isNeeded else { return }
         for path in devices where linkSubscriptions[path] == nil {
-            linkSubscriptions[path] = connection.subscribe(
-                sender: owner, path: path, interface: Bus.properties, member: "PropertiesChanged", argument0: Scope.deviceInterface
-            ) { [weak self] message in
-                guard let changed = (try? message.arguments())?.dropFirst().first?.vardictValue else { return }
-                self?.reportLink(changed, path)
-            }
+            linkSubscriptions[path] = [
+                connection.subscribe(
+                    sender: owner, path: path, interface: Bus.properties, member: "PropertiesChanged",
+                    argument0: Scope.deviceInterface
+                ) { [weak self] message in
+                    guard let changed = (try? message.arguments())?.dropFirst().first?.vardictValue else { return }
+                    self?.reportLink(changed, path)
+                },
+                connection.subscribe(sender: owner, path: path, interface: Scope.deviceInterface, member: "Disconnected") {
+                    [weak self] in self?.observer?.linkEnds(path, $0)
+                },
+            ]
             if objects[path] != nil { readLink(path) {} }
         }
     }

@@ -298,7 +298,7 @@ import Testing
             let found = lines.filter { !$0.hasPrefix("value FF3F") && !$0.hasPrefix("ready") }
             return found.count == before + 80 * 7 + 1 ? found : nil
         }
-        #expect(lines.filter { $0 == "disconnected disconnected services=-1 CBError.peripheralDisconnected" }.count == 1)
+        #expect(lines.filter { $0 == "disconnected disconnected services=-1 CBError.connectionTimeout" }.count == 1)
         #expect(!app.peripheral.canSendWriteWithoutResponse && value.descriptors == nil)
         #expect(try !app.characteristicsAreKnown)
     }

@@ -64,7 +64,7 @@ import Testing
         try world.play("vanish", "pink")
         #expect(
             try await app.events.wait("disconnected")
-                == "disconnected disconnected services=-1 CBError.peripheralDisconnected")
+                == "disconnected disconnected services=-1 CBError.connectionTimeout")
         // Requests without a link are ignored.
         app.peripheral.discoverServices(nil)
         try world.play("return", "pink")
@@ -133,7 +133,7 @@ import Testing
         #expect(
             app.events.lines == [
                 "state poweredOn", "connected connected services=-1",
-                "lost connecting true CBError.peripheralDisconnected",
+                "lost connecting true CBError.connectionTimeout",
                 "connected connected services=-1", "lost disconnected false",
             ])
     }
@@ -300,7 +300,7 @@ import Testing
         #expect(
             app.events.lines == [
                 "state poweredOn", "connected connected services=-1",
-                "disconnected disconnected services=-1 CBError.peripheralDisconnected", "state poweredOff",
+                "disconnected disconnected services=-1 CBError.connectionTimeout", "state poweredOff",
             ])
     }
 

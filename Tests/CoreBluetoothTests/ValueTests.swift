@@ -209,6 +209,16 @@ import Testing
             read.code == code && (read as NSError).domain == CBErrorDomain && (read as NSError).code == code.rawValue)
     }
 
+    @Test(arguments: [
+        ("Timeout", CBError.Code.connectionTimeout), ("Remote", .peripheralDisconnected), ("Local", .peripheralDisconnected),
+        ("Suspend", .peripheralDisconnected), ("Authentication", .peerRemovedPairingInformation),
+        ("Unknown", .peripheralDisconnected), ("Surprise", .peripheralDisconnected),
+    ])
+    func reasonsWhyALinkEnds(word: String, code: CBError.Code) {
+        #expect(ErrorTable.linkEnd("org.bluez.Reason." + word).code == code)
+        #expect(ErrorTable.linkEnd(nil).code == .peripheralDisconnected)
+    }
+
     @Test func onlyWhatCannotChangeEndsConnecting() {
         #expect(ErrorTable.endsConnecting(Self.bluez("AuthenticationFailed", "")))
         #expect(ErrorTable.endsConnecting(Self.bluez("Failed", "le-connection-key-missing")))

@@ -253,6 +253,12 @@ final class BlueZSide {
         shown.tellLink(device) { endSessions(of: device) }
     }
 
+    /// Passes on why a link ends.
+    func linkEnds(_ device: ObjectPath, _ message: Message) {
+        guard isEngaged else { return }
+        shown.tellEnd(message, of: device)
+    }
+
     private func endSessions(of device: ObjectPath) {
         for characteristic in sessions.endAll(of: device) { upstream.stopNotifying(characteristic) }
     }

@@ -232,6 +232,12 @@ final class ShownObjects {
         tellValue(message, of: device)
     }
 
+    /// Passes on why a link ends, to who has it.
+    func tellEnd(_ message: Message, of device: ObjectPath) {
+        guard scope.devices[device] != nil else { return }
+        tellValue(message, of: device)
+    }
+
     private func tellValue(_ message: Message, of device: ObjectPath) {
         guard link(of: device).isConnected else { return }
         connection.pass(signal: message, from: [Scope.service, service], as: service)

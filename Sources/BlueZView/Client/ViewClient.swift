@@ -128,6 +128,10 @@ final class ViewClient {
     }
 
     /// A link looks different to some app.
+    func linkEnds(_ device: ObjectPath, _ message: Message) {
+        bluez.linkEnds(device, message)
+    }
+
     func linkChanged(_ device: ObjectPath) {
         bluez.linkChanged(device)
     }

@@ -55,6 +55,7 @@ final class CentralClient {
             grantsChanged()
             for link in links.values { link.deviceChanged(["Connected", "ServicesResolved"]) }
         case .device(let path, let changed): deviceChanged(path, changed)
+        case .linkEnds(let path, let reason): links.values.first { $0.isUp && $0.path == path }?.ends(reason)
         case .attribute(let path, let isGone): link(of: path)?.requests?.attributeChanged(path, isGone: isGone)
         case .value(let path, let value): link(of: path)?.requests?.valueChanged(path, value)
         case .released(let path): link(of: path)?.requests?.released([path])

@@ -88,6 +88,21 @@ enum ErrorTable {
         return nil
     }
 
+    /// The link has ended by itself.
+    ///
+    /// - Parameter reason: BlueZ' word for it (org.bluez.Device, `Disconnected`, since 5.83); nil when it said nothing.
+    static func linkEnd(_ reason: String?) -> CBError {
+        switch reason {
+        case "org.bluez.Reason.Timeout": CBError(.connectionTimeout, "nothing was heard of the peripheral for too long")
+        case "org.bluez.Reason.Remote": CBError(.peripheralDisconnected, "the peripheral has ended the link")
+        case "org.bluez.Reason.Authentication":
+            CBError(.peerRemovedPairingInformation, "the peripheral does not know the keys any more")
+        case "org.bluez.Reason.Local": CBError(.peripheralDisconnected, "this machine has ended the link")
+        case "org.bluez.Reason.Suspend": CBError(.peripheralDisconnected, "this machine sleeps")
+        default: CBError(.peripheralDisconnected, "the link to the peripheral broke")
+        }
+    }
+
     /// Whether another attempt to connect makes no sense: everything else is tried again.
     static func endsConnecting(_ error: BusError) -> Bool {
         if reason(error.message) == "key-missing" { return true }

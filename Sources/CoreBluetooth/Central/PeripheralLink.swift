@@ -32,6 +32,8 @@ final class PeripheralLink {
     private var failures = 0
     private var lastFailure: Int64 = 0
     private var lastHeard: Int64 = 0
+    /// Why the link ends, in BlueZ' word, when it has said so.
+    private var endReason: String?
     /// What the app wants of its attributes; there while it is up.
     private(set) var requests: AttributeRequests?
 
@@ -191,10 +193,15 @@ final class PeripheralLink {
         case .calling where device?.isConnected == true: linkUp()
         // Only what says so: `Connect` may be answered before the property is told.
         case .up where changed.contains("Connected") && device?.isConnected != true:
-            lost(CBError(.peripheralDisconnected, "the link to the peripheral broke"))
+            lost(ErrorTable.linkEnd(endReason), requests: ErrorTable.linkEnd(nil))
         case .up where changed.contains("ServicesResolved"): requests?.servicesChanged()
         default: break
         }
+    }
+
+    /// The link ends, which is told next.
+    func ends(_ reason: String) {
+        endReason = reason
     }
 
     private func linkUp() {
@@ -218,12 +225,16 @@ final class PeripheralLink {
 
     private func begin() {
         phase = .up
+        endReason = nil
         requests = AttributeRequests(identifier, path, core, session)
     }
 
-    private func lost(_ error: any Error & Sendable) {
+    /// - Parameters:
+    ///   - error: what the app hears of the link.
+    ///   - answer: what it hears of what it has asked for; nil for the same.
+    private func lost(_ error: any Error & Sendable, requests answer: (any Error & Sendable)? = nil) {
         _ = client.release(path)
-        requests?.end(error, stopsNotifying: false)
+        requests?.end(answer ?? error, stopsNotifying: false)
         requests = nil
         phase = reconnects ? .waiting : .idle
         tellDisconnected(error, isReconnecting: reconnects)

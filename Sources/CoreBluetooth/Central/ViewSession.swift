@@ -24,6 +24,8 @@ final class ViewSession {
         case loaded
         /// Properties of a device, or the device itself: what they are now is in the tree.
         case device(ObjectPath, changed: Set<String>)
+        /// Why a device's link ends, before that is told, in BlueZ' word for it. Old versions do not say so.
+        case linkEnds(ObjectPath, reason: String)
         /// A service, characteristic or descriptor has come or gone.
         case attribute(ObjectPath, isGone: Bool)
         /// A characteristic has this value now.
@@ -270,6 +272,11 @@ final class ViewSession {
                 else { return }
                 let invalidated = arguments[2].stringsValue ?? []
                 self?.take { $0.changed(path, interface, changed, invalidated) }
+            },
+            connection.subscribe(sender: owner, interface: BlueZTree.deviceInterface, member: "Disconnected") {
+                [weak self] message in
+                guard let path = message.path, let reason = (try? message.arguments())?.first?.stringValue else { return }
+                self?.take { $0.onNews(.linkEnds(path, reason: reason)) }
             },
         ]
         load()

@@ -13,6 +13,11 @@ def version():
     return tuple(map(int, said.strip().split(".")))
 
 
+def says_why_links_end():
+    """`Disconnected` of a device, with a reason, before `Connected` is false. Seen on 5.87; not on 5.66 and 5.82."""
+    return version() >= (5, 83)
+
+
 def forgets_the_services_of_what_refused():
     """After a pairing that failed it hears the device again, but no longer says what that advertises, until the object is
     removed and found anew. Seen on 5.66; not on 5.82 and 5.87."""

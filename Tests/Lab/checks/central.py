@@ -7,6 +7,7 @@ import re
 import signal
 
 from bluez import BlueZ
+import bluez_versions
 from framework import check
 from journeys import VIEW, Journey, connected
 from lab import expect
@@ -209,9 +210,10 @@ def waits_for_an_accessory_that_sleeps(lab):
     probe.discover()
     probe.ask("read FF3F", "didUpdateValue FF3F 01")
 
+    vanished = "CBError.connectionTimeout" if bluez_versions.says_why_links_end() else LOST
     # It sleeps for longer than bluetoothd tries (40 s); the app gets the link again without asking.
     lab.air.vanish("die")
-    probe.hear(f"didDisconnect connecting isReconnecting {LOST}", seconds=LONG)
+    probe.hear(f"didDisconnect connecting isReconnecting {vanished}", seconds=LONG)
     lab.wait_until(lambda: journey.discovering, LONG, "a discovery to wait for it")
     lab.air.bring_back("die")
     probe.hear("didConnect connected", seconds=LONG)
@@ -230,7 +232,7 @@ def waits_for_an_accessory_that_sleeps(lab):
 
     # Without the option a link that breaks stays away, until it is asked for.
     lab.air.vanish("die")
-    probe.hear(f"didDisconnect disconnected for good {LOST}", seconds=LONG)
+    probe.hear(f"didDisconnect disconnected for good {vanished}", seconds=LONG)
     lab.air.bring_back("die")
     probe.connect()
 
