@@ -10,7 +10,7 @@ import signal
 import dbus
 
 from bluez import BlueZ
-from framework import check
+from framework import DIRECTORY, check
 from lab import DAEMON_NAME, STANDSTILL, expect
 
 PINK_DICE = "C0:FF:EE:00:00:01"
@@ -198,6 +198,32 @@ def offers_the_dice_only(lab):
 
 
 # Journey 2: come back
+
+def _keeps_no_keys():
+    """The dice, of which the pink one is paired as long as a link lasts."""
+    air = json.loads((DIRECTORY.parent / "Scenarios/dice.json").read_text())
+    for accessory in air["accessories"]:
+        if accessory.get("address") == PINK_DICE:
+            accessory["pairing"] = {"mode": "justWorks", "bonding": False}
+    return air
+
+
+@check(_keeps_no_keys(), seconds=120)
+def sets_up_what_keeps_no_keys(lab):
+    journey = Journey(lab)
+    app, _ = journey.add("Dice 4F")
+    journey.expect_rolls(app)
+    journey.daemon.wait_for("paired without a bond", 10)
+    lab.air.wait_for("pink-dice: disconnected", 60)
+    journey.expect_bonds()
+    expect(set(journey.listed()) == {PINK_DICE}, f"accessoryctl lists {sorted(journey.listed())}")
+    # It goes on being the app's, over another link, and after the daemon was started again.
+    journey.expect_rolls(journey.app())
+    journey.restart_daemon()
+    journey.expect_rolls(journey.app())
+    journey.admin("remove", "Pink Dice")
+    journey.expect_nothing_left()
+
 
 @check("dice.json", seconds=150)
 def comes_back(lab):
