@@ -45,7 +45,7 @@ FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 PAGEDIR := $(DATADIR)/cockpit/accessories
 METAINFO := org.accessorysetup1.cockpit.metainfo.xml
 
-.PHONY: help deps build release man check-man demo web test kills damage air answers calls outside lab lab-all fresh bench fuzz soak growth stops start-order lint format install install-files uninstall deb check-sizes clean
+.PHONY: help deps build release man check-man demo web test kills damage air answers calls outside lab lab-all fresh bench fuzz soak growth start-order lint format install install-files uninstall deb check-sizes clean
 
 help:
 	@echo "make demo [PICK=\"Pink Dice\"]  the main job on simulated radios, in this terminal"
@@ -63,7 +63,6 @@ help:
 	@echo "make outside                  builds and runs the sample as a package that depends on this one by version"
 	@echo "make bench                    the benchmark (several minutes)"
 	@echo "make fuzz [MINUTES=15] [TARGET=]  everything that reads what others write, under libFuzzer"
-	@echo "make stops                    who stands still for a minute in each stage of a set-up"
 	@echo "make soak HOURS=|MINUTES= [SEED=]  a random life with all invariants, for so long (Tests/Soak)"
 	@echo "make growth [SHORT=1]         what is kept of each kind of request"
 	@echo "make start-order              notes anew what the daemon runs to start, for the linker"
@@ -185,10 +184,6 @@ SHORT ?=
 growth: build
 	@Tests/Support/deps-test
 	BIN=$(BIN) Tests/Support/in-memory Tests/Soak/growth $(if $(SHORT),--short)
-
-# Who stands still for a minute in each stage of a set-up, and dates that jump (Tests/Resources/README.md).
-stops: build
-	cd Tests/Resources && BIN=$(CURDIR)/$(BIN) ../Support/in-memory /usr/bin/python3 -W ignore -m unittest stops
 
 lint:
 	$(SWIFT) format lint --strict --recursive Sources Tests Package.swift
