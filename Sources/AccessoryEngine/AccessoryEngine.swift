@@ -239,7 +239,7 @@ public final class AccessoryEngine {
     /// - Throws: `InvalidRequest` for what is not offered.
     public func image(_ run: PickerRun, offer id: String) throws(SetupError) -> ProductImage? {
         guard let offer = run.presentation.offers.first(where: { $0.id == id }) else {
-            throw .invalid("offer", id, "was never offered")
+            throw .invalid("offer", id, "is not offered")
         }
         return run.image(of: offer, ledger)
     }

@@ -8,7 +8,7 @@ extension SetupMachine.Refusal {
     /// The error that the picker program gets.
     var asSetupError: SetupError {
         switch self {
-        case .notOffered(let id): .invalid("offer", id, "was never offered")
+        case .notOffered(let id): .invalid("offer", id, "is not offered")
         case .notPrompted: SetupError(.invalidRequest, "answer: nothing was asked")
         case .wrongAnswer(let prompt): SetupError(.invalidRequest, "answer: does not fit the prompt \(prompt.kind)")
         case .notNow: SetupError(.invalidRequest, "not possible at this stage")

@@ -207,4 +207,4 @@ class Images(APITest):
         for method in ("GetImage", "ImageData"):
             with self.assertRaises(dbus.DBusException):
                 picker.ask(method, "s", offer["id"])
-            self.assertFails(error("InvalidRequest"), picker.ask, method, "s", "never offered", says=["never offered"])
+            self.assertFails(error("InvalidRequest"), picker.ask, method, "s", "never offered", says=["is not offered"])
