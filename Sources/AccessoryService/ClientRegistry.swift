@@ -54,6 +54,16 @@ final class ClientRegistry {
     /// The group whose members may show pickers.
     let pickerGroup: String
 
+    /// What brings images.
+    private static let takesDescriptors: Set = ["ShowPicker", "UpdatePicker"]
+
+    /// What waits is kept, with its descriptors. There are not many of those, and while a connection holds too much it is
+    /// not read: the answer that is waited for would not come.
+    private static func mayWait(_ message: Message) -> Bool {
+        !message.hasDescriptors && message.path?.rawValue.utf8.count ?? 0 <= Limits.textBytes
+            && (try? message.arguments(limits: DecodingLimits(depth: 16, values: 256, bytes: Limits.textBytes))) != nil
+    }
+
     init(on connection: Connection, resolver: CallerResolver, pickerGroup: String, log: Logger) {
         self.connection = connection
         self.resolver = resolver
@@ -72,7 +82,8 @@ final class ClientRegistry {
 
     /// Has polkit ask the person behind a client, and then has its request served, as an admin's or not.
     func authorize(_ message: Message, then serve: @escaping (Message) -> Void) -> Bool {
-        guard let name = message.sender, let client = clients[name], client.unauthorized.count < Limits.waitingRequestsPerClient
+        guard let name = message.sender, let client = clients[name], client.unauthorized.count < Limits.waitingRequestsPerClient,
+            Self.mayWait(message)
         else { return false }
         client.unauthorized.append(message)
         guard client.unauthorized.count == 1 else { return true }
@@ -99,7 +110,14 @@ final class ClientRegistry {
     /// Takes a method call: now, once its caller is known, or never.
     func receive(_ message: Message) -> Bool {
         guard let name = message.sender else { return false }
-        guard let client = clients[name] else { return admit(name, message) }
+        let client = clients[name]
+        if message.hasDescriptors, !Self.takesDescriptors.contains(message.member ?? "") {
+            return refuse(message, .limitsExceeded("no descriptors are taken with this"))
+        }
+        if client?.caller == nil, !Self.mayWait(message) {
+            return refuse(message, .limitsExceeded("too much for a request before the first answer"))
+        }
+        guard let client else { return admit(name, message) }
         switch client.state {
         case .known(let pinned):
             return serve(message, client, pinned)

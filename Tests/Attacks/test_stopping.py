@@ -4,6 +4,7 @@ images without end, trails that push out what counts. Others are answered meanwh
 
 import contextlib
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -14,6 +15,7 @@ import dbus
 import dbus.bus
 
 from attack import AS_SOMEBODY, INVALID, Attack
+from harness.clients import Identity
 from harness.names import MANAGER, NAME, PINK, PNG, ROOT, SOMEBODY_ELSE
 from harness.radio import accessory, scenario
 from harness.values import item, sv
@@ -194,6 +196,74 @@ class Images(Attack):
         update(found()[:10])
         board.get(ROOT, MANAGER, "Version")
         os.close(memory)
+
+
+class Waiting(Attack):
+    """A request waits until it is known who sends it. What the daemon keeps meanwhile must not keep it from reading the answer."""
+
+    def test_huge_requests_that_wait(self):
+        flood = self.attack("""
+            connections = [dbus.bus.BusConnection(BUS) for _ in range(6)]
+            huge = dbus.Dictionary({"huge": dbus.ByteArray(bytes(24 << 20))}, signature="sv")
+            for each in connections:
+                each.call_async(NAME, ROOT, MANAGER, "CreateSession", "a{sv}", (huge,), None, None)
+            for each in connections:
+                each.flush()
+            say("sent")
+            say(version(dbus.bus.BusConnection(BUS)))
+            sys.stdin.readline()
+            """, stdin=subprocess.PIPE)
+        self.addCleanup(lambda: flood._process.stdin.close())
+        flood.wait_for("^sent", 60)
+        self.assertServed()
+        flood.wait_for("^answered", 60)
+        self.assertFalse(any("client refused" in each for each in self.world.daemon.lines), "nobody was waited for in vain")
+
+    def test_descriptors_of_requests_that_wait(self):
+        """A hundred of them would leave no room for anything else, and where the bus cannot deliver a descriptor the connection ends."""
+        few = 256
+        resource.prlimit(self.world.daemon._process.pid, resource.RLIMIT_NOFILE, (few, few))
+        before = self.descriptors()
+        flood = self.attack("""
+            connections = [dbus.bus.BusConnection(BUS) for _ in range(16)]
+            many = dbus.Dictionary({str(each): dbus.types.UnixFd(0) for each in range(16)}, signature="sv")
+            for each in connections:
+                for _ in range(60):
+                    each.call_async(NAME, ROOT, MANAGER, "CreateSession", "a{sv}", (many,), None, None)
+            for each in connections:
+                each.flush()
+            say("sent")
+            say(version(connections[0]))
+            sys.stdin.readline()
+            """, stdin=subprocess.PIPE)
+        self.addCleanup(lambda: flood._process.stdin.close())
+        flood.wait_for("^sent", 60)
+        flood.wait_for("^answered", 60)
+        self.assertServed()
+        wait(lambda: self.descriptors() <= before + 2, what=lambda: f"{before} descriptors; there are {self.descriptors()}", also_every=0.05)
+
+    def test_descriptors_of_requests_to_the_view(self):
+        few = 512
+        resource.prlimit(self.world.daemon._process.pid, resource.RLIMIT_NOFILE, (few, few))
+        before = self.descriptors()
+        flood = self.attack("""
+            connections = [dbus.bus.BusConnection(VIEW) for _ in range(8)]
+            many = dbus.Dictionary({str(each): dbus.types.UnixFd(0) for each in range(16)}, signature="sv")
+            for each in connections:
+                for _ in range(60):
+                    each.call_async("org.bluez", "/org/bluez/hci0", "org.bluez.Adapter1", "SetDiscoveryFilter", "a{sv}", (many,), None, None)
+            for each in connections:
+                each.flush()
+            say("sent")
+            sys.stdin.readline()
+            """, executable=Identity("dice").executable, stdin=subprocess.PIPE)
+        self.addCleanup(lambda: flood._process.stdin.close())
+        flood.wait_for("^sent", 60)
+        self.assertServed()
+        self.assertLess(self.descriptors(), before + 8 * (16 + 8))
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.world.daemon._process.pid}/fd"))
 
 
 class Places(Attack):

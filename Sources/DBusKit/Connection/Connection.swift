@@ -88,6 +88,8 @@ public final class Connection {
         uniqueName = dbus_bus_get_unique_name(raw).map { String(cString: $0) } ?? ""
         // The most that a message may carry; the bus has a limit of its own, often lower.
         dbus_connection_set_max_message_unix_fds(raw, 64)
+        // While more than this is kept of what came, nothing is read, answers neither: more than all may have waiting.
+        dbus_connection_set_max_received_size(raw, 128 << 20)
         integrate()
     }
 

@@ -206,6 +206,9 @@ public final class Message {
     /// Whether it has an interface: a call need not name one.
     public var namesInterface: Bool { dbus_message_get_interface(raw) != nil }
 
+    /// Whether descriptors came with it, or go with it, also where no argument tells of them.
+    public var hasDescriptors: Bool { dbus_message_contains_unix_fds(raw) != 0 }
+
     /// The member's interface; nil for answers, and for a call that names none.
     public var interface: String? { dbus_message_get_interface(raw).map { String(cString: $0) } }
     /// The method's or the signal's name; nil for answers.
