@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linux system calls that Swift's Glibc module does not show, or not with every version of the C library: sealed
-// memory, process descriptors, who is behind a socket, epoll, a terminal's width.
+// memory, process descriptors, who is behind a socket, epoll, signals, a terminal's width.
 #pragma once
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/epoll.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -100,6 +102,31 @@ static inline int csystem_epoll_wait(int set, struct csystem_ready *ready, int m
         ready[index].events = events[index].events;
     }
     return count < 0 ? 0 : count;
+}
+
+// A descriptor that is readable once a signal has come; -1 on failure. Until `csystem_signal_end` the signal does
+// nothing else in this thread.
+static inline int csystem_signal(int number) {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, number);
+    int descriptor = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (descriptor >= 0) pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    return descriptor;
+}
+
+// Takes the signal from the descriptor: whether it had come.
+static inline int csystem_signal_take(int descriptor) {
+    struct signalfd_siginfo information;
+    return read(descriptor, &information, sizeof information) == (ssize_t)sizeof information;
+}
+
+// The signal does again what it did before.
+static inline void csystem_signal_end(int number) {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, number);
+    pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
 }
 
 // Packets of a socket, several by one call: `count` slots of `size` bytes each.

@@ -5,6 +5,7 @@
 // (Docs/Decisions/0003).
 
 internal import CGLib
+internal import CSystem
 
 /// GLib's main loop, private to the thread that creates and runs it.
 public final class MainLoop {
@@ -176,10 +177,12 @@ public final class MainLoop {
         }
     }
 
-    /// Calls `body` on a Unix signal, on the loop's thread, until it returns false.
+    /// Calls `body` on a Unix signal, on the loop's thread, until it returns false. Other threads must not take it.
     @discardableResult
     public func onSignal(_ number: Int32, _ body: @escaping () -> Bool) -> LoopSource {
-        attach(g_unix_signal_source_new(number), body)
+        // GLib has a thread for this, and ends the program where none can be made.
+        guard let signal = SignalDescriptor(number) else { return attach(g_unix_signal_source_new(number), body) }
+        return onReadable(signal.rawValue) { signal.take() ? body() : true }
     }
 
     /// Calls `body` while `descriptor` is readable (and on hang-up or error), until it returns false.
@@ -279,6 +282,25 @@ public final class LoopSource {
         case nil: break
         }
     }
+}
+
+/// A signal that comes by a descriptor, for as long as this lives.
+private final class SignalDescriptor {
+    let rawValue: Int32
+    private let number: Int32
+
+    init?(_ number: Int32) {
+        self.number = number
+        rawValue = csystem_signal(number)
+        if rawValue < 0 { return nil }
+    }
+
+    deinit {
+        csystem_signal_end(number)
+        _ = FileDescriptor(owning: rawValue)
+    }
+
+    func take() -> Bool { csystem_signal_take(rawValue) != 0 }
 }
 
 private final class SourceBody {
