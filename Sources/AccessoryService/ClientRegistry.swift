@@ -57,8 +57,8 @@ final class ClientRegistry {
     /// What brings images.
     private static let takesDescriptors: Set = ["ShowPicker", "UpdatePicker"]
 
-    /// What waits is kept, with its descriptors. There are not many of those, and while a connection holds too much it is
-    /// not read: the answer that is waited for would not come.
+    /// What waits is kept, with its descriptors. There are not many of those, and while a connection holds too much it
+    /// is not read: the answer that is waited for would not come.
     private static func mayWait(_ message: Message) -> Bool {
         !message.hasDescriptors && message.path?.rawValue.utf8.count ?? 0 <= Limits.textBytes
             && (try? message.arguments(limits: DecodingLimits(depth: 16, values: 256, bytes: Limits.textBytes))) != nil

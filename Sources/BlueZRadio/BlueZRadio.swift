@@ -36,8 +36,10 @@ public final class BlueZRadio: Radio {
     /// What BlueZ says of its devices while adverts are wanted: in order, on a connection that only listens.
     private var feed: SignalFeed?
     private let feedAddress: Connection.Address?
-    /// The bus sent what our own reader does not understand: libdbus reads from then on.
-    private var isFeedBroken = false
+    /// Our own reader did not work (no descriptor was free, the bus sent what it does not understand): until this is
+    /// over libdbus reads.
+    private var feedPause: LoopSource?
+    private var feedsFailed = 0
     private var adapters: [ObjectPath: Adapter] = [:]
     /// The adapter in use; nil when there is none.
     public private(set) var adapter: ObjectPath?
@@ -605,6 +607,7 @@ public final class BlueZRadio: Radio {
             if owner != nil { readAll() }
         } else {
             let wasFed = feed != nil
+            if wasFed { feedsFailed = 0 }
             listen(false)
             contentPacer.cancel()
             strengthPacer.cancel()
@@ -632,7 +635,7 @@ public final class BlueZRadio: Radio {
 
     /// All that BlueZ says of its devices comes this way then.
     private func openFeed(_ owner: String) -> SignalFeed? {
-        guard let feedAddress, !isFeedBroken else { return nil }
+        guard let feedAddress, feedPause == nil else { return nil }
         do throws(BusError) {
             let feed = try SignalFeed(
                 feedAddress, loop: connection.loop,
@@ -649,17 +652,29 @@ public final class BlueZRadio: Radio {
             }
             return feed
         } catch {
-            isFeedBroken = true
             log.notice("adverts are read with libdbus", metadata: ["reason": "\(error)"])
+            pauseFeed()
             return nil
         }
     }
 
     private func feedFailed(_ reason: String) {
-        isFeedBroken = true
-        log.warning("the connection for adverts ended; they are read with libdbus from now on", metadata: ["reason": "\(reason)"])
+        log.warning("the connection for adverts ended; they are read with libdbus", metadata: ["reason": "\(reason)"])
+        pauseFeed()
         listen(discovery.isNeeded)
         if owner != nil { readAll() }
+    }
+
+    /// The reader is tried again, after longer and longer pauses.
+    private func pauseFeed() {
+        feedsFailed = min(feedsFailed + 1, 9)
+        feedPause = connection.loop.after(.seconds(1 << feedsFailed)) { [weak self] in
+            guard let self else { return }
+            self.feedPause = nil
+            guard self.discovery.isNeeded, self.owner != nil else { return }
+            self.listen(true)
+            if self.feed != nil { self.readAll() }
+        }
     }
 
     private func deviceChanged(_ message: Message) {

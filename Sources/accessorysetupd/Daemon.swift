@@ -55,6 +55,7 @@ struct Daemon {
     /// Whether it ended because it was told to.
     private func serve(_ log: Logger) throws -> Bool {
         umask(0o077)
+        raiseDescriptorLimit(log)
         let configuration = try readConfiguration()
         let loop = MainLoop()
         #if DEBUG
@@ -148,6 +149,19 @@ struct Daemon {
         log.notice("stopped")
         return true
     }
+
+    /// Takes as many descriptors as the limits of the view may need, where it may. The usual 1,024 are for programs
+    /// that use select(2), which knows no others; here nothing does.
+    private func raiseDescriptorLimit(_ log: Logger) {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0, limit.rlim_cur < Self.descriptors else { return }
+        limit.rlim_cur = min(Self.descriptors, limit.rlim_max)
+        if setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0, limit.rlim_cur == Self.descriptors { return }
+        log.notice("there may not be enough descriptors for all apps", metadata: ["limit": "\(limit.rlim_cur)"])
+    }
+
+    /// As in the unit (systemd/accessorysetupd.service).
+    private static let descriptors: rlim_t = 16_384
 
     #if DEBUG
         /// For tests of what takes long: at SIGUSR1 a second has passed.
