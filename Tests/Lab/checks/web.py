@@ -8,9 +8,10 @@ import os
 import pwd
 import signal
 import socket
-import subprocess
 from pathlib import Path
 
+import accounts
+from accounts import ADMINISTRATOR, NEIGHBOUR, PASSWORD, PERSON
 from cockpit import CERTIFICATES, ORIGIN, PORT, CallFailed, Cockpit
 from framework import check
 from lab import DAEMON_NAME, STANDSTILL, expect
@@ -23,10 +24,6 @@ CONFIGURATION = Path("/etc/cockpit/cockpit.conf")
 ROOT = "/org/accessorysetup1"
 MANAGER, PICKER, ADMIN = (f"org.accessorysetup1.{each}" for each in ("Manager", "Picker", "Admin"))
 OBJECT_MANAGER = "org.freedesktop.DBus.ObjectManager"
-# Whoever may pick, whoever may nothing, and whoever has sudo; made at the first need.
-PERSON, NEIGHBOUR, ADMINISTRATOR = "person", "neighbour", "administrator"
-GROUPS = {NEIGHBOUR: "", ADMINISTRATOR: "sudo"}
-PASSWORD = "open sesame 2"
 
 
 @check(seconds=150)
@@ -128,16 +125,8 @@ def prepare(machine):
     """With the packages there, Cockpit as Debian ships it, and accounts that can log in."""
     machine.installed()
     expect(PAGE.joinpath("manifest.json").exists(), "the packages bring no page: is cockpit-accessories among them?")
-    # The lab's guest goes without: until users may log in, PAM lets in nobody but root.
-    machine.systemctl("unmask", "systemd-user-sessions.service", "systemd-logind.service")
-    machine.systemctl("start", "systemd-user-sessions.service", "cockpit.socket")
-    if not Path("/home", PERSON).exists():
-        for name, groups in GROUPS.items():
-            machine.run("useradd", "--create-home", "--shell", "/bin/bash", "--groups", groups, name)
-        # Which the guest made without a shell, as an app's user.
-        machine.run("usermod", "--shell", "/bin/bash", "--home", f"/home/{PERSON}", PERSON)
-        machine.run("install", "-d", "-o", PERSON, "-g", PERSON, f"/home/{PERSON}")
-        subprocess.run(["chpasswd"], input="".join(f"{each}:{PASSWORD}\n" for each in (PERSON, *GROUPS)), text=True, check=True)
+    accounts.prepare(machine)
+    machine.systemctl("start", "cockpit.socket")
     # To start a session takes it half a minute here, which is when it would give up.
     CONFIGURATION.write_text("[basic]\ntimeout = 300\nresponse-timeout = 300\n")
     # The first connection starts it, and has it make its certificate.
