@@ -12,6 +12,8 @@ line: {"do": "vanish", "accessory": "pink-dice"} is answered by {} plus what was
     passkey ACCESSORY [PASSKEY]  with one: enters it at the accessory; without: answers what it shows, once it does
     bonds ACCESSORY              answers the bonds it holds
     forget ACCESSORY             it loses its bonds
+    keys                         answers what all accessories remember of their bonds
+    remember KEYS                they do so again: for an air that follows another one
     servicesChanged ACCESSORY    connected, it has other services in the place of those, with the same values
 
 Importing bumble takes seconds in an emulated guest. So `air.py --stock` imports it once and then makes an air for each
@@ -150,6 +152,11 @@ class Air:
                 return {"bonds": self._accessory(name).bonds}
             case {"do": "forget", "accessory": name}:
                 self._accessory(name).forget()
+            case {"do": "keys"}:
+                return {"keys": {name: each.keys for name, each in self._accessories.items()}}
+            case {"do": "remember", "keys": keys}:
+                for name, each in keys.items():
+                    self._accessory(name).remember(each)
             case {"do": "servicesChanged", "accessory": name}:
                 self._accessory(name).change_services()
             case _:

@@ -7,6 +7,7 @@ import asyncio
 import hashlib
 
 from bumble import device, hci, host, pairing, smp
+from bumble.keys import PairingKeys
 from bumble.transport.common import AsyncPipeSink
 
 from air_gatt import Database
@@ -34,8 +35,8 @@ class AccessoryDevice(device.Device):
     """bumble's host, with keys and security levels as on a real accessory: a link is authenticated only if its key
     came from a passkey or a comparison, and the key of a legacy bond is the one the accessory gave out."""
 
-    def __init__(self, name, address, irk):
-        self.bonds = {}
+    def __init__(self, name, address, irk, bonds):
+        self.bonds = bonds
         super().__init__(config=device.DeviceConfiguration(name=name, address=address, irk=irk))
 
     async def update_keys(self, address, keys):
@@ -155,6 +156,7 @@ class Accessory:
             hci.Address.PUBLIC_DEVICE_ADDRESS if description.address_type == "public" else hci.Address.RANDOM_DEVICE_ADDRESS)
         self.address = self._identity
         self._device = None
+        self._bonds = {}
         self._database = None
         self._preparing = asyncio.Lock()
         self._on_air = []
@@ -237,7 +239,7 @@ class Accessory:
         public = self.description.address_type == "public"
         self._controller = AirController(
             self.description.id, link=self._link, public_address=self._identity if public else hci.Address.ANY)
-        made = AccessoryDevice(self.description.name, self._identity, self._irk)
+        made = AccessoryDevice(self.description.name, self._identity, self._irk, self._bonds)
         made.host = host.Host(self._controller, AsyncPipeSink(self._controller))
         behaviour = self.description.pairing
         made.smp_manager.pairing_config_factory = lambda _connection: pairing.PairingConfig(
@@ -298,17 +300,22 @@ class Accessory:
 
     @property
     def bonds(self):
-        if self._device is None:
-            return []
         return [
             {"address": address.removesuffix("/P"), "authenticated": (keys.ltk or keys.ltk_central).authenticated}
-            for address, keys in self._device.bonds.items()
+            for address, keys in self._bonds.items()
         ]
 
     def forget(self):
-        if self._device is not None:
-            self._device.bonds.clear()
-            self.log("forgets its bonds")
+        self._bonds.clear()
+        self.log("forgets its bonds")
+
+    @property
+    def keys(self):
+        """All that it remembers of its bonds, as JSON."""
+        return {address: keys.to_dict() for address, keys in self._bonds.items()}
+
+    def remember(self, keys):
+        self._bonds.update({address: PairingKeys.from_dict(each) for address, each in keys.items()})
 
     # GATT
 

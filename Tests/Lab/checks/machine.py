@@ -20,7 +20,8 @@ import dbus.mainloop.glib
 import framework
 from lab import DAEMON_NAME, STANDSTILL, AirControl, Lab, Output, SystemBus, expect
 
-CUT = "power cut"
+# How a check ends a boot: what it says instead of whether it passed.
+CUT, REBOOT = "power cut", "reboot"
 BOOT_AGAIN = 75
 SYSTEM_BUS = "unix:path=/run/dbus/system_bus_socket"
 VIEW = "unix:path=/run/accessory-setup/bus"
@@ -29,6 +30,7 @@ GRANTS = Path("/var/lib/accessory-setup/grants.sqlite")
 APPS = Path(__file__).resolve().parent.parent / "apps"
 PINK_DICE = "C0:FF:EE:00:00:01"
 BLUE_DICE = "C0:FF:EE:00:00:02"
+GREEN_DICE = "C0:FF:EE:00:00:06"
 
 MANIFEST = """\
 [Application]
@@ -43,12 +45,17 @@ BluetoothServices=E56A082E-C49B-47CA-A2AB-389127B8ABE3;0B8F5F5D-3B6C-4D29-8B0F-0
 
 
 def scenario(path):
-    """The dice of the sample, both of which pair without a question, one of them slowly enough for a power cut meanwhile."""
+    """The dice of the sample, both of which pair without a question, one of them slowly enough for a power cut meanwhile; and
+    one more that has the person compare numbers."""
     air = json.loads((framework.DIRECTORY.parent / "Scenarios/dice.json").read_text())
     for accessory in air["accessories"]:
         if "pairing" in accessory:
             slowly = {"fault": "slow", "delay": 8} if accessory["address"] == BLUE_DICE else {}
             accessory["pairing"] = {"mode": "justWorks"} | slowly
+        if accessory["address"] == BLUE_DICE:
+            asks = json.loads(json.dumps(accessory)) | {"id": "green-dice", "address": GREEN_DICE, "pairing": {"mode": "numericComparison"}}
+            asks["adverts"][0]["scanResponse"]["name"] = "Dice C7"
+    air["accessories"].append(asks)
     path.write_text(json.dumps(air, indent=2))
     return path
 
@@ -114,7 +121,7 @@ class Machine(Lab):
         self.air_log = air_log
         # The bonds that were in bluetoothd's store before anything of this boot could touch them.
         self.found_bonds = found_bonds
-        self.after_cut = False
+        self.after_boot = False
         self.debs = [Path(each) for each in os.environ["LAB_DEB"].split(":")]
         self.dice = Path(os.environ["LAB_BIN"]) / "dice"
 
@@ -141,11 +148,11 @@ class Machine(Lab):
             expect((done.returncode != 0) == fails, f"{command[0]} {command[1]} ended with {done.returncode}: {said[-200:]}")
         return said
 
-    def start_as(self, name, user, *command):
+    def start_as(self, name, user, *command, **options):
         """A program of a user in a transient unit, whose output and exit status are the process' that is returned."""
         return self.start(
             name, "systemd-run", "--quiet", "--collect", "--wait", "--pipe", f"--unit=lab-{name}", f"--uid={user}",
-            "--property=Environment=HOME=/", *command)
+            "--property=Environment=HOME=/", *command, **options)
 
     def systemctl(self, *words, **options):
         return self.run("systemctl", "--no-pager", *words, **options)
@@ -233,6 +240,16 @@ class Machine(Lab):
         picker.wait_for("waiting for a picker", 30)
         return App(self, "dice", self.dice, "add", "--timeout", STANDSTILL * 90), picker
 
+    def begin_question(self):
+        """The same, up to where the person is asked whether the die shows the same number; who waits for an answer is the
+        picker, which can be told y or n."""
+        picker = self.start_as("picker", "person", "/usr/bin/accessoryctl", "picker", listens=True)
+        picker.wait_for("waiting for a picker", 30)
+        app = App(self, "dice", self.dice, "add", "--timeout", STANDSTILL * 90)
+        picker.tell(picker.wait_for(r"^(\d+)\) .*Dice C7", 60)[1])
+        picker.wait_for(r"\[y/n\]", 60)
+        return app, picker
+
     def set_up(self, address=PINK_DICE, pick="Dice 4F"):
         """With this accessory set up for the app."""
         self.installed()
@@ -259,60 +276,77 @@ class Machine(Lab):
         return App(self, "bleak", os.environ["LAB_PYTHON"], "-B", APPS / "bleak_dice.py", *words)
 
     def cut_power(self):
-        """Never returns: the check is called again after the next boot, with `after_cut`."""
-        raise PowerCut
+        """Never returns: the check is called again after the next boot, with `after_boot`."""
+        raise BootEnds(CUT)
+
+    def reboot(self):
+        """The same, with an orderly end of all services."""
+        raise BootEnds(REBOOT)
 
 
-class PowerCut(Exception):
-    pass
+class BootEnds(Exception):
+    """How it ends is its text."""
 
 
 # The runner
 
 def run_all(checks, logs, stock):
     """Runs them in order, one line each, over as many boots as that takes, and returns the exit status."""
-    kept = logs / "cut.json"
-    before = json.loads(kept.read_text()) if kept.exists() else {"cut": None, "seconds": 0}
+    kept = logs / "boot.json"
+    before = json.loads(kept.read_text()) if kept.exists() else {"check": None, "seconds": 0, "keys": {}}
     results = framework.Results(logs)
     air_socket, air_log = Path("/run/lab-state/air"), logs / f"air-{os.environ['LAB_BOOT']}.log"
     air_log.touch()
     found = Lab.bonds(None)
     stock.wait_until_ready()
     stock.make(scenario(logs / "scenario.json"), air_socket, air_log)
-    _start_air(air_socket)
+    _start_air(air_socket, before["keys"])
     names = [each.name for each in checks]
-    for each in checks[names.index(before["cut"]) if before["cut"] else 0 :]:
-        began = time.monotonic() - (before["seconds"] if each.name == before["cut"] else 0)
+    for each in checks[names.index(before["check"]) if before["check"] else 0 :]:
+        began = time.monotonic() - (before["seconds"] if each.name == before["check"] else 0)
         machine = Machine(logs / each.name, air_socket, air_log, found)
-        machine.after_cut = each.name == before["cut"]
+        machine.after_boot = each.name == before["check"]
         why = _run(each, machine)
         seconds = time.monotonic() - began
-        if why == CUT and not machine.after_cut:
-            kept.write_text(json.dumps({"cut": each.name, "seconds": seconds}))
-            _cut_power()
+        if why in (CUT, REBOOT) and not machine.after_boot:
+            keys = _ask_air(air_socket, do="keys")["keys"]
+            kept.write_text(json.dumps({"check": each.name, "seconds": seconds, "keys": keys}))
+            _boot_again(why)
         results.add(each, why, seconds, machine.logs)
     return results.close()
 
 
-def _start_air(path):
-    """Has the accessories appear. The air listens soon after it was made; there is nothing to wait for."""
-    connection = socket.socket(socket.AF_UNIX)
+def _start_air(path, keys):
+    """Has the accessories appear, with the keys that they had before a boot of this machine. The air listens soon after it
+    was made; there is nothing to wait for."""
     deadline = time.monotonic() + STANDSTILL * 30
-    while connection.connect_ex(str(path)) != 0:
+    while socket.socket(socket.AF_UNIX).connect_ex(str(path)) != 0:
         if time.monotonic() > deadline:
             raise RuntimeError("the air does not start, see its log")
         time.sleep(0.05)
-    connection.sendall(b'{"do": "start"}\n')
-    connection.recv(100)
+    _ask_air(path, do="remember", keys=keys)
+    _ask_air(path, do="start")
 
 
-def _cut_power():
+def _ask_air(path, **request):
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(path))
+        connection.sendall(json.dumps(request).encode() + b"\n")
+        with connection.makefile() as replies:
+            return json.loads(replies.readline())
+
+
+def _boot_again(how):
     journal = subprocess.run(["journalctl", "--no-pager", "--output=short-monotonic"], stdout=subprocess.PIPE).stdout
-    Path("/run/lab/journal-before-cut.log").write_bytes(journal)
+    Path(f"/run/lab/journal-{os.environ['LAB_BOOT']}.log").write_bytes(journal)
     Path("/run/lab/status").write_text(f"{BOOT_AGAIN}\n")
     # What the programs under test have written is on the disk; what they would still have done is lost.
     os.sync()
-    Path("/proc/sysrq-trigger").write_text("b")
+    if how == CUT:
+        Path("/proc/sysrq-trigger").write_text("b")
+    else:
+        # It ends the lab's service, too. (“systemctl reboot” would ask logind first.)
+        subprocess.run(["systemctl", "--no-block", "--job-mode=replace-irreversibly", "start", "reboot.target"], check=True)
     signal.pause()
 
 
@@ -329,7 +363,7 @@ def _run(each, machine):
     with open(reading, "rb", buffering=0) as pipe:
         ready, _, _ = select.select([pipe], [], [], STANDSTILL * each.seconds)
         why = pipe.read(4096).decode() if ready else f"killed after {STANDSTILL * each.seconds:.0f} s"
-    if why != CUT:
+    if why not in (CUT, REBOOT):
         os.killpg(child, signal.SIGKILL)
         # Programs of users are in units of their own.
         subprocess.run(["systemctl", "stop", "dice.service", "lab-*.service"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -349,12 +383,12 @@ def _be_the_check(each, machine, verdict):
         machine.open()
         try:
             each.function(machine)
-        except PowerCut:
-            return CUT
+        except BootEnds as ends:
+            return str(ends)
 
     why = framework.judge(take)
     sys.stdout.flush()
     os.write(verdict, why.encode())
-    if why == CUT:
+    if why in (CUT, REBOOT):
         signal.pause()  # what it has stopped stays so
     os._exit(0)

@@ -184,34 +184,39 @@ def reads_through_the_view_cost_little(machine):
 def the_lock_down_closes_bluez_to_all_but_root_and_the_daemon(machine):
     machine.set_up()
     machine.hear(BLUE_DICE)
-
-    def lockdown(word, fails=False):
-        return machine.accessoryctl("lockdown", word, fails=fails)
-
-    def direct():
-        """What programs past the view get: without a grant, of the group bluetooth, and even the app that has a grant."""
-        outsider = machine.probe("outsider", SYSTEM_BUS, "objects", f"get={BLUE_PATH}", "powered", user="person")
-        member = machine.probe("member", SYSTEM_BUS, "objects", f"get={BLUE_PATH}", "powered", user="stranger")
-        app = machine.probe("app", SYSTEM_BUS, "objects", f"get={BLUE_PATH}", "powered")
-        return [set(map(str, each().values())) for each in (outsider, member, app)]
-
-    lockdown("status", fails=True)
-    expect(all("AccessDenied" not in each for each in direct()), "BlueZ is closed before")
-    lockdown("on")
+    expect_open(machine)
+    machine.accessoryctl("lockdown", "on")
     try:
-        lockdown("status")
-        expect(direct() == [{"AccessDenied"}] * 3, "BlueZ is open to somebody")
-        expect(PINK_DICE in machine.bluez_devices(), "root is locked out")
-        through = machine.probe("view", VIEW, "objects", f"connect={PINK_PATH}", f"get={BLUE_PATH}")()
-        expect(through == {"objects": [PINK_DICE], f"connect={PINK_PATH}": "connected", f"get={BLUE_PATH}": "UnknownObject"},
-               f"through the view the app gets {through}")
+        expect_closed(machine)
         # The daemon was connected before; a new one must get to BlueZ, too.
         machine.systemctl("restart", DAEMON)
         machine.wait_for_bluetooth()
     finally:
-        lockdown("off")
-    lockdown("status", fails=True)
-    expect(all("AccessDenied" not in each for each in direct()), "BlueZ is closed afterwards")
+        machine.accessoryctl("lockdown", "off")
+    expect_open(machine)
+
+
+def past_the_view(machine):
+    """What programs get there: without a grant, of the group bluetooth, and even the app that has a grant."""
+    outsider = machine.probe("outsider", SYSTEM_BUS, "objects", f"get={BLUE_PATH}", "powered", user="person")
+    member = machine.probe("member", SYSTEM_BUS, "objects", f"get={BLUE_PATH}", "powered", user="stranger")
+    app = machine.probe("app", SYSTEM_BUS, "objects", f"get={BLUE_PATH}", "powered")
+    return [set(map(str, each().values())) for each in (outsider, member, app)]
+
+
+def expect_open(machine):
+    machine.accessoryctl("lockdown", "status", fails=True)
+    expect(all("AccessDenied" not in each for each in past_the_view(machine)), "BlueZ is closed to somebody")
+
+
+def expect_closed(machine):
+    """To all but root, and the app, which has the way through the view."""
+    machine.accessoryctl("lockdown", "status")
+    expect(past_the_view(machine) == [{"AccessDenied"}] * 3, "BlueZ is open to somebody")
+    expect(PINK_DICE in machine.bluez_devices(), "root is locked out")
+    through = machine.probe("view", VIEW, "objects", f"connect={PINK_PATH}", f"get={BLUE_PATH}")()
+    expect(through == {"objects": [PINK_DICE], f"connect={PINK_PATH}": "connected", f"get={BLUE_PATH}": "UnknownObject"},
+           f"through the view the app gets {through}")
 
 
 @check(seconds=60)
@@ -330,9 +335,30 @@ def content(path):
         return list(store.iterdump())
 
 
+@check(seconds=300)
+def the_lock_down_holds_over_a_boot(machine):
+    if not machine.after_boot:
+        machine.set_up()
+        machine.accessoryctl("lockdown", "on")
+        machine.reboot()
+    try:
+        # Nobody starts the daemon: it is enabled, and gets to BlueZ.
+        machine.wait_until(lambda: machine.state(DAEMON) == "active", 60, "the service to be active")
+        machine.wait_for_bluetooth()
+        machine.expect_set_up(PINK_DICE)
+        machine.hear(PINK_DICE, BLUE_DICE)
+        expect_closed(machine)
+        # It sets up another, too.
+        machine.set_up(BLUE_DICE, "Dice A2")
+        machine.accessoryctl("remove", machine.listed()[BLUE_DICE]["id"])
+    finally:
+        machine.accessoryctl("lockdown", "off")
+    expect_open(machine)
+
+
 @check(seconds=240)
 def a_power_cut_in_a_setup_leaves_nothing_half_done(machine):
-    if not machine.after_cut:
+    if not machine.after_boot:
         machine.set_up(PINK_DICE)
         daemon = int(machine.show(DAEMON, "MainPID"))
         machine.begin_setup("Dice A2")
