@@ -105,7 +105,8 @@ class Paired:
         self.agent = Agent(self.client)
         self.bluez("/org/bluez", "AgentManager1", "RegisterAgent", "os", "/agent", "KeyboardDisplay")
         self.bluez("/org/bluez/hci0", "Adapter1", "StartDiscovery")
-        wait(lambda: world.simulator.devices(), 10, "the device", also_every=0.05)
+        address = device[-17:].replace("_", ":")
+        wait(lambda: address in world.simulator.devices(), 10, "the device", also_every=0.05)
         done = []
         self.client.call_later(device, "org.bluez.Device1", "Pair", lambda *result: done.append(result), to="org.bluez")
         wait(lambda: done, 10, "the pairing")

@@ -49,13 +49,19 @@ class World:
         for app in apps:
             self.declare(app, **manifest)
         try:
-            self.bus = Bus()
-            self.simulator = Simulator(self, scenario)
+            self.bus = self.make_bus()
+            self.simulator = self.make_simulator(scenario)
             self.admin = Client(self)
             self.start_daemon()
         except BaseException:
             self.close()
             raise
+
+    def make_bus(self):
+        return Bus()
+
+    def make_simulator(self, scenario):
+        return Simulator(self, scenario)
 
     @property
     def daemon_address(self):
