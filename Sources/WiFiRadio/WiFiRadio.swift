@@ -88,9 +88,8 @@ public final class WiFiRadio: NetworkRadio {
         preferredInterface = interface
         server = ObjectServer(on: connection, root: "/org/accessorysetup1/networkagent")
         let supplicant = Supplicant(on: connection, log: log)
-        services = [
-            NetworkManager(on: connection, log: log), try IWD(on: connection, server: server, log: log), supplicant,
-        ]
+        let iwd = try IWD(on: connection, server: server, log: log)
+        services = [NetworkManager(on: connection, over: iwd, log: log), iwd, supplicant]
         awareSearch = AwareSearch(supplicant, log: log)
         connection.onCall = { [server] in server.serve($0) }
     }

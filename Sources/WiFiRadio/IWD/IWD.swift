@@ -297,7 +297,7 @@ final class IWD: WiFiService {
         guard owner != nil, let bytes = Hex.bytes(record.network), let name = SSID(bytes)?.text else { return completion(true) }
         objects { [weak self] result in
             guard let self, let objects = result.value(orElse: { _ in completion(false) }) else { return }
-            let ours = Self.known(name, in: objects).filter { !record.enabled.contains($0.rawValue) }
+            let ours = Self.ours(record, name, in: objects)
             // Forgetting the connected one disconnects, too.
             self.forget(ours[...]) { [weak self] isForgotten in
                 guard isForgotten else { return completion(false) }
@@ -320,6 +320,31 @@ final class IWD: WiFiService {
                     isOver ? back() : completion(false)
                 }
             }
+        }
+    }
+
+    /// What it knows of a record's network since that was written.
+    private static func ours(_ record: JoinRecord, _ name: String, in objects: Objects) -> [ObjectPath] {
+        known(name, in: objects).filter { !(record.enabled + record.known).contains($0.rawValue) }
+    }
+
+    // MARK: Below NetworkManager
+
+    /// What it knows of a network before NetworkManager joins that through it; nothing where it is not there.
+    func known(_ ssid: SSID, completion: @escaping (Result<[String], BusError>) -> Void) {
+        guard owner != nil, let name = ssid.text else { return completion(.success([])) }
+        objects { completion($0.map { Self.known(name, in: $0).map(\.rawValue) }) }
+    }
+
+    /// Forgets the network of a record that it did not know before, passphrase and all. NetworkManager has it do so by
+    /// itself; unless it has ended without that.
+    ///
+    /// - Parameter completion: gets whether it has.
+    func forgetJoined(_ record: JoinRecord, completion: @escaping (Bool) -> Void) {
+        guard owner != nil, let name = Hex.bytes(record.network).flatMap({ SSID($0) })?.text else { return completion(true) }
+        objects { [weak self] result in
+            guard let self, let objects = result.value(orElse: { _ in completion(false) }) else { return }
+            self.forget(Self.ours(record, name, in: objects)[...], completion: completion)
         }
     }
 

@@ -24,13 +24,23 @@ final class NetworkManager: WiFiService {
     /// Follows the joined network's connection, while it is.
     private var joined: Subscription?
 
+    /// The way to the connection from before: which, who follows its activation, and the next attempt.
+    private var wayHome: (previous: ObjectPath, following: Subscription?, another: LoopSource?)?
+    /// What may work below it, and keeps networks of its own.
+    private let iwd: IWD
+
+    /// How often the connection from before is begun, and the pause after an attempt that has failed.
+    private static let returns = 4
+    private static let betweenReturns = Duration.seconds(2)
+
     private enum DeviceState {
         static let wifi = 2
         static let unmanaged = 10
         static let unavailable = 20
     }
 
-    init(on connection: Connection, log: Logger) {
+    init(on connection: Connection, over iwd: IWD, log: Logger) {
+        self.iwd = iwd
         common = ServiceCommon(name: "NetworkManager", busName: Self.busName, on: connection, log: log)
     }
 
@@ -115,8 +125,8 @@ final class NetworkManager: WiFiService {
             }
         ]
         var options: [String: DBusValue] = [:]
-        // The empty name is everybody's.
-        if !names.isEmpty { options["ssids"] = .array(of: "ay", [.bytes([])] + names.map { .bytes($0.bytes) }) }
+        // The empty name is everybody's. Over iwd NetworkManager refuses every scan that asks for names.
+        if !names.isEmpty, !isOverIWD(path) { options["ssids"] = .array(of: "ay", [.bytes([])] + names.map { .bytes($0.bytes) }) }
         link.call(.managerScan, at: path, [.vardict(options)]) { [weak awaited] result in
             guard case .failure(let error) = result else { return }
             awaited?.end(.failure(error.name == Self.device + ".NotAllowed" ? .busy : .failed("\(error)")))
@@ -130,6 +140,11 @@ final class NetworkManager: WiFiService {
         return time.tv_sec
     }
 
+    /// Whether iwd has this interface, too: then it is what NetworkManager has below it.
+    private func isOverIWD(_ path: ObjectPath) -> Bool {
+        paths.contains { name, each in each == path && iwd.paths[name] != nil }
+    }
+
     func read(
         _ path: ObjectPath, since begun: Int64, completion: @escaping (Result<[WiFiNetwork], ScanFailure>) -> Void
     ) {
@@ -141,6 +156,11 @@ final class NetworkManager: WiFiService {
             self.link.read(.managerPoint, at: points) {
                 ManagedNetwork.sighting(&$0)
             } completion: { [weak self] sightings in
+                // When NetworkManager has first heard of a network from iwd is all that it says of those then; what it
+                // lists, iwd lists.
+                guard self?.isOverIWD(path) != true else {
+                    return completion(.success(WiFiNetwork.merged(sightings.lazy.map { ManagedNetwork.overIWD($0.network) })))
+                }
                 let earliest = Self.secondsSinceBoot - (self?.age(since: begun) ?? 0)
                 completion(.success(WiFiNetwork.merged(sightings.lazy.filter { $0.lastSeen >= earliest }.map(\.network))))
             }
@@ -164,9 +184,15 @@ final class NetworkManager: WiFiService {
             self.link.properties(.managerActive, at: before == "/" ? [] : [before]) { [weak self] result in
                 guard let self else { return }
                 guard let found = result.value(orElse: failed) else { return }
-                record.previous = found.first?.values["Connection"]?.objectPathValue?.rawValue ?? ""
-                self.security(of: join, path) { [weak self] security in
-                    self?.activate(join, security, path, record, note, completion)
+                let previous = found.first?.values["Connection"]?.objectPathValue ?? self.wayHome?.previous
+                record.previous = previous?.rawValue ?? ""
+                self.endWayHome()
+                self.iwd.known(join.ssid) { [weak self] result in
+                    guard let self, let known = result.value(orElse: failed) else { return }
+                    record.known = known
+                    self.security(of: join, path) { [weak self] security in
+                        self?.activate(join, security, path, record, note, completion)
+                    }
                 }
             }
         }
@@ -247,6 +273,13 @@ final class NetworkManager: WiFiService {
 
     func restore(_ record: JoinRecord, completion: @escaping (Bool) -> Void) {
         stopFollowing()
+        restoreConnection(record) { [weak self] isRestored in
+            guard let self, isRestored else { return completion(isRestored) }
+            self.iwd.forgetJoined(record, completion: completion)
+        }
+    }
+
+    private func restoreConnection(_ record: JoinRecord, completion: @escaping (Bool) -> Void) {
         guard record.owner == owner, let path = paths[record.interface] else { return completion(true) }
         let back = { [weak self] in
             guard let self else { return completion(true) }
@@ -280,19 +313,65 @@ final class NetworkManager: WiFiService {
     /// To the connection from before.
     private func goBack(_ record: JoinRecord, _ path: ObjectPath, _ completion: @escaping (Bool) -> Void) {
         guard let previous = ObjectPath(record.previous) else { return completion(true) }
+        goBack(to: previous, path, attempts: Self.returns, joined: record.joined, completion)
+    }
+
+    /// - Parameter completion: gets whether the interface is on its way, or on another.
+    private func goBack(
+        to previous: ObjectPath, _ path: ObjectPath, attempts: Int, joined: String, _ completion: @escaping (Bool) -> Void
+    ) {
         link.properties(.managerDevice, at: path) { [weak self] result in
             guard let self, let values = result.value(orElse: { _ in completion(false) }) else { return }
             // NetworkManager may be on its way back already; by itself it comes back only to what connects by itself.
             let active = values["ActiveConnection"]?.objectPathValue ?? "/"
-            guard active == "/" else { return completion(active.rawValue != record.joined) }
+            guard active == "/" else { return completion(active.rawValue != joined) }
             self.link.call(
                 .managerReturn, at: Self.root, [.objectPath(previous), .objectPath(path), .objectPath("/")]
             ) { [weak self] result in
-                guard case .failure(let error) = result else { return completion(true) }
-                self?.log.warning("the connection from before does not come back", metadata: ["error": "\(error)"])
-                completion(false)
+                switch result {
+                case .success(let values):
+                    if let self, let active = values.first?.objectPathValue {
+                        self.followReturn(active, to: previous, path, attempts: attempts)
+                    }
+                    completion(true)
+                case .failure(let error):
+                    self?.log.warning("the connection from before does not come back", metadata: ["error": "\(error)"])
+                    completion(false)
+                }
             }
         }
+    }
+
+    /// What has begun may fail, where it falls into the end of what was before: over iwd it was seen to, and then
+    /// NetworkManager stays where it is.
+    private func followReturn(_ active: ObjectPath, to previous: ObjectPath, _ path: ObjectPath, attempts: Int) {
+        let changed = { [weak self] (state: Int) in
+            guard let self, self.wayHome?.following != nil else { return }
+            if state == ManagedNetwork.activated { return self.endWayHome() }
+            guard state == ManagedNetwork.deactivated else { return }
+            self.endWayHome()
+            guard attempts > 1 else { return self.log.warning("the connection from before does not come back") }
+            let another = self.loop.after(Self.betweenReturns) { [weak self] in
+                guard let self, self.paths.values.contains(path) else { return }
+                self.goBack(to: previous, path, attempts: attempts - 1, joined: "") { _ in }
+            }
+            self.wayHome = (previous, nil, another)
+        }
+        endWayHome()
+        let following = link.onSignal(Self.active, "StateChanged", of: active) { _, arguments in
+            if let state = arguments.first?.integerValue { changed(state) }
+        }
+        wayHome = (previous, following, nil)
+        // What happened before the subscription.
+        link.properties(.managerActive, at: active) { result in
+            if case .success(let values) = result { changed(values["State"]?.integerValue ?? ManagedNetwork.deactivated) }
+        }
+    }
+
+    private func endWayHome() {
+        wayHome?.following?.cancel()
+        wayHome?.another?.cancel()
+        wayHome = nil
     }
 
     /// Deactivates a connection; continues once it is over, or was over before, with whether it is.

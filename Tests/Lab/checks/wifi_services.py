@@ -12,6 +12,8 @@ from lab import expect
 HOME, HOME_PASSPHRASE = "Home", "correct horse"
 # Whatever a service writes to keep: empty at the start of each check.
 KEPT = ("/etc/NetworkManager/system-connections", "/run/NetworkManager", "/var/lib/NetworkManager", "/var/lib/iwd", "/run/wpa_supplicant")
+# What has NetworkManager use iwd.
+OVER_IWD = "[device]\nwifi.backend=iwd\n"
 
 
 def write_private(path, text):
@@ -79,16 +81,32 @@ class Supplicant(Service):
 class NetworkManager(Service):
     name, bus_name = "NetworkManager", "org.freedesktop.NetworkManager"
 
-    def start(self):
-        write_private(
+    @staticmethod
+    def home():
+        return (
             "/etc/NetworkManager/system-connections/Home.nmconnection",
             f"[connection]\nid={HOME}\nuuid=5d2b5f0e-7d1c-4f0e-9a55-000000000001\ntype=wifi\n\n[wifi]\nssid={HOME}\n\n"
             f"[wifi-security]\nkey-mgmt=wpa-psk\npsk={HOME_PASSPHRASE}\n")
+
+    def start(self):
+        write_private(*self.home())
         if not self.lab.bus.name_has_owner(Supplicant.bus_name):
             self.below = self.run("wpa_supplicant", "/sbin/wpa_supplicant", "-u", "-t", "-d")
             self.wait_for_name(self.below, Supplicant.bus_name)
+        self.start_manager()
+
+    def start_manager(self):
         self.process = self.run("NetworkManager", "/usr/sbin/NetworkManager", "--debug", "--log-level=INFO")
         self.wait_for_name(self.process, self.bus_name)
+        # It has its name before it has anything else.
+        self.lab.wait_until(self._is_up, 30, "NetworkManager to be up", every=0.2)
+
+    def _is_up(self):
+        try:
+            self.profiles()
+            return True
+        except dbus.DBusException:
+            return False
 
     def profiles(self):
         settings = self.object("/org/freedesktop/NetworkManager/Settings", "org.freedesktop.NetworkManager.Settings")
@@ -104,10 +122,15 @@ class IWD(Service):
     name, bus_name = "iwd", "net.connman.iwd"
     # It begins with the likeliest channels.
     kernel_scans = 3
+    command = ("/usr/libexec/iwd", "-d")
+
+    @staticmethod
+    def home():
+        return f"/var/lib/iwd/{HOME}.psk", f"[Security]\nPassphrase={HOME_PASSPHRASE}\n"
 
     def start(self):
-        write_private(f"/var/lib/iwd/{HOME}.psk", f"[Security]\nPassphrase={HOME_PASSPHRASE}\n")
-        self.process = self.run("iwd", "/usr/libexec/iwd", "-d")
+        write_private(*self.home())
+        self.process = self.run("iwd", *self.command)
         self.wait_for_name(self.process, self.bus_name)
 
     def profiles(self):
@@ -118,7 +141,36 @@ class IWD(Service):
         return sorted(known | files)
 
 
-SERVICES = {each.name: each for each in (Supplicant, NetworkManager, IWD)}
+class NetworkManagerOverIWD(NetworkManager):
+    """NetworkManager with iwd in the place of wpa_supplicant. The two know networks of each other's: NetworkManager has a file of iwd's
+    for each of its own, and a connection for each that iwd knows."""
+
+    name = "NetworkManager_over_iwd"
+    kernel_scans = IWD.kernel_scans
+
+    def __init__(self, lab):
+        super().__init__(lab)
+        self._iwd = IWD(lab)
+
+    def start(self):
+        configuration = Path("/run/NetworkManager/conf.d/iwd.conf")
+        configuration.parent.mkdir(exist_ok=True)
+        configuration.write_text(OVER_IWD)
+        # As it is once it has been joined: NetworkManager has iwd go there by itself.
+        write_private(*self.home())
+        write_private(*IWD.home())
+        if not self.lab.bus.name_has_owner(IWD.bus_name):
+            self.below = self.run("iwd", *IWD.command)
+            self.wait_for_name(self.below, IWD.bus_name)
+        self.start_manager()
+
+    def profiles(self):
+        return sorted(set(super().profiles()) | set(self._iwd.profiles()))
+
+
+SERVICES = {each.name: each for each in (Supplicant, NetworkManager, IWD, NetworkManagerOverIWD)}
+# Without the one that is made of two others: what is not about finding, joining and going home is the same there.
+SINGLE = [name for name in SERVICES if name != NetworkManagerOverIWD.name]
 
 
 def make_interface():
