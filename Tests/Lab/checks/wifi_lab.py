@@ -77,6 +77,11 @@ class WiFiLab(Lab):
         return sum("scan started" in line for line in self.kernel.lines)
 
     @property
+    def unanswered(self):
+        """How often an access point has not answered in the kernel's time."""
+        return sum("timed out to" in line for line in self.kernel.lines)
+
+    @property
     def ended_scans(self):
         return sum(bool(re.search("scan (finished|aborted)", line)) for line in self.kernel.lines)
 
