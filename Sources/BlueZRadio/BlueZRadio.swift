@@ -263,7 +263,7 @@ public final class BlueZRadio: Radio {
     }
 
     private func forget(_ device: ObjectPath, isSure: Bool, completion: @escaping () -> Void) {
-        guard devices[device] != nil else { return completion() }
+        // Also where it is not known here: what BlueZ says of its objects may come late.
         guard state == .ready, let adapter = adapters.keys.first(where: { device.isBelow($0) }) else {
             forgetLater(device, isSure: isSure)
             return completion()
@@ -561,7 +561,7 @@ public final class BlueZRadio: Radio {
         }
         if part.contains(.devices), names.contains("org.bluez.Battery1") { devices[path]?.battery = nil }
         guard part.contains(.devices), names.contains(BlueZ.device), let device = devices.remove(path) else { return }
-        if attempt?.device == path { attempt?.abort(RadioFailure(.connection, "the accessory is gone")) }
+        if attempt?.device == path { attempt?.objectIsGone() }
         bridge?.lost(path)
         observer?.lost(device.advertisement.device)
         observer?.deviceChanged(device.advertisement.address)

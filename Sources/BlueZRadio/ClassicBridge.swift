@@ -141,7 +141,7 @@ final class ClassicBridge {
 
     /// BlueZ has dropped an object.
     func lost(_ path: ObjectPath) {
-        if attempt?.device == path { attempt?.abort(RadioFailure(.connection, "the accessory is gone")) }
+        if attempt?.device == path { attempt?.objectIsGone() }
     }
 
     private func end(_ result: Result<BluetoothAddress, RadioFailure>) {

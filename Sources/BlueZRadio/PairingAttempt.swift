@@ -23,6 +23,8 @@ final class PairingAttempt {
     private var state = State.registering
     private var wasPairedBefore = false
     private var isCancelled = false
+    /// bluetoothd was asked to call it off: had it just ended well, that has taken the bond away.
+    private var wasCalledOff = false
     private var attempts = 0
     private var timer: LoopSource?
     private var linkTimer: LoopSource?
@@ -186,7 +188,19 @@ final class PairingAttempt {
         end(.failure(isOpen ? RadioFailure(.other, failure.message) : failure))
     }
 
+    /// BlueZ has said that the device's object is gone. That may have been said late, of one before the one that is
+    /// paired now: so the pairing is called off, and the answer to it is waited for.
+    func objectIsGone() {
+        let failure = RadioFailure(.connection, "the accessory is gone")
+        guard state == .pairing, mayPair else { return abort(failure) }
+        guard !wasCalledOff else { return }
+        cancelOnRadio()
+        timer?.cancel()
+        timer = connection.loop.after(Self.lateCancelTimeout) { [self] in abort(failure) }
+    }
+
     private func cancelOnRadio() {
+        wasCalledOff = true
         connection.call(.pairingCancel, at: device) { [log] result in
             if case .failure(let error) = result { log.debug("CancelPairing failed", metadata: ["error": "\(error)"]) }
         }
@@ -200,6 +214,9 @@ final class PairingAttempt {
             guard state == .reading else { return }
             if case .failure(let error) = result, error.leavesOpen { return end(.failure(BlueZ.pairingFailure(error))) }
             let properties = (try? result.get())?.first?.vardictValue ?? [:]
+            guard !wasCalledOff || properties["Paired"]?.booleanValue != false else {
+                return end(.failure(RadioFailure(.other, "the pairing was called off at its very end")))
+            }
             isLowEnergyOnly = wasPairedBefore && BlueZVersions.hasNoClassicSide(properties)
             choosesBearer = BlueZVersions.choosesBearer(properties)
             isBonded = BlueZVersions.isBonded(paired: true, bonded: properties["Bonded"]?.booleanValue)

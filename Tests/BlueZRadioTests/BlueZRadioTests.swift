@@ -5,12 +5,13 @@
 import AccessoryCore
 import AccessoryEngine
 import AccessoryModel
-import BlueZRadio
 import DBusKit
 import Foundation
 import Logging
 import TestSupport
 import Testing
+
+@testable import BlueZRadio
 
 private final class Witness: RadioObserver {
     var states: [RadioState] = []
@@ -120,10 +121,12 @@ private final class Stage {
         }
     }
 
-    /// What BlueZ says of the first accessory.
+    /// The first accessory's object.
+    static let device: ObjectPath = "/org/bluez/hci0/dev_C0_00_00_00_00_01"
+
+    /// What BlueZ says of it.
     func property(_ name: String) -> DBusValue? {
-        let path: ObjectPath = "/org/bluez/hci0/dev_C0_00_00_00_00_01"
-        return try? control.callAndWait("org.bluez", path, Bus.properties, "Get", [.string("org.bluez.Device1"), .string(name)])[0]
+        try? control.callAndWait("org.bluez", Self.device, Bus.properties, "Get", [.string("org.bluez.Device1"), .string(name)])[0]
     }
 
     var isDiscovering: Bool {
@@ -314,6 +317,37 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
             stage.wait { isRead }
             #expect(stage.radio.bonds.isEmpty)
         }
+        _ = consume token
+    }
+
+    /// That an object has gone comes over another connection than answers do, and may be of the one before: BlueZ is
+    /// pairing the new one by then, and must not be left doing so.
+    @Test func aPairingOfWhatIsSaidToBeGoneIsCalledOff() throws {
+        let stage = try Stage(
+            "{ \"accessories\": [\(accessory(", \"pairing\": { \"fault\": \"slow\", \"delay\": 60, \"faultCount\": 1 }"))] }")
+        let token = stage.radio.discover()
+        stage.wait { stage.witness.advert("C0:00:00:00:00:01") != nil }
+        let connection = try Connection(.server(stage.bus.address), loop: stage.loop)
+        let agent = try PairingAgent()
+        var results: [Result<PairedIdentity, RadioFailure>] = []
+        func attempt() -> PairingAttempt {
+            let attempt = PairingAttempt(
+                Stage.device, on: connection, agent: agent, log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+                isConnected: { stage.property("Connected")?.booleanValue == true }
+            ) { results.append($0) }
+            attempt.begin(isPaired: false)
+            return attempt
+        }
+        let first = attempt()
+        stage.wait { stage.property("Connected")?.booleanValue == true }
+        first.objectIsGone()
+        stage.wait { results.count == 1 }
+        #expect((try? results[0].get()) == nil)
+        // Nobody else pairs it, and nobody has.
+        let second = attempt()
+        stage.wait { results.count == 2 }
+        #expect(try !results[1].get().wasPairedBefore)
+        withExtendedLifetime((first, second)) {}
         _ = consume token
     }
 
