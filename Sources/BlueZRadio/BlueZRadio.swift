@@ -189,7 +189,7 @@ public final class BlueZRadio: Radio {
             on: adapter, address: target, connection: connection, agent: agent, log: log,
             device: { [weak self] in
                 target.value == address.value ? device.path : self?.devices.device(valued: target.value)?.path
-            }
+            }, endSearch: { [discovery] in discovery.endOther(on: adapter) }
         ) { [weak self] result in
             self?.bridge = nil
             self?.discovery.renewFilter()

@@ -20,6 +20,7 @@ final class ClassicBridge {
     private let agent: PairingAgent
     private let log: Logger
     private let device: () -> ObjectPath?
+    private let endSearch: () -> Void
     private let completion: (Result<BluetoothAddress, RadioFailure>) -> Void
     private var state = State.created
     private var attempt: PairingAttempt?
@@ -34,9 +35,11 @@ final class ClassicBridge {
     /// - Parameters:
     ///   - address: the classic address.
     ///   - device: BlueZ' object for it, as soon as there is one.
+    ///   - endSearch: ends the search for it: BlueZ has one search for each connection.
     init(
         on adapter: ObjectPath, address: BluetoothAddress, connection: Connection, agent: PairingAgent, log: Logger,
-        device: @escaping () -> ObjectPath?, completion: @escaping (Result<BluetoothAddress, RadioFailure>) -> Void
+        device: @escaping () -> ObjectPath?, endSearch: @escaping () -> Void,
+        completion: @escaping (Result<BluetoothAddress, RadioFailure>) -> Void
     ) {
         self.adapter = adapter
         self.address = address
@@ -44,6 +47,7 @@ final class ClassicBridge {
         self.agent = agent
         self.log = log
         self.device = device
+        self.endSearch = endSearch
         self.completion = completion
     }
 
@@ -77,7 +81,7 @@ final class ClassicBridge {
     private func stopSearch() {
         search?.cancel()
         search = nil
-        connection.call(.classicSearchEnd, at: adapter) { _ in }
+        endSearch()
     }
 
     private func pair(_ path: ObjectPath) {

@@ -21,7 +21,7 @@ final class Discovery {
     private var adapter: ObjectPath?
     private var attempts = 0
     private var retry: LoopSource?
-    /// Whether BlueZ may be scanning for us without our knowing: a start or a stop was not answered.
+    /// Whether BlueZ may be scanning for us without our knowing: a start was not answered, or a stop did not work.
     private var mayScan = false
     private var stopsLeft = 0
     /// Told when the first need comes and when the last one goes.
@@ -83,6 +83,16 @@ final class Discovery {
         setFilter(adapter) { _ in }
     }
 
+    /// A search for something else ends on this connection, which is one client to BlueZ: until that has worked,
+    /// BlueZ may scan for us.
+    func endOther(on adapter: ObjectPath) {
+        if adapter == self.adapter { mayScan = true }
+        connection.call(.classicSearchEnd, at: adapter) { [weak self] result in
+            guard let self, self.adapter == adapter, self.state == .stopped else { return }
+            if case .success = result { self.mayScan = false } else { self.advance() }
+        }
+    }
+
     private func advance() {
         guard let adapter else { return }
         switch state {
@@ -109,13 +119,15 @@ final class Discovery {
         stopsLeft -= 1
         connection.call(.discoveryStop, at: adapter) { [weak self] result in
             guard let self, self.state == .stopping, self.adapter == adapter else { return }
-            self.mayScan = result.leavesOpen
-            if case .failure(let error) = result { self.log.debug("StopDiscovery failed", metadata: ["error": "\(error)"]) }
+            self.mayScan = false
+            if case .failure(let error) = result {
+                self.mayScan = true
+                self.log.debug("StopDiscovery failed", metadata: ["error": "\(error)"])
+            }
             self.change(.stopped, "stopped")
-            if self.mayScan, self.needs == 0, self.stopsLeft > 0 { return self.stop(adapter) }
-            // bluetoothd takes calls in their order: whatever it began, the last of ours ends it.
-            if self.needs == 0 { self.mayScan = false }
-            self.advance()
+            guard self.mayScan, self.needs == 0 else { return self.advance() }
+            // What was never answered may have begun all the same; should it go on, the next start says so.
+            if self.stopsLeft > 0 { self.stop(adapter) }
         }
     }
 
