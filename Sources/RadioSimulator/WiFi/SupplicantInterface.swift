@@ -176,6 +176,8 @@ final class SupplicantInterface: ExportedObject, RadioListener {
         isOver = true
         timer?.cancel()
         radio.stopListening(self)
+        for network in networks.values { bus.server.withdraw(network.path) }
+        for bss in table.values { bus.server.withdraw(bss.path) }
     }
 
     func blockedChanged() {
