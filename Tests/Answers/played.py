@@ -27,7 +27,9 @@ PATIENCE = 30
 RETRIED = 90
 # What services say of what is gone; where it is not, nobody can know, and what is left is theirs.
 GONE = ("DoesNotExist", "NotFound", "NetworkUnknown", "UnknownObject", "NotConnected", "AlreadyExists")
-KINDS = ("error", "silent", "lost", "late", "gone", "twice", "odd", "huge")
+KINDS = ("error", "silent", "lost", "late", "gone", "away", "twice", "odd", "huge")
+# With what leaves while the answer is awaited.
+LEAVING = ("gone", "away")
 
 
 class PlayedWorld(World):
@@ -57,6 +59,8 @@ class Played(APITest):
     calls = {}
     # The service that goes, as the simulator calls what stops and starts it.
     service = ("serviceStopped", "serviceStarted", "")
+    # The object that goes, with those below it, while its service stays.
+    thing = ("adapterRemoved", "adapterAdded", "hci0")
     # Kinds that are nothing for this journey.
     without = ()
 
@@ -104,13 +108,21 @@ class Played(APITest):
         wait(lambda: happened() or fault is None or fault.done, 60, what, also_every=0.02)
         if fault is None or fault.kind == "twice" or not fault.done:
             return wait(happened, 60, what, also_every=0.05)
-        if fault.kind == "gone" and not self.is_gone:
-            self.is_gone = True
-            self.simulator.do(self.service[0], self.service[2])
+        self.leave()
         while not happens_within(0.1, happened, also_every=0.02):
             self.assertLess(self.seconds, limit, f"nobody was told within {limit} s: {what() if callable(what) else what}")
             self.tick()
         return happened()
+
+    @property
+    def leaving(self):
+        return {"gone": self.service, "away": self.thing}.get(self.fault and self.fault.kind)
+
+    def leave(self):
+        """What leaves in this case does, once."""
+        if self.leaving and not self.is_gone:
+            self.is_gone = True
+            self.simulator.do(self.leaving[0], self.leaving[2])
 
     def hold(self, happened, what):
         """Waits until it is so; the daemon has the time to try again."""
@@ -194,25 +206,25 @@ class Played(APITest):
         self.assertIn(outcome, ("done", "told"))
         # What comes after the outcome is looked at, too.
         wait(lambda: self.fault.done, 5, f"{name}, which this journey is to make", also_every=0.02)
-        if kind == "gone" and not self.is_gone:
-            self.simulator.do(self.service[0], self.service[2])
+        self.leave()
         if kind == "twice":
             self.assertEqual(outcome, self.expected)
         if error and error.endswith(GONE) and not self.holds_after_lies:
             return self.assertTrue(self.world.daemon.running)
         # With the time that it would have been waited for.
-        if kind in ("late", "gone"):
+        if kind in ("late", *LEAVING):
             for _ in range(call["timeout"] + 1 if call["timeout"] <= PATIENCE else 0):
                 self.tick()
         self.world.proxy.release()
         self.world.proxy.arm(None)
-        self.fault = None
-        if kind == "gone":
-            self.simulator.do(self.service[1], self.service[2])
+        came_back, self.fault = self.leaving, None
+        if came_back:
+            self.simulator.do(came_back[1], came_back[2])
         self.settle()
         self.returned()
         self.again()
         self.tidy()
+        self.hold(lambda: self.simulator.bluetooth == "absent" or not self.simulator.discovering, "the search to end")
         self.settle()
         self.hold(lambda: descriptors() == before, lambda: f"{before} descriptors; there are {descriptors()}")
         wait(lambda: self.world.proxy.unanswered == [], what=lambda: f"answers to {self.world.proxy.unanswered}", also_every=0.02)

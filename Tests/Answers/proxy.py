@@ -262,7 +262,7 @@ class Proxy:
                 fault.caught = (link, header)
                 if fault.kind == "error":
                     self.tell(link, answer(ERROR, header.serial, self.sender(header), GLib.Variant("(s)", ("played",)), fault.error))
-                if fault.kind in ("error", "silent", "gone"):
+                if fault.kind in ("error", "silent", "gone", "away"):
                     return []
             link.waiting[header.serial] = header
         return [data]
@@ -306,7 +306,7 @@ class Proxy:
             if fault is None or not fault.done:
                 return
             link, header = fault.caught
-            if fault.kind == "gone":
+            if fault.kind in ("gone", "away"):
                 self.tell(link, answer(REPLY, header.serial, self.sender(header), plain(fault.call["returns"])))
             elif fault.held:
                 self.tell(link, fault.held)

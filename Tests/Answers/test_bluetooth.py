@@ -5,7 +5,7 @@ import unittest
 
 import dbus
 
-from played import Played, cases
+from played import KINDS, LEAVING, Played, cases
 # What comes from the harness is found by `played`.
 from harness.names import ACCESSORY, NAME, SESSION
 from harness.radio import accessory, scenario
@@ -41,6 +41,30 @@ class Refused(Played):
     def act(self):
         return self.set_up("pink")
 
+
+
+@cases()
+class Asked(Played):
+    """A person is asked, and says nothing for as long as a `Pair` may take: its answer comes after that."""
+
+    scenario = scenario(accessory("pink", pairing={"mode": "numericComparison"}))
+    calls = {"pairing": 1}
+    without = tuple(each for each in KINDS if each != "late")
+
+    def act(self):
+        before = len(self.dice.events)
+        news = lambda: [kind for kind, _ in self.dice.events[before:]]
+        self.dice.show_picker(item())
+        self.person.pick("pink")
+        self.person.wait_stage("confirming")
+        if self.fault:
+            # It is the person who is waited for.
+            self.told(lambda: "pickerSetupFailed" in news(), lambda: f"the outcome; told was {news()}", limit=self.fault.call["timeout"] + 10)
+            self.cancel()
+        else:
+            self.person.respond(accept=True)
+        self.told(lambda: "pickerDidDismiss" in news(), lambda: f"the end of the picker; told was {news()}")
+        return "done" if "accessoryAdded" in news() else "told"
 
 
 @cases({"pairingCancel_silent"})
@@ -188,7 +212,7 @@ class Started(Played):
             self.restart()
             ready = lambda: self.world.manager("Bluetooth") == "ready"
             self.told(lambda: self.fault.done, "its question")
-            if self.fault.kind != "gone":
+            if self.fault.kind not in LEAVING:
                 self.told(ready, "Bluetooth")
             self.person, self.dice = self.picker(), self.app()
             return "done"

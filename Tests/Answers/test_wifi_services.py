@@ -4,7 +4,7 @@
 import json
 import unittest
 
-from played import Played, cases
+from played import LEAVING, Played, cases
 # What comes from the harness is found by `played`.
 from harness.names import ACCESSORY, OBJECT_MANAGER
 from harness.programs import TESTS
@@ -18,6 +18,7 @@ class WiFi(Played):
     apps = ("dice",)
     manifest = {"Supports": "Bluetooth;WiFi;"}
     kind = None
+    thing = ("interfaceRemoved", "interfaceAdded", "wlan0")
     network, passphrase = "Dice-1234", PASSPHRASE
 
     def setUp(self):
@@ -118,7 +119,7 @@ class Known(WiFi):
     network, passphrase = "Dice-Open", None
     calls = {"iwdDisconnect": 1}
     # When it starts again, it may go to either of the networks that it knows.
-    without = ("gone",)
+    without = LEAVING
 
     def prepare(self):
         super().prepare()
@@ -143,7 +144,7 @@ class Starts(WiFi):
             each.close()
         self.restart()
         self.told(lambda: self.fault.done, "its question")
-        if self.fault.kind == "gone":
+        if self.fault.kind in LEAVING:
             pass
         elif self.fault.error and self.fault.error.endswith("UnknownObject"):
             # It says that there is none; it would tell of one that comes.
