@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A connection that listens: for a stream of one kind of signal, thousands a second, read from the socket into one
 // buffer and walked in place. Everything else on it (answers, other signals) is libdbus' to read. It believes nothing:
-// what is odd ends it, and its owner goes on with libdbus alone (Docs/Decisions/0018-a-reader-for-adverts.md).
+// what is odd ends it, and its owner goes on with libdbus for a while (Docs/Decisions/0018-a-reader-for-adverts.md).
 
 internal import CDBus
 internal import CGLib
