@@ -71,6 +71,8 @@ public struct Caller: Hashable, Sendable {
     public var isInSnapScope = false
     /// The daemon may not look at it: what it executes, and whether it runs in a Flatpak, is unknown.
     public var isOpaque = false
+    /// It runs in a Flatpak, or says so, and the daemon may not read in which.
+    public var isInUnreadableFlatpak = false
 
     /// A caller of whom nothing more is known.
     public init(uid: UInt32, groups: Set<UInt32> = [], pid: Int32) {
@@ -88,6 +90,7 @@ public struct Caller: Hashable, Sendable {
     public var summary: String {
         var parts = ["uid \(uid)", "executable \(executable ?? "unreadable")", "unit \(unit ?? "none")"]
         if let flatpak { parts.append("Flatpak \(flatpak)") }
+        if isInUnreadableFlatpak { parts.append("Flatpak unreadable") }
         if let snap { parts.append("snap \(snap)") }
         if let securityLabel { parts.append("security label \(securityLabel)") }
         return parts.joined(separator: ", ")

@@ -40,21 +40,30 @@ public enum AppMatching {
         }
         guard let app = fitting.first else {
             let directory = store.directories.last ?? ""
-            let obstacle =
-                caller.isOpaque
-                ? "; its executable could not be read: the daemon may not look into other users' processes, and goes by Executable= "
-                    + "and Flatpak= only with the drop-in identify-by-executable.conf, see accessory-setup-manifest(5)" : ""
             let isNamed = !unrestricted(caller, in: store).isEmpty
             let weakness =
                 isNamed
                 ? "; a manifest names it without User=, and what a process can make itself counts for the users named there only"
                 : ""
+            let would = "a file \(directory)/ID.conf with \(line(for: caller)) would"
             throw IdentityFailure(
-                description:
-                    "seen as \(seen): no manifest fits\(weakness); a file \(directory)/ID.conf with \(line(for: caller)) would\(obstacle)"
-            )
+                description: "seen as \(seen): no manifest fits\(weakness); \(would)\(obstacle(for: caller))")
         }
         return Match(app: app, basis: basis)
+    }
+
+    /// Why it is not known for what it may be.
+    private static func obstacle(for caller: Caller) -> String {
+        if caller.isOpaque {
+            return "; its executable could not be read: the daemon may not look into other users' processes, and goes by "
+                + "Executable= only with the drop-in identify-by-executable.conf, by Flatpak= with identify-by-flatpak.conf "
+                + "besides, see accessory-setup-manifest(5)"
+        }
+        if caller.isInUnreadableFlatpak {
+            return "; the daemon may not read which Flatpak it is in, and goes by Flatpak= only with the drop-in "
+                + "identify-by-flatpak.conf, see accessory-setup-manifest(5)"
+        }
+        return ""
     }
 
     /// The line of a manifest that would fit.
@@ -62,6 +71,7 @@ public enum AppMatching {
         if let unit = caller.unit { return "Unit=\(unit)" }
         if let flatpak = caller.flatpak { return "Flatpak=\(flatpak) and User=\(caller.uid)" }
         if let snap = caller.snap { return "Snap=\(snap)" + (caller.choosesLabel ? " and User=\(caller.uid)" : "") }
+        if caller.isInUnreadableFlatpak { return "Flatpak=NAME and User=\(caller.uid)" }
         if caller.isOpaque { return "Unit=NAME.service (for an app that runs as that service)" }
         return "Executable=\(caller.executable ?? "/path/to/the/app")"
     }
@@ -90,7 +100,7 @@ public enum AppMatching {
             if !byLabel.isEmpty { return (byLabel, .chosenLabel) }
             if caller.snap != nil { return (namedForUser(caller.snap, \.snaps), .chosenLabel) }
         }
-        if caller.isOpaque || caller.isInSnapScope { return ([], .unit) }
+        if caller.isOpaque || caller.isInUnreadableFlatpak || caller.isInSnapScope { return ([], .unit) }
         return (store.apps.values.filter { fits($0, caller) }, .executable)
     }
 

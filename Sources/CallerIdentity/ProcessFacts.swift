@@ -185,6 +185,11 @@ public enum ProcessFacts {
         let file = openat(root, ".flatpak-info", O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
         guard file >= 0 else {
             if errno == ENOENT { return nil }
+            if errno == EACCES || errno == EPERM {
+                // Its user's alone to read, as flatpak makes it. As above, and by its executable it is nobody either.
+                caller.isInUnreadableFlatpak = true
+                return nil
+            }
             throw IdentityFailure(
                 description: "process \(caller.pid): its Flatpak cannot be read: \(String(cString: strerror(errno)))")
         }

@@ -95,19 +95,6 @@ class Identities(APITest):
         self.assertEqual((status, len(lines)), (1, 2))
         self.assertRegex(lines[1], rf"^{bad}:\d+: BluetoothServices: pink")
 
-    def seen_from(self, root):
-        """What a program hears that connects, then lives in another root, and asks for a session."""
-        program = textwrap.dedent(f"""
-            import dbus, os
-            bus = dbus.bus.BusConnection({self.world.bus.address!r})
-            os.chroot({str(root)!r})
-            try:
-                print(bus.call_blocking({NAME!r}, {ROOT!r}, {MANAGER!r}, "CreateSession", "a{{sv}}", (dbus.Dictionary(signature="sv"),)))
-            except dbus.DBusException as error:
-                print(error)
-            """)
-        return subprocess.run(["/usr/bin/python3", "-c", program], capture_output=True, text=True, check=True).stdout
-
     def test_a_flatpak_is_nothing_but_a_flatpak(self):
         root = self.world.directory / "root"
         root.mkdir()
@@ -117,12 +104,12 @@ class Identities(APITest):
         # Whoever can make a root can make this file: without a user it is nobody's.
         self.world.declare("anybody", Executable=None, Flatpak="org.example.Anybody")
         self.world.restart_daemon()
-        self.assertIn("/session/", self.seen_from(root))
+        self.assertIn("/session/", self.world.seen_from(root))
         (root / ".flatpak-info").write_text("[Application]\nname=org.example.Other\n")
-        self.assertIn("Flatpak=org.example.Other", self.seen_from(root))
+        self.assertIn("Flatpak=org.example.Other", self.world.seen_from(root))
         (root / ".flatpak-info").write_text("[Application]\nname=org.example.Dice\n")
-        self.assertIn("/session/", self.seen_from(root))
+        self.assertIn("/session/", self.world.seen_from(root))
         (root / ".flatpak-info").write_text("[Application]\nname=org.example.Anybody\n")
-        self.assertIn("without User=", self.seen_from(root))
+        self.assertIn("without User=", self.world.seen_from(root))
         (root / ".flatpak-info").write_text("nothing that could be read")
-        self.assertIn("ActivationFailed", self.seen_from(root))
+        self.assertIn("ActivationFailed", self.world.seen_from(root))

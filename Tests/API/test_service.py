@@ -71,8 +71,10 @@ class Supervision(APITest):
                 self.assertEqual(self.heard(), ["READY=1"])
 
 
-class WithoutPrivileges(APITest):
-    """The daemon as its unit runs it: a user of its own, no capabilities."""
+class Unprivileged(APITest):
+    """The daemon as its unit runs it: a user of its own, with no capabilities but those that a drop-in gives it."""
+
+    rights = ()
 
     def setUp(self):
         super().setUp()
@@ -85,12 +87,14 @@ class WithoutPrivileges(APITest):
         program = self.world.directory / "accessorysetupd"
         shutil.copyfile(command[0], program)
         program.chmod(0o755)
-        user = str(SOMEBODY_ELSE)
+        user, given = str(SOMEBODY_ELSE), ",".join(("-all", *(f"+{each}" for each in self.rights)))
         self.world.daemon = Program(
-            "setpriv", "--reuid", user, "--regid", user, "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
-            "--no-new-privs", program, *command[1:])
+            "setpriv", "--reuid", user, "--regid", user, "--clear-groups", f"--inh-caps={given}", f"--ambient-caps={given}",
+            f"--bounding-set={given}", "--no-new-privs", program, *command[1:])
         wait(lambda: self.world.admin.has_owner(NAME), 20, lambda: f"the daemon; said was {self.world.daemon.lines}", also_every=0.02)
 
+
+class WithoutPrivileges(Unprivileged):
     def test_an_app_is_told_why_it_is_not_known(self):
         # Its executable has a manifest, but cannot be read.
         self.assertFails(error("ActivationFailed"), App(self.world).create_session,
@@ -103,6 +107,40 @@ class WithoutPrivileges(APITest):
         with self.assertRaises(dbus.DBusException) as caught:
             Client(self.world, Identity("stranger")).call(ROOT, MANAGER, "RegisterPicker", "a{sv}", sv({}))
         self.assertEqual(caught.exception.get_dbus_name(), BUS_ERROR + "AccessDenied")
+
+
+class WithTheRightToLook(Unprivileged):
+    """systemd/examples/identify-by-executable.conf."""
+
+    rights = ("sys_ptrace",)
+
+    def test_an_app_is_known_by_its_executable_and_by_no_flatpak(self):
+        root = in_a_flatpak(self.world)
+        self.world.declare("python", Executable=os.path.realpath("/usr/bin/python3"))
+        wait(lambda: "/session/" in self.world.seen_from(self.world.directory), 20, "the manifest to be read", also_every=0.1)
+        said = self.world.seen_from(root)
+        for each in ("no manifest fits", "Flatpak unreadable", "identify-by-flatpak.conf"):
+            self.assertIn(each, said)
+
+
+class WithTheRightToRead(Unprivileged):
+    """The same and systemd/examples/identify-by-flatpak.conf."""
+
+    rights = ("sys_ptrace", "dac_read_search")
+
+    def test_an_app_is_known_by_its_flatpak(self):
+        root = in_a_flatpak(self.world)
+        self.world.declare("flatpak", Executable=None, Flatpak="org.example.Dice", User=str(os.getuid()))
+        wait(lambda: "/session/" in self.world.seen_from(root), 20, "the manifest to be read", also_every=0.1)
+
+
+def in_a_flatpak(world):
+    """A root directory as flatpak makes it: its information is its user's alone to read."""
+    root = world.directory / "sandbox"
+    root.mkdir()
+    (root / ".flatpak-info").write_text("[Application]\nname=org.example.Dice\n")
+    (root / ".flatpak-info").chmod(0o600)
+    return root
 
 
 class BorrowedNames(APITest):

@@ -212,6 +212,20 @@ private let good = """
         #expect(throws: IdentityFailure.self) { try look(12, path) }
     }
 
+    @Test func whoIsInAFlatpakThatMayNotBeReadIsNoOtherAppByItsExecutable() throws {
+        try directory.write("apps/com.example.dice.conf", good)
+        let store = ManifestStore(directories: [directory.path + "/apps"], loop: MainLoop(), log: log)
+        var hidden = caller(executable: "/opt/dice")
+        #expect(try AppMatching.match(hidden, in: store).basis == .executable)
+        hidden.isInUnreadableFlatpak = true
+        #expect { try AppMatching.match(hidden, in: store) } throws: {
+            ["Flatpak unreadable", "Flatpak=NAME and User=", "identify-by-flatpak.conf"].allSatisfy("\($0)".contains)
+        }
+        // systemd's word is enough.
+        hidden.unit = "dice.service"
+        #expect(try AppMatching.match(hidden, in: store).basis == .unit)
+    }
+
     @Test func anExecutableIsTheFileThatItsNameIsHere() throws {
         let path = try procfs(5)
         try FileManager.default.createSymbolicLink(atPath: path + "/5/exe", withDestinationPath: "/bin/sh")

@@ -91,8 +91,10 @@ struct WhoAmI: ParsableCommand {
             StandardOutput.line("speaks for \(match.app.id) by its \(match.basis.rawValue), says \(match.app.source)")
             if [.executable, .flatpak].contains(match.basis) {
                 // This command runs with its caller's rights; the daemon has fewer, unless the admin gave it more.
+                let more = match.basis == .flatpak ? " and identify-by-flatpak.conf" : ""
                 StandardOutput.line(
-                    "the daemon sees that only where it may look into the process: identify-by-executable.conf, accessory-setup-manifest(5)"
+                    "the daemon sees that only where it may look into the process: identify-by-executable.conf\(more), "
+                        + "accessory-setup-manifest(5)"
                 )
             }
         }

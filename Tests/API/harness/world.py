@@ -7,8 +7,10 @@ import os
 import shutil
 import signal
 import sqlite3
+import subprocess
 import sys
 import tempfile
+import textwrap
 import unittest
 from pathlib import Path
 
@@ -17,7 +19,7 @@ import dbus.mainloop.glib
 
 from harness.apps import App
 from harness.clients import Client, Identity
-from harness.names import BLUE, GRANT, MANAGER, PINK, ROOT, SOMEBODY, error
+from harness.names import BLUE, GRANT, MANAGER, NAME, PINK, ROOT, SOMEBODY, error
 from harness.pickers import PickerProgram
 from harness.programs import BIN, Bus, Daemon
 from harness.radio import Simulator
@@ -98,6 +100,19 @@ class World:
         with contextlib.closing(sqlite3.connect(self.state / "grants.sqlite")) as store, store:
             store.executemany("INSERT INTO audit (time, event, app, accessory, who, why) VALUES (1, ?, ?, NULL, ?, 'x')", [
                 (event, "com.example.dice", "x" * 200) for event in ("granted", "refused", "pickerShown") for _ in range(lines)])
+
+    def seen_from(self, root):
+        """What a program of this user hears that connects, then lives in another root, and asks for a session."""
+        program = textwrap.dedent(f"""
+            import dbus, os
+            bus = dbus.bus.BusConnection({self.bus.address!r})
+            os.chroot({str(root)!r})
+            try:
+                print(bus.call_blocking({NAME!r}, {ROOT!r}, {MANAGER!r}, "CreateSession", "a{{sv}}", (dbus.Dictionary(signature="sv"),)))
+            except dbus.DBusException as error:
+                print(error)
+            """)
+        return subprocess.run(["/usr/bin/python3", "-c", program], capture_output=True, text=True, check=True).stdout
 
     def manager(self, name):
         return self.admin.get(ROOT, MANAGER, name)

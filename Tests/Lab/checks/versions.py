@@ -11,7 +11,7 @@ import dbus
 
 # Those that the product speaks to, and those it is run by.
 PACKAGES = (
-    "bluez", "cockpit-ws", "dbus-broker", "dbus-daemon", "dbus", "hostapd", "iwd", "network-manager", "polkitd", "systemd", "wpasupplicant",
+    "bluez", "cockpit-ws", "dbus-broker", "dbus-daemon", "dbus", "flatpak", "hostapd", "iwd", "network-manager", "polkitd", "systemd", "wpasupplicant",
 )
 
 
