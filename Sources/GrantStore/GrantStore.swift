@@ -140,7 +140,11 @@ public final class GrantStore: LedgerStore {
                 "the end of the store's log could not be read: the last changes may be lost",
                 metadata: ["file": "\(path)-wal", "pages": "\(written)", "readable": "\(used)"])
         }
+        guard try !Schema.isCurrent(database) else { return database }
         try Schema.migrate(database)
+        // The file alone says of which version it is: a package with an older daemon looks there before it is
+        // installed.
+        fold(database, log)
         return database
     }
 
@@ -238,12 +242,12 @@ public final class GrantStore: LedgerStore {
             for intent in change.finished { try Rows.delete(intent, in: database) }
             return try add(change.lines)
         }
-        if change.steps.contains(where: \.changesAccess) { checkpoint() }
+        if change.steps.contains(where: \.changesAccess) { Self.fold(database, log) }
         return numbers
     }
 
     /// Folds the log into the file: what is granted does not hang on a log that may be damaged.
-    private func checkpoint() {
+    private static func fold(_ database: Database, _ log: Logger) {
         do {
             try database.checkpoint()
         } catch {

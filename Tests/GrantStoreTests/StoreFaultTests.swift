@@ -70,6 +70,8 @@ import Testing
         try begin(with: try Self.file(version))
         let store = try open()
         #expect(store.keptAside == nil)
+        // `user_version` in SQLite's header, while the store is in use: the package's preinst reads it there.
+        #expect(try SystemFile.contents(path)[60..<64] == [0, 0, 0, 6])
         let state = try store.load()
         if version != 5 {
             #expect(state.accessories.map(\.displayName).sorted() == ["Camera", "Würfel 🎲"])
