@@ -240,15 +240,13 @@ class Machine(Lab):
         picker.wait_for("waiting for a picker", 30)
         return App(self, "dice", self.dice, "add", "--timeout", STANDSTILL * 90), picker
 
-    def begin_question(self):
-        """The same, up to where the person is asked whether the die shows the same number; who waits for an answer is the
-        picker, which can be told y or n."""
+    def begin_choice(self):
+        """The same, up to where the person has a die to choose that will ask a question; returns besides what to tell the
+        picker for that."""
         picker = self.start_as("picker", "person", "/usr/bin/accessoryctl", "picker", listens=True)
         picker.wait_for("waiting for a picker", 30)
         app = App(self, "dice", self.dice, "add", "--timeout", STANDSTILL * 90)
-        picker.tell(picker.wait_for(r"^(\d+)\) .*Dice C7", 60)[1])
-        picker.wait_for(r"\[y/n\]", 60)
-        return app, picker
+        return app, picker, picker.wait_for(r"^(\d+)\) .*Dice C7", 60)[1]
 
     def set_up(self, address=PINK_DICE, pick="Dice 4F"):
         """With this accessory set up for the app."""
