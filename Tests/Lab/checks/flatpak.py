@@ -167,7 +167,7 @@ def create_session(terminal, app):
 def seen(terminal, app):
     """The accessories in the view, as somebody sees them who takes it for the system bus."""
     said = ask(terminal, app, f"DBUS_SYSTEM_BUS_ADDRESS={VIEW}", "org.bluez", "/", "org.freedesktop.DBus.ObjectManager.GetManagedObjects")
-    expect(said.startswith("({"), f"in the view there is {said}")
+    expect(said.startswith("("), f"in the view there is {said}")
     return set(re.findall(r"'Address': <'(C0:\S+)'>", said))
 
 
