@@ -8,7 +8,7 @@ what came of it, an error by its name. It belongs to nobody: what it may is deci
     powered      whether org.bluez' adapter is on
     get=PATH     an object's Device1.Address
     connect=PATH Device1.Connect
-    join=SSID    have a picker find this open network, join it, say on which interface, and leave it
+    join=SSID,PASSPHRASE   have a picker find this network, join it, say on which interface, and leave it
     reads=ADDRESS  the mean time of a read of its characteristic FF3F, in milliseconds, after connecting to it"""
 
 import json
@@ -60,7 +60,7 @@ def accessory_setup(path, name):
     return interface(path, f"org.accessorysetup1.{name}", "org.accessorysetup1")
 
 
-def join(name):
+def join(name, passphrase):
     """A session of its own; somebody else shows the picker."""
     empty = dbus.Dictionary(signature="sv")
     session = accessory_setup("/org/accessorysetup1", "Manager").CreateSession(empty, timeout=PATIENCE)
@@ -74,7 +74,8 @@ def join(name):
         if time.monotonic() > deadline:
             raise TimeoutError("nothing was picked")
         time.sleep(0.1)
-    accessory_setup(found[0], "Accessory").JoinNetwork(empty, timeout=PATIENCE)
+    options = dbus.Dictionary({"passphrase": passphrase}, signature="sv")
+    accessory_setup(found[0], "Accessory").JoinNetwork(options, timeout=PATIENCE)
     joined = interface(found[0], dbus.PROPERTIES_IFACE, "org.accessorysetup1").Get(
         "org.accessorysetup1.Network", "Interface", timeout=PATIENCE)
     accessory_setup(found[0], "Accessory").LeaveNetwork(timeout=PATIENCE)
@@ -97,7 +98,7 @@ def answer(ask):
             interface(path, "org.bluez.Device1").Connect(timeout=PATIENCE)
             return "connected"
         case ("join", _, name):
-            return join(name)
+            return join(*name.split(","))
         case ("reads", _, address):
             return mean_read(address)
     sys.exit(f"cannot ask {ask}")

@@ -224,12 +224,16 @@ class Machine(Lab):
             self.wait_until(lambda: app in self.accessoryctl("apps"), 20, "the manifest to be read")
 
     def wait_for_bluetooth(self):
+        self.wait_until(lambda: self.radio("Bluetooth") == "ready", 60, "Manager.Bluetooth to be “ready”")
+
+    @property
+    def wifi(self):
+        return self.radio("WiFi")
+
+    def radio(self, name):
+        """What the daemon says of one of its radios."""
         root = self.bus.get_object(DAEMON_NAME, "/org/accessorysetup1", introspect=False)
-
-        def ready():
-            return root.Get("org.accessorysetup1.Manager", "Bluetooth", dbus_interface=dbus.PROPERTIES_IFACE) == "ready"
-
-        self.wait_until(ready, 60, "Manager.Bluetooth to be “ready”")
+        return root.Get("org.accessorysetup1.Manager", name, dbus_interface=dbus.PROPERTIES_IFACE)
 
     def picker(self, pick, user="person"):
         return self.start_as("picker", user, "/usr/bin/accessoryctl", "picker", "--pick", pick)

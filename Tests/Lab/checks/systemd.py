@@ -12,7 +12,7 @@ from access_points import AccessPoints
 from framework import check
 from lab import DAEMON_NAME, expect
 from machine import BLUE_DICE, DAEMON, GRANTS, PINK_DICE, SYSTEM_BUS, VIEW
-from wifi_services import Supplicant
+from wifi_services import OVER_IWD, Supplicant
 
 PINK_PATH = "/org/bluez/hci0/dev_C0_FF_EE_00_00_01"
 BLUE_PATH = "/org/bluez/hci0/dev_C0_FF_EE_00_00_02"
@@ -54,32 +54,54 @@ def a_call_on_the_bus_starts_it(machine):
     machine.wait_for_bluetooth()
 
 
-@check(seconds=180)
+@check(seconds=300)
 def the_daemons_user_joins_networks(machine):
-    """Which is neither root nor of the group netdev: by the bus policy at wpa_supplicant, by polkit's rule at NetworkManager."""
+    """Which is neither root nor of the group netdev: by the bus policy at wpa_supplicant and iwd, and by polkit's rule at NetworkManager. The
+    network has a passphrase, so that iwd has to ask for it at the daemon."""
     machine.installed()
     folder = Path("/run/lab-state")
     folder.mkdir(exist_ok=True)
     scenario = folder / "networks.json"
-    scenario.write_text(json.dumps({"accessPoints": [{"id": "die", "ssid": "Dice-Open"}]}))
+    scenario.write_text(json.dumps({"accessPoints": [
+        {"id": "die", "ssid": "Dice-1234", "security": "wpa2", "passphrase": "sixsided1"}]}))
     AccessPoints(scenario, [], machine.logs)
-    supplicant = Supplicant(machine)
-    supplicant.start()
+    ask = "join=Dice-1234,sixsided1"
+    user = machine.run("id", "--name", "--groups", "accessory-setup")
+    expect(user == "accessory-setup", f"the daemon's user is of the groups {user}")
+
+    def used():
+        """The service that the daemon has chosen last."""
+        lines = [json.loads(each) for each in machine.journal("--unit", DAEMON, "--output=json").splitlines()]
+        chosen = [each["ACCESSORY_SERVICE"] for each in lines if "Wi-Fi interface" in each["MESSAGE"] and "ACCESSORY_SERVICE" in each]
+        return chosen[-1] if chosen else None
 
     def joins(service):
         # Of a service that has just started the interface may be off: NetworkManager 1.58 was seen to wait for 17 s
-        # before it had its supplicant. The daemon says when it can be used, in a field of its own.
-        usable = lambda: f'"{service} serves wlan0"' in machine.journal("--unit", DAEMON, "--output=json")
-        machine.wait_until(usable, 60, f"the daemon to use {service}", every=0.2)
-        picker = machine.picker("Dice-Open")
-        expect(machine.probe("app", SYSTEM_BUS, "join=Dice-Open")() == {"join=Dice-Open": "wlan0"}, f"it is not joined over {service}")
+        # before it had its supplicant.
+        machine.wait_until(lambda: used() == service and machine.wifi == "ready", 60, f"the daemon to use {service}", every=0.2)
+        picker = machine.picker("Dice-1234")
+        expect(machine.probe("app", SYSTEM_BUS, ask)() == {ask: "wlan0"}, f"it is not joined over {service}")
         expect(picker.wait_exit(20) == 0, f"the picker ended with an error: {picker.lines[-1:]}")
+        for known in (Path("/var/lib/iwd"), Path("/etc/NetworkManager/system-connections"), Path("/run/NetworkManager/system-connections")):
+            left = [str(each) for each in known.glob("*Dice-1234*")]
+            expect(left == [], f"after {service} there is {left}")
 
+    supplicant = Supplicant(machine)
+    supplicant.start()
     joins("wpa_supplicant")
     supplicant.kill()
     machine.systemctl("start", "NetworkManager.service")
     joins("NetworkManager")
     machine.systemctl("stop", "NetworkManager.service", "wpa_supplicant.service")
+    machine.systemctl("start", "iwd.service")
+    joins("iwd")
+    configuration = Path("/run/NetworkManager/conf.d/iwd.conf")
+    configuration.parent.mkdir(parents=True, exist_ok=True)
+    configuration.write_text(OVER_IWD)
+    machine.systemctl("start", "NetworkManager.service")
+    joins("NetworkManager")
+    machine.systemctl("stop", "NetworkManager.service", "iwd.service")
+    configuration.unlink()
     machine.run("modprobe", "--remove", "mac80211_hwsim", fails=None)
 
 
