@@ -145,8 +145,8 @@ import Testing
         let over = ManagedNetwork.overIWD(network)
         #expect(over == WiFiNetwork(ssid: network.ssid, rssi: -70, security: .psk, band: nil))
         for security in [NetworkSecurity.open, .enterprise, .wep] {
-            let network = WiFiNetwork(ssid: network.ssid, rssi: nil, security: security, band: .ghz2)
-            #expect(ManagedNetwork.overIWD(network).security == security)
+            let other = WiFiNetwork(ssid: network.ssid, rssi: nil, security: security, band: .ghz2)
+            #expect(ManagedNetwork.overIWD(other).security == security)
         }
         point["RsnFlags"] = .string("392")
         #expect(try reading(.vardict(point), ManagedNetwork.sighting)?.network.security == .wep)
