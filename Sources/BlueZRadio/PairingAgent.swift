@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our org.bluez.Agent1: BlueZ asks it what pairing needs of the person. It is registered on the connection that pairs
-// and is never the default agent, so it meets no other program's pairings.
+// Our org.bluez.Agent1: BlueZ asks it what pairing needs of the person. It is registered on the connection that pairs,
+// for as long. It never asks to be the default agent; where there is no other, BlueZ makes it that, and asks it for
+// what accessories begin by themselves. So it answers for the one device that was picked.
 
 internal import AccessoryModel
 internal import DBusKit

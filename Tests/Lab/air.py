@@ -15,6 +15,8 @@ line: {"do": "vanish", "accessory": "pink-dice"} is answered by {} plus what was
     keys                         answers what all accessories remember of their bonds
     remember KEYS                they do so again: for an air that follows another one
     servicesChanged ACCESSORY    connected, it has other services in the place of those, with the same values
+    secure ACCESSORY             connected, it asks to be paired (a security request), whether anybody wants that or not
+    when ACCESSORY ACT           the next time that it is connected it does so at once: vanish, rotate, secure, forget
 
 Importing bumble takes seconds in an emulated guest. So `air.py --stock` imports it once and then makes an air for each
 line of its input, {"scenario": file, "socket": path, "log": file}, answering with the process id; its first line of
@@ -159,6 +161,10 @@ class Air:
                     self._accessory(name).remember(each)
             case {"do": "servicesChanged", "accessory": name}:
                 self._accessory(name).change_services()
+            case {"do": "secure", "accessory": name}:
+                self._accessory(name).request_security()
+            case {"do": "when", "accessory": name, "act": act}:
+                self._accessory(name).when_connected(act)
             case _:
                 raise RequestError(f"cannot do {request}")
         return {}

@@ -163,6 +163,7 @@ class Accessory:
         self._shown = asyncio.get_running_loop().create_future()
         self._entered = asyncio.get_running_loop().create_future()
         self._faults_left = description.pairing.fault_count
+        self._when_connected = None
 
     def log(self, text):
         self._log(f"{self.description.id}: {text}")
@@ -239,7 +240,7 @@ class Accessory:
         public = self.description.address_type == "public"
         self._controller = AirController(
             self.description.id, link=self._link, public_address=self._identity if public else hci.Address.ANY)
-        made = AccessoryDevice(self.description.name, self._identity, self._irk, self._bonds)
+        made = AccessoryDevice(self.description.device_name, self._identity, self._irk, self._bonds)
         made.host = host.Host(self._controller, AsyncPipeSink(self._controller))
         behaviour = self.description.pairing
         made.smp_manager.pairing_config_factory = lambda _connection: pairing.PairingConfig(
@@ -262,6 +263,15 @@ class Accessory:
             f"paired, {'secure connections' if keys.ltk else 'legacy'}"))
         connection.on(connection.EVENT_PAIRING_FAILURE, lambda reason: self.log(
             f"pairing failed, {smp.ErrorCode(reason).name.lower().replace('_', ' ')}"))
+        if act := self._when_connected:
+            self._when_connected = None
+            # After the host has heard of the connection, too.
+            asyncio.get_running_loop().call_soon(act)
+
+    def when_connected(self, act):
+        """Does so at its next connection."""
+        self._when_connected = {
+            "vanish": self.vanish, "rotate": self.rotate, "secure": self.request_security, "forget": self.forget}[act]
 
     # Pairing
 
@@ -304,6 +314,15 @@ class Accessory:
             {"address": address.removesuffix("/P"), "authenticated": (keys.ltk or keys.ltk_central).authenticated}
             for address, keys in self._bonds.items()
         ]
+
+    def request_security(self):
+        """Asks whoever is connected for a bond with protection against a man in the middle, which takes new keys where there are some without
+        (Core Specification 5.4, Vol 3, Part H, 3.6.7)."""
+        if self._connected:
+            self.log("asks for security")
+            request = smp.SMP_Security_Request_Command(auth_req=smp.AuthReq.from_booleans(bonding=True, sc=True, mitm=True))
+            for connection in self._device.connections.values():
+                self._device.smp_manager.send_command(connection, request)
 
     def forget(self):
         self._bonds.clear()

@@ -73,7 +73,7 @@ class Service:
 @dataclass(frozen=True)
 class Accessory:
     id: str
-    name: str
+    device_name: str
     address: str
     address_type: str
     appears_at: float
@@ -225,6 +225,7 @@ def _accessories(entry):
     appears_at = entry.take("appearsAt", float, 0.0, low=0, high=FOREVER)
     leaves_at = entry.take("leavesAt", float, FOREVER, low=0, high=FOREVER)
     connectable = entry.take("connectable", bool, True)
+    device_name = entry.take("deviceName", str)
     advert_entries = entry.take("adverts", list, [])
     pairing = _pairing(entry.take_object("pairing"))
     services = _services(entry.take_objects("gatt"))
@@ -243,7 +244,7 @@ def _accessories(entry):
         advertised = (part.get("name") for advert in advert_entries for part in (advert, advert.get("scanResponse", {})))
         made.append(Accessory(
             id=f"{name}-{number}" if numbered else name,
-            name=next(filter(None, advertised), name).replace("%d", str(number)),
+            device_name=(device_name or next(filter(None, advertised), name)).replace("%d", str(number)),
             address=":".join(re.findall("..", digits)),
             address_type=address_type, appears_at=appears_at, leaves_at=leaves_at, connectable=connectable,
             adverts=adverts, pairing=pairing, services=services,
@@ -268,6 +269,10 @@ def _advert(entry, number):
 
 def _part(entry, flags, number):
     """One part of an advert as AD structures (Core Specification Supplement, part A), each with length and type."""
+    if (raw := entry.take_hex("raw")):
+        if len(raw) > PART_BYTES:
+            entry.fail("raw", f"has {len(raw)} bytes, a radio has {PART_BYTES}")
+        return raw
     structures = []
     by_size = {2: [], 4: [], 16: []}
     uuids = entry.take("serviceUUIDs", list, [])

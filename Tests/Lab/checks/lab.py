@@ -192,6 +192,13 @@ class AirControl:
     def change_services(self, accessory):
         self._ask("servicesChanged", accessory=accessory)
 
+    def request_security(self, accessory):
+        self._ask("secure", accessory=accessory)
+
+    def when_connected(self, accessory, act):
+        """The next time that it is connected it does this at once: vanish, rotate, secure, forget."""
+        self._ask("when", accessory=accessory, act=act)
+
     def wait_for(self, pattern, seconds=10):
         return self.log.wait_for(pattern, seconds)
 
