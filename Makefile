@@ -45,7 +45,7 @@ FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 PAGEDIR := $(DATADIR)/cockpit/accessories
 METAINFO := org.accessorysetup1.cockpit.metainfo.xml
 
-.PHONY: help deps build release man check-man demo web test kills damage air answers calls outside lab lab-all fresh bench fuzz soak growth start-order lint format install install-files uninstall deb check-sizes clean
+.PHONY: help deps build release man check-man demo web test kills damage air answers calls outside lab lab-all fresh bench fuzz soak soak-lab growth start-order lint format install install-files uninstall deb check-sizes clean
 
 help:
 	@echo "make demo [PICK=\"Pink Dice\"]  the main job on simulated radios, in this terminal"
@@ -64,6 +64,7 @@ help:
 	@echo "make bench                    the benchmark (several minutes)"
 	@echo "make fuzz [MINUTES=15] [TARGET=]  everything that reads what others write, under libFuzzer"
 	@echo "make soak HOURS=|MINUTES= [SEED=]  a random life with all invariants, for so long (Tests/Soak)"
+	@echo "make soak-lab HOURS=|MINUTES= [SEED=]  the same on a real bluetoothd, in the lab"
 	@echo "make growth [SHORT=1]         what is kept of each kind of request"
 	@echo "make start-order              notes anew what the daemon runs to start, for the linker"
 	@echo "make build | release          debug build | release build"
@@ -179,6 +180,10 @@ soak: build
 	@Tests/Support/deps-test
 	BIN=$(BIN) Tests/Support/in-memory Tests/Soak/soak --seed $(SEED) --steps $(STEPS) \
 		$(if $(filter-out file,$(origin MINUTES)),--minutes $(MINUTES),--hours $(HOURS))
+
+soak-lab: build
+	Tests/Lab/run --bin $(BIN) --seed $(SEED) --soak \
+		$(if $(filter-out file,$(origin MINUTES)),$(MINUTES),$(shell awk 'BEGIN { print 60 * $(HOURS) }'))
 
 SHORT ?=
 growth: build

@@ -14,8 +14,10 @@ from air_stock import AirStock
 # By the guest that they need, in the order in which they run; each is a module beside this one.
 GROUPS = {
     "plain": ("radio", "journeys", "central", "trouble", "requests", "hostile"), "wifi": ("wifi",),
-    "systemd": ("systemd", "people", "flatpak", "upgrades", "web", "packages"),
+    "systemd": ("systemd", "people", "flatpak", "upgrades", "web", "packages"), "soak": ("soak",),
 }
+# Runs for as long as it is told to, and only then.
+ON_DEMAND = ("soak",)
 # A short one of each that another release may break, for other releases of Debian, where CI has no time for all of
 # them.
 SAMPLE = (
@@ -25,7 +27,7 @@ SAMPLE = (
     "people.an_administrator_proves_it_to_polkit", "flatpak.it_sets_up_and_uses_an_accessory", "web.a_person_picks_in_a_page",
 )
 # Who runs the checks of a guest.
-RUNNERS = {"plain": "framework", "wifi": "wifi_lab", "systemd": "machine"}
+RUNNERS = {"plain": "framework", "wifi": "wifi_lab", "systemd": "machine", "soak": "framework"}
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--only", action="append", default=[])
@@ -42,7 +44,7 @@ if not options.list:
         stock = AirStock(logs / "air-stock.log")  # first of all: it takes as long as all the rest together
 
 framework = importlib.import_module("framework")
-for guest in [options.guest] if options.guest else GROUPS:
+for guest in [options.guest] if options.guest else [each for each in GROUPS if each not in ON_DEMAND]:
     for group in GROUPS[guest]:
         importlib.import_module(group)
 checks = framework.chosen([*options.only, *(SAMPLE if options.sample else ())])
