@@ -323,6 +323,48 @@ def the_audit_trail_tells_the_story(machine):
     expect(logged >= {"picked", "granted", "revoked", "refused"}, f"the journal tells of {logged} only")
 
 
+@check(seconds=150)
+def the_kernel_ends_it_for_its_memory_and_nothing_is_left_half(machine):
+    """systemd starts it again, with all that was set up."""
+    machine.set_up()
+    limit, before = machine.show(DAEMON, "MemoryMax"), machine.show(DAEMON, "MainPID")
+    expect(limit == str(1 << 30), f"it may have {limit} bytes")
+    killed = lambda: "oom-kill" in machine.journal("--unit", DAEMON)
+    try:
+        machine.systemctl("set-property", "--runtime", DAEMON, "MemoryMax=1M", "MemorySwapMax=0")
+        # It asks for memory as soon as it is asked for something.
+        machine.run("/usr/bin/accessoryctl", "list", fails=None)
+        machine.wait_until(killed, 60, "the kernel to end it", every=0.2)
+    finally:
+        machine.systemctl("set-property", "--runtime", DAEMON, f"MemoryMax={limit}", "MemorySwapMax=infinity")
+        # It may have been ended more often than it is started.
+        machine.systemctl("reset-failed", DAEMON)
+        machine.systemctl("start", DAEMON)
+    machine.wait_for_bluetooth()
+    expect(machine.show(DAEMON, "MainPID") != before, "it was not ended")
+    machine.expect_set_up(PINK_DICE)
+    app = machine.probe("app", VIEW, "objects")()
+    expect(app == {"objects": [PINK_DICE]}, f"the app sees {app}")
+
+
+@check(seconds=150)
+def it_needs_no_task_but_its_own(machine):
+    machine.set_up()
+    expect(machine.show(DAEMON, "TasksMax") == "4", f"it may have {machine.show(DAEMON, 'TasksMax')} tasks")
+    try:
+        machine.systemctl("set-property", "--runtime", DAEMON, "TasksMax=1")
+        machine.systemctl("restart", DAEMON)
+        machine.wait_for_bluetooth()
+        expect(machine.show(DAEMON, "TasksCurrent") == "1", f"it has {machine.show(DAEMON, 'TasksCurrent')} tasks")
+        app = machine.probe("app", VIEW, "objects")()
+        expect(app == {"objects": [PINK_DICE]}, f"the app sees {app}")
+        machine.accessoryctl("list")
+    finally:
+        machine.systemctl("set-property", "--runtime", DAEMON, "TasksMax=4")
+        machine.systemctl("restart", DAEMON)
+    machine.wait_for_bluetooth()
+
+
 @check(seconds=90)
 def a_store_of_a_newer_daemon_is_left_alone(machine):
     machine.installed()
