@@ -82,7 +82,7 @@ public struct BusConfiguration: Sendable {
         guard let close = Self.places(of: Self.closing, in: text[...]).last else {
             throw Problem(description: "the bus' configuration has no \(Self.closing): mend it first")
         }
-        return BusConfiguration(text: text[..<close] + block + text[close...])
+        return BusConfiguration(text: "\(text[..<close])\(block)\(text[close...])")
     }
 
     private static func places(of words: String, in text: Substring) -> [String.Index] {
