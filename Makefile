@@ -9,11 +9,18 @@ RELEASE := .build/release
 # lld packs relocations: a tenth of a program (glibc 2.36 and later, which the packages ask for). A section for each function, none of them
 # exported: what nobody calls is left out. libstdc++, which the runtime needs little of, is linked statically where it is found.
 STATIC := .build/static-libraries
-RELEASE_FLAGS := -c release --static-swift-stdlib -Xswiftc -use-ld=lld -Xlinker -z -Xlinker pack-relative-relocs \
-	-Xswiftc -Xfrontend -Xswiftc -function-sections -Xlinker --no-export-dynamic -Xlinker -L$(CURDIR)/$(STATIC)
+SMALL := -c release --static-swift-stdlib -Xswiftc -use-ld=lld -Xlinker -z -Xlinker pack-relative-relocs \
+	-Xswiftc -Xfrontend -Xswiftc -function-sections -Xlinker --no-export-dynamic
+RELEASE_FLAGS := $(SMALL) -Xlinker -L$(CURDIR)/$(STATIC)
 # What starting needs lies together: fewer pages of the program are in memory (Docs/Decisions/0017).
 START_ORDER := Sources/accessorysetupd/start-order.txt
-DAEMON_FLAGS := $(RELEASE_FLAGS) -Xlinker --symbol-ordering-file=$(CURDIR)/$(START_ORDER) -Xlinker --no-warn-symbol-ordering
+ORDERED := -Xlinker --symbol-ordering-file=$(CURDIR)/$(START_ORDER) -Xlinker --no-warn-symbol-ordering
+DAEMON_FLAGS := $(RELEASE_FLAGS) $(ORDERED)
+# Where packages are made, and what runs the programs that go into them.
+DEBS := .build/deb
+EMULATOR :=
+ARM64_DEBS := .build/deb-arm64
+ARM64 := .build/arm64/aarch64-unknown-linux-gnu/release
 PICK ?=
 PART ?= 1/1
 DEB ?=
@@ -45,7 +52,7 @@ FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 PAGEDIR := $(DATADIR)/cockpit/accessories
 METAINFO := org.accessorysetup1.cockpit.metainfo.xml
 
-.PHONY: help deps build release man check-man demo web test kills damage air answers calls outside lab lab-all fresh bench fuzz soak soak-lab growth start-order lint format install install-files uninstall deb check-sizes clean
+.PHONY: help deps build release man check-man demo web test kills damage air answers calls outside lab lab-all fresh bench fuzz soak soak-lab growth start-order lint format install install-files uninstall deb pack deb-arm64 check-sizes clean
 
 help:
 	@echo "make demo [PICK=\"Pink Dice\"]  the main job on simulated radios, in this terminal"
@@ -70,6 +77,7 @@ help:
 	@echo "make build | release          debug build | release build"
 	@echo "make install DESTDIR= PREFIX= installs a release build (make uninstall)"
 	@echo "make deb                      Debian packages, in .build/deb"
+	@echo "make deb-arm64                the same for arm64, made here (as root; the first time 1.5 GB are fetched)"
 	@echo "make check-sizes              whether the packages of make deb have grown too large"
 	@echo "make man | check-man          the manual pages, in .build/man | holds them against --help"
 	@echo "make lint | format            checks | applies the formatting"
@@ -233,9 +241,9 @@ install-files:
 	install -D -m 644 Sources/cockpit/$(METAINFO) -t $(DESTDIR)$(DATADIR)/metainfo
 	for page in .build/man/*; do install -D -m 644 $$page -t $(DESTDIR)$(MANDIR)/man$${page##*.} || exit; done
 	install -d $(DESTDIR)$(BASHDIR) $(DESTDIR)$(ZSHDIR) $(DESTDIR)$(FISHDIR)
-	$(RELEASE)/accessoryctl --generate-completion-script bash | sed '1{/^#!/d}' > $(DESTDIR)$(BASHDIR)/accessoryctl
-	$(RELEASE)/accessoryctl --generate-completion-script zsh > $(DESTDIR)$(ZSHDIR)/_accessoryctl
-	$(RELEASE)/accessoryctl --generate-completion-script fish > $(DESTDIR)$(FISHDIR)/accessoryctl.fish
+	$(EMULATOR) $(RELEASE)/accessoryctl --generate-completion-script bash | sed '1{/^#!/d}' > $(DESTDIR)$(BASHDIR)/accessoryctl
+	$(EMULATOR) $(RELEASE)/accessoryctl --generate-completion-script zsh > $(DESTDIR)$(ZSHDIR)/_accessoryctl
+	$(EMULATOR) $(RELEASE)/accessoryctl --generate-completion-script fish > $(DESTDIR)$(FISHDIR)/accessoryctl.fish
 
 # The store, the admin's configuration and manifests, and the user stay.
 uninstall:
@@ -253,12 +261,25 @@ uninstall:
 
 # Built in .build/deb/source, because the packaging expects to stand in the middle of what it packs.
 deb: release man
-	rm -rf .build/deb
-	install -d .build/deb/source
-	cp -R systemd/debian .build/deb/source/debian
-	systemd/debian/make-changelog $(VERSION) $(SOURCE_DATE_EPOCH) > .build/deb/source/debian/changelog
-	cd .build/deb/source && dpkg-buildpackage --build=binary --no-sign > ../build.log 2>&1 || { cat ../build.log; exit 1; }
-	@ls .build/deb/*.deb
+	$(MAKE) pack
+
+pack:
+	rm -rf $(DEBS)
+	install -d $(DEBS)/source
+	cp -R systemd/debian $(DEBS)/source/debian
+	systemd/debian/make-changelog $(VERSION) $(SOURCE_DATE_EPOCH) > $(DEBS)/source/debian/changelog
+	cd $(DEBS)/source && dpkg-buildpackage --build=binary --no-sign $(PACK_FLAGS) > ../build.log 2>&1 || { cat ../build.log; exit 1; }
+	@ls $(DEBS)/*.deb
+
+# The same for arm64, on this machine and as root: Debian's Swift builds it in a root of its own, and what came of it is
+# tried under qemu-user.
+deb-arm64: deps man
+	Tests/Support/deps-package binutils-aarch64-linux-gnu qemu-user-static
+	systemd/debian/cross build --product accessorysetupd $(SMALL) $(ORDERED)
+	systemd/debian/cross build --product accessoryctl $(SMALL)
+	systemd/debian/cross pack DEBS=$(ARM64_DEBS) RELEASE=$(ARM64)
+	$(SWIFT) build --product dice
+	DICE=$(BIN)/dice systemd/debian/cross check $(ARM64_DEBS)/*_arm64.deb
 
 # What the packages may have: bytes installed by the daemon's, by the page's and by all, and of the files themselves.
 check-sizes:

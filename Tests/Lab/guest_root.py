@@ -94,6 +94,15 @@ def make_root(root, release, packages):
             shutil.copyfile(each, inside)
 
 
+def extract_root(root, release, architecture, packages):
+    """What these packages and what they need install, for another architecture: nothing of it ran. Returns the folder of
+    the packages themselves."""
+    options = ('Apt::Install-Recommends "false"', *APT_OPTIONS, *_own_ways())
+    run("mmdebstrap", "--mode=root", "--variant=extract", f"--architectures={architecture}", "--skip=essential/unlink,cleanup/apt",
+        *(f"--aptopt={each}" for each in options), f"--include={','.join(packages)}", release, root, _own_mirror())
+    return root / "var/cache/apt/archives"
+
+
 def _own_mirror():
     """Where this machine's apt has Debian from."""
     targets = run("apt-get", "indextargets", "--format", "$(ORIGIN) $(LABEL) $(REPO_URI)", "Created-By: Packages")
