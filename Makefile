@@ -274,7 +274,7 @@ pack:
 # The same for arm64, on this machine and as root: Debian's Swift builds it in a root of its own, and what came of it is
 # tried under qemu-user.
 deb-arm64: deps man
-	Tests/Support/deps-package binutils-aarch64-linux-gnu qemu-user-static
+	Tests/Support/deps-package binutils-aarch64-linux-gnu mmdebstrap qemu-user-static
 	systemd/debian/cross build --product accessorysetupd $(SMALL) $(ORDERED)
 	systemd/debian/cross build --product accessoryctl $(SMALL)
 	systemd/debian/cross pack DEBS=$(ARM64_DEBS) RELEASE=$(ARM64)
