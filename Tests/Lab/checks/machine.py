@@ -273,6 +273,13 @@ class Machine(Lab):
         expect(len(self.grants()) == len(addresses), f"the grants are {self.grants()}")
         self.wait_until(lambda: set(self.bonds()) == set(addresses), 30, f"bonds with {sorted(addresses) or 'nobody'}")
 
+    def forget_all_but(self, *addresses):
+        """With these set up, and nothing else."""
+        for each in json.loads(self.accessoryctl("list", "--json")):
+            if each["address"] not in addresses:
+                self.accessoryctl("remove", each["id"])
+        self.expect_set_up(*addresses)
+
     def bleak(self, *words):
         """The app is a program over bleak (apps/bleak_dice.py), which finds on its bus what it may."""
         return App(self, "bleak", os.environ["LAB_PYTHON"], "-B", APPS / "bleak_dice.py", *words)

@@ -138,6 +138,7 @@ def prepare(machine):
     if machine.show(HELPER, "LoadState") == "loaded":
         machine.systemctl("start", HELPER)
     machine.set_up()
+    machine.forget_all_but(PINK_DICE)
     (grant,) = machine.grants()
     return grant["id"]
 

@@ -2,7 +2,6 @@
 """Other versions of the package on a machine with systemd: an upgrade in the middle of a set-up, and of the store of every older
 version; a downgrade, which goes as long as the store can be read. The other versions are the package itself, packed again."""
 
-import json
 import shutil
 import sqlite3
 import subprocess
@@ -44,7 +43,7 @@ def an_upgrade_in_the_middle_of_a_setup_ends_it(machine):
     # The next one works.
     finish(*machine.begin_choice())
     machine.expect_set_up(PINK_DICE, GREEN_DICE)
-    forget_all_but(machine, PINK_DICE)
+    machine.forget_all_but(PINK_DICE)
 
 
 @check(seconds=600)
@@ -67,7 +66,7 @@ def an_upgrade_takes_the_store_of_every_older_version(machine):
         expect(int.from_bytes(GRANTS.read_bytes()[VERSION]) == NEWEST, f"the store of version {version} is not brought up to date")
     finish(*machine.begin_choice())
     expect(set(machine.bonds()) == {PINK_DICE, GREEN_DICE}, f"the bonds are {sorted(machine.bonds())}")
-    forget_all_but(machine)
+    machine.forget_all_but()
 
 
 @check(seconds=300)
@@ -97,16 +96,16 @@ def a_downgrade_is_refused_that_could_not_read_the_store(machine):
     expect(installed_version() != "99" and machine.state(DAEMON) == "active", f"installed is {installed_version()}")
     machine.wait_for_bluetooth()
     expect(ids(machine.grants()) == before, f"the grants are {machine.grants()}")
-    forget_all_but(machine, PINK_DICE)
+    machine.forget_all_but(PINK_DICE)
 
 
 def prepare(machine):
     """With the pink die set up for the app, and nothing else for anybody."""
     machine.installed()
     if [each["app"] for each in machine.grants()] != ["com.example.dice"]:
-        forget_all_but(machine)
+        machine.forget_all_but()
     machine.set_up()
-    forget_all_but(machine, PINK_DICE)
+    machine.forget_all_but(PINK_DICE)
 
 
 def choose(picker, number):
@@ -122,14 +121,6 @@ def finish(app, picker, number):
     expect(picker.wait_exit(30) == 0, f"the picker ended with an error: {picker.lines[-1:]}")
 
 
-def forget_all_but(machine, *addresses):
-    """With these set up, and nothing else."""
-    for each in json.loads(machine.accessoryctl("list", "--json")):
-        if each["address"] not in addresses:
-            machine.accessoryctl("remove", each["id"])
-    machine.expect_set_up(*addresses)
-
-
 def package(machine):
     """The daemon's package, of those that the lab installs."""
     (found,) = (each for each in machine.debs if machine.run("dpkg-deb", "--field", each, "Package") == PACKAGE)
@@ -138,7 +129,7 @@ def package(machine):
 
 def packed_as(machine, version):
     """The same as another version; not compressed, as that would take long here."""
-    new = WORK / f"{PACKAGE}_{version}.deb"
+    new = WORK / f"{version}.deb"
     if not new.exists():
         folder = WORK / version
         folder.parent.mkdir(exist_ok=True)
