@@ -39,7 +39,7 @@ def a_wrong_password_is_refused(machine):
 @check(seconds=150)
 def a_person_picks_in_a_page(machine):
     prepare(machine)
-    forget_all(machine)
+    machine.forget_all_but()
     cockpit = log_in(machine, PERSON)
     expect_page(cockpit)
     line = cockpit.open()
@@ -103,7 +103,7 @@ def an_administrator_becomes_one_by_sudo(machine):
 @check(seconds=150)
 def a_killed_session_hands_its_picker_on(machine):
     prepare(machine)
-    forget_all(machine)
+    machine.forget_all_but()
     line = log_in(machine, PERSON).open()
     daemon = line.daemon(1)
     daemon.call(ROOT, MANAGER, "RegisterPicker", {})
@@ -202,9 +202,3 @@ def bridges(user):
         except OSError:
             pass  # it has ended meanwhile
     return found
-
-
-def forget_all(machine):
-    """With no accessory set up."""
-    for each in machine.listed().values():
-        machine.accessoryctl("remove", each["id"])
