@@ -10,6 +10,7 @@ import signal
 import subprocess
 import termios
 import threading
+import time
 from pathlib import Path
 
 from gi.repository import GLib
@@ -70,8 +71,12 @@ class Terminal:
             while True:
                 try:
                     data = os.read(self._master, 4096)
-                except OSError:  # what a terminal says when nobody has it any more
-                    break
+                except OSError:  # what a terminal says while nobody has it
+                    if self._login.poll() is not None:
+                        break
+                    # Debian 13's login hangs it up and opens it anew, and there is no event for that.
+                    time.sleep(0.02)
+                    continue
                 text = decoder.decode(data).replace("\r", "")
                 log.write(text)
                 log.flush()
