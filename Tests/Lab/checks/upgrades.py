@@ -56,7 +56,7 @@ def an_upgrade_takes_the_store_of_every_older_version(machine):
         expect("com.example.dice" in dict(before).values(), f"the store of version {version} has no grant of ours")
         # To unpack it again takes a minute here: for the stores between the oldest and the newest the package is there.
         if version in (1, NEWEST):
-            machine.run("dpkg", "--install", packages.pop(), seconds=180)
+            machine.run("dpkg", "--install", packages.pop(0), seconds=180)
         else:
             machine.systemctl("start", "accessorysetupd-bus.socket", DAEMON)
         expect(machine.state(DAEMON) == "active", f"it is not active with a store of version {version}")
