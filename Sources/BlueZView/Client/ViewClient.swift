@@ -127,11 +127,12 @@ final class ViewClient {
         bluez.catchUp()
     }
 
-    /// A link looks different to some app.
+    /// Why a link ends.
     func linkEnds(_ device: ObjectPath, _ message: Message) {
         bluez.linkEnds(device, message)
     }
 
+    /// A link looks different to some app.
     func linkChanged(_ device: ObjectPath) {
         bluez.linkChanged(device)
     }
