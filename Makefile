@@ -123,8 +123,11 @@ kills: build
 
 SEEDS ?= 500
 # A crowded and hostile air (Tests/Soak/README.md); an hour is MINUTES=60.
-air: build
-	BIN=$(BIN) Tests/Support/in-memory Tests/Soak/air --minutes $(MINUTES)
+# As people get it: a debug build that other programs slow down does not read so many.
+air: build release
+	ln -sf accessoryctl $(RELEASE)/accessory-sim
+	ln -sf $(CURDIR)/$(BIN)/dice $(RELEASE)/dice
+	BIN=$(RELEASE) Tests/Support/in-memory Tests/Soak/air --minutes $(MINUTES)
 
 damage: build
 	@Tests/Support/deps-test
@@ -137,14 +140,14 @@ outside: build
 lab: build
 	$(if $(DEB),,Tests/Support/deps-package)
 	$(if $(DEB),,$(MAKE) deb)
-	Tests/Lab/run --bin $(BIN) $(if $(DEB),--deb $(DEB)) $(if $(ROOT),--root $(ROOT)) $(if $(BUS),--bus $(BUS)) $(if $(SAMPLE),--sample) \
+	Tests/Lab/run --bin $(BIN) --deb $(or $(DEB),.build/deb/*.deb) $(if $(ROOT),--root $(ROOT)) $(if $(BUS),--bus $(BUS)) $(if $(SAMPLE),--sample) \
 		--at-once $(AT_ONCE)
 
 # All checks on every release, one after the other: hours. What failed does not keep the others from running.
 lab-all: build
 	Tests/Support/deps-package
 	$(MAKE) deb
-	@failed=0; run() { results=.build/lab/$$1.json; shift; Tests/Lab/run --bin $(BIN) --at-once $(AT_ONCE) --results $$results "$$@" || failed=1; }; \
+	@failed=0; run() { results=.build/lab/$$1.json; shift; Tests/Lab/run --bin $(BIN) --deb .build/deb/*.deb --at-once $(AT_ONCE) --results $$results "$$@" || failed=1; }; \
 		rm -rf .build/lab; \
 		run 1-bookworm; \
 		run 2-trixie --root trixie; \

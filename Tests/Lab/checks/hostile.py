@@ -213,7 +213,7 @@ def lies_about_its_name(lab):
     journey.restart_daemon()
     journey.client = App(journey)
     for words in (("list",), ("list", "--json"), ("grants",), ("audit",), ("status",)):
-        said = lab.start("said", lab.bin / "accessoryctl", *words)
+        said = lab.start("said", lab.accessoryctl, *words)
         expect(said.wait_exit(20) == 0, f"accessoryctl {words[0]} ended with an error: {said.lines[-1:]}")
         for line in said.lines:
             expect(is_plain(line), f"accessoryctl {words[0]} says {line!r}")
@@ -388,7 +388,8 @@ def shouting():
     makers = [(0x100 + turn).to_bytes(2, "little") + bytes([turn]) * 24 for turn in range(8)]
     yield {"id": "many", "address": "C0:FF:EE:00:09:01", "adverts": [
         raw((0x03, services)) | {"interval": 0.2, "scanResponse": raw((0xFF, maker))} for services, maker in zip(several, makers)]}
-    # One after the other, all the time. All at once they would come once for each scan of the kernel's, and be one change to who is slow.
+    # One after the other, all the time. All at once they would come once for each scan of the kernel's, and be one
+    # change to who is slow.
     yield {"id": "changing", "address": "C0:FF:EE:00:09:02", "adverts": [
         raw((0x01, b"\x06"), CLAIMS) | {"from": 1.25 * turn, "interval": 10, "rssi": -40 - turn,
                                         "scanResponse": raw((0x09, b"C%02d" % turn), (0xFF, bytes([turn] * 20)))}

@@ -50,18 +50,18 @@ class Journey:
         paths = ";".join(str(each.resolve()) for each in executables)
         (self.apps / f"{identifier}.conf").write_text(MANIFEST.format(id=identifier, name=name, executables=paths))
 
-    def start_daemon(self, **environment):
-        self.daemon = self.lab.start_daemon("--apps", self.apps, "--config", self._configuration, environment=environment)
+    def start_daemon(self, debug=False, **environment):
+        self.daemon = self.lab.start_daemon("--apps", self.apps, "--config", self._configuration, environment=environment, debug=debug)
         self.wait_for_bluetooth("ready")
 
-    def restart_daemon(self, number=signal.SIGTERM, **environment):
+    def restart_daemon(self, number=signal.SIGTERM, debug=False, **environment):
         status = self.daemon.kill(number)
         if number == signal.SIGTERM:
             expect(status == 0, f"accessorysetupd ended with {status}")
-        self.start_daemon(**environment)
+        self.start_daemon(debug, **environment)
 
     def picker(self, pick, *options):
-        picker = self.lab.start("picker", self.lab.bin / "accessoryctl", "picker", "--pick", pick, *options)
+        picker = self.lab.start("picker", self.lab.accessoryctl, "picker", "--pick", pick, *options)
         picker.wait_for("waiting for a picker", 20)
         return picker
 
@@ -126,17 +126,17 @@ class Journey:
 
     def listed(self):
         """What `accessoryctl list --json` says: address → all of it."""
-        listing = self.lab.start("list", self.lab.bin / "accessoryctl", "list", "--json")
+        listing = self.lab.start("list", self.lab.accessoryctl, "list", "--json")
         expect(listing.wait_exit(20) == 0, f"accessoryctl list ended with an error: {listing.lines[-1:]}")
         return {each["address"]: each for each in json.loads("\n".join(listing.lines))}
 
     def grants(self):
-        listing = self.lab.start("grants", self.lab.bin / "accessoryctl", "grants", "--json")
+        listing = self.lab.start("grants", self.lab.accessoryctl, "grants", "--json")
         expect(listing.wait_exit(20) == 0, f"accessoryctl grants ended with an error: {listing.lines[-1:]}")
         return json.loads("\n".join(listing.lines))
 
     def admin(self, *words):
-        command = self.lab.start("accessoryctl", self.lab.bin / "accessoryctl", *words)
+        command = self.lab.start("accessoryctl", self.lab.accessoryctl, *words)
         expect(command.wait_exit(60) == 0, f"accessoryctl {words[0]} ended with an error: {command.lines[-1:]}")
 
     @property

@@ -210,7 +210,9 @@ class Lab:
         self.logs = logs
         self.scenario = scenario
         self.repository = Path(os.environ["LAB_REPOSITORY"])
-        self.bin = Path(os.environ["LAB_BIN"])
+        # What is built here, and what of that people get.
+        self.bin, self.released = (Path(os.environ[each]) for each in ("LAB_BIN", "LAB_RELEASED"))
+        self.accessoryctl = self.released / "accessoryctl"
         self.state = Path(tempfile.mkdtemp(prefix="check-", dir="/run/lab-state"))
         self.air_socket = self.state / "air"
         self.air_log = self.state / "air.log"
@@ -271,11 +273,11 @@ class Lab:
         if self._has_adapter:
             self.wait_for_adapter()
 
-    def start_daemon(self, *arguments, environment={}):
+    def start_daemon(self, *arguments, environment={}, debug=False):
         """Starts accessorysetupd on the system bus, with this check's store, and waits until it owns its name.
-        Started a second time, it finds the store as the first one left it."""
+        Started a second time, it finds the store as the first one left it. A `debug` build ends where it is told to."""
         daemon = self.start(
-            "accessorysetupd", self.bin / "accessorysetupd", "--bus", "system",
+            "accessorysetupd", (self.bin if debug else self.released) / "accessorysetupd", "--bus", "system",
             "--state-directory", self.state / "store", "--log-level", "debug", *arguments, environment=environment)
         self.wait_until(
             lambda: self.bus.name_has_owner(DAEMON_NAME) or daemon.ended, 20, "accessorysetupd")
@@ -326,7 +328,11 @@ class Lab:
         bonds = {}
         for info in STORE.glob("*:*/*:*/info"):
             sections, section = {}, None
-            for line in info.read_text().splitlines():
+            try:
+                lines = info.read_text().splitlines()
+            except FileNotFoundError:  # bluetoothd has taken it away just now
+                continue
+            for line in lines:
                 if line.startswith("["):
                     section = sections.setdefault(line.strip("[]"), {})
                 elif "=" in line:

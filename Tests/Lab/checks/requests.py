@@ -319,7 +319,7 @@ def lets_members_of_the_picker_group_pick(lab):
     # Where the project lies, others than root may not be let in.
     place = Path(tempfile.mkdtemp())
     place.chmod(0o755)
-    program = shutil.copy2(lab.bin / "accessoryctl", place)
+    program = shutil.copy2(lab.accessoryctl, place)
 
     def picker(name, *groups):
         return lab.start(

@@ -245,11 +245,11 @@ def leaves_nothing_when_power_is_cut_between_pairing_and_grant_of_a_private_addr
 
 @check("dice.json", seconds=240)
 def leaves_nothing_half_when_killed_at_an_effect(lab):
-    # A few of the moments of Tests/Kills; a debug build ends itself there.
+    # A few of the moments of Tests/Kills.
     journey = Journey(lab)
 
     def end_at(moment, begin):
-        journey.restart_daemon(ACCESSORY_END=moment)
+        journey.restart_daemon(debug=True, ACCESSORY_END=moment)
         programs = begin()
         expect(journey.daemon.wait_exit(60) == -signal.SIGKILL, f"accessorysetupd did not end {moment}")
         for each in programs:
@@ -260,7 +260,7 @@ def leaves_nothing_half_when_killed_at_an_effect(lab):
         return [journey.picker("Dice 4F"), journey.app()]
 
     def remove():
-        return [lab.start("accessoryctl", lab.bin / "accessoryctl", "remove", "Pink Dice")]
+        return [lab.start("accessoryctl", lab.accessoryctl, "remove", "Pink Dice")]
 
     end_at("answered 1 call org.bluez.Device1.Pair", set_up)
     journey.expect_nothing_left()

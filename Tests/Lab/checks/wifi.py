@@ -188,7 +188,7 @@ def goes_home_whoever_ends(lab):
     expect(app.network_interface(path) == "", "an interface is named still")
     app.join(path, passphrase=PASSPHRASE)
     lab.wait_joined("Dice-1234", 5)
-    revoke = lab.start("accessoryctl", lab.bin / "accessoryctl", "revoke", "1")
+    revoke = lab.start("accessoryctl", lab.accessoryctl, "revoke", "1")
     expect(revoke.wait_exit(30) == 0, f"accessoryctl revoke ended with an error: {revoke.lines[-1:]}")
     lab.expect_home(PASSPHRASE)
 
