@@ -221,46 +221,36 @@ class Waiting(Attack):
 
     def test_descriptors_of_requests_that_wait(self):
         """A hundred of them would leave no room for anything else, and where the bus cannot deliver a descriptor the connection ends."""
-        few = 256
-        resource.prlimit(self.world.daemon._process.pid, resource.RLIMIT_NOFILE, (few, few))
-        before = self.descriptors()
-        flood = self.attack("""
-            connections = [dbus.bus.BusConnection(BUS) for _ in range(16)]
-            many = dbus.Dictionary({str(each): dbus.types.UnixFd(0) for each in range(16)}, signature="sv")
-            for each in connections:
-                for _ in range(60):
-                    each.call_async(NAME, ROOT, MANAGER, "CreateSession", "a{sv}", (many,), None, None)
-            for each in connections:
-                each.flush()
-            say("sent")
-            say(version(connections[0]))
-            sys.stdin.readline()
-            """, stdin=subprocess.PIPE)
-        self.addCleanup(lambda: flood._process.stdin.close())
-        flood.wait_for("^sent", 60)
+        before, flood = self.flood("stranger", 256, "BUS", 16, 'NAME, ROOT, MANAGER, "CreateSession"', "say(version(connections[0]))")
         flood.wait_for("^answered", 60)
         self.assertServed()
         wait(lambda: self.descriptors() <= before + 2, what=lambda: f"{before} descriptors; there are {self.descriptors()}", also_every=0.05)
 
     def test_descriptors_of_requests_to_the_view(self):
-        few = 512
-        resource.prlimit(self.world.daemon._process.pid, resource.RLIMIT_NOFILE, (few, few))
+        before, _ = self.flood("dice", 512, "VIEW", 8, '"org.bluez", "/org/bluez/hci0", "org.bluez.Adapter1", "SetDiscoveryFilter"')
+        self.assertServed()
+        self.assertLess(self.descriptors(), before + 8 * (16 + 8))
+
+    def flood(self, who, limit, bus, connections, call, then=""):
+        """Allows the daemon few descriptors, and has a program send it sixty requests with sixteen each on every connection. Returns how many
+        the daemon had, and the program."""
+        resource.prlimit(self.world.daemon._process.pid, resource.RLIMIT_NOFILE, (limit, limit))
         before = self.descriptors()
-        flood = self.attack("""
-            connections = [dbus.bus.BusConnection(VIEW) for _ in range(8)]
-            many = dbus.Dictionary({str(each): dbus.types.UnixFd(0) for each in range(16)}, signature="sv")
+        flood = self.attack(f"""
+            connections = [dbus.bus.BusConnection({bus}) for _ in range({connections})]
+            many = dbus.Dictionary({{str(each): dbus.types.UnixFd(0) for each in range(16)}}, signature="sv")
             for each in connections:
                 for _ in range(60):
-                    each.call_async("org.bluez", "/org/bluez/hci0", "org.bluez.Adapter1", "SetDiscoveryFilter", "a{sv}", (many,), None, None)
+                    each.call_async({call}, "a{{sv}}", (many,), None, None)
             for each in connections:
                 each.flush()
             say("sent")
+            {then}
             sys.stdin.readline()
-            """, executable=Identity("dice").executable, stdin=subprocess.PIPE)
+            """, executable=Identity(who).executable, stdin=subprocess.PIPE)
         self.addCleanup(lambda: flood._process.stdin.close())
         flood.wait_for("^sent", 60)
-        self.assertServed()
-        self.assertLess(self.descriptors(), before + 8 * (16 + 8))
+        return before, flood
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.world.daemon._process.pid}/fd"))

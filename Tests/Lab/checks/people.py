@@ -49,9 +49,7 @@ def a_person_needs_an_administrators_password(machine):
         accounts.set_password(PERSON, PASSWORD)
     terminal.begin(WITH_AGENT, *enable(number, "false"))
     expect_asked(terminal, machine)
-    terminal.type(PASSWORD)
-    status, said = terminal.finish()
-    expect(status == 0, f"busctl ends with {status}: {said}")
+    prove(terminal)
     (grant,) = machine.grants()
     expect(not grant["enabled"], f"the grant is {grant}")
     machine.run(*enable(number, "true"))
@@ -93,9 +91,7 @@ def who_does_not_prove_it_changes_nothing(machine):
     # Nothing of all this is left.
     terminal.begin(WITH_AGENT, *revoke(number))
     expect_asked(terminal, machine)
-    terminal.type(PASSWORD)
-    status, said = terminal.finish()
-    expect(status == 0, f"busctl ends with {status}: {said}")
+    prove(terminal)
     machine.expect_set_up()
 
 
@@ -110,9 +106,7 @@ def nobody_waits_for_a_password_of_somebody_elses(machine):
     expect(machine.probe("app", VIEW, "objects")() == {"objects": [PINK_DICE]}, "the app does not see its die")
     status, said = other.run(*revoke(number))
     expect(status != 0 and f"no such object: {path(number)}" in said, f"busctl ends with {status}: {said}")
-    terminal.type(PASSWORD)
-    status, said = terminal.finish()
-    expect(status == 0, f"busctl ends with {status}: {said}")
+    prove(terminal)
     machine.expect_set_up()
 
 
@@ -141,6 +135,13 @@ def prepare(machine):
     machine.forget_all_but(PINK_DICE)
     (grant,) = machine.grants()
     return grant["id"]
+
+
+def prove(terminal):
+    """Types the password that is asked for; what was asked of the daemon is done then."""
+    terminal.type(PASSWORD)
+    status, said = terminal.finish()
+    expect(status == 0, f"busctl ends with {status}: {said}")
 
 
 def expect_asked(terminal, machine):
