@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who is let in at the view's door, as a value: each user has a share of the places, and where all are taken somebody
-// goes for a user who has fewer. Nobody can keep others out by coming often.
+// goes for a user who has fewer. Nobody can keep others out by coming often. Memory is shared out in the same way: who
+// may send long messages, and who goes when too much waits to be read.
 
 /// The places that there are for clients, and who has them.
 struct Admission: Hashable, Sendable {
@@ -17,6 +18,7 @@ struct Admission: Hashable, Sendable {
         let number: Int
         /// It has not said hello.
         var isStranger = true
+        var takesLongMessages = false
     }
 
     private let limits: ViewLimits
@@ -55,6 +57,32 @@ struct Admission: Hashable, Sendable {
     mutating func greeted(_ name: String) {
         places[name]?.isStranger = false
     }
+
+    /// A client of an app asks to send long messages.
+    ///
+    /// - Returns: whether it may from now on.
+    mutating func takesLongMessages(_ name: String) -> Bool {
+        guard let place = places[name], !place.takesLongMessages else { return false }
+        let taken = places.values.filter(\.takesLongMessages)
+        guard taken.count < limits.longMessageClients,
+            taken.count(where: { $0.uid == place.uid }) < limits.longMessageClientsPerUser
+        else { return false }
+        places[name]?.takesLongMessages = true
+        return true
+    }
+
+    /// Who has to go because too much waits to be read; nil while it is not too much.
+    ///
+    /// - Parameter unread: the bytes that wait for each client.
+    func whoReadsLeast(_ unread: [String: Int]) -> String? {
+        let known = unread.filter { places[$0.key] != nil }
+        guard known.values.reduce(0, +) > limits.unreadBytesOfAll else { return nil }
+        let byUser = Dictionary(grouping: known) { places[$0.key]?.uid ?? 0 }
+        let most = byUser.values.max { total($0) < total($1) }
+        return most?.max { ($0.value, places[$0.key]?.number ?? 0) < ($1.value, places[$1.key]?.number ?? 0) }?.key
+    }
+
+    private func total(_ unread: [(key: String, value: Int)]) -> Int { unread.reduce(0) { $0 + $1.value } }
 
     /// A client has gone.
     mutating func left(_ name: String) {

@@ -72,8 +72,16 @@ public struct ViewLimits: Hashable, Sendable {
     public var callsInFlight = 128
     /// Descriptors handed out by one client's AcquireWrite and AcquireNotify.
     public var relays = 32
+    /// Connections of apps that may send long messages, with images in them; in all, and of one user.
+    public var longMessageClients = 48
+    /// See `longMessageClients`.
+    public var longMessageClientsPerUser = 16
+    /// Bytes of a long message.
+    public var longMessageBytes = 4 << 20
     /// Bytes that wait for a client to read them; with more it is cut off.
     public var unreadBytes = 4 << 20
+    /// Bytes that wait for all clients together; with more the one with most goes, of the user with most.
+    public var unreadBytesOfAll = 64 << 20
     /// Seconds that an app's links outlive its last connection.
     public var linger = 30.0
 
@@ -85,10 +93,13 @@ public struct ViewLimits: Hashable, Sendable {
 public final class BlueZView {
     private let environment: ViewEnvironment
     private let server: BusServer
+    private let loop: MainLoop
     private var admission: Admission
     private var clients: [String: ViewClient] = [:]
     /// Those that clients spoke for when it was looked at last.
     private var apps: Set<AppID> = []
+    /// Looks what waits for all, at the end of the turn.
+    private var relief: LoopSource?
 
     private var links: LinkCoordinator { environment.links }
 
@@ -105,15 +116,16 @@ public final class BlueZView {
         _ address: BusServer.Address, on connection: Connection, bus: Connection.Address, authority: any ViewAuthority,
         service: any ViewService, limits: ViewLimits = ViewLimits(), log: Logger
     ) throws(BusError) {
+        loop = connection.loop
         var made = 0
-        server = try BusServer(address, loop: connection.loop) {
+        server = try BusServer(address, loop: loop) {
             made += 1
             return ":view.\(made)"
         }
         let feed = RadioFeed(on: connection)
         environment = ViewEnvironment(
             authority: authority, service: service, feed: feed,
-            links: LinkCoordinator(feed, loop: connection.loop, linger: .seconds(limits.linger), log: log), limits: limits,
+            links: LinkCoordinator(feed, loop: loop, linger: .seconds(limits.linger), log: log), limits: limits,
             bus: bus, identifier: server.identifier, log: log)
         admission = Admission(limits)
         server.onConnection = { [weak self] in self?.admit($0) }
@@ -141,8 +153,9 @@ public final class BlueZView {
         }
         let client = ViewClient(
             peer, caller, environment, onHello: { [weak self] in self?.admission.greeted(name) },
-            followNeeds: { [weak self] in self?.followNeeds() })
+            onBacklog: { [weak self] in self?.noteBacklog() }, followNeeds: { [weak self] in self?.followNeeds() })
         clients[name] = client
+        allowLongMessages(name)
         peer.onCall = { [weak client] call in
             client?.serve(call)
             return true
@@ -164,11 +177,34 @@ public final class BlueZView {
         followNeeds()
     }
 
+    /// An app may send long messages, and nobody else.
+    private func allowLongMessages(_ name: String) {
+        guard let client = clients[name], client.app != nil, admission.takesLongMessages(name) else { return }
+        client.limitMessages(to: environment.limits.longMessageBytes)
+    }
+
     // MARK: What concerns all
+
+    /// Much waits for some client. Whether it is too much for all together is looked at later: nobody goes in the
+    /// middle of what others are told.
+    private func noteBacklog() {
+        relief = relief ?? loop.after(.zero) { [weak self] in self?.relieve() }
+    }
+
+    private func relieve() {
+        relief = nil
+        while let name = admission.whoReadsLeast(clients.mapValues(\.unreadBytes)) {
+            clients[name]?.cutOff("it does not read, nor do others: \(environment.limits.unreadBytesOfAll) bytes wait for all")
+            remove(name)
+        }
+    }
 
     /// Grants, manifests or the radio have changed: what is no longer granted is cut off before this returns.
     public func updateScopes() {
-        for client in clients.values { client.updateScope() }
+        for (name, client) in clients {
+            client.updateScope()
+            allowLongMessages(name)
+        }
         links.endShares { device, app in environment.authority.devices(of: app).contains { $0.paths.contains(device) } }
         followNeeds()
     }

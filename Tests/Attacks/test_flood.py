@@ -119,6 +119,30 @@ class Flood(Limited):
     """)
         self.check()
 
+    def test_answers_of_the_view_that_nobody_reads(self):
+        """Of six users, as one has them who may make namespaces: each connection stays below what would end it, all together do not."""
+        before = self.most
+        ask = """
+    call = "Introspect", "/org/freedesktop/DBus", "org.freedesktop.DBus", "org.freedesktop.DBus.Introspectable"
+    member, path, to, interface = call
+    answer = len(dbus.bus.BusConnection(VIEW).call_blocking(to, path, interface, member, "", ())) + 128
+    ends = [connected(VIEW) for _ in range(8)]
+    for end in ends:
+        all_that_is_taken(end, header(0, "", *call) * ((3 << 20) // answer))
+    """
+        for number in range(6):
+            asks = self.attack(RAW + ask + """
+    say("sent")
+    sys.stdin.readline()
+    """, identity={"user": 60_000 + number, "group": 60_000 + number}, stdin=subprocess.PIPE)
+            self.addCleanup(asks._process.stdin.close)
+            asks.wait_for("^sent", 120)
+        self.assertServed()
+        wait(lambda: any("nor do others" in each for each in self.world.daemon.lines), 60, "somebody to be cut off", also_every=0.05)
+        self.check()
+        # What waits for all, and as much again for what the allocator keeps.
+        self.assertLess(self.most - before, 2 * (64 << 20))
+
     def test_sessions_and_images(self):
         image = (1 << 20) - len(PNG)
         self.flood(f"""

@@ -38,6 +38,38 @@ import Testing
         #expect(admission.admit("b", of: 1) == .admitted(insteadOf: nil))
     }
 
+    @Test func fewMaySendLongMessages() {
+        var limits = ViewLimits()
+        (limits.longMessageClients, limits.longMessageClientsPerUser) = (3, 2)
+        var admission = Admission(limits)
+        admit(["a", "b", "c"], of: 1, to: &admission)
+        admit(["d", "e"], of: 2, to: &admission)
+        func ask(_ names: String...) -> [Bool] {
+            var answers: [Bool] = []
+            for name in names { answers.append(admission.takesLongMessages(name)) }
+            return answers
+        }
+        #expect(ask("a", "b", "c") == [true, true, false])
+        #expect(ask("d", "e") == [true, false])
+        // Who goes makes room.
+        admission.left("a")
+        #expect(ask("c", "nobody") == [true, false])
+    }
+
+    @Test func whoReadsLeastGoesOfTheUserForWhomMostWaits() {
+        var limits = ViewLimits()
+        limits.unreadBytesOfAll = 100
+        var admission = Admission(limits)
+        admit(["a", "b", "c"], of: 1, to: &admission)
+        admit(["d"], of: 2, to: &admission)
+        #expect(admission.whoReadsLeast(["a": 20, "b": 30, "c": 10, "d": 40]) == nil)
+        #expect(admission.whoReadsLeast(["a": 20, "b": 30, "c": 10, "d": 41]) == "b")
+        #expect(admission.whoReadsLeast(["a": 30, "b": 30, "c": 10, "d": 41]) == "b")
+        // What waits for somebody who has gone is nobody's.
+        admission.left("b")
+        #expect(admission.whoReadsLeast(["a": 20, "b": 90, "c": 10, "d": 41]) == nil)
+    }
+
     @Test func strangersGoFirst() {
         var admission = Admission(limits(clients: 4, perUser: 4, strangers: 4, strangersPerUser: 4))
         admit(["a", "b", "c"], of: 1, to: &admission)

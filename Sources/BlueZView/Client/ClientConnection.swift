@@ -10,12 +10,17 @@ final class ClientConnection {
     private let peer: Connection
     private let limits: ViewLimits
     private let log: Logger
+    /// Called when so much waits for it that others may have to care.
+    private let onBacklog: () -> Void
     private var rules: [MatchRule] = []
+    /// It is sent nothing any more.
+    private var isCutOff = false
 
-    init(_ peer: Connection, _ limits: ViewLimits, _ log: Logger) {
+    init(_ peer: Connection, _ limits: ViewLimits, _ log: Logger, onBacklog: @escaping () -> Void) {
         self.peer = peer
         self.limits = limits
         self.log = log
+        self.onBacklog = onBacklog
         peer.detouredSender = BusSide.serviceAlias
         peer.onDetoured = { [weak self] in self?.checkReading() }
     }
@@ -26,6 +31,8 @@ final class ClientConnection {
 
     /// Closes the connection; the rest follows when it is closed.
     func cutOff(_ reason: String) {
+        guard !isCutOff else { return }
+        isCutOff = true
         log.warning("client of the view cut off", metadata: ["client": "\(name)", "reason": "\(reason)"])
         peer.close()
     }
@@ -70,14 +77,14 @@ final class ClientConnection {
 
     /// Passes a signal on, as `broadcast` sends one that was made here.
     func pass(signal: Message, from names: [String], as sender: String) {
-        guard rules.contains(where: { $0.matches(signal, from: names) }) else { return }
+        guard !isCutOff, rules.contains(where: { $0.matches(signal, from: names) }) else { return }
         peer.pass(signal: signal, from: sender)
         checkReading()
     }
 
     /// Passes an answer on, or an error, if the call wants one.
     func pass(_ answer: Message, answering call: Message, from sender: String) {
-        guard call.wantsReply else { return }
+        guard !isCutOff, call.wantsReply else { return }
         peer.pass(answer, answering: call, from: sender, to: name)
         checkReading()
     }
@@ -99,12 +106,16 @@ final class ClientConnection {
     }
 
     private func deliver(_ message: Message) {
+        guard !isCutOff else { return }
         peer.send(message)
         checkReading()
     }
 
     /// Who does not read is not kept; the others are.
     private func checkReading() {
-        if peer.outgoingBytes > limits.unreadBytes { cutOff("it does not read: \(peer.outgoingBytes) bytes wait for it") }
+        let unread = peer.outgoingBytes
+        if unread > limits.unreadBytes { return cutOff("it does not read: \(unread) bytes wait for it") }
+        // Less than its share cannot be too much, whatever waits for others.
+        if unread > limits.unreadBytesOfAll / limits.clients { onBacklog() }
     }
 }

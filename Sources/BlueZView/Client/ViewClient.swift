@@ -24,16 +24,17 @@ final class ViewClient {
 
     /// - Parameters:
     ///   - onHello: called when it has said hello.
+    ///   - onBacklog: called when much waits for it.
     ///   - followNeeds: called when other devices are to be followed for it.
     init(
         _ peer: Connection, _ pinned: PinnedCaller, _ environment: ViewEnvironment, onHello: @escaping () -> Void,
-        followNeeds: @escaping () -> Void
+        onBacklog: @escaping () -> Void, followNeeds: @escaping () -> Void
     ) {
         self.peer = peer
         self.pinned = pinned
         self.environment = environment
         self.onHello = onHello
-        connection = ClientConnection(peer, environment.limits, environment.log)
+        connection = ClientConnection(peer, environment.limits, environment.log, onBacklog: onBacklog)
         identity = ClientIdentity(pinned, environment.authority, environment.log)
         bus = BusSide(environment, connection, identity)
         bluez = BlueZSide(environment, connection, identity, followNeeds: followNeeds)
@@ -48,6 +49,14 @@ final class ViewClient {
 
     /// The devices that are to be followed for it; nil when it does not use org.bluez.
     var followedDevices: Set<ObjectPath>? { bluez.isEngaged ? Set(bluez.devices) : nil }
+
+    /// Bytes that wait for it to read them.
+    var unreadBytes: Int { peer.outgoingBytes }
+
+    /// How long a message of it may be from now on.
+    func limitMessages(to bytes: Int) {
+        peer.limitMessages(to: bytes)
+    }
 
     // MARK: Going
 

@@ -103,9 +103,7 @@ public final class Connection {
         dbus_connection_set_exit_on_disconnect(raw, 0)
         // Whoever they are: the kernel says it, and what they may do is decided for each call.
         dbus_connection_set_unix_user_function(raw, { _, _, _ in 1 }, nil, nil)
-        dbus_connection_set_max_message_size(raw, limits.messageBytes)
-        // Past this the socket is not read until what came before was taken.
-        dbus_connection_set_max_received_size(raw, limits.messageBytes)
+        limitMessages(to: limits.messageBytes)
         dbus_connection_set_max_message_unix_fds(raw, limits.messageDescriptors)
         dbus_connection_set_max_received_unix_fds(raw, limits.messageDescriptors)
         integrate()
@@ -148,6 +146,13 @@ public final class Connection {
     /// Ends the connection; `onDisconnect` is called from the loop.
     public func close() {
         dbus_connection_close(raw)
+    }
+
+    /// How long a message of a peer may be, from the next one on; a longer one ends the connection.
+    public func limitMessages(to bytes: Int) {
+        dbus_connection_set_max_message_size(raw, bytes)
+        // Past this the socket is not read until what came before was taken.
+        dbus_connection_set_max_received_size(raw, bytes)
     }
 
     /// Bytes that wait for the socket.

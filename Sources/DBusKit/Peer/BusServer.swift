@@ -12,12 +12,12 @@ internal import CDBus
 
 /// What one peer may send at once.
 public struct PeerLimits: Hashable, Sendable {
-    /// Bytes of one message, and of all that were received and not taken yet.
-    public var messageBytes = 4 << 20
+    /// Bytes of one message, and of all that were received and not taken yet; `Connection.limitMessages` changes it.
+    public var messageBytes = 64 << 10
     /// Descriptors of one message.
     public var messageDescriptors = 16
 
-    /// 4 MiB and 16 descriptors.
+    /// 64 KiB and 16 descriptors.
     public init() {}
 }
 
