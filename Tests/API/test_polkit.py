@@ -2,46 +2,36 @@
 """An administrator who is not root, where polkit runs. polkit is played here: what it decides is its own business, what we ask and do is
 ours."""
 
+import json
 import shutil
+import subprocess
 import unittest
 
-import dbus
-import dbus.service
-
+from harness.authority import Authority
 from harness.clients import Client
 from harness.names import GRANT, NAME, ROOT, SOMEBODY
 from harness.programs import BIN, Program
 from harness.world import APITest
 
-AUTHORITY = "org.freedesktop.PolicyKit1"
 
-
-class Authority(dbus.service.Object):
-    """polkit, as far as it is asked."""
-
-    def __init__(self, client, answer):
-        self.answer = answer
-        self.asked = []
-        client.connection.request_name(AUTHORITY)
-        super().__init__(client.connection, "/org/freedesktop/PolicyKit1/Authority")
-
-    @dbus.service.method(AUTHORITY + ".Authority", in_signature="(sa{sv})sa{ss}us", out_signature="(bba{ss})")
-    def CheckAuthorization(self, subject, action, details, flags, cancellation):
-        self.asked.append((str(subject[0]), str(subject[1]["name"]), str(action), int(flags)))
-        return self.answer, False, dbus.Dictionary({}, signature="ss")
-
-
-class Polkit(APITest):
+class PolkitTest(APITest):
     def setUp(self):
         super().setUp()
         self.accessory = self.add(self.app(), self.picker(), "Dice 4F")
         self.grant = next(iter(self.world.grants()))
 
-    def busctl(self, *words, interactive=True):
-        """busctl as a user who is nobody to us; true when it was served."""
-        done = Program(
+
+class Polkit(PolkitTest):
+
+    def start_busctl(self, *words, interactive=True):
+        """busctl as a user who is nobody to us."""
+        return Program(
             "/usr/bin/setpriv", f"--reuid={SOMEBODY}", f"--regid={SOMEBODY}", "--clear-groups", "busctl", f"--address={self.world.bus.address}",
             *([] if interactive else ["--allow-interactive-authorization=no"]), *words)
+
+    def busctl(self, *words, interactive=True):
+        """True when it was served."""
+        done = self.start_busctl(*words, interactive=interactive)
         return done.wait_end() == 0, done.lines
 
     def test_who_proves_it_is_an_admin(self):
@@ -50,9 +40,9 @@ class Polkit(APITest):
         self.assertTrue(served, lines)
         self.assertEqual(self.world.grants(), {})
         self.assertEqual(len(authority.asked), 1)
-        kind, name, action, flags = authority.asked[0]
-        self.assertEqual((kind, action, flags), ("system-bus-name", "org.accessorysetup1.manage", 1))
-        self.assertTrue(name.startswith(":1."))
+        question = authority.asked[0]
+        self.assertEqual((question.kind, question.action, question.flags), ("system-bus-name", "org.accessorysetup1.manage", 1))
+        self.assertTrue(question.name.startswith(":1."))
         authority.remove_from_connection()
 
     def test_who_does_not_learns_nothing(self):
@@ -78,17 +68,85 @@ class Polkit(APITest):
         self.assertFalse(served)
         self.assertIn("no such object", lines[-1])
 
-    def test_accessoryctl_asks_too(self):
-        authority = Authority(Client(self.world), True)
+
+# Each command of accessoryctl that asks the daemon, with words that are right; None for those that are not for
+# administrators alone.
+COMMANDS = {
+    "list": (), "show": ("Pink Dice",), "grants": (), "revoke": ("1",), "remove": ("Pink Dice",), "rename": ("Pink Dice", "Mine"),
+    "apps": (), "policy explain": ("com.example.dice", "Pink Dice"), "explain": ("com.example.dice", "--seconds", "1"), "audit": (),
+    "status": None, "picker": None, "lockdown on": None, "lockdown off": None}
+
+
+class Tool(PolkitTest):
+    """accessoryctl as a user who is nobody to the daemon."""
+
+    def setUp(self):
+        super().setUp()
         # Where everybody can execute it.
-        program = self.world.directory / "accessoryctl"
-        shutil.copy(BIN / "accessoryctl", program)
+        self.program = self.world.directory / "accessoryctl"
+        shutil.copy(BIN / "accessoryctl", self.program)
+
+    def ctl(self, *words):
+        """Its exit status, its lines, and what it says on standard error."""
+        errors = self.world.directory / "errors"
         done = Program(
-            "/usr/bin/setpriv", f"--reuid={SOMEBODY}", f"--regid={SOMEBODY}", "--clear-groups", program, "list", "--bus", self.world.bus.address)
-        self.assertEqual(done.wait_end(), 0, done.lines)
-        self.assertIn("Pink Dice", "\n".join(done.lines))
+            "/bin/sh", "-c", 'errors=$1; shift; exec "$@" 2>"$errors"', "sh", errors, "/usr/bin/setpriv", f"--reuid={SOMEBODY}",
+            f"--regid={SOMEBODY}", "--clear-groups", self.program, *words, "--bus", self.world.bus.address)
+        return done.wait_end(), done.lines, errors.read_text()
+
+    def commands(self):
+        """The words of each command that takes --bus, and whether it takes --json."""
+        def walk(command, words):
+            for each in command.get("subcommands", []):
+                yield from walk(each, [*words, each["commandName"]])
+            options = {name["name"] for each in command.get("arguments", []) for name in each.get("names", [])}
+            if words and not command.get("subcommands") and "bus" in options:
+                yield " ".join(words), "json" in options
+
+        done = subprocess.run([BIN / "accessoryctl", "--experimental-dump-help"], check=True, capture_output=True, text=True)
+        return dict(walk(json.loads(done.stdout)["command"], []))
+
+    def test_it_asks_too(self):
+        authority = Authority(Client(self.world), True)
+        status, lines, errors = self.ctl("list")
+        self.assertEqual((status, errors), (0, ""))
+        self.assertIn("Pink Dice", "\n".join(lines))
         self.assertEqual(len(authority.asked), 1)
         authority.remove_from_connection()
+
+    def test_who_is_refused_gets_no_list(self):
+        commands = self.commands()
+        self.assertEqual(set(commands), set(COMMANDS))
+        authority = Authority(Client(self.world), False)
+        for command, words in COMMANDS.items():
+            for more in ([], ["--json"]) if commands[command] else ([],):
+                if words is None:
+                    continue
+                with self.subTest(command=command, more=more):
+                    status, lines, errors = self.ctl(*command.split(), *words, *more)
+                    self.assertEqual(status, 1, lines)
+                    self.assertEqual(errors.count("\n"), 1, errors)
+                    self.assertIn("accessoryctl: refused: ", errors)
+                    self.assertEqual(lines, [])
+        self.assertEqual(len(self.world.grants()), 1)
+        authority.remove_from_connection()
+
+    def test_the_status_has_no_numbers_then(self):
+        """What everybody may see is no failure."""
+        status, lines, errors = self.ctl("status")
+        self.assertEqual((status, errors), (0, ""))
+        self.assertEqual([each.split()[0] for each in lines[:4]], ["accessorysetupd", "Bluetooth", "Wi-Fi", "picker"])
+        self.assertEqual([each.split(maxsplit=1) for each in lines[4:]], [[each, "for administrators"] for each in ("accessories", "grants", "sessions")])
+        status, lines, errors = self.ctl("status", "--json")
+        self.assertEqual((status, errors), (0, ""))
+        self.assertEqual(set(json.loads("\n".join(lines))), {"version", "bluetooth", "wifi", "pickerAvailable"})
+
+    def test_without_polkit_it_is_refused_too(self):
+        for words in (("grants", "--json"), ("audit", "--follow")):
+            with self.subTest(words=words):
+                status, lines, errors = self.ctl(*words)
+                self.assertEqual((status, lines), (1, []))
+                self.assertIn("accessoryctl: refused: ", errors)
 
 
 if __name__ == "__main__":

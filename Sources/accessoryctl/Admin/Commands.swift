@@ -14,31 +14,40 @@ struct JSONOption: ParsableArguments {
 }
 
 struct Status: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "The daemon, its radios, and what it holds.")
+    static let configuration = CommandConfiguration(
+        abstract: "The daemon, its radios, and what it holds.",
+        discussion: "What it holds is shown to administrators alone; others are shown the rest.")
     @OptionGroup var options: BusOptions
     @OptionGroup var output: JSONOption
 
     func run() throws {
         try Ending.guarding {
-            let inventory = try Inventory(options)
+            let inventory = try Inventory(visible: options)
             let version = try inventory.manager("Version").stringValue ?? ""
             let bluetooth = try inventory.manager("Bluetooth").stringValue ?? ""
             let wifi = try inventory.manager("WiFi").stringValue ?? ""
             let picker = try inventory.manager("PickerAvailable").booleanValue ?? false
             if output.json {
-                return Output.json([
+                var json: [String: JSON] = [
                     "version": JSON(version), "bluetooth": JSON(bluetooth), "wifi": JSON(wifi), "pickerAvailable": JSON(picker),
-                    "accessories": JSON(inventory.accessories.count), "grants": JSON(inventory.grants.count),
-                    "sessions": .array(inventory.sessions.map { ["app": JSON($0.app), "state": JSON($0.state)] }),
-                ])
+                ]
+                if inventory.isComplete {
+                    json["accessories"] = JSON(inventory.accessories.count)
+                    json["grants"] = JSON(inventory.grants.count)
+                    json["sessions"] = .array(inventory.sessions.map { ["app": JSON($0.app), "state": JSON($0.state)] })
+                }
+                Output.json(.object(json))
+            } else {
+                StandardOutput.line("accessorysetupd \(version)")
+                StandardOutput.line("Bluetooth    \(bluetooth)")
+                StandardOutput.line("Wi-Fi        \(wifi)")
+                StandardOutput.line("picker       \(picker ? "registered" : "none registered")")
+                let held = [inventory.accessories.count, inventory.grants.count, inventory.sessions.count]
+                let shown = held.map { inventory.isComplete ? "\($0)" : "for administrators" }
+                StandardOutput.line("accessories  \(shown[0])")
+                StandardOutput.line("grants       \(shown[1])")
+                StandardOutput.line("sessions     \(shown[2])")
             }
-            StandardOutput.line("accessorysetupd \(version)")
-            StandardOutput.line("Bluetooth    \(bluetooth)")
-            StandardOutput.line("Wi-Fi        \(wifi)")
-            StandardOutput.line("picker       \(picker ? "registered" : "none registered")")
-            StandardOutput.line("accessories  \(inventory.accessories.count)")
-            StandardOutput.line("grants       \(inventory.grants.count)")
-            StandardOutput.line("sessions     \(inventory.sessions.count)")
         }
     }
 }

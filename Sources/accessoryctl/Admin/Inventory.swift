@@ -57,25 +57,63 @@ struct Inventory {
     private var names: [ObjectPath: String] = [:]
     let connection: Connection
 
-    /// Connects; who is not root is an admin only by polkit, which asks when something of an admin's is called.
+    /// What is said to somebody whom the daemon does not take for an administrator. The daemon itself has no word for
+    /// it: what is an administrator's does not exist for others.
+    static let refusal = BusError.accessDenied("refused: this is for root, and for those whom polkit lets manage accessories")
+
+    /// Whether the daemon shows everything: it shows its admin object to administrators alone.
+    private(set) var isComplete = false
+
+    /// Connects as an administrator.
+    ///
+    /// - Throws: `refusal` for somebody who is none.
     static func connect(_ options: BusOptions) throws(BusError) -> Connection {
-        let connection = try Connection(Connection.Address(options.bus), loop: MainLoop())
-        guard geteuid() != 0 else { return connection }
-        connection.allowsInteraction = true
-        // Refused or not, what follows says so better.
-        _ = try? connection.callAndWait(
-            AccessoryBus.name, AccessoryBus.adminPath, AccessoryBus.admin, "GetAudit", [.vardict(["limit": .uint32(1)])],
-            timeout: .seconds(180))
+        let connection = try reach(options)
+        guard prove(over: connection) else { throw refusal }
         return connection
     }
 
+    private static func reach(_ options: BusOptions) throws(BusError) -> Connection {
+        try Connection(Connection.Address(options.bus), loop: MainLoop())
+    }
+
+    /// Who is not root is an administrator only by polkit, which asks when something of an administrator's is called.
+    ///
+    /// - Returns: false for who is refused. Of anything else that is wrong, what follows says more.
+    private static func prove(over connection: Connection) -> Bool {
+        guard geteuid() != 0 else { return true }
+        connection.allowsInteraction = true
+        do throws(BusError) {
+            // The daemon waits 180 s for the person, and refuses then.
+            _ = try connection.callAndWait(
+                AccessoryBus.name, AccessoryBus.adminPath, AccessoryBus.admin, "GetAudit", [.vardict(["limit": .uint32(1)])],
+                timeout: .seconds(200))
+            return true
+        } catch {
+            return !error.isStandard("UnknownObject")
+        }
+    }
+
+    /// All that there is.
+    ///
+    /// - Throws: `refusal` for somebody who is no administrator: what they see is a part, and looks like the whole.
     init(_ options: BusOptions) throws(BusError) {
-        connection = try Self.connect(options)
+        try self.init(visible: options)
+        guard isComplete else { throw Self.refusal }
+    }
+
+    /// What may be seen, which is not all for somebody who is no administrator.
+    init(visible options: BusOptions) throws(BusError) {
+        connection = try Self.reach(options)
+        // Refused or not: what is shown says it.
+        _ = Self.prove(over: connection)
         let reply = try connection.callAndWait(
             AccessoryBus.name, AccessoryBus.root, Bus.objectManager, "GetManagedObjects")
         for entry in reply.first?.entries ?? [] {
             guard let path = entry.key.objectPathValue, let interfaces = entry.value.vardictValue else { continue }
-            if let properties = interfaces[AccessoryBus.accessory]?.vardictValue {
+            if interfaces[AccessoryBus.admin] != nil {
+                isComplete = true
+            } else if let properties = interfaces[AccessoryBus.accessory]?.vardictValue {
                 let network = interfaces[AccessoryBus.network]?.vardictValue
                 accessories.append(
                     Accessory(path: path, properties: properties, interface: network?["Interface"]?.stringValue ?? ""))
