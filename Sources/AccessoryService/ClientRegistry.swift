@@ -33,6 +33,8 @@ final class Client {
     fileprivate var isAuthorized = false
     /// Requests that wait for that.
     fileprivate var unauthorized: [Message] = []
+    /// What polkit was asked about that.
+    fileprivate var question: Polkit.Question?
     /// It was told so, once in the log.
     fileprivate var wasRefused = false
 
@@ -43,6 +45,7 @@ final class Client {
 final class ClientRegistry {
     private let connection: Connection
     private let resolver: CallerResolver
+    private let polkit: Polkit
     private let log: Logger
     private var clients: [String: Client] = [:]
     /// Serves a request of a client that is known.
@@ -67,6 +70,7 @@ final class ClientRegistry {
     init(on connection: Connection, resolver: CallerResolver, pickerGroup: String, log: Logger) {
         self.connection = connection
         self.resolver = resolver
+        polkit = Polkit(on: connection, log: log)
         self.pickerGroup = pickerGroup
         self.log = log
     }
@@ -87,8 +91,9 @@ final class ClientRegistry {
         else { return false }
         client.unauthorized.append(message)
         guard client.unauthorized.count == 1 else { return true }
-        Polkit(connection: connection).check(name, Polkit.manage) { [weak self, weak client] isAuthorized in
+        client.question = polkit.check(name, Polkit.manage) { [weak self, weak client] isAuthorized in
             guard let self, let client else { return }
+            client.question = nil
             client.isAuthorized = isAuthorized
             if isAuthorized { self.log.notice("client is an admin by polkit", metadata: ["client": "\(self.describe(name))"]) }
             let waiting = client.unauthorized
@@ -250,6 +255,7 @@ final class ClientRegistry {
     func gone(_ name: String) {
         guard let client = clients.removeValue(forKey: name) else { return }
         client.watch?.cancel()
+        client.question?.withdraw()
         onGone?(name)
     }
 }

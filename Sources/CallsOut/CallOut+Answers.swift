@@ -9,7 +9,10 @@ extension CallOut {
         case .credentials, .process: ["org.freedesktop.DBus.Error.NameHasNoOwner"]
         case .pickerPing: ["org.freedesktop.DBus.Error.UnknownMethod"]
         case .authorization:
-            ["Failed", "Cancelled", "NotSupported", "NotAuthorized"].map { "org.freedesktop.PolicyKit1.Error.\($0)" }
+            ["Failed", "Cancelled", "NotSupported", "NotAuthorized", "CancellationIdNotUnique"].map {
+                "org.freedesktop.PolicyKit1.Error.\($0)"
+            }
+        case .authorizationEnd: ["org.freedesktop.PolicyKit1.Error.Failed"]
         case .radioObjects, .viewObjects, .viewClientObjects, .iwdObjects, .supplicantAbilities:
             ["org.freedesktop.DBus.Error.AccessDenied"]
         case .discoveryFilter, .classicFilter, .viewDiscoveryFilter: Self.bluez("NotReady", "NotSupported", "Failed")
@@ -92,7 +95,8 @@ extension CallOut {
         switch self {
         case .credentials, .process: "the caller is nobody, and refused"
         case .pickerPing: "the picker gets the next offers all the same"
-        case .authorization: "not authorized"
+        case .authorization: "not authorized, and the question is withdrawn"
+        case .authorizationEnd: "logged: the question stays until the person answers it"
         case .radioObjects: "read again after 1, 2, 4 … 16 s; what was known counts meanwhile"
         case .discoveryFilter, .discoveryStart: "once more, then the picker ends with `DiscoveryFailed`"
         case .discoveryStop: "three times; a later start takes `InProgress` for its own"

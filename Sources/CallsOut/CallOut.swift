@@ -11,7 +11,7 @@ public enum CallOut: String, CaseIterable, Sendable {
     // A picker program: whether it has read what it was sent.
     case pickerPing
     // polkit.
-    case authorization
+    case authorization, authorizationEnd
 
     // bluetoothd: what there is.
     case radioObjects
@@ -59,7 +59,7 @@ extension CallOut {
     /// What is called.
     public var method: RemoteMethod {
         switch self {
-        case .credentials, .process, .pickerPing, .authorization: otherCalls
+        case .credentials, .process, .pickerPing, .authorization, .authorizationEnd: otherCalls
         case .radioObjects, .discoveryFilter, .discoveryStart, .discoveryStop, .agentRegistration, .agentEnd, .pairing,
             .pairingCancel, .pairedIdentity, .pairedCheck, .failedRemoval, .classicFilter, .classicSearch, .classicSearchEnd,
             .trust, .preferredBearer, .inputConnect, .alias, .bondRemoval:
@@ -90,6 +90,10 @@ extension CallOut {
             RemoteMethod(
                 "org.freedesktop.PolicyKit1", "org.freedesktop.PolicyKit1.Authority", "CheckAuthorization",
                 takes: "(sa{sv})sa{ss}us", returns: "(bba{ss})", timeout: .seconds(180))
+        case .authorizationEnd:
+            RemoteMethod(
+                "org.freedesktop.PolicyKit1", "org.freedesktop.PolicyKit1.Authority", "CancelCheckAuthorization", takes: "s",
+                timeout: .seconds(10))
         default: RemoteMethod("", Bus.peer, "Ping", timeout: .seconds(10))
         }
     }

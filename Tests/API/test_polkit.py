@@ -11,6 +11,7 @@ from harness.authority import Authority
 from harness.clients import Client
 from harness.names import GRANT, NAME, ROOT, SOMEBODY
 from harness.programs import BIN, Program
+from harness.waiting import wait
 from harness.world import APITest
 
 
@@ -67,6 +68,37 @@ class Polkit(PolkitTest):
         served, lines = self.busctl("call", NAME, self.grant, GRANT, "Revoke")
         self.assertFalse(served)
         self.assertIn("no such object", lines[-1])
+
+    def test_the_question_of_one_who_has_gone_is_withdrawn(self):
+        authority = Authority(Client(self.world), None)
+        revoke = ("call", NAME, self.grant, GRANT, "Revoke")
+        asking, other = self.start_busctl(*revoke), self.start_busctl(*revoke)
+        wait(lambda: len(authority.asked) == 2, what="polkit to be asked about both")
+        self.assertEqual(len({each.cancellation for each in authority.asked} - {""}), 2)
+        asking.stop()
+        wait(lambda: authority.ended, what="its question to be withdrawn")
+        (left,) = [each for each in authority.asked if self.world.admin.has_owner(each.name)]
+        self.assertEqual(authority.ended, [each.cancellation for each in authority.asked if each is not left])
+        # The other's is still there, and counts.
+        self.assertEqual(list(authority.open), [left.cancellation])
+        self.assertEqual(len(self.world.grants()), 1)
+        authority.decide(left, True)
+        self.assertEqual(other.wait_end(), 0, other.lines)
+        self.assertEqual(self.world.grants(), {})
+        authority.remove_from_connection()
+
+    def test_a_question_that_was_answered_is_not(self):
+        for answer in (False, True):
+            with self.subTest(answer=answer):
+                authority = Authority(Client(self.world), answer)
+                self.assertEqual(self.busctl("call", NAME, self.grant, GRANT, "Revoke")[0], answer)
+                wait(lambda: not self.world.admin.has_owner(authority.asked[0].name), what="its end", also_every=0.02)
+                # The daemon has heard of the end, too, and had something to say to polkit.
+                authority.client.settle()
+                self.assertEqual(authority.ended, [])
+                self.assertEqual(len(authority.asked), 1)
+                authority.remove_from_connection()
+                authority.client.close()
 
 
 # Each command of accessoryctl that asks the daemon, with words that are right; None for those that are not for

@@ -6,12 +6,10 @@ import subprocess
 import unittest
 from pathlib import Path
 
-import dbus
-import dbus.service
-
 from played import CALLS, LEAVING, Played, cases
 # What comes from the harness is found by `played`.
 from harness.apps import App
+from harness.authority import Authority
 from harness.clients import Client
 from harness.names import GRANT, MANAGER, PINK, ROOT, SESSION, SOMEBODY
 from harness.programs import BIN, TESTS, Program
@@ -88,39 +86,68 @@ class Owned(Played):
         return "done"
 
 
-class Authority(dbus.service.Object):
-    """polkit, as far as it is asked."""
-
-    def __init__(self, client):
-        client.connection.request_name("org.freedesktop.PolicyKit1")
-        super().__init__(client.connection, "/org/freedesktop/PolicyKit1/Authority")
-
-    @dbus.service.method("org.freedesktop.PolicyKit1.Authority", in_signature="(sa{sv})sa{ss}us", out_signature="(bba{ss})")
-    def CheckAuthorization(self, _subject, _action, _details, _flags, _cancellation):
-        return True, False, dbus.Dictionary({}, signature="ss")
-
-
-@cases()
-class Authorized(Played):
-    """Somebody wants to be an admin."""
+class Administrator(Played):
+    """Somebody wants to be an admin, where polkit is played."""
 
     scenario = scenario(accessory("pink"))
-    calls = {"authorization": 1}
     without = LEAVING
+    # Whether polkit answers by itself.
+    answers = True
 
     def prepare(self):
         super().prepare()
-        self.authority = Authority(Client(self.world))
+        self.authority = Authority(Client(self.world), True if self.answers else None)
         self.addCleanup(self.authority.remove_from_connection)
 
-    def act(self):
-        done = Program(
+    def begin(self):
+        return Program(
             "/usr/bin/setpriv", f"--reuid={SOMEBODY}", f"--regid={SOMEBODY}", "--clear-groups", "busctl", "--timeout=300",
             f"--address={self.world.bus.address}", "call", "org.accessorysetup1", f"{ROOT}/admin", "org.accessorysetup1.Admin",
             "GetAudit", "a{sv}", "0")
+
+
+@cases({"authorization_lost"})
+class Authorized(Administrator):
+    """It is answered; a question that is not answered in time is taken back."""
+
+    calls = {"authorization": 1}
+
+    def act(self):
+        before = len(self.authority.asked)
+        done = self.begin()
         # A person has 180 s for a password.
         self.told(lambda: not done.running, "busctl to end", limit=190)
         done.wait_end()
+        self.authority.client.settle()
+        # A question that is silenced has not come to polkit; its end has.
+        ended = self.fault is not None and self.fault.kind in ("silent", "lost", "late")
+        self.assertEqual(len(self.authority.ended), 1 if ended else 0)
+        if ended and self.fault.kind != "silent":
+            self.assertEqual(self.authority.ended, [each.cancellation for each in self.authority.asked[before:]])
+        self.authority.ended.clear()
+        return "done"
+
+
+@cases({"authorizationEnd_silent"})
+class Withdrawn(Administrator):
+    """Who asked goes before the person has answered."""
+
+    calls = {"authorizationEnd": 1}
+    answers = False
+
+    def act(self):
+        before = len(self.authority.asked)
+        done = self.begin()
+        self.told(lambda: len(self.authority.asked) > before, "polkit to be asked")
+        done.stop()
+        # What the proxy answers itself does not come to polkit: there the question stays until the person answers.
+        comes = self.fault is None or self.fault.kind not in ("error", "silent")
+        self.told(lambda: self.authority.ended if comes else self.fault.done, "the question to be withdrawn")
+        (question,) = self.authority.asked[before:]
+        self.assertEqual(self.authority.ended, [question.cancellation] if comes else [])
+        if not comes:
+            self.authority.decide(question, True)
+        self.authority.ended.clear()
         return "done"
 
 
