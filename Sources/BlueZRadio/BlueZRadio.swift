@@ -48,10 +48,10 @@ public final class BlueZRadio: Radio {
     private var attempt: PairingAttempt?
     private var bridge: ClassicBridge?
     private var inputSetup: InputDeviceSetup?
-    /// Devices whose pairing failed and that BlueZ could not forget then, and whether that was for sure.
-    private var unforgotten: [ObjectPath: Bool] = [:]
-    private var anotherForgetting: LoopSource?
-    private var forgettingsFailed = 0
+    private lazy var failedPairings = FailedPairings(
+        on: connection, log: log, isReady: { [weak self] in self?.state == .ready },
+        adapter: { [weak self] device in self?.adapters.keys.first { device.isBelow($0) } },
+        isBeingPaired: { [weak self] in self?.attempt?.device == $0 })
     private var anotherReading: LoopSource?
     private var readingsFailed = 0
     /// The reading of all objects that goes on.
@@ -125,7 +125,7 @@ public final class BlueZRadio: Radio {
             case .failure(let failure):
                 // What another program is pairing is not ours to remove.
                 guard failure.reason != .busy else { return self.ended(result) }
-                self.forgetUnpaired(entry.path) { [weak self] in self?.ended(result) }
+                self.failedPairings.forgetUnpaired(entry.path) { [weak self] in self?.ended(result) }
             }
         }
         self.attempt = attempt
@@ -167,11 +167,11 @@ public final class BlueZRadio: Radio {
     /// The accessory is paired and cannot do what it is wanted for: as if it had not been.
     private func undo(_ entry: Device, _ identity: PairedIdentity, _ failure: RadioFailure) {
         guard !identity.wasPairedBefore else { return ended(.failure(failure)) }
-        forget(entry.path, isSure: true) { [weak self] in
+        failedPairings.forget(entry.path, isSure: true) { [weak self] in
             guard let self else { return }
             // A bond that is still there is said to be: who has noted it keeps that, for a daemon that ends before it
             // is gone.
-            let isGone = self.unforgotten[entry.path] == nil
+            let isGone = !self.failedPairings.isLeft(entry.path)
             self.ended(.failure(isGone ? failure : RadioFailure(.other, failure.message)))
         }
     }
@@ -217,67 +217,6 @@ public final class BlueZRadio: Radio {
         attempt = nil
         discovery.renewFilter()
         observer?.pairingEnded(result)
-    }
-
-    /// Has BlueZ forget a device whose pairing failed, before anybody tries again: it may have lost its services
-    /// (`BlueZVersions`), and a link that is still up keeps the accessory from advertising. The next advert makes the
-    /// object anew.
-    ///
-    /// A bond that is there although ours failed is another program's, and stays.
-    private func forgetUnpaired(_ device: ObjectPath, completion: @escaping () -> Void) {
-        connection.call(.pairedCheck, at: device) { [weak self] result in
-            guard let self else { return completion() }
-            switch result {
-            case .success(let values):
-                guard values.first?.booleanValue != true else { return completion() }
-                self.forget(device, isSure: false, completion: completion)
-            case .failure(let error) where error.leavesOpen:
-                // It is stuck, and the person waits.
-                self.forgetLater(device, isSure: false)
-                completion()
-            case .failure: self.forget(device, isSure: false, completion: completion)
-            }
-        }
-    }
-
-    /// A removal has failed: again when the adapter is back, or after longer and longer pauses.
-    ///
-    /// - Parameter isSure: whether a bond that is there by then is ours.
-    private func forgetLater(_ device: ObjectPath, isSure: Bool) {
-        unforgotten[device] = isSure || unforgotten[device] == true
-        guard state == .ready, anotherForgetting == nil else { return }
-        forgettingsFailed = min(forgettingsFailed + 1, 6)
-        anotherForgetting = connection.loop.after(.seconds(1 << forgettingsFailed)) { [weak self] in
-            self?.anotherForgetting = nil
-            self?.forgetUnforgotten()
-        }
-    }
-
-    private func forgetUnforgotten() {
-        guard state == .ready else { return }
-        let devices = unforgotten
-        unforgotten = [:]
-        for (device, isSure) in devices where attempt?.device != device {
-            if isSure { forget(device, isSure: true) {} } else { forgetUnpaired(device) {} }
-        }
-    }
-
-    private func forget(_ device: ObjectPath, isSure: Bool, completion: @escaping () -> Void) {
-        // Also where it is not known here: what BlueZ says of its objects may come late.
-        guard state == .ready, let adapter = adapters.keys.first(where: { device.isBelow($0) }) else {
-            forgetLater(device, isSure: isSure)
-            return completion()
-        }
-        connection.call(.failedRemoval, at: adapter, [.objectPath(device)]) { [weak self] result in
-            switch result {
-            case .success: self?.forgettingsFailed = 0
-            case .failure(let error) where BlueZ.isError(error, "DoesNotExist") || error.isStandard("UnknownObject"): break
-            case .failure(let error):
-                self?.log.debug("RemoveDevice failed", metadata: ["error": "\(error)"])
-                self?.forgetLater(device, isSure: isSure)
-            }
-            completion()
-        }
     }
 
     /// Devices that BlueZ calls paired, as they were last read.
@@ -594,7 +533,7 @@ public final class BlueZRadio: Radio {
         observer?.radioChanged(new, reason: reason)
         guard new == .ready else { return }
         // Power went before a failed pairing could be forgotten: now it can.
-        forgetUnforgotten()
+        failedPairings.tryAgain()
     }
 
     // MARK: Adverts

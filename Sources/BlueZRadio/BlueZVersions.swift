@@ -4,7 +4,7 @@
 // does no harm to others. Seen on 5.66 (Debian 12), 5.82 (Debian 13) and 5.87 (testing);
 // Tests/Lab/checks/bluez_versions.py holds each of them to it. Besides what stands below, always:
 // - After a connection the filter of the scan is set again (`Discovery.renewFilter`): 5.66 loses it (bluez#763).
-// - A device whose pairing failed is removed (`BlueZRadio.forgetUnpaired`): 5.66 empties its `UUIDs` for good.
+// - A device whose pairing failed is removed (`FailedPairings.forgetUnpaired`): 5.66 empties its `UUIDs` for good.
 
 internal import DBusKit
 

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// What BlueZ has still to forget is never mixed up with another program's bond, and is tried again more and more
+// seldom.
+
+import DBusKit
+import Testing
+
+@testable import BlueZRadio
+
+@Suite struct LeftoversTests {
+    private let pink: ObjectPath = "/org/bluez/hci0/dev_C0_FF_EE_00_00_01"
+    private let blue: ObjectPath = "/org/bluez/hci0/dev_C0_FF_EE_00_00_02"
+    private var leftovers = Leftovers()
+
+    @Test mutating func nothingIsLeftAtFirst() {
+        #expect(!leftovers.contains(pink))
+        #expect(leftovers.take().isEmpty)
+    }
+
+    @Test mutating func whatIsTakenIsNoLongerLeft() {
+        leftovers.add(pink, isSure: true)
+        leftovers.add(blue, isSure: false)
+        #expect(leftovers.contains(pink) && leftovers.contains(blue))
+        #expect(leftovers.take() == [pink: true, blue: false])
+        #expect(!leftovers.contains(pink) && !leftovers.contains(blue))
+        #expect(leftovers.take().isEmpty)
+    }
+
+    /// A bond that was ours does not become somebody else's by another failure, in whichever order they come.
+    @Test(arguments: [[true, false], [false, true], [true, true]])
+    func whatWasSureStaysSure(_ order: [Bool]) {
+        var leftovers = Leftovers()
+        for isSure in order { leftovers.add(pink, isSure: isSure) }
+        #expect(leftovers.take() == [pink: true])
+    }
+
+    /// It is not kept beyond the removal: the next pairing of the same device is a matter of its own.
+    @Test mutating func whatIsAddedAgainIsNotSureFromBefore() {
+        leftovers.add(pink, isSure: true)
+        _ = leftovers.take()
+        leftovers.add(pink, isSure: false)
+        #expect(leftovers.take() == [pink: false])
+    }
+
+    @Test mutating func pausesGrowUpToAMinute() {
+        let seconds = (0..<8).map { _ in leftovers.nextPause().components.seconds }
+        #expect(seconds == [2, 4, 8, 16, 32, 64, 64, 64])
+        leftovers.oneIsForgotten()
+        #expect(leftovers.nextPause() == .seconds(2))
+    }
+
+    /// Neither new devices nor another try shorten them.
+    @Test mutating func onlyWhatIsForgottenShortensPauses() {
+        #expect(leftovers.nextPause() == .seconds(2))
+        leftovers.add(pink, isSure: false)
+        _ = leftovers.take()
+        #expect(leftovers.nextPause() == .seconds(4))
+    }
+}
