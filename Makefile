@@ -207,6 +207,7 @@ lint:
 	Tests/Support/check-imports
 	Tests/Support/check-licences
 	Tests/Support/check-prose
+	Tests/Support/check-reasons
 
 format:
 	$(SWIFT) format --in-place --recursive Sources Tests Package.swift

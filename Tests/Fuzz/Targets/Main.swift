@@ -4,10 +4,8 @@
 
 import Glibc
 
-// nonisolated(unsafe), all three: libFuzzer calls its entry from one thread.
-
 /// What each target does with an input.
-nonisolated(unsafe) private let targets: [String: (UnsafeRawBufferPointer) -> Void] = [
+private let targets: [String: @Sendable (UnsafeRawBufferPointer) -> Void] = [
     "adverts": readAdvert,
     "bluez": tellRadio,
     "aware": hearAware,
@@ -27,7 +25,7 @@ nonisolated(unsafe) private let targets: [String: (UnsafeRawBufferPointer) -> Vo
     "wifi": tellWiFi,
 ]
 
-nonisolated(unsafe) private let target: (UnsafeRawBufferPointer) -> Void = {
+private let target: @Sendable (UnsafeRawBufferPointer) -> Void = {
     let name = getenv("FUZZ_TARGET").map { String(cString: $0) } ?? ""
     guard let target = targets[name] else {
         say("FUZZ_TARGET is to be one of: \(targets.keys.sorted().joined(separator: " "))")
@@ -58,6 +56,8 @@ public func testOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
 }
 
 /// The lowest free descriptor after the first input.
+///
+/// nonisolated(unsafe): libFuzzer calls its entry from one thread, and nobody else has it.
 nonisolated(unsafe) private var firstFree: CInt?
 
 /// Nothing that an input has opened stays open. The other end's threads may still be closing theirs.
