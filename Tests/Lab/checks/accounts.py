@@ -17,7 +17,7 @@ from gi.repository import GLib
 
 from lab import expect
 
-# Whoever may pick, whoever may nothing, and whoever has sudo; made at the first need.
+# Whoever may pick, whom the guest comes with; whoever may nothing, and whoever has sudo, made at the first need.
 PERSON, NEIGHBOUR, ADMINISTRATOR = "person", "neighbour", "administrator"
 GROUPS = {NEIGHBOUR: "", ADMINISTRATOR: "sudo"}
 PASSWORD = "open sesame 2"
@@ -27,12 +27,9 @@ def prepare(machine):
     """With accounts that can log in. The lab's guest goes without: until users may, PAM lets in nobody but root."""
     machine.systemctl("unmask", "systemd-user-sessions.service", "systemd-logind.service")
     machine.systemctl("start", "systemd-user-sessions.service")
-    if not Path("/home", PERSON).exists():
+    if not Path("/home", ADMINISTRATOR).exists():
         for name, groups in GROUPS.items():
             machine.run("useradd", "--create-home", "--shell", "/bin/bash", "--groups", groups, name)
-        # Which the guest made without a shell, as an app's user.
-        machine.run("usermod", "--shell", "/bin/bash", "--home", f"/home/{PERSON}", PERSON)
-        machine.run("install", "-d", "-o", PERSON, "-g", PERSON, f"/home/{PERSON}")
         for each in (PERSON, *GROUPS):
             set_password(each, PASSWORD)
 
