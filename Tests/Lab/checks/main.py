@@ -24,7 +24,8 @@ SAMPLE = (
     "radio.pairs_with_numeric_comparison", "journeys.adds_the_pink_dice", "central.discovers_reads_and_writes",
     "trouble.says_when_the_adapter_is_off", "requests.renames_for_the_app",
     "wifi.joins_and_leaves_with_NetworkManager", "systemd.bleak_finds_and_uses_what_was_picked",
-    "people.an_administrator_proves_it_to_polkit", "web.a_person_picks_in_a_page",
+    "people.an_administrator_proves_it_to_polkit", "flatpak.it_sets_up_and_uses_an_accessory",
+    "web.a_person_picks_in_a_page",
 )
 # Who runs the checks of a guest.
 RUNNERS = {"plain": "framework", "wifi": "wifi_lab", "systemd": "machine", "soak": "framework"}
