@@ -22,7 +22,12 @@ import asyncio, sys
 from bleak import BleakClient, BleakScanner
 
 async def main():
-    devices = await BleakScanner.discover(timeout=1.0)
+    heard = asyncio.Event()
+    async with BleakScanner(lambda _device, _advert: heard.set()) as scanner:
+        await heard.wait()
+        # What else is shown has as much time as it usually takes.
+        await asyncio.sleep(1.0)
+        devices = scanner.discovered_devices
     print("found", *sorted(each.address for each in devices), flush=True)
     lost = asyncio.Event()
     async with BleakClient(devices[0], disconnected_callback=lambda _: lost.set(), timeout=60) as client:

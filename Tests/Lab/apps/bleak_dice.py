@@ -15,8 +15,13 @@ def say(*words):
 
 
 async def main():
-    # Bluetooth in an emulated machine is slow; who is granted comes at once all the same, for it is known.
-    devices = await BleakScanner.discover(timeout=2.0)
+    heard = asyncio.Event()
+    async with BleakScanner(lambda _device, _advert: heard.set()) as scanner:
+        # An advert may take long in an emulated machine. What else is shown has as much time after it as it usually
+        # takes.
+        await heard.wait()
+        await asyncio.sleep(2.0)
+        devices = scanner.discovered_devices
     say("found", *sorted(each.address for each in devices))
     lost = asyncio.Event()
 
