@@ -10,6 +10,8 @@ import threading
 import time
 from pathlib import Path
 
+from guest_clock import counter_khz
+
 KERNEL_ARGUMENTS = (
     "console=ttyS0 8250.nr_uarts=1 loglevel=4 quiet panic=-1 nokaslr mitigations=off audit=0 "
     # Without it drbg reports failed self-tests, which software emulation is too slow for.
@@ -73,7 +75,7 @@ class Machine:
             "-M", "q35", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,la57=off", "-m", "2G", "-smp", "2",
             "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-nic", "none",
             "-kernel", str(image.vmlinux), "-initrd", str(image.initrd), 
-            "-append", KERNEL_ARGUMENTS + (DISK_ARGUMENTS if self._disk else ""),
+            "-append", KERNEL_ARGUMENTS + (DISK_ARGUMENTS if self._disk else "") + self._clock(),
             "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
             "-chardev", f"file,id=console,path={self.logs}/console.log", "-serial", "chardev:console",
             *self._port("lab.out", 1, out), *self._port("lab.err", 2, err),
@@ -84,6 +86,11 @@ class Machine:
             "-device", "virtio-9p-pci,fsdev=lab,mount_tag=lab",
             *self._drive(),
         ]
+
+    @staticmethod
+    def _clock():
+        frequency = counter_khz()
+        return "" if frequency is None else f" tsc_early_khz={frequency}"
 
     @staticmethod
     def _machine(image):
