@@ -125,9 +125,10 @@ SEEDS ?= 500
 # A crowded and hostile air (Tests/Soak/README.md); an hour is MINUTES=60.
 # As people get it: a debug build that other programs slow down does not read so many.
 air: build release
-	ln -sf accessoryctl $(RELEASE)/accessory-sim
-	ln -sf $(CURDIR)/$(BIN)/dice $(RELEASE)/dice
-	BIN=$(RELEASE) Tests/Support/in-memory Tests/Soak/air --minutes $(MINUTES)
+	install -d .build/air
+	ln -sf $(addprefix $(CURDIR)/,$(addprefix $(RELEASE)/,$(PROGRAMS)) $(BIN)/dice) .build/air
+	ln -sf accessoryctl .build/air/accessory-sim
+	BIN=.build/air Tests/Support/in-memory Tests/Soak/air --minutes $(MINUTES)
 
 damage: build
 	@Tests/Support/deps-test

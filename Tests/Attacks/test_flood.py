@@ -81,12 +81,12 @@ class Limited(Attack):
 class Flood(Limited):
     scenario = scenario(accessory("pink", 1, gatt=GATT), accessory("other", 2, gatt=GATT))
 
-    def flood(self, program, *, app=True):
-        """Somebody sends all this and stays."""
+    def flood(self, program, *, app=True, **more):
+        """Somebody sends all this and stays; with `more` as `attack` takes it."""
         sent = self.attack(RAW + program + """
     say("sent")
     sys.stdin.readline()
-    """, executable=Identity("dice").executable if app else None, stdin=subprocess.PIPE)
+    """, executable=Identity("dice").executable if app else None, stdin=subprocess.PIPE, **more)
         self.addCleanup(lambda: sent._process.stdin.close())
         sent.wait_for("^sent", 120)
 
@@ -131,12 +131,7 @@ class Flood(Limited):
         all_that_is_taken(end, header(0, "", *call) * ((3 << 20) // answer))
     """
         for number in range(6):
-            asks = self.attack(RAW + ask + """
-    say("sent")
-    sys.stdin.readline()
-    """, identity={"user": 60_000 + number, "group": 60_000 + number}, stdin=subprocess.PIPE)
-            self.addCleanup(asks._process.stdin.close)
-            asks.wait_for("^sent", 120)
+            self.flood(ask, app=False, identity={"user": 60_000 + number, "group": 60_000 + number})
         self.assertServed()
         wait(lambda: any("nor do others" in each for each in self.world.daemon.lines), 60, "somebody to be cut off", also_every=0.05)
         self.check()

@@ -73,8 +73,6 @@ def it_sets_up_and_uses_an_accessory(machine):
 
 @check(seconds=300)
 def it_is_known_without_a_scope_of_its_own(machine):
-    prepare(machine)
-    look_by(machine, EXECUTABLE, SANDBOX)
     set_up(machine)
     terminal = Terminal(machine, PERSON)
     # Her manager makes the scopes. A system user has none on a terminal, since systemd 258.
@@ -84,8 +82,6 @@ def it_is_known_without_a_scope_of_its_own(machine):
 
 @check(seconds=300)
 def nobody_else_is_taken_for_it(machine):
-    prepare(machine)
-    look_by(machine, EXECUTABLE, SANDBOX)
     set_up(machine)
     machine.hear(PINK_DICE, BLUE_DICE)
     terminal, neighbour = Terminal(machine, PERSON), Terminal(machine, NEIGHBOUR)
@@ -145,7 +141,9 @@ def prepare(machine):
 
 
 def set_up(machine):
-    """With an accessory set up for the app, and no other."""
+    """With a daemon that knows the app, and an accessory set up for it and no other."""
+    prepare(machine)
+    look_by(machine, EXECUTABLE, SANDBOX)
     if [each["app"] for each in machine.grants()] != [APP]:
         it_sets_up_and_uses_an_accessory(machine)
 

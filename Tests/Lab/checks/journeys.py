@@ -50,15 +50,15 @@ class Journey:
         paths = ";".join(str(each.resolve()) for each in executables)
         (self.apps / f"{identifier}.conf").write_text(MANIFEST.format(id=identifier, name=name, executables=paths))
 
-    def start_daemon(self, debug=False, **environment):
-        self.daemon = self.lab.start_daemon("--apps", self.apps, "--config", self._configuration, environment=environment, debug=debug)
+    def start_daemon(self, **environment):
+        self.daemon = self.lab.start_daemon("--apps", self.apps, "--config", self._configuration, environment=environment)
         self.wait_for_bluetooth("ready")
 
-    def restart_daemon(self, number=signal.SIGTERM, debug=False, **environment):
+    def restart_daemon(self, number=signal.SIGTERM, **environment):
         status = self.daemon.kill(number)
         if number == signal.SIGTERM:
             expect(status == 0, f"accessorysetupd ended with {status}")
-        self.start_daemon(debug, **environment)
+        self.start_daemon(**environment)
 
     def picker(self, pick, *options):
         picker = self.lab.start("picker", self.lab.accessoryctl, "picker", "--pick", pick, *options)

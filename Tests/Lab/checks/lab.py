@@ -273,11 +273,13 @@ class Lab:
         if self._has_adapter:
             self.wait_for_adapter()
 
-    def start_daemon(self, *arguments, environment={}, debug=False):
+    def start_daemon(self, *arguments, environment={}):
         """Starts accessorysetupd on the system bus, with this check's store, and waits until it owns its name.
-        Started a second time, it finds the store as the first one left it. A `debug` build ends where it is told to."""
+        Started a second time, it finds the store as the first one left it. Where it is to end at an effect it is a debug
+        build: no other can."""
+        folder = self.bin if "ACCESSORY_END" in environment else self.released
         daemon = self.start(
-            "accessorysetupd", (self.bin if debug else self.released) / "accessorysetupd", "--bus", "system",
+            "accessorysetupd", folder / "accessorysetupd", "--bus", "system",
             "--state-directory", self.state / "store", "--log-level", "debug", *arguments, environment=environment)
         self.wait_until(
             lambda: self.bus.name_has_owner(DAEMON_NAME) or daemon.ended, 20, "accessorysetupd")

@@ -249,7 +249,7 @@ def leaves_nothing_half_when_killed_at_an_effect(lab):
     journey = Journey(lab)
 
     def end_at(moment, begin):
-        journey.restart_daemon(debug=True, ACCESSORY_END=moment)
+        journey.restart_daemon(ACCESSORY_END=moment)
         programs = begin()
         expect(journey.daemon.wait_exit(60) == -signal.SIGKILL, f"accessorysetupd did not end {moment}")
         for each in programs:
