@@ -154,6 +154,38 @@ import Testing
         #expect(try await played.events.wait("written") == "written 2A19")
     }
 
+    /// Many wait for the descriptor, and it takes only some of them at once: what the app writes then comes after them,
+    /// also when there is room again before they have noticed.
+    @Test func aValueWithoutResponseDoesNotOvertakeThoseThatWait() async throws {
+        let (service, app) = try #require(FileDescriptor.packetPair())
+        var size: Int32 = 8192
+        #expect(setsockopt(app.rawValue, SOL_SOCKET, SO_SNDBUF, &size, socklen_t(MemoryLayout<Int32>.size)) == 0)
+        let haveArrived = DispatchSemaphore(value: 0)
+        let played = try await Played { member, _ in
+            guard member == "AcquireWrite" else { return nil }
+            haveArrived.wait()
+            return [.answer([.fileDescriptor(app), .uint16(185)])]
+        }
+        let write = { played.peripheral.writeValue(Data([$0]), for: played.characteristic, type: .withoutResponse) }
+        for value in 0..<UInt8(100) { write(value) }
+        // A question to the module's thread, and then one to the view as well.
+        _ = played.peripheral.maximumWriteValueLength(for: .withoutResponse)
+        haveArrived.signal()
+        _ = played.manager.retrievePeripherals(withIdentifiers: [FakeView.identifier])
+        var heard: [UInt8] = []
+        func hear() {
+            var socket = pollfd(fd: service.rawValue, events: Int16(POLLIN), revents: 0)
+            #expect(poll(&socket, 1, -1) == 1)
+            var packet: UInt8 = 0
+            #expect(recv(service.rawValue, &packet, 1, Int32(MSG_DONTWAIT)) == 1)
+            heard.append(packet)
+        }
+        hear()
+        write(100)
+        while heard.count <= 100 { hear() }
+        #expect(heard == Array(0...100))
+    }
+
     /// An empty value goes by a call, which must not overtake what is still in the descriptor.
     @Test func anEmptyValueWithoutResponseWaitsForThoseBeforeIt() async throws {
         let (service, app) = try #require(FileDescriptor.packetPair())

@@ -138,6 +138,8 @@ final class AttributeRequests {
         then()
     }
 
+    private var isIdle: Bool { current == nil && head == queue.count }
+
     private func finish() {
         current = nil
         call = nil
@@ -469,8 +471,9 @@ final class AttributeRequests {
                 return self.commandByCall(path, value, done)
             }
             self.finish()
-            // First, so that an app that hears of room finds the short way open.
-            if self.current == nil { channel.openGate(to: path) }
+            // First, so that an app that hears of room finds the short way open. Who waits must not be overtaken on it:
+            // within the pump the next request is not the current one yet.
+            if self.isIdle { channel.openGate(to: path) }
             done()
         }
     }
