@@ -84,7 +84,7 @@ public final class AccessoryEngine {
     /// At most one: there is one person (rule 7).
     public var picker: PickerRun? { pickers.run }
     /// Registered picker programs; the first of them shows the next picker.
-    public var pickerPrograms: [PickerProgram] { pickers.programs.all }
+    public var pickerPrograms: [PickerProgram] { pickers.programs }
     /// Whether Bluetooth can be used now.
     public var radioState: RadioState { radio.state }
     /// Whether Wi-Fi can be used now.

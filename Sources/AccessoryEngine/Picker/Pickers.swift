@@ -26,10 +26,11 @@ final class Pickers {
     private let teller: AppTeller
 
     private var current: Current?
-    private(set) var programs = PickerPrograms()
-    /// The programs, and the one that shows the picker, as they were told last.
-    private var toldPrograms: (all: [PickerProgram], shower: ClientID?) = ([], nil)
-    private var leaseTimer: (any EngineTimer)?
+    private lazy var registry = PickerRegistry(
+        news, clock, log,
+        // A rule of the policy is no program.
+        shower: { [weak self] in self?.run.flatMap { $0.client == .policy ? nil : $0.client } },
+        onGone: { [weak self] in self?.programIsGone($0) })
     private var made = 0
     private var events: [SetupMachine.Event] = []
     private var isFeeding = false
@@ -58,8 +59,8 @@ final class Pickers {
 
     init(
         _ book: Book, _ bonds: BondKeeper, _ access: AccessChanges, _ radio: any Radio, _ networks: any NetworkRadio,
-        _ sessions: Sessions,
-        _ news: News, _ audit: AuditWriter, _ clock: any EngineClock, _ configuration: Configuration, _ log: Logger
+        _ sessions: Sessions, _ news: News, _ audit: AuditWriter, _ clock: any EngineClock, _ configuration: Configuration,
+        _ log: Logger
     ) {
         self.book = book
         self.bonds = bonds
@@ -85,66 +86,26 @@ final class Pickers {
 
     // MARK: Picker programs
 
+    var programs: [PickerProgram] { registry.all }
+
     /// - Parameters:
     ///   - label: what the program calls itself; nil leaves what it has said before.
     ///   - lease: seconds after which the registration ends; nil leaves what the program has said before.
     ///   - user: asked for of a program that is new.
     /// - Throws: `InvalidRequest` past `Limits.pickers`.
     func register(_ client: ClientID, label: String?, lease: Double?, user: @autoclosure () -> String) throws(SetupError) {
-        defer {
-            watchLeases()
-            tellPrograms()
-        }
-        guard
-            try programs.register(client, label: label, lease: lease, user: user(), now: clock.now, uptime: clock.uptime)
-        else { return }
-        log.info("picker registered", metadata: ["client": "\(client)"])
-        if programs.all.count == 1 { news.tell(.pickerAvailability) }
+        try registry.register(client, label: label, lease: lease, user: user())
     }
 
-    func unregister(_ client: ClientID) {
-        guard programs.unregister(client) else { return }
-        log.info("picker unregistered", metadata: ["client": "\(client)"])
-        if let run, run.client == client {
-            if let next = programs.first {
-                run.assign(to: next)
-                log.info("picker taken over", metadata: ["picker": "\(run.id)", "client": "\(next)"])
-                news.tell(.pickerAssigned(run, to: next))
-            } else {
-                feed(.pickerGone)
-            }
-        }
-        if programs.all.isEmpty { news.tell(.pickerAvailability) }
-        watchLeases()
-        tellPrograms()
-    }
+    func unregister(_ client: ClientID) { registry.unregister(client) }
 
-    /// Waits for the next registration that ends. One that is renewed meanwhile is looked at when its old end comes.
-    private func watchLeases() {
-        guard let end = programs.nextEnd else {
-            leaseTimer?.cancel()
-            leaseTimer = nil
-            return
-        }
-        guard leaseTimer == nil else { return }
-        leaseTimer = clock.after(max(0, end - clock.uptime)) { [weak self] in
-            guard let self else { return }
-            self.leaseTimer = nil
-            for client in self.programs.ended(at: self.clock.uptime) {
-                self.log.notice("picker program is silent", metadata: ["client": "\(client)"])
-                self.unregister(client)
-            }
-            self.watchLeases()
-        }
-    }
-
-    /// Tells who is registered and who shows the picker, where that has changed.
-    private func tellPrograms() {
-        // A rule of the policy is no program.
-        let shower = run.flatMap { $0.client == .policy ? nil : $0.client }
-        guard programs.all != toldPrograms.all || shower != toldPrograms.shower else { return }
-        toldPrograms = (programs.all, shower)
-        news.tell(.pickerPrograms)
+    /// The next program goes on with the picker of one that is gone.
+    private func programIsGone(_ client: ClientID) {
+        guard let run, run.client == client else { return }
+        guard let next = registry.first else { return feed(.pickerGone) }
+        run.assign(to: next)
+        log.info("picker taken over", metadata: ["picker": "\(run.id)", "client": "\(next)"])
+        news.tell(.pickerAssigned(run, to: next))
     }
 
     // MARK: What apps ask for
@@ -266,7 +227,7 @@ final class Pickers {
                     ? "\(request): this session shows a picker already" : "\(request): another app shows a picker")
         }
         if let refusal = book.policy.refusal(of: session.app.id) { throw SetupError(.userRestricted, "\(request): \(refusal)") }
-        guard let client = programs.first else {
+        guard let client = registry.first else {
             if request == "ShowPicker", book.policy.approves(session.app.id) { return .policy }
             throw SetupError(.pickerRestricted, "\(request): no picker program is registered (accessoryctl picker is one)")
         }
@@ -301,7 +262,7 @@ final class Pickers {
         // Told once it is complete, with its offers and its deadline; one that has ended meanwhile was never there.
         feed(.begin)
         if self.run === run { news.tell(.pickerOpened(run)) }
-        tellPrograms()
+        registry.tell()
     }
 
     // MARK: What the person says
@@ -543,7 +504,7 @@ final class Pickers {
             current.disclosureTimer?.cancel()
             self.current = nil
             news.tell(.pickerClosed(run))
-            tellPrograms()
+            registry.tell()
         }
     }
 
