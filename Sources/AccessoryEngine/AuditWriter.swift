@@ -19,6 +19,8 @@ final class AuditWriter {
 
     /// Seconds that lines may wait for the disk. What changes access does not wait: it is written with the change.
     private static let longestWait = 1.0
+    /// Seconds until lines are written again that the disk did not take.
+    private static let pauses = 1.0...60
     /// Lines that wait for a disk that takes none.
     private static let mostUnwritten = 1000
     /// Refusals noted a minute; the rest is counted.
@@ -29,7 +31,7 @@ final class AuditWriter {
         self.news = news
         self.clock = clock
         self.log = log
-        writing = Retry(clock)
+        writing = Retry(Self.pauses, clock.once)
     }
 
     /// What there is to say; when and who are added where it is noted.

@@ -20,6 +20,7 @@ final class BondKeeper {
     private var toForget: [BondIntent] = []
     private let forgetting: Retry
     private let removal: Retry
+    private static let pauses = 1.0...60
 
     /// - Parameter intents: what the store has of earlier runs.
     init(
@@ -30,8 +31,8 @@ final class BondKeeper {
         self.store = store
         self.book = book
         self.log = log
-        forgetting = Retry(clock)
-        removal = Retry(clock)
+        forgetting = Retry(Self.pauses, clock.once)
+        removal = Retry(Self.pauses, clock.once)
         for intent in intents {
             log.notice("unfinished business from an earlier run", metadata: ["purpose": "\(intent.purpose.rawValue)"])
             log.debug("unfinished business", metadata: ["address": "\(intent.address)"])

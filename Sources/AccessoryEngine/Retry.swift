@@ -1,32 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
-// Doing again what the disk or the radio did not take, after 1, 2, 4 … 60 seconds: it is not forgotten, and does not
-// keep an idle gateway awake.
+// Doing again what the disk, the radio or a service did not take, after longer and longer pauses: it is not forgotten,
+// and does not keep an idle gateway awake.
 
-final class Retry {
-    private let clock: any EngineClock
-    private var timer: (any EngineTimer)?
-    /// Seconds until the next time.
-    private var delay = 1.0
+/// One thing that is done again until it works.
+public final class Retry {
+    /// Calls a body once, after so many seconds, and returns what calls that off.
+    public typealias Timer = (_ seconds: Double, _ body: @escaping () -> Void) -> () -> Void
 
-    private static let longestDelay = 60.0
+    private let pauses: ClosedRange<Double>
+    private let timer: Timer
+    private var delay: Double
+    private var callOff: (() -> Void)?
 
-    init(_ clock: any EngineClock) { self.clock = clock }
+    /// - Parameters:
+    ///   - pauses: the first one and the longest, in seconds; each is twice as long as the one before it.
+    ///   - timer: of the loop that it is done on.
+    public init(_ pauses: ClosedRange<Double>, _ timer: @escaping Timer) {
+        self.pauses = pauses
+        self.timer = timer
+        delay = pauses.lowerBound
+    }
 
-    /// Calls `body` in a while, unless something is to be done again already.
-    func later(_ body: @escaping () -> Void) {
-        guard timer == nil else { return }
-        timer = clock.after(delay) { [weak self] in
+    /// Whether something is to be done again, after a pause that is not over yet.
+    public var isWaiting: Bool { callOff != nil }
+
+    /// It has failed: calls `body` after a pause, unless something is to be done again already.
+    public func later(_ body: @escaping () -> Void) {
+        guard !isWaiting else { return }
+        callOff = timer(delay) { [weak self] in
             guard let self else { return }
-            self.timer = nil
-            self.delay = min(self.delay * 2, Self.longestDelay)
+            self.callOff = nil
+            self.delay = min(self.delay * 2, self.pauses.upperBound)
             body()
         }
     }
 
-    /// It has worked: nothing is to be done again, and the next failure begins at a second.
-    func end() {
-        timer?.cancel()
-        timer = nil
-        delay = 1
+    /// It works: the next pause is the shortest one. What is to be done again still is.
+    public func worked() { delay = pauses.lowerBound }
+
+    /// It is not done when the pause is over.
+    public func stop() {
+        callOff?()
+        callOff = nil
+    }
+
+    /// Nothing is to be done again, and the next pause is the shortest one.
+    public func end() {
+        stop()
+        worked()
+    }
+
+    deinit { callOff?() }
+}
+
+extension EngineClock {
+    /// Calls `body` once, after so many seconds, and returns what calls that off.
+    func once(after seconds: Double, _ body: @escaping () -> Void) -> () -> Void {
+        let timer = after(seconds, body)
+        return { timer.cancel() }
     }
 }

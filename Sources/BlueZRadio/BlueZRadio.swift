@@ -52,8 +52,7 @@ public final class BlueZRadio: Radio {
         on: connection, log: log, isReady: { [weak self] in self?.state == .ready },
         adapter: { [weak self] device in self?.adapters.keys.first { device.isBelow($0) } },
         isBeingPaired: { [weak self] in self?.attempt?.device == $0 })
-    private var anotherReading: LoopSource?
-    private var readingsFailed = 0
+    private let anotherReading: Retry
     /// The reading of all objects that goes on.
     private var reading: Reading?
     private lazy var contentPacer = Pacer(connection.loop, interval: .milliseconds(50)) { [weak self] in self?.handContent() }
@@ -80,6 +79,7 @@ public final class BlueZRadio: Radio {
         preferredAdapter = adapter
         self.inputDirectory = inputDirectory
         agent = try PairingAgent()
+        anotherReading = Retry(1...16, connection.loop.once)
         server = ObjectServer(on: connection, root: PairingAgent.path)
         server.export(agent)
         connection.onCall = { [server] in server.serve($0) }
@@ -385,9 +385,12 @@ public final class BlueZRadio: Radio {
             switch result {
             case .failure(let error):
                 self.log.error("BlueZ' objects cannot be read", metadata: ["error": "\(error)"])
-                self.readLater()
+                // No signal says that they are there.
+                self.anotherReading.later { [weak self] in
+                    if self?.owner != nil { self?.readAll() }
+                }
             case .success(let reply):
-                self.readingsFailed = 0
+                self.anotherReading.worked()
                 self.take(part, of: reply)
             }
             if part.contains(.adapters) { self.isSettled = true }
@@ -396,16 +399,6 @@ public final class BlueZRadio: Radio {
             feed.ask(.radioObjects, at: BlueZ.root, completion: taken)
         } else {
             connection.ask(.radioObjects, at: BlueZ.root, completion: taken)
-        }
-    }
-
-    /// What cannot be read is read again, after longer and longer pauses: no signal says that it is there.
-    private func readLater() {
-        guard anotherReading == nil else { return }
-        readingsFailed = min(readingsFailed + 1, 5)
-        anotherReading = connection.loop.after(.seconds(1 << (readingsFailed - 1))) { [weak self] in
-            self?.anotherReading = nil
-            if self?.owner != nil { self?.readAll() }
         }
     }
 

@@ -2,6 +2,7 @@
 // What failed pairings leave behind: BlueZ is to forget the device, and is asked again, while it cannot, when the
 // adapter is back or after longer and longer pauses.
 
+internal import AccessoryEngine
 internal import CallsOut
 internal import DBusKit
 internal import Logging
@@ -15,13 +16,14 @@ final class FailedPairings {
     private let isReady: () -> Bool
     private let isBeingPaired: (ObjectPath) -> Bool
     private var leftovers = Leftovers()
-    private var retry: LoopSource?
+    private let retry: Retry
 
     init(
         on connection: Connection, log: Logger, isReady: @escaping () -> Bool,
         adapter: @escaping (ObjectPath) -> ObjectPath?, isBeingPaired: @escaping (ObjectPath) -> Bool
     ) {
         self.connection = connection
+        retry = Retry(2...64, connection.loop.once)
         self.log = log
         self.isReady = isReady
         self.adapter = adapter
@@ -63,7 +65,7 @@ final class FailedPairings {
         }
         connection.call(.failedRemoval, at: adapter, [.objectPath(device)]) { [weak self] result in
             switch result {
-            case .success: self?.leftovers.oneIsForgotten()
+            case .success: self?.retry.worked()
             case .failure(let error) where BlueZ.isError(error, "DoesNotExist") || error.isStandard("UnknownObject"): break
             case .failure(let error):
                 self?.log.debug("RemoveDevice failed", metadata: ["error": "\(error)"])
@@ -76,11 +78,7 @@ final class FailedPairings {
     /// A removal has failed: again when the adapter is back, or after longer and longer pauses.
     private func forgetLater(_ device: ObjectPath, isSure: Bool) {
         leftovers.add(device, isSure: isSure)
-        guard isReady(), retry == nil else { return }
-        retry = connection.loop.after(leftovers.nextPause()) { [weak self] in
-            self?.retry = nil
-            self?.tryAgain()
-        }
+        if isReady() { retry.later { [weak self] in self?.tryAgain() } }
     }
 
     /// The radio is ready, perhaps again, or a pause is over: what is left is tried once more.
@@ -92,11 +90,10 @@ final class FailedPairings {
     }
 }
 
-/// The devices that BlueZ has still to forget, and how long to wait before it is asked again.
+/// The devices that BlueZ has still to forget.
 struct Leftovers {
     /// The devices, and whether a bond that is there is ours for sure.
     private var devices: [ObjectPath: Bool] = [:]
-    private var failures = 0
 
     func contains(_ device: ObjectPath) -> Bool { devices[device] != nil }
 
@@ -110,13 +107,4 @@ struct Leftovers {
         defer { devices = [:] }
         return devices
     }
-
-    /// 2, 4 … 64 s, each time longer.
-    mutating func nextPause() -> Duration {
-        failures = min(failures + 1, 6)
-        return .seconds(1 << failures)
-    }
-
-    /// BlueZ does what it is asked: the next pause is the shortest one.
-    mutating func oneIsForgotten() { failures = 0 }
 }

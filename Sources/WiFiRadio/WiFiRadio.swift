@@ -63,8 +63,7 @@ public final class WiFiRadio: NetworkRadio {
     private var isJoining = false
     private var isRestoring = false
     private var afterRestoring: [() -> Void] = []
-    private var anotherRestore: LoopSource?
-    private var restoresFailed = 0
+    private let anotherRestore: Retry
 
     /// Between the end of a scan and the next: the interface has other things to do, too.
     private static let betweenScans = Duration.seconds(2)
@@ -86,6 +85,7 @@ public final class WiFiRadio: NetworkRadio {
         self.journal = journal
         self.routeDirectory = routeDirectory
         preferredInterface = interface
+        anotherRestore = Retry(2...64, connection.loop.once)
         server = ObjectServer(on: connection, root: "/org/accessorysetup1/networkagent")
         let supplicant = Supplicant(on: connection, log: log)
         let iwd = try IWD(on: connection, server: server, log: log)
@@ -256,7 +256,7 @@ public final class WiFiRadio: NetworkRadio {
             return completion(.failure(RadioFailure(.unavailable, "Wi-Fi is \(state.rawValue)")))
         }
         // What could not be given back, first.
-        if isFromEarlierRun, anotherRestore != nil {
+        if isFromEarlierRun, anotherRestore.isWaiting {
             return restore { [weak self] in
                 guard let self else { return }
                 guard self.record == nil else {
@@ -310,8 +310,7 @@ public final class WiFiRadio: NetworkRadio {
         guard let record else { return completion() }
         isRestoring = true
         isFromEarlierRun = false
-        anotherRestore?.cancel()
-        anotherRestore = nil
+        anotherRestore.stop()
         let service = services.first { $0.busName == record.service }
         let done = { [weak self] (isRestored: Bool) in
             guard let self, self.isRestoring else { return }
@@ -335,7 +334,7 @@ public final class WiFiRadio: NetworkRadio {
 
     private func dropRecord() {
         record = nil
-        restoresFailed = 0
+        anotherRestore.end()
         do { try journal.write(nil) } catch {
             log.error("the record of the joined network could not be dropped: \(error)")
         }
@@ -344,18 +343,14 @@ public final class WiFiRadio: NetworkRadio {
     /// The service has not taken back all that is in the record, which stays: again after longer and longer pauses, at
     /// the next start, or when the service has come back.
     private func restoreLater() {
-        restoresFailed = min(restoresFailed + 1, 6)
-        log.warning("the interface is not given back yet", metadata: ["attempt": "\(restoresFailed)"])
+        log.warning("the interface is not given back yet")
         isFromEarlierRun = true
-        anotherRestore = connection.loop.after(.seconds(1 << restoresFailed)) { [weak self] in
-            self?.anotherRestore = nil
-            self?.finishEarlierRun()
-        }
+        anotherRestore.later { [weak self] in self?.finishEarlierRun() }
     }
 
     /// What an earlier run of the daemon has joined goes, as soon as its service is there.
     private func finishEarlierRun() {
-        guard let record, isFromEarlierRun, !isRestoring, anotherRestore == nil,
+        guard let record, isFromEarlierRun, !isRestoring, !anotherRestore.isWaiting,
             let service = services.first(where: { $0.busName == record.service }), let owner = service.owner,
             // Not before the interface is there, too; unless it is another service by now, which knows nothing of it.
             service.paths[record.interface] != nil || owner != record.owner

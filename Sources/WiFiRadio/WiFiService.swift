@@ -64,12 +64,12 @@ final class ServiceCommon {
     fileprivate var joining: Awaited<Result<Void, RadioFailure>>?
     fileprivate var scanning: Awaited<Result<Void, ScanFailure>>?
     fileprivate var grace: LoopSource?
-    fileprivate var anotherReading: LoopSource?
-    fileprivate var readingsFailed = 0
+    fileprivate let anotherReading: Retry
 
     init(name: String, busName: String, on connection: Connection, log: Logger) {
         self.name = name
         link = ServiceLink(connection, busName)
+        anotherReading = Retry(1...16, connection.loop.once)
         self.log = log
     }
 }
@@ -161,18 +161,13 @@ extension WiFiService {
     /// what was known counts.
     func readingFailed(_ error: BusError) {
         log.warning("\(name) does not say which interfaces it has", metadata: ["error": "\(error)"])
-        common.readingsFailed = min(common.readingsFailed + 1, 5)
-        common.anotherReading?.cancel()
-        common.anotherReading = loop.after(.seconds(1 << (common.readingsFailed - 1))) { [weak self] in
+        common.anotherReading.later { [weak self] in
             if let self, self.owner != nil { self.readAgain() }
         }
         settle()
     }
 
-    func readingDone() {
-        common.readingsFailed = 0
-        common.anotherReading?.cancel()
-    }
+    func readingDone() { common.anotherReading.end() }
 
     /// The service or its interface is gone: nothing that is awaited will come.
     func gone(_ reason: String) {

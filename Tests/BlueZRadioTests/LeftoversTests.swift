@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What BlueZ has still to forget is never mixed up with another program's bond, and is tried again more and more
-// seldom.
+// What BlueZ has still to forget is never mixed up with another program's bond.
 
 import DBusKit
 import Testing
@@ -40,20 +39,5 @@ import Testing
         _ = leftovers.take()
         leftovers.add(pink, isSure: false)
         #expect(leftovers.take() == [pink: false])
-    }
-
-    @Test mutating func pausesGrowUpToAMinute() {
-        let seconds = (0..<8).map { _ in leftovers.nextPause().components.seconds }
-        #expect(seconds == [2, 4, 8, 16, 32, 64, 64, 64])
-        leftovers.oneIsForgotten()
-        #expect(leftovers.nextPause() == .seconds(2))
-    }
-
-    /// Neither new devices nor another try shorten them.
-    @Test mutating func onlyWhatIsForgottenShortensPauses() {
-        #expect(leftovers.nextPause() == .seconds(2))
-        leftovers.add(pink, isSure: false)
-        _ = leftovers.take()
-        #expect(leftovers.nextPause() == .seconds(4))
     }
 }

@@ -151,6 +151,12 @@ public final class MainLoop {
         }
     }
 
+    /// Calls `body` once, after at least so many seconds, and returns what calls that off.
+    public func once(after seconds: Double, _ body: @escaping () -> Void) -> () -> Void {
+        let source = after(.seconds(seconds), body)
+        return { source.cancel() }
+    }
+
     private func timer(_ interval: Duration) -> UnsafeMutablePointer<GSource> {
         let timer = g_timeout_source_new(Self.milliseconds(interval))!
         #if DEBUG
