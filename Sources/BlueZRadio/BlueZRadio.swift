@@ -32,18 +32,18 @@ public final class BlueZRadio: Radio {
     private var owner: String?
     private var nameWatch: Subscription?
     private var subscriptions: [Subscription] = []
-    private var airSubscription: Subscription?
-    /// What BlueZ says of its devices while adverts are wanted: in order, on a connection that only listens.
-    private var feed: SignalFeed?
-    private let feedAddress: Connection.Address?
-    /// Our own reader did not work (no descriptor was free, the bus sent what it does not understand): until this is
-    /// over libdbus reads.
-    private var feedPause: LoopSource?
-    private var feedsFailed = 0
     private var adapters: [ObjectPath: Adapter] = [:]
     /// The adapter in use; nil when there is none.
     public private(set) var adapter: ObjectPath?
     private let devices = DeviceTable()
+    private let feedAddress: Connection.Address?
+    private lazy var signals = DeviceSignals(
+        on: connection, feed: feedAddress, into: devices, log: log,
+        DeviceSignals.Handlers(
+            onNews: { [weak self] in self?.scheduleHandOver() },
+            onAdded: { [weak self] in self?.interfacesAdded(.devices, $0) },
+            onRemoved: { [weak self] in self?.interfacesRemoved(.devices, $0) },
+            onSwitch: { [weak self] in self?.readAll() }))
     /// What is under way for one accessory; at most one of these at a time.
     private var attempt: PairingAttempt?
     private var bridge: ClassicBridge?
@@ -298,7 +298,7 @@ public final class BlueZRadio: Radio {
         subscriptions = []
         reading?.restart()
         reading = nil
-        listen(false)
+        signals.listen(to: nil)
         adapters = [:]
         devices.removeAll()
         abort(RadioFailure(.unavailable, "bluetoothd is gone"))
@@ -316,7 +316,7 @@ public final class BlueZRadio: Radio {
                 sender: new, interface: Bus.properties, member: "PropertiesChanged", argument0: BlueZ.adapter
             ) { [weak self] in self?.adapterChanged($0) },
         ]
-        if discovery.isNeeded { listen(true) }
+        if discovery.isNeeded { signals.listen(to: new) }
         readAll()
     }
 
@@ -330,7 +330,7 @@ public final class BlueZRadio: Radio {
     }
 
     /// What the radio's own connection tells now.
-    private var ownPart: Part { feed == nil ? [.devices, .adapters] : .adapters }
+    private var ownPart: Part { signals.feed == nil ? [.devices, .adapters] : .adapters }
 
     /// A reading of all objects.
     private final class Reading {
@@ -360,7 +360,7 @@ public final class BlueZRadio: Radio {
     private func begin(_ reading: Reading) {
         self.reading = reading
         reading.restart()
-        guard let feed else { return read(ownPart, over: nil, reading) { [weak self] in self?.ended(reading) } }
+        guard let feed = signals.feed else { return read(ownPart, over: nil, reading) { [weak self] in self?.ended(reading) } }
         // The devices first: an adapter counts once its devices are read.
         read(.devices, over: feed, reading) { [weak self] in
             guard let self else { return }
@@ -375,12 +375,12 @@ public final class BlueZRadio: Radio {
     }
 
     private func read(_ part: Part, over feed: SignalFeed?, _ reading: Reading, _ completion: @escaping () -> Void) {
-        let askedFeed = self.feed
+        let askedFeed = signals.feed
         let taken: (Result<Message, BusError>) -> Void = { [weak self] result in
             // Another bluetoothd has a reading of its own.
             guard let self, self.reading === reading else { return reading.end() }
             // What is known by now came on another connection, and may be newer.
-            guard self.feed === askedFeed else { return self.begin(reading) }
+            guard self.signals.feed === askedFeed else { return self.begin(reading) }
             defer { completion() }
             switch result {
             case .failure(let error):
@@ -534,85 +534,17 @@ public final class BlueZRadio: Radio {
     private func needChanged(_ isNeeded: Bool) {
         if isNeeded {
             devices.forgetAir()
-            listen(true)
+            signals.listen(to: owner)
             // Devices that came and went while nobody listened.
             if owner != nil { readAll() }
         } else {
-            let wasFed = feed != nil
-            if wasFed { feedsFailed = 0 }
-            listen(false)
+            let wasFed = signals.rest()
             contentPacer.cancel()
             strengthPacer.cancel()
             devices.forgetAir()
             // What the feed had not told yet.
             if wasFed, owner != nil { readAll() }
         }
-    }
-
-    /// Device signals are subscribed to only while somebody needs them: other programs' scans do not wake us.
-    private func listen(_ isNeeded: Bool) {
-        airSubscription?.cancel()
-        airSubscription = nil
-        let former = feed
-        feed = nil
-        // Readings that it has not answered are made anew, with what comes now.
-        defer { former?.close() }
-        guard isNeeded, let owner else { return }
-        feed = openFeed(owner)
-        guard feed == nil else { return }
-        airSubscription = connection.subscribe(
-            sender: owner, below: BlueZ.manager, interface: Bus.properties, member: "PropertiesChanged", argument0: BlueZ.device
-        ) { [weak self] in self?.deviceChanged($0) }
-    }
-
-    /// All that BlueZ says of its devices comes this way then.
-    private func openFeed(_ owner: String) -> SignalFeed? {
-        guard let feedAddress, feedPause == nil else { return nil }
-        do throws(BusError) {
-            let feed = try SignalFeed(
-                feedAddress, loop: connection.loop,
-                stream: SignalFeed.Stream(sender: owner, namespace: BlueZ.manager, interface: BlueZ.device),
-                pause: .milliseconds(60),
-                onChange: { [devices] source, arguments in
-                    if let device = devices.device(of: source) { devices.update(device, &arguments) }
-                }, onRead: { [weak self] in self?.scheduleHandOver() }, onFailure: { [weak self] in self?.feedFailed($0) })
-            feed.subscribe(sender: owner, path: BlueZ.root, interface: Bus.objectManager, member: "InterfacesAdded") {
-                [weak self] in self?.interfacesAdded(.devices, $0)
-            }
-            feed.subscribe(sender: owner, path: BlueZ.root, interface: Bus.objectManager, member: "InterfacesRemoved") {
-                [weak self] in self?.interfacesRemoved(.devices, $0)
-            }
-            return feed
-        } catch {
-            log.notice("adverts are read with libdbus", metadata: ["reason": "\(error)"])
-            pauseFeed()
-            return nil
-        }
-    }
-
-    private func feedFailed(_ reason: String) {
-        log.warning("the connection for adverts ended; they are read with libdbus", metadata: ["reason": "\(reason)"])
-        pauseFeed()
-        listen(discovery.isNeeded)
-        if owner != nil { readAll() }
-    }
-
-    /// The reader is tried again, after longer and longer pauses.
-    private func pauseFeed() {
-        feedsFailed = min(feedsFailed + 1, 9)
-        feedPause = connection.loop.after(.seconds(1 << feedsFailed)) { [weak self] in
-            guard let self else { return }
-            self.feedPause = nil
-            guard self.discovery.isNeeded, self.owner != nil else { return }
-            self.listen(true)
-            if self.feed != nil { self.readAll() }
-        }
-    }
-
-    private func deviceChanged(_ message: Message) {
-        guard let device = devices.device(of: message) else { return }
-        message.withArguments { devices.update(device, &$0) }
-        scheduleHandOver()
     }
 
     /// What an accessory says goes at once, or 50 ms after what went before: with the feed's pause of 60 ms news waits

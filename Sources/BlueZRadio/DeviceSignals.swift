@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// What BlueZ says of its devices while adverts are wanted: over a connection that only listens, which is cheap in a
+// busy room, or over the radio's own where the other does not work.
+
+internal import AccessoryEngine
+internal import DBusKit
+internal import Logging
+
+/// Listens to bluetoothd's signals about devices; the one owner of the connection that only does that.
+final class DeviceSignals {
+    /// What is done with what is heard.
+    struct Handlers {
+        /// The table of devices has taken something over.
+        let onNews: () -> Void
+        /// `InterfacesAdded` and `InterfacesRemoved` over the feed. (org.freedesktop.DBus.ObjectManager)
+        let onAdded, onRemoved: (Message) -> Void
+        /// The signals come over another connection from now on: what was known may be old.
+        let onSwitch: () -> Void
+    }
+
+    /// All that BlueZ says of its devices comes over this, in order, while it is there.
+    private(set) var feed: SignalFeed?
+    /// Where to open it; nil does without.
+    private let address: Connection.Address?
+    private let connection: Connection
+    private let devices: DeviceTable
+    private let log: Logger
+    private let handlers: Handlers
+    /// bluetoothd's unique name, while it is listened to.
+    private var owner: String?
+    private var subscription: Subscription?
+    /// Our own reader did not work (no descriptor was free, the bus sent what it does not understand): until this is
+    /// over libdbus reads.
+    private let reopening: Retry
+
+    init(
+        on connection: Connection, feed address: Connection.Address?, into devices: DeviceTable, log: Logger, _ handlers: Handlers
+    ) {
+        self.connection = connection
+        self.address = address
+        self.devices = devices
+        self.log = log
+        self.handlers = handlers
+        reopening = Retry(2...512, connection.loop.once)
+    }
+
+    /// Listens to what `owner` says of devices from now on; nil listens to nobody, so that other programs' scans do not
+    /// wake us.
+    func listen(to owner: String?) {
+        subscription?.cancel()
+        subscription = nil
+        let former = feed
+        feed = nil
+        // Readings that it has not answered are made anew, with what comes now.
+        defer { former?.close() }
+        self.owner = owner
+        guard let owner else { return }
+        feed = open(owner)
+        guard feed == nil else { return }
+        subscription = connection.subscribe(
+            sender: owner, below: BlueZ.manager, interface: Bus.properties, member: "PropertiesChanged", argument0: BlueZ.device
+        ) { [weak self] in self?.changed($0) }
+    }
+
+    /// Nobody wants adverts any more.
+    ///
+    /// - Returns: whether they came over the feed, which may not have told everything yet.
+    func rest() -> Bool {
+        let wasFed = feed != nil
+        if wasFed { reopening.worked() }
+        listen(to: nil)
+        return wasFed
+    }
+
+    private func open(_ owner: String) -> SignalFeed? {
+        guard let address, !reopening.isWaiting else { return nil }
+        do throws(BusError) {
+            let feed = try SignalFeed(
+                address, loop: connection.loop,
+                stream: SignalFeed.Stream(sender: owner, namespace: BlueZ.manager, interface: BlueZ.device),
+                pause: .milliseconds(60),
+                onChange: { [devices] source, arguments in
+                    if let device = devices.device(of: source) { devices.update(device, &arguments) }
+                }, onRead: handlers.onNews, onFailure: { [weak self] in self?.failed($0) })
+            for (member, handler) in [("InterfacesAdded", handlers.onAdded), ("InterfacesRemoved", handlers.onRemoved)] {
+                feed.subscribe(
+                    sender: owner, path: BlueZ.root, interface: Bus.objectManager, member: member, handler: handler)
+            }
+            return feed
+        } catch {
+            log.notice("adverts are read with libdbus", metadata: ["reason": "\(error)"])
+            openLater()
+            return nil
+        }
+    }
+
+    private func failed(_ reason: String) {
+        log.warning("the connection for adverts ended; they are read with libdbus", metadata: ["reason": "\(reason)"])
+        openLater()
+        listen(to: owner)
+        handlers.onSwitch()
+    }
+
+    private func openLater() {
+        reopening.later { [weak self] in
+            guard let self, let owner = self.owner else { return }
+            self.listen(to: owner)
+            if self.feed != nil { self.handlers.onSwitch() }
+        }
+    }
+
+    private func changed(_ message: Message) {
+        guard let device = devices.device(of: message) else { return }
+        message.withArguments { devices.update(device, &$0) }
+        handlers.onNews()
+    }
+}
