@@ -71,6 +71,15 @@ struct Admission: Hashable, Sendable {
         return true
     }
 
+    /// A client is of no app any more.
+    ///
+    /// - Returns: whether it could send long messages until now.
+    mutating func givesUpLongMessages(_ name: String) -> Bool {
+        guard places[name]?.takesLongMessages == true else { return false }
+        places[name]?.takesLongMessages = false
+        return true
+    }
+
     /// Who has to go because too much waits to be read; nil while it is not too much.
     ///
     /// - Parameter unread: the bytes that wait for each client.

@@ -183,6 +183,14 @@ public final class BlueZView {
         client.limitMessages(to: environment.limits.longMessageBytes)
     }
 
+    /// Who is no app any more makes room for others.
+    private func shareLongMessages() {
+        for (name, client) in clients where client.app == nil && admission.givesUpLongMessages(name) {
+            client.limitMessages(to: PeerLimits().messageBytes)
+        }
+        for name in clients.keys { allowLongMessages(name) }
+    }
+
     // MARK: What concerns all
 
     /// Much waits for some client. Whether it is too much for all together is looked at later: nobody goes in the
@@ -201,10 +209,8 @@ public final class BlueZView {
 
     /// Grants, manifests or the radio have changed: what is no longer granted is cut off before this returns.
     public func updateScopes() {
-        for (name, client) in clients {
-            client.updateScope()
-            allowLongMessages(name)
-        }
+        for client in clients.values { client.updateScope() }
+        shareLongMessages()
         links.endShares { device, app in environment.authority.devices(of: app).contains { $0.paths.contains(device) } }
         followNeeds()
     }

@@ -54,6 +54,10 @@ import Testing
         // Who goes makes room.
         admission.left("a")
         #expect(ask("c", "nobody") == [true, false])
+        // And who is of no app any more, once.
+        let givesUp = ["d", "d", "nobody"].map { admission.givesUpLongMessages($0) }
+        #expect(givesUp == [true, false, false])
+        #expect(ask("e", "d") == [true, false])
     }
 
     @Test func whoReadsLeastGoesOfTheUserForWhomMostWaits() {
