@@ -3,7 +3,10 @@
 through its own agent whether they may do what only administrators may."""
 
 import json
+import os
 import pwd
+import re
+import signal
 
 import accounts
 from accounts import ADMINISTRATOR, NEIGHBOUR, PASSWORD, PERSON, Terminal
@@ -11,7 +14,7 @@ from framework import check
 from lab import expect
 from machine import APPS, PINK_DICE, VIEW
 
-WITH_AGENT = APPS / "with-agent"
+WITH_AGENT, WITH_SILENT_AGENT = APPS / "with-agent", APPS / "with-silent-agent"
 ACTION = "org.accessorysetup1.manage"
 MESSAGE = "Authentication is required to manage which apps may use which accessories"
 POLKIT, HELPER = "polkit.service", "polkit-agent-helper.socket"
@@ -90,6 +93,24 @@ def who_does_not_prove_it_changes_nothing(machine):
     expect_unchanged(machine, number)
 
     # Nothing of all this is left.
+    terminal.begin(WITH_AGENT, *revoke(number))
+    expect_asked(terminal, machine)
+    prove(terminal)
+    machine.expect_set_up()
+
+
+@check(seconds=180)
+def whoever_has_gone_is_not_asked_for_any_more(machine):
+    number = prepare(machine)
+    terminal = Terminal(machine, ADMINISTRATOR)
+    terminal.begin(WITH_SILENT_AGENT, *revoke(number))
+    asker = terminal.wait_for(rf"asked {re.escape(ACTION)} of (\d+)\n", 60)[1]
+    os.kill(int(asker), signal.SIGKILL)
+    # Long before the daemon's time for an answer is over (180 s), when it withdraws it, too.
+    terminal.wait_for("withdrawn\n", 20)
+    status, said = terminal.finish()
+    expect(status == 0, f"the agent ends with {status}: {said}")
+    expect_unchanged(machine, number)
     terminal.begin(WITH_AGENT, *revoke(number))
     expect_asked(terminal, machine)
     prove(terminal)
