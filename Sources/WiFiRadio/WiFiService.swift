@@ -247,6 +247,8 @@ enum WiFiTimes {
     static let call = Duration.seconds(10)
     /// A scan: real ones take 1 to 10 s.
     static let scan = Duration.seconds(20)
+    /// Until a scan that was asked for has begun.
+    static let begin = Duration.seconds(2)
     /// Joining: less than the 25 s after which D-Bus libraries give a call up.
     static let join = Duration.seconds(22)
     /// How long a joined network may be away before it is given up: an accessory that was told its settings starts

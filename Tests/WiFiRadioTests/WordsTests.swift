@@ -141,13 +141,6 @@ import Testing
             let read = try reading(.vardict(point), ManagedNetwork.sighting)
             #expect(read?.network == network && read?.lastSeen == expected)
         }
-        // Over iwd it does not know where a network is, nor which WPA it has.
-        let over = ManagedNetwork.overIWD(network)
-        #expect(over == WiFiNetwork(ssid: network.ssid, rssi: -70, security: .psk, band: nil))
-        for security in [NetworkSecurity.open, .enterprise, .wep] {
-            let other = WiFiNetwork(ssid: network.ssid, rssi: nil, security: security, band: .ghz2)
-            #expect(ManagedNetwork.overIWD(other).security == security)
-        }
         point["RsnFlags"] = .string("392")
         #expect(try reading(.vardict(point), ManagedNetwork.sighting)?.network.security == .wep)
         point["Ssid"] = .string("Dice")

@@ -117,8 +117,7 @@ final class IWD: WiFiService {
         // The end of a scan that was running before is not ours.
         var hasBegun = false
         awaited.subscriptions = [
-            link.onProperties(of: path, Self.station, ["Scanning"]) { [weak awaited] _, values in
-                guard let isScanning = values["Scanning"]?.booleanValue else { return }
+            onScanning(path) { [weak awaited] isScanning in
                 if isScanning { hasBegun = true } else if hasBegun { awaited?.end(.success(())) }
             }
         ]
@@ -129,6 +128,13 @@ final class IWD: WiFiService {
                 let isBusy = [".Busy", ".InProgress"].contains { error.name == Self.busName + $0 }
                 awaited?.end(.failure(isBusy ? .busy : .failed("\(error)")))
             }
+        }
+    }
+
+    /// Tells of the begin and the end of each scan, whoever asks for it.
+    func onScanning(_ path: ObjectPath, _ body: @escaping (Bool) -> Void) -> Subscription? {
+        link.onProperties(of: path, Self.station, ["Scanning"]) { _, values in
+            if let isScanning = values["Scanning"]?.booleanValue { body(isScanning) }
         }
     }
 

@@ -53,14 +53,6 @@ enum ManagedNetwork {
         return (network, lastSeen ?? -1)
     }
 
-    /// The same where iwd is below NetworkManager, and tells it of networks only: of each NetworkManager makes an
-    /// access point, on a frequency of its own choice, and with WPA2 where iwd says that there is a key
-    /// (`ap_from_network` in nm-device-iwd.c).
-    static func overIWD(_ network: WiFiNetwork) -> WiFiNetwork {
-        WiFiNetwork(
-            ssid: network.ssid, rssi: network.rssi, security: network.security == .wpa2 ? .psk : network.security, band: nil)
-    }
-
     /// dBm from a strength in percent: NetworkManager makes 0 % of −100 dBm and 100 % of −40 dBm.
     static func rssi(_ percent: Int) -> Int { -40 - (100 - min(max(percent, 0), 100)) * 60 / 100 }
 

@@ -119,18 +119,40 @@ final class NetworkManager: WiFiService {
     // MARK: Scanning
 
     func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>) {
-        awaited.subscriptions = [
-            link.onProperties(of: path, Self.wireless, ["LastScan"]) { [weak awaited] _, values in
-                if values["LastScan"] != nil { awaited?.end(.success(())) }
-            }
-        ]
+        let station = station(below: path)
+        awaited.subscriptions =
+            station.map { scanEnd(at: $0, path, awaited) } ?? [onLastScan(path) { [weak awaited] in awaited?.end(.success(())) }]
         var options: [String: DBusValue] = [:]
         // The empty name is everybody's. Over iwd NetworkManager refuses every scan that asks for names.
-        if !names.isEmpty, !isOverIWD(path) { options["ssids"] = .array(of: "ay", [.bytes([])] + names.map { .bytes($0.bytes) }) }
+        if !names.isEmpty, station == nil { options["ssids"] = .array(of: "ay", [.bytes([])] + names.map { .bytes($0.bytes) }) }
         link.call(.managerScan, at: path, [.vardict(options)]) { [weak awaited] result in
             guard case .failure(let error) = result else { return }
             awaited?.end(.failure(error.name == Self.device + ".NotAllowed" ? .busy : .failed("\(error)")))
         }
+    }
+
+    private func onLastScan(_ path: ObjectPath, _ body: @escaping () -> Void) -> Subscription? {
+        link.onProperties(of: path, Self.wireless, ["LastScan"]) { _, values in if values["LastScan"] != nil { body() } }
+    }
+
+    /// Over iwd `LastScan` changes when iwd has answered, with a scan that begins or with an error; while a scan goes
+    /// on already, NetworkManager asks for none and says nothing. (`scan_cb` in nm-device-iwd.c) It is iwd that tells
+    /// of the end.
+    private func scanEnd(
+        at station: ObjectPath, _ path: ObjectPath, _ awaited: Awaited<Result<Void, ScanFailure>>
+    ) -> [Subscription?] {
+        var hasBegun = false
+        return [
+            iwd.onScanning(station) { [weak awaited] isScanning in
+                hasBegun = true
+                if !isScanning { awaited?.end(.success(())) }
+            },
+            onLastScan(path) { [loop, weak awaited] in
+                loop.after(WiFiTimes.begin) { [weak awaited] in
+                    if !hasBegun { awaited?.end(.failure(.busy)) }
+                }
+            },
+        ]
     }
 
     /// As NetworkManager counts: `LastSeen` of its access points.
@@ -140,14 +162,17 @@ final class NetworkManager: WiFiService {
         return time.tv_sec
     }
 
-    /// Whether iwd has this interface, too: then it is what NetworkManager has below it.
-    private func isOverIWD(_ path: ObjectPath) -> Bool {
-        paths.contains { name, each in each == path && iwd.paths[name] != nil }
+    /// What iwd has of this interface, where it is what NetworkManager has below it.
+    private func station(below path: ObjectPath) -> ObjectPath? {
+        paths.first { $0.value == path }.flatMap { iwd.paths[$0.key] }
     }
 
     func read(
         _ path: ObjectPath, since begun: Int64, completion: @escaping (Result<[WiFiNetwork], ScanFailure>) -> Void
     ) {
+        // When NetworkManager has first heard of a network from iwd is all that it says of those, and it reads the list
+        // after a scan as we do.
+        if let station = station(below: path) { return iwd.read(station, since: begun, completion: completion) }
         var points: [ObjectPath] = []
         link.ask(.managerPoints, at: path) { argument in
             points = argument.objectPaths ?? []
@@ -156,11 +181,6 @@ final class NetworkManager: WiFiService {
             self.link.read(.managerPoint, at: points) {
                 ManagedNetwork.sighting(&$0)
             } completion: { [weak self] sightings in
-                // When NetworkManager has first heard of a network from iwd is all that it says of those then; what it
-                // lists, iwd lists.
-                guard self?.isOverIWD(path) != true else {
-                    return completion(.success(WiFiNetwork.merged(sightings.lazy.map { ManagedNetwork.overIWD($0.network) })))
-                }
                 let earliest = Self.secondsSinceBoot - (self?.age(since: begun) ?? 0)
                 completion(.success(WiFiNetwork.merged(sightings.lazy.filter { $0.lastSeen >= earliest }.map(\.network))))
             }

@@ -9,7 +9,7 @@ from framework import DIRECTORY, check
 from lab import expect
 from wifi_clients import App, Picker, add, network
 from wifi_lab import DIE_ID
-from wifi_services import HOME, SERVICES, SINGLE
+from wifi_services import HOME, SERVICES
 
 PASSPHRASE = "sixsided1"
 QUIET_SECONDS = 6
@@ -79,7 +79,7 @@ def discovers_and_joins_hidden_and_oddly_named_networks(lab):
         lab.expect_home("sixsided4")
 
 
-@check(services=SINGLE, seconds=120, away=[DIE_ID])
+@check(services=SERVICES, seconds=120, away=[DIE_ID])
 def offers_a_network_that_appears(lab):
     app, picker = begin(lab)
     app.show(network(ssidPrefix=b"Dice-"))
@@ -156,7 +156,7 @@ def says_that_a_network_is_not_there(lab):
 
 # What goes wrong while it is joined
 
-@check(services=SINGLE, seconds=120)
+@check(services=SERVICES, seconds=120)
 def notices_that_the_network_has_gone(lab):
     app, _, path = add_die(lab)
     began = time.monotonic()
@@ -195,7 +195,7 @@ def goes_home_whoever_ends(lab):
 
 # The service goes
 
-@check(services=SINGLE, seconds=120)
+@check(services=SERVICES, seconds=120)
 def survives_the_end_of_the_service_in_a_scan(lab):
     app, picker = begin(lab)
     scans = lab.scans
@@ -204,7 +204,7 @@ def survives_the_end_of_the_service_in_a_scan(lab):
     lab.service.kill()
     if lab.service.below is not None:
         # The interface is served still, by what is below: the picker goes on, there.
-        lab.daemon.wait_for("Wi-Fi interface .*wpa_supplicant", 30)
+        lab.daemon.wait_for(f"Wi-Fi interface .*{lab.service.below.name}", 30)
         scans = lab.scans
         lab.wait_until(lambda: lab.scans > scans, 30, "the search to go on")
         expect(app.count("pickerDidDismiss") == 0, "the picker was dismissed, and the interface is served")

@@ -169,8 +169,6 @@ class NetworkManagerOverIWD(NetworkManager):
 
 
 SERVICES = {each.name: each for each in (Supplicant, NetworkManager, IWD, NetworkManagerOverIWD)}
-# Without the one that is made of two others: what is not about finding, joining and going home is the same there.
-SINGLE = [name for name in SERVICES if name != NetworkManagerOverIWD.name]
 
 
 def make_interface():
