@@ -17,6 +17,9 @@ final class SimulatedDevice: ExportedObject {
     private var advertisedName: String?
     private var alias: String?
     private var uuids: Set<BluetoothUUID> = []
+    /// The services that it has, once they were found: BlueZ tells of these then, and no more of those that are
+    /// advertised. (`dev_property_get_uuids` in device.c)
+    private var resolved: Set<BluetoothUUID>?
     private var serviceData: [BluetoothUUID: [UInt8]] = [:]
     private var manufacturerData: [CompanyIdentifier: [UInt8]] = [:]
     private var rssi: Int?
@@ -77,8 +80,7 @@ final class SimulatedDevice: ExportedObject {
         device.property("ServicesResolved") { [unowned self] _ in .boolean(gatt != nil) }
         device.property("Adapter") { [unowned self] _ in .objectPath(adapter.path) }
         device.property("UUIDs") { [unowned self] _ in
-            let all = isConnected ? uuids.union(accessory.scenario.services.map(\.uuid)) : uuids
-            return .strings(all.sorted().map(\.description))
+            .strings((resolved ?? uuids).sorted().map(\.description))
         }
         device.property("RSSI") { [unowned self] _ in rssi.map { .int16(Int16(clamping: $0)) } }
         device.property("TxPower") { [unowned self] _ in txPower.map { .int16(Int16(clamping: $0)) } }
@@ -187,7 +189,7 @@ final class SimulatedDevice: ExportedObject {
             names.append("Name")
             if alias == nil { names.append("Alias") }
         }
-        if !hasLostUUIDs, !uuids.isSuperset(of: payload.serviceUUIDs) {
+        if !hasLostUUIDs, resolved == nil, !uuids.isSuperset(of: payload.serviceUUIDs) {
             uuids.formUnion(payload.serviceUUIDs)
             names.append("UUIDs")
         }
@@ -237,6 +239,7 @@ final class SimulatedDevice: ExportedObject {
         let gatt = SimulatedGATT(self, bluez)
         self.gatt = gatt
         gatt.export()
+        if !accessory.scenario.services.isEmpty { resolved = Set(accessory.scenario.services.map(\.uuid)) }
         changed("UUIDs", "ServicesResolved")
         showBattery()
         if accessory.scenario.isInput, isPaired { bluez.air.input.add(accessory) }
@@ -344,7 +347,7 @@ final class SimulatedDevice: ExportedObject {
                     guard let self, !self.isPaired else { return }
                     self.linkLost(.authentication)
                     self.hasLostUUIDs = true
-                    self.uuids = []
+                    (self.uuids, self.resolved) = ([], nil)
                     self.changed("UUIDs")
                 }
             }

@@ -85,6 +85,20 @@ class Sharing(APITest):
         self.assertEqual(self.dice.accessories, [self.accessory])
 
 
+class SharingWhatAdvertisesAServiceThatItHasNot(Sharing):
+    """Once it was connected, BlueZ tells only of the services that it has. All of the above holds."""
+
+    scenario = scenario(accessory(
+        "pink", pairing={"mode": "numericComparison"},
+        gatt=[{"uuid": "1815", "characteristics": [{"uuid": "2A56", "flags": ["read"], "value": "00"}]}]))
+
+    def test_bluez_tells_of_what_it_has(self):
+        path = self.dice.get(self.accessory, ACCESSORY, "Device")
+        self.device("Connect")
+        services = self.world.admin.call(path, PROPERTIES, "Get", "ss", "org.bluez.Device1", "UUIDs", to="org.bluez")
+        self.assertEqual([str(each)[4:8] for each in services], ["1815"])
+
+
 class Removing(APITest):
     def setUp(self):
         super().setUp()

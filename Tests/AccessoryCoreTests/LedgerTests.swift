@@ -46,6 +46,28 @@ import Testing
         #expect(ledger.grants(of: id).map(\.app) == [app, other])
     }
 
+    /// BlueZ says of what was connected once which services it has, and no more which it advertises.
+    @Test func aKnownAccessoryIsStillFoundByTheServiceThatItWasSetUpBy() {
+        var descriptor = DiscoveryDescriptor()
+        descriptor.serviceUUID = BluetoothUUID("FF3F")
+        var ledger = Ledger()
+        ledger.apply(
+            ledger.adding(
+                offer(), item: DisplayItem(name: "Die", descriptor: descriptor), identity: paired(identity), to: app, grantID: 1,
+                now: 7
+            ).steps)
+        let battery = BluetoothUUID("180F")!
+        func advert(_ address: BluetoothAddress) -> Advertisement {
+            var advert = Advertisement(device: RadioDeviceID("/d"), address: address)
+            advert.serviceUUIDs = [battery]
+            return advert
+        }
+        #expect(ledger.recalling(advert(identity)).serviceUUIDs == [battery, descriptor.serviceUUID])
+        // Nobody else is taken for it, and what was set up by anything else is as it says.
+        #expect(ledger.recalling(advert(address)) == advert(address))
+        #expect(ledgerWithOne().0.recalling(advert(identity)) == advert(identity))
+    }
+
     @Test func rule13TheBondGoesWithTheLastGrant() throws {
         var (ledger, id) = ledgerWithOne()
         ledger.apply(

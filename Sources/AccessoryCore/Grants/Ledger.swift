@@ -80,6 +80,15 @@ public struct Ledger: Hashable, Sendable {
         accessories(valued: address).first { $0.address == address }
     }
 
+    /// What a radio says of a device, and by which service it was set up here. An accessory that was connected once may
+    /// advertise services that it has not: BlueZ tells only of those that it has from then on.
+    public func recalling(_ advertisement: Advertisement) -> Advertisement {
+        guard let service = accessory(at: advertisement.address)?.descriptor.serviceUUID else { return advertisement }
+        var recalled = advertisement
+        recalled.serviceUUIDs.insert(service)
+        return recalled
+    }
+
     /// Another accessory one of whose sides has this address.
     public func accessory(withSide address: BluetoothAddress, besides other: AccessoryID) -> Accessory? {
         accessories(valued: address).first { $0.id != other }

@@ -347,7 +347,14 @@ final class Pickers {
         }
     }
 
-    func heard(_ changes: [HeardDevice]) { hear { $0.hear(changes, now: clock.uptime) } }
+    func heard(_ changes: [HeardDevice]) {
+        let ledger = book.ledger
+        hear { inRange in
+            let recalled = changes.map { HeardDevice(device: $0.device, rssi: $0.rssi, content: $0.content.map(ledger.recalling)) }
+            return inRange.hear(recalled, now: clock.uptime)
+        }
+    }
+
     func heard(_ networks: [WiFiNetwork]) { hear { $0.hear(networks) } }
     func heard(_ services: [AwareService]) { hear { $0.hear(services) } }
     func deviceDropped(_ device: RadioDeviceID) {

@@ -14,6 +14,7 @@ from framework import DIRECTORY, check
 from lab import DAEMON_NAME, STANDSTILL, expect
 
 PINK_DICE = "C0:FF:EE:00:00:01"
+PINK_SERVICE = "E56A082E-C49B-47CA-A2AB-389127B8ABE3"
 BLUE_DICE = "C0:FF:EE:00:00:02"
 ADDED = ["activated", "pickerDidPresent", "pickerSetupPairing", "accessoryAdded", "pickerDidDismiss"]
 FAILED = ["activated", "pickerDidPresent", "pickerSetupPairing", "pickerSetupFailed", "pickerDidDismiss"]
@@ -267,13 +268,18 @@ def comes_back_after_power_is_cut(lab):
 
 # Journey 3: share
 
-def begin_to_share(lab):
-    """A journey with a second app, and the pink dice set up for the first."""
+def with_a_second_app(lab):
     journey = Journey(lab)
     second = lab.state / "second-sample"
     shutil.copy2(lab.bin / "dice", second)
     journey.declare("com.example.second", "Second", second)
     journey.restart_daemon()
+    return journey, second
+
+
+def begin_to_share(lab):
+    """A journey with a second app, and the pink dice set up for the first."""
+    journey, second = with_a_second_app(lab)
     journey.expect_added("Dice 4F", PINK_DICE)
     return journey, second
 
@@ -306,6 +312,24 @@ def shares_with_a_second_app(lab):
     journey.expect_set_up(PINK_DICE)
     journey.expect_rolls(journey.app("--remove", executable=second, name="second-sample"))
     journey.expect_nothing_left()
+
+
+@check({"accessories": [{
+    "id": "pink-dice", "address": PINK_DICE, "adverts": [{"serviceUUIDs": [PINK_SERVICE], "scanResponse": {"name": "Dice 4F"}}],
+    "gatt": [{"uuid": "1815", "characteristics": [{"uuid": "2A56", "flags": ["read"], "value": "00"}]}],
+}]}, seconds=150)
+def shares_what_advertises_a_service_that_it_has_not(lab):
+    journey, second = with_a_second_app(lab)
+    for app in (lab.bin / "dice", second):
+        journey.picker("Dice 4F")
+        adding = lab.start(app.name, app, "add")
+        expect(adding.wait_exit(90) == 0, f"{app.name} ended with an error: {adding.lines[-1:]}")
+        # From now on bluetoothd tells of what it has.
+        lab.wait_until(lambda: PINK_SERVICE.lower() not in lab.bluez_devices()[PINK_DICE]["UUIDs"], 30, "its services to be known")
+        if lab.bluez_devices()[PINK_DICE]["Connected"]:
+            BlueZ(lab).device_call(PINK_DICE, "Disconnect").wait()
+    expect(sorted(each["app"] for each in journey.grants()) == ["com.example.dice", "com.example.second"],
+           f"the grants are {journey.grants()}")
 
 
 # Every way of pairing

@@ -13,10 +13,9 @@ import dbus
 
 from bluez import BlueZ
 from framework import check
-from journeys import BLUE_DICE, MODES, PINK_DICE, Journey
+from journeys import BLUE_DICE, MODES, PINK_DICE, PINK_SERVICE, Journey
 from lab import DAEMON_NAME, STANDSTILL, CheckFailed, SystemBus, expect
 
-PINK_SERVICE = "E56A082E-C49B-47CA-A2AB-389127B8ABE3"
 BLUE_SERVICE = "0B8F5F5D-3B6C-4D29-8B0F-0E3C1B8A52D7"
 ROOT = "/org/accessorysetup1"
 
