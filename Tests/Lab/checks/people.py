@@ -17,6 +17,8 @@ from machine import APPS, PINK_DICE, VIEW
 WITH_AGENT, WITH_SILENT_AGENT = APPS / "with-agent", APPS / "with-silent-agent"
 ACTION = "org.accessorysetup1.manage"
 MESSAGE = "Authentication is required to manage which apps may use which accessories"
+# It waits for an answer as long as the daemon does: between question and answer a check does much else.
+BUSCTL = "busctl", "--timeout=180"
 POLKIT, HELPER = "polkit.service", "polkit-agent-helper.socket"
 
 
@@ -186,10 +188,10 @@ def path(number):
 
 
 def revoke(number):
-    return "busctl", "call", "org.accessorysetup1", path(number), "org.accessorysetup1.Grant", "Revoke"
+    return *BUSCTL, "call", "org.accessorysetup1", path(number), "org.accessorysetup1.Grant", "Revoke"
 
 
 def enable(number, word):
     # As a call: of its other words busctl does not say that somebody may be asked.
-    return ("busctl", "call", "org.accessorysetup1", path(number), "org.freedesktop.DBus.Properties", "Set",
+    return (*BUSCTL, "call", "org.accessorysetup1", path(number), "org.freedesktop.DBus.Properties", "Set",
             "ssv", "org.accessorysetup1.Grant", "Enabled", "b", word)
