@@ -23,9 +23,11 @@ struct OfferList {
         if devices.count > Limits.offersShown {
             // Offers are costly to make by the thousand: only those that may be shown are made.
             devices.sort { isNearer($0.rssi, $0.number, than: $1.rssi, $1.number) }
-            devices = Array(
-                devices.lazy.filter { policy.denial(of: Sighting(advertisement: $0.content), to: app) == nil }
-                    .prefix(Limits.offersShown))
+            let mayBeShown = { (device: Sighted<Advertisement>) in
+                known(device.content)?.isMine != true
+                    && policy.denial(of: Sighting(advertisement: device.content), to: app) == nil
+            }
+            devices = Array(devices.lazy.filter(mayBeShown).prefix(Limits.offersShown))
         }
         var offers = devices.compactMap { device -> (number: Int, offer: Offer)? in
             guard let offer = offer(for: device),
