@@ -77,11 +77,52 @@ import Testing
         return pause
     }
 
-    /// As much as fits is read after the longest pause, also when it comes in waves.
-    @Test func wavesKeepThePauses() throws {
-        #expect(pause(after: .init(repeating: 120, count: 20)) == .milliseconds(60))
-        let waves = try #require(pause(after: (0..<60).map { [200, 200, 0, 200, 0][$0 % 5] }))
-        #expect(waves >= .milliseconds(50))
+    /// A socket, and a sender that keeps what does not fit into it.
+    private struct Bus {
+        var pace = BatchPace(longest: .milliseconds(60), most: 120)
+        /// As many as fit.
+        let room: Int
+        /// What there is to be read, in the socket and at the sender.
+        var waiting = 0
+        var readings = 0
+
+        /// For so many seconds so much comes on average in each millisecond, all of a wave at its end.
+        mutating func pass(_ seconds: Int, rate: Double, wave: Double = 1) {
+            var pause = pace.pause(after: 3, at: 0) ?? .zero
+            var time = 0.0
+            var waves = 0
+            while time < Double(seconds) * 1000 {
+                time += max(pause / .milliseconds(1), 1)
+                let ended = Int(time / wave)
+                waiting += Int(rate * wave * Double(ended)) - Int(rate * wave * Double(waves))
+                waves = ended
+                let taken = min(room, waiting)
+                waiting -= taken
+                readings += 1
+                pause = pace.pause(after: taken, at: 0) ?? .zero
+            }
+        }
+    }
+
+    /// What comes steadily or in waves is read in portions, and a shorter pause is tried seldom.
+    @Test(arguments: [(5, 1, 45), (1, 1, 18), (2, 50, 40)])
+    func aSteadyStreamIsReadInPortions(rate: Double, wave: Double, readings: Int) {
+        var bus = Bus(room: 160)
+        bus.pass(10, rate: rate, wave: wave)
+        #expect(bus.waiting == 0 && bus.readings <= 10 * readings, "\(bus)")
+    }
+
+    /// Something stood still for a minute: what the sender keeps is read, however little fits into the socket.
+    @Test(arguments: [30, 40, 60, 100, 119, 120, 160], [0.5, 2, 5])
+    func whatTheSenderKeepsIsRead(room: Int, rate: Double) {
+        var bus = Bus(room: room, waiting: Int(60_000 * rate))
+        bus.pass(30, rate: rate)
+        // What comes in a tenth of a second.
+        #expect(bus.waiting <= Int(100 * rate), "\(bus)")
+        bus.readings = 0
+        bus.pass(10, rate: rate)
+        // Not with many more readings than it takes, and a trial now and then.
+        #expect(bus.waiting <= Int(100 * rate) && Double(bus.readings) <= 10_000 * rate / Double(room) * 2.5 + 250, "\(bus)")
     }
 
     @Test func aFloodIsReadAtOnce() throws {
