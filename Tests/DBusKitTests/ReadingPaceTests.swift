@@ -144,6 +144,21 @@ import Testing
         #expect(pause(after: [100, 0]) != nil && pause(after: [100, 0, 2]) == nil)
     }
 
+    /// An idle daemon does not wake up: whatever came before, nothing for a while is the end of the pauses.
+    @Test(arguments: 1...200)
+    func silenceEndsThePausesWhateverCameBefore(seed: Int) {
+        var pace = BatchPace(longest: .milliseconds(60), most: 120)
+        var number = UInt64(seed)
+        var highest = 1
+        for step in 0..<400 {
+            number = number &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+            if step % 40 == 0 { highest = [1, 4, 12, 40, 160, 1024][Int(number >> 33) % 6] }
+            _ = pace.pause(after: Int(number >> 33) % (highest + 1), at: 0)
+        }
+        let pauses = (0..<60).map { _ in pace.pause(after: 0, at: 0) }
+        #expect(pauses.last == .some(nil))
+    }
+
     @Test func littleBeginsNone() {
         var pace = BatchPace(longest: .milliseconds(60), most: 120)
         #expect(pace.pause(after: 2, at: 0) == nil)

@@ -75,7 +75,8 @@ struct BatchPace: ReadingPace {
         guard let trial else { return nil }
         self.trial = nil
         untilTrial = Self.betweenTrials
-        if taken >= trial.kept {
+        // Silence is never much, whatever it is compared with.
+        if Self.isBusy(taken), taken >= trial.kept {
             // What was usual is what fits. From here on half of that is much more than can have come.
             wanted = max(mean * 3 / 4, 1)
             self.trial = Trial(usual: trial.usual, kept: mean / 2)
