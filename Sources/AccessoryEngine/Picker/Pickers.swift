@@ -88,11 +88,7 @@ final class Pickers {
 
     var programs: [PickerProgram] { registry.all }
 
-    /// - Parameters:
-    ///   - label: what the program calls itself; nil leaves what it has said before.
-    ///   - lease: seconds after which the registration ends; nil leaves what the program has said before.
-    ///   - user: asked for of a program that is new.
-    /// - Throws: `InvalidRequest` past `Limits.pickers`.
+    /// See `PickerRegistry.register`.
     func register(_ client: ClientID, label: String?, lease: Double?, user: @autoclosure () -> String) throws(SetupError) {
         try registry.register(client, label: label, lease: lease, user: user())
     }
