@@ -44,8 +44,9 @@ class Machine:
             for each in list(cls._running):
                 each._process.kill()
 
-    def __init__(self, image, logs, environment, command, disk=None):
+    def __init__(self, image, logs, environment, command, processors, disk=None):
         self.logs = logs
+        self._processors = processors
         self._disk = disk
         for leftover in ("status", "console.log"):  # of the boot before, or of the first try
             if (logs / leftover).exists():
@@ -72,7 +73,7 @@ class Machine:
         return [
             "qemu-system-x86_64",
             # q35: microvm has no PM timer and now and then hangs in the TSC's calibration.
-            "-M", "q35", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,la57=off", "-m", "2G", "-smp", "2",
+            "-M", "q35", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,la57=off", "-m", "2G", "-smp", str(self._processors),
             "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-nic", "none",
             "-kernel", str(image.vmlinux), "-initrd", str(image.initrd), 
             "-append", KERNEL_ARGUMENTS + (DISK_ARGUMENTS if self._disk else "") + self._clock(),
