@@ -22,3 +22,9 @@ def forgets_the_services_of_what_refused():
     """After a pairing that failed it hears the device again, but no longer says what that advertises, until the object is
     removed and found anew. Seen on 5.66; not on 5.82 and 5.87."""
     return version() < (5, 82)
+
+
+def tells_what_was_only_advertised():
+    """Once a device's services are known, the services that it only advertises are among its `UUIDs` still. Seen on 5.82 and
+    5.87 (it keeps what it hears since 5.69); not on 5.66."""
+    return version() >= (5, 69)
