@@ -33,6 +33,8 @@ public final class BlueZRadio: Radio {
     private var nameWatch: Subscription?
     private var subscriptions: [Subscription] = []
     private var adapters: [ObjectPath: Adapter] = [:]
+    /// Whether they were read once: since then signals say all that changes.
+    private var knowsAdapters = false
     /// The adapter in use; nil when there is none.
     public private(set) var adapter: ObjectPath?
     private let devices = DeviceTable()
@@ -300,6 +302,7 @@ public final class BlueZRadio: Radio {
         reading = nil
         signals.listen(to: nil)
         adapters = [:]
+        knowsAdapters = false
         devices.removeAll()
         abort(RadioFailure(.unavailable, "bluetoothd is gone"))
         settle(reason: new == nil ? "bluetoothd is not running" : "bluetoothd has started")
@@ -361,10 +364,15 @@ public final class BlueZRadio: Radio {
         self.reading = reading
         reading.restart()
         guard let feed = signals.feed else { return read(ownPart, over: nil, reading) { [weak self] in self?.ended(reading) } }
-        // The devices first: an adapter counts once its devices are read.
+        // The devices first: an adapter counts once its devices are read. In a crowd all objects are tens of megabytes,
+        // so that they are not read a second time for what is known.
         read(.devices, over: feed, reading) { [weak self] in
             guard let self else { return }
-            self.read(self.ownPart, over: nil, reading) { [weak self] in self?.ended(reading) }
+            guard self.knowsAdapters else {
+                return self.read(self.ownPart, over: nil, reading) { [weak self] in self?.ended(reading) }
+            }
+            self.settle(reason: "the adapter is there")
+            self.ended(reading)
         }
     }
 
@@ -417,6 +425,7 @@ public final class BlueZRadio: Radio {
         }
         if part.contains(.adapters) {
             adapters = adapters.filter { paths.contains($0.key.rawValue) }
+            knowsAdapters = true
             settle(reason: "the adapter is there")
         }
         observer?.deviceChanged(nil)

@@ -5,8 +5,8 @@
 // Tests/Lab/checks/bluez_versions.py holds each of them to it. Besides what stands below, always:
 // - After a connection the filter of the scan is set again (`Discovery.renewFilter`): 5.66 loses it (bluez#763).
 // - A device whose pairing failed is removed (`FailedPairings.forgetUnpaired`): 5.66 empties its `UUIDs` for good.
-// - A known accessory is found by the service it was set up by (`Ledger.recalling`): once its services are known, 5.66 does
-//   not tell any more which ones it only advertises.
+// - A known accessory is found by the service it was set up by (`Ledger.recalling`): once its services are known, 5.66
+//   does not tell any more which ones it only advertises.
 
 internal import DBusKit
 

@@ -170,6 +170,29 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         withExtendedLifetime(need) {}
     }
 
+    /// In a crowd they are tens of megabytes.
+    @Test(arguments: [Reader.feed, .libdbus]) fileprivate func aSearchHasTheObjectsReadOnce(reader: Reader) throws {
+        let stage = try Stage("{ \"accessories\": [\(accessory())] }", reader)
+        stage.wait { stage.radio.state == .ready }
+        let monitor = try Connection(.server(stage.bus.address), loop: stage.loop)
+        var readings = 0
+        monitor.onCall = { _ in
+            readings += 1
+            return true
+        }
+        _ = try monitor.callAndWait(
+            "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus.Monitoring", "BecomeMonitor",
+            [.strings(["type='method_call',path='/',member='GetManagedObjects'"]), .uint32(0)])
+        let need = stage.radio.discover()
+        stage.wait { stage.witness.advert("C0:00:00:00:00:01") != nil }
+        // One that is asked for now comes after all that the search has asked for.
+        var isRead = false
+        stage.radio.refresh { isRead = true }
+        stage.wait { isRead && readings >= 2 }
+        #expect(readings == 2)
+        withExtendedLifetime(need) {}
+    }
+
     @Test(arguments: Reader.allCases) fileprivate func twoNeedsShareOneDiscovery(reader: Reader) throws {
         let stage = try Stage("{ \"accessories\": [\(accessory())] }", reader)
         stage.wait { stage.radio.state == .ready }
