@@ -352,8 +352,10 @@ def it_needs_no_task_but_its_own(machine):
     machine.set_up()
     expect(machine.show(DAEMON, "TasksMax") == "4", f"it may have {machine.show(DAEMON, 'TasksMax')} tasks")
     try:
-        machine.systemctl("set-property", "--runtime", DAEMON, "TasksMax=1")
+        # Two, because systemd 257 forks once itself, before it becomes the daemon.
+        machine.systemctl("set-property", "--runtime", DAEMON, "TasksMax=2")
         machine.systemctl("restart", DAEMON)
+        machine.systemctl("set-property", "--runtime", DAEMON, "TasksMax=1")
         machine.wait_for_bluetooth()
         expect(machine.show(DAEMON, "TasksCurrent") == "1", f"it has {machine.show(DAEMON, 'TasksCurrent')} tasks")
         app = machine.probe("app", VIEW, "objects")()
