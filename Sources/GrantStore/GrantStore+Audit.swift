@@ -62,6 +62,35 @@ extension GrantStore: AuditTrail {
             """, SQLValue(app?.rawValue))
     }
 
+    /// In characters, of each column: several times what we write.
+    private static let longestText = 16_384
+
+    /// The numbers of lines that we have not written as they stand.
+    func damagedLines() throws(DatabaseError) -> [Int64] {
+        let bounds = [Numbers.given, Numbers.times].flatMap { [SQLValue($0.lowerBound), SQLValue($0.upperBound)] }
+        let arguments = bounds + [SQLValue(Self.longestText)]
+        let damaged = """
+            SELECT id FROM audit WHERE (id NOT BETWEEN ?1 AND ?2 OR time NOT BETWEEN ?3 AND ?4 OR
+                max(length(event), length(who), length(why), coalesce(length(app), 0), coalesce(length(accessory), 0)) > ?5)
+            """
+        do throws(DatabaseError) {
+            return try database.integers(damaged, arguments)
+        } catch {
+            guard error.isTooLong else { throw error }
+        }
+        // One after the other: a line that cannot be read is one of them.
+        var numbers: [Int64] = []
+        for number in try database.integers("SELECT id FROM audit", []) {
+            do throws(DatabaseError) {
+                numbers += try database.integers(damaged + " AND id = ?6", arguments + [.integer(number)])
+            } catch {
+                guard error.isTooLong else { throw error }
+                numbers.append(number)
+            }
+        }
+        return numbers
+    }
+
     /// Which lines a query asks for; its arguments are the app and the time.
     private static let asked = "(?1 IS NULL OR app = ?1) AND (?2 IS NULL OR time >= ?2)"
 

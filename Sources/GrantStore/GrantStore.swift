@@ -55,7 +55,8 @@ public final class GrantStore: LedgerStore {
             guard found != .newer else { throw GrantStoreError.newer(path: path) }
             let opened = try Self.open(path, log)
             if found == .wrongIndexes {
-                log.critical("an index of the store is damaged, and all are made anew", metadata: ["file": "\(path)"])
+                log.critical(
+                    "an index of the store is damaged or none of ours, and all are made anew", metadata: ["file": "\(path)"])
                 try Self.mendIndexes(of: opened)
             }
             database = opened
@@ -71,6 +72,14 @@ public final class GrantStore: LedgerStore {
             throw GrantStoreError.unusable(path: path, reason: error.message)
         }
         try SystemFile.setMode(path, 0o600)
+    }
+
+    /// Over tables in memory, which are only tried.
+    init(over database: Database) {
+        self.database = database
+        path = Database.inMemory
+        log = Logger(label: "rehearsal") { _ in SwiftLogNoOpLogHandler() }
+        keptAside = nil
     }
 
     /// What an examination finds, where the file is not damaged.
@@ -103,7 +112,10 @@ public final class GrantStore: LedgerStore {
         let log = path + "-wal"
         let hasLog = (SystemFile.size(log) ?? 0) > 0
         // Nobody else writes, and without a log there is nothing to fold in: no lock and no other file is needed.
-        if !hasLog, try finding(in: Database(path: path, .immutable)) == .sound { return .sound }
+        if !hasLog, case let database = try Database(path: path, .immutable), try finding(in: database) == .sound {
+            try rehearse(database)
+            return .sound
+        }
         defer { for name in names { try? SystemFile.remove(name) } }
         try SystemFile.copy(path, to: copy)
         if hasLog { try SystemFile.copy(log, to: copy + "-wal") }
@@ -111,8 +123,14 @@ public final class GrantStore: LedgerStore {
         let found = try finding(in: database)
         // What is to be written is written into the copy first: where that shows more damage, the file is as it was.
         if found == .wrongIndexes { try mendIndexes(of: database) }
-        if found != .newer { try Schema.migrate(database) }
+        guard found != .newer else { return found }
+        try Schema.migrate(database)
+        try rehearse(database)
         return found
+    }
+
+    private static func rehearse(_ database: Database) throws(DatabaseError) {
+        if let fault = Rehearsal.fault(of: try Schema.statements(of: database)) { throw DatabaseError.damage(fault) }
     }
 
     private static func finding(in database: Database) throws(DatabaseError) -> Finding {
@@ -124,7 +142,7 @@ public final class GrantStore: LedgerStore {
         }
         guard try Schema.isKnown(in: database) else { return .newer }
         if let wrong = try Schema.fault(in: database) { throw DatabaseError.damage(wrong) }
-        if !isSound { return .wrongIndexes }
+        guard isSound, try Schema.foreignIndexes(in: database).isEmpty else { return .wrongIndexes }
         return try Schema.isCurrent(database) ? .sound : .older
     }
 
@@ -148,9 +166,15 @@ public final class GrantStore: LedgerStore {
         return database
     }
 
-    /// Indexes say nothing that the tables do not: damaged ones are made anew, and cost nobody anything.
+    /// Indexes say nothing that the tables do not: damaged ones are made anew, and cost nobody anything. One that is
+    /// not ours goes: it may allow less than the tables do.
     private static func mendIndexes(of database: Database) throws {
-        try database.transaction { try database.run(script: "REINDEX") }
+        try database.transaction {
+            for name in try Schema.foreignIndexes(in: database) {
+                try database.execute("DROP INDEX \"\(name.replacing("\"", with: "\"\""))\"")
+            }
+            try database.run(script: "REINDEX")
+        }
         let left = try database.value("PRAGMA integrity_check(1)")
         guard left == .text("ok") else { throw DatabaseError.damage("\(left)") }
     }
@@ -177,14 +201,9 @@ public final class GrantStore: LedgerStore {
     public func load() throws -> StoredState {
         var damages: [Rows.Damage] = []
         func rows<Value>(_ table: String, _ decode: (SQLRow) throws -> Value) throws -> [Value] {
-            try database.rows("SELECT rowid AS rowNumber, * FROM \(table)").compactMap { row in
-                do {
-                    return try decode(row)
-                } catch let error as Rows.Nonsense {
-                    damages.append(Rows.Damage(table: table, row: row, why: "\(error)"))
-                    return nil
-                }
-            }
+            var values: [Value] = []
+            try forEachRow(of: table, damages: &damages) { values.append(try decode($0)) }
+            return values
         }
         var state = StoredState(
             accessories: try rows("accessory") { try Rows.accessory($0, in: database) }, grants: [],
@@ -197,14 +216,25 @@ public final class GrantStore: LedgerStore {
             }
             return grant
         }
-        let lines = try database.rows(
-            "SELECT rowid AS rowNumber, * FROM audit WHERE id NOT BETWEEN ?1 AND ?2 OR time NOT BETWEEN ?3 AND ?4",
-            .integer(Numbers.given.lowerBound), .integer(Numbers.given.upperBound), .integer(Numbers.times.lowerBound),
-            .integer(Numbers.times.upperBound))
-        damages += lines.map { Rows.Damage(table: "audit", row: $0, why: "its number or time is out of range") }
+        try database.forEachRow(of: "audit", try damagedLines()) { number, row in
+            damages.append(
+                Rows.Damage(table: "audit", number: number, row: row, why: "its number, its time or a text is out of range"))
+        }
         try setAside(damages)
         try Numbers.mend(in: database, log)
         return state
+    }
+
+    /// Reads a table's rows one after the other; what one that makes no sense was is added to `damages`.
+    private func forEachRow(of table: String, damages: inout [Rows.Damage], _ body: (SQLRow) throws -> Void) throws {
+        try database.forEachRow(of: table, try database.integers("SELECT rowid FROM \(table) ORDER BY rowid", [])) { number, row in
+            do {
+                guard let row else { throw Rows.Nonsense("a value is longer than \(Database.longestValue) bytes") }
+                try body(row)
+            } catch let error as Rows.Nonsense {
+                damages.append(Rows.Damage(table: table, number: number, row: row, why: "\(error)"))
+            }
+        }
     }
 
     private func setAside(_ damages: [Rows.Damage]) throws {
@@ -214,13 +244,13 @@ public final class GrantStore: LedgerStore {
                 "a row of the store is damaged and was set aside",
                 metadata: ["file": "\(path)", "table": "\(damage.table)", "row": "\(damage.number)", "why": "\(damage.why)"])
         }
-        try database.transaction {
-            // Grants refer to accessories: they go first.
-            for damage in damages.sorted(by: { $0.table < $1.table }).sorted(by: { $0.isGrant && !$1.isGrant }) {
-                try database.execute(
-                    "INSERT INTO setAside (time, what, why, content) VALUES (?, ?, ?, ?)", SQLValue(time(nil)),
-                    .text(damage.table), .text(damage.why), .text(damage.content))
-                try database.execute("DELETE FROM \(damage.table) WHERE rowid = ?", .integer(damage.number))
+        try database.withLongValues {
+            try database.transaction(of: "setAside") {
+                // Grants refer to accessories: they go first.
+                for damage in damages.sorted(by: { $0.table < $1.table }).sorted(by: { $0.isGrant && !$1.isGrant }) {
+                    try Rows.put(damage, in: database)
+                    try database.execute("DELETE FROM \(damage.table) WHERE rowid = ?", .integer(damage.number))
+                }
             }
         }
     }
@@ -289,7 +319,7 @@ extension GrantStore: JoinJournal {
         let content = try record.map { try Rows.content(of: $0).written(by: database) }
         try database.transaction {
             try database.execute("DELETE FROM joinRecord")
-            if let content { try database.execute("INSERT INTO joinRecord VALUES (?)", .text(content)) }
+            if let content { try database.execute("INSERT INTO joinRecord (content) VALUES (?)", .text(content)) }
         }
     }
 
@@ -300,13 +330,7 @@ extension GrantStore: JoinJournal {
     public func read() throws -> JoinRecord? {
         var record: JoinRecord?
         var damages: [Rows.Damage] = []
-        for row in try database.rows("SELECT rowid AS rowNumber, * FROM joinRecord") {
-            do throws(Rows.Nonsense) {
-                record = try Rows.joinRecord(row, in: database)
-            } catch {
-                damages.append(Rows.Damage(table: "joinRecord", row: row, why: "\(error)"))
-            }
-        }
+        try forEachRow(of: "joinRecord", damages: &damages) { record = try Rows.joinRecord($0, in: database) }
         try setAside(damages)
         return record
     }

@@ -44,7 +44,7 @@ enum Numbers {
                 metadata: ["counter": "\(counter.name)", "value": "\(value.map { "\($0)" } ?? "none")", "used": "\(used)"])
             try database.transaction {
                 try database.execute(
-                    "INSERT INTO counter VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+                    "INSERT INTO counter (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
                     .text(counter.name), .integer(used))
             }
         }

@@ -3,6 +3,7 @@
 
 internal import AccessoryEngine
 internal import AccessoryModel
+internal import Glibc
 
 enum Rows {
     /// Why a row makes no sense.
@@ -18,12 +19,18 @@ enum Rows {
         let why: String
         let content: String
 
-        /// - Parameter row: with its `rowid` as `rowNumber`.
-        init(table: String, row: SQLRow, why: String) {
+        /// Of a value that makes no sense so many bytes are kept.
+        private static let kept = 4096
+
+        /// - Parameter row: nil when it has a value that is too long to be read.
+        init(table: String, number: Int64, row: SQLRow?, why: String) {
             self.table = table
+            self.number = number
             self.why = why
-            if case .integer(let number) = row["rowNumber"] { self.number = number } else { number = 0 }
-            content = zip(row.columns, row.values).map { "\($0)=\($1)" }.joined(separator: "\n")
+            content =
+                row.map { row in
+                    zip(row.columns, row.values).map { "\($0)=\($1.start(Self.kept))" }.joined(separator: "\n")
+                } ?? ""
         }
 
         var isGrant: Bool { table == "accessGrant" }
@@ -39,8 +46,13 @@ enum Rows {
         return result
     }
 
-    private static func text(ifAny row: SQLRow, _ column: String) throws(Nonsense) -> String? {
-        try optional(row, column, "a text") { if case .text(let text) = $0, isText(text) { text } else { nil } }
+    /// - Parameter bytes: its length at most; what is longer could not leave on the bus, or would fill it.
+    private static func text(
+        ifAny row: SQLRow, _ column: String, atMost bytes: Int = Limits.textBytes
+    ) throws(Nonsense) -> String? {
+        try optional(row, column, "a text of its length") { value in
+            if case .text(let text) = value, isText(text), text.utf8.count <= bytes { text } else { nil }
+        }
     }
 
     /// Whether a text can leave on the bus, whose texts end at a NUL.
@@ -67,6 +79,18 @@ enum Rows {
         try needed(text(ifAny: row, column), column)
     }
 
+    /// A value that others are found by: written as we write it, or what is changed later would be another one.
+    private static func key<Value: CustomStringConvertible>(
+        _ text: String, _ what: String, _ read: (String) -> Value?
+    ) throws(Nonsense) -> Value {
+        guard let value = read(text), "\(value)" == text else { throw Nonsense("\(text): not \(what)") }
+        return value
+    }
+
+    private static func json(_ row: SQLRow, _ column: String, in database: Database) throws(Nonsense) -> JSONColumn? {
+        try text(ifAny: row, column, atMost: .max).map { text throws(Nonsense) in try JSONColumn(text, column, in: database) }
+    }
+
     private static func number(_ row: SQLRow, _ column: String, _ range: ClosedRange<Int64>) throws(Nonsense) -> Int64 {
         try needed(number(ifAny: row, column, range), column)
     }
@@ -76,25 +100,22 @@ enum Rows {
     // MARK: Reading
 
     static func accessory(_ row: SQLRow, in database: Database) throws -> Accessory {
-        let id = try text(row, "id")
-        guard let id = AccessoryID(id) else { throw Nonsense("id \(id): not a UUID") }
         var ssid: SSID?
         if let bytes = try bytes(ifAny: row, "ssid") {
             ssid = SSID(bytes)
             if ssid == nil { throw Nonsense("the SSID is not valid") }
         }
-        var classic: BluetoothAddress?
-        if let address = try text(ifAny: row, "classicAddress") {
-            classic = BluetoothAddress(address, kind: .public)
-            if classic == nil { throw Nonsense("classic address \(address) is not valid") }
+        let classic = try text(ifAny: row, "classicAddress").map { text throws(Nonsense) in
+            try key(text, "a classic address") { BluetoothAddress($0, kind: .public) }
         }
         return Accessory(
-            id: id, displayName: try text(row, "displayName"), address: try address(row), isBonded: try truth(row, "isBonded"),
-            descriptor: try StoredDescriptor.read(JSONColumn(text(row, "descriptor"), "descriptor", in: database)),
+            id: try key(text(row, "id"), "a UUID") { AccessoryID($0) }, displayName: try text(row, "displayName"),
+            address: try address(row), isBonded: try truth(row, "isBonded"),
+            descriptor: try StoredDescriptor.read(needed(json(row, "descriptor", in: database), "descriptor")),
             image: try bytes(ifAny: row, "image").flatMap { ProductImage($0) }, ssid: ssid, classicAddress: classic,
             awareDevice: try number(ifAny: row, "awareDevice", Numbers.given).map { UInt64($0) },
             ownsBond: try truth(row, "ownsBond"), ownsClassicBond: try truth(row, "ownsClassicBond"),
-            traits: try StoredTraits.read(JSONColumn(text(row, "traits"), "traits", in: database)),
+            traits: try StoredTraits.read(needed(json(row, "traits", in: database), "traits")),
             created: try number(row, "created", Numbers.times))
     }
 
@@ -103,10 +124,10 @@ enum Rows {
         let accessory = try text(row, "accessory")
         let state = try text(row, "state")
         guard let app = AppID(app) else { throw Nonsense("app \(app): not an identifier") }
-        guard let accessory = AccessoryID(accessory) else { throw Nonsense("accessory \(accessory): not a UUID") }
         guard let state = AuthorizationState(rawValue: state) else { throw Nonsense("state \(state): is none") }
         return Grant(
-            id: try number(row, "id", Numbers.given), app: app, accessory: accessory, state: state,
+            id: try number(row, "id", Numbers.given), app: app,
+            accessory: try key(accessory, "an accessory's UUID") { AccessoryID($0) }, state: state,
             isEnabled: try truth(row, "isEnabled"),
             created: try number(row, "created", Numbers.times), lastUsed: try number(ifAny: row, "lastUsed", Numbers.times))
     }
@@ -116,8 +137,7 @@ enum Rows {
         guard let address = try address(row) else { throw Nonsense("no address") }
         guard let purpose = BondIntent.Purpose(rawValue: purpose) else { throw Nonsense("purpose \(purpose): is none") }
         var trace: BondIntent.Trace?
-        if let content = try text(ifAny: row, "trace") {
-            let json = try JSONColumn(content, "trace", in: database)
+        if let json = try json(row, "trace", in: database) {
             trace = BondIntent.Trace(
                 name: try json.needed("name"), olderBonds: Set(try needed(json.texts("olderBonds"), "olderBonds")))
         }
@@ -128,14 +148,12 @@ enum Rows {
     private static func address(_ row: SQLRow) throws(Nonsense) -> BluetoothAddress? {
         guard let text = try text(ifAny: row, "address") else { return nil }
         let kind = try Self.text(ifAny: row, "addressKind") ?? ""
-        guard let kind = BluetoothAddress.Kind(rawValue: kind), let address = BluetoothAddress(text, kind: kind) else {
-            throw Nonsense("address \(text) is not valid")
-        }
-        return address
+        guard let kind = BluetoothAddress.Kind(rawValue: kind) else { throw Nonsense("\(kind): no kind of address") }
+        return try key(text, "an address") { BluetoothAddress($0, kind: kind) }
     }
 
     static func joinRecord(_ row: SQLRow, in database: Database) throws(Nonsense) -> JoinRecord {
-        let json = try JSONColumn(text(row, "content"), "content", in: database)
+        let json = try needed(json(row, "content", in: database), "content")
         return JoinRecord(
             service: try json.needed("service"), owner: try json.needed("owner"), interface: try json.needed("interface"),
             network: try json.needed("network"), joined: try json.needed("joined"), previous: try json.needed("previous"),
@@ -150,7 +168,9 @@ enum Rows {
         // An upsert: REPLACE would delete the row first, and grants refer to it.
         try database.execute(
             """
-            INSERT INTO accessory VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            INSERT INTO accessory (id, displayName, address, addressKind, isBonded, descriptor, image, ssid, created,
+                classicAddress, awareDevice, ownsBond, ownsClassicBond, traits)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (id) DO UPDATE SET displayName = excluded.displayName, address = excluded.address,
                 addressKind = excluded.addressKind, isBonded = excluded.isBonded, descriptor = excluded.descriptor,
                 image = excluded.image, ssid = excluded.ssid, created = excluded.created,
@@ -167,7 +187,7 @@ enum Rows {
     static func put(_ grant: Grant, in database: Database) throws(DatabaseError) {
         try database.execute(
             """
-            INSERT INTO accessGrant VALUES (?, ?, ?, ?, ?, ?, ?)
+            INSERT INTO accessGrant (id, app, accessory, state, isEnabled, created, lastUsed) VALUES (?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (id) DO UPDATE SET state = excluded.state, isEnabled = excluded.isEnabled, lastUsed = excluded.lastUsed
             """, .integer(grant.id), .text(grant.app.rawValue), .text(grant.accessory.rawValue), .text(grant.state.rawValue),
             SQLValue(grant.isEnabled), .integer(grant.created), SQLValue(grant.lastUsed))
@@ -178,9 +198,16 @@ enum Rows {
             JSONValue.object(["name": .text(trace.name), "olderBonds": JSONValue(trace.olderBonds.sorted())])
         }
         try database.execute(
-            "INSERT OR REPLACE INTO bondIntent VALUES (?, ?, ?, ?, ?)", .text(intent.address.description),
+            "INSERT OR REPLACE INTO bondIntent (address, addressKind, device, purpose, trace) VALUES (?, ?, ?, ?, ?)",
+            .text(intent.address.description),
             .text(intent.address.kind.rawValue), SQLValue(intent.device?.rawValue), .text(intent.purpose.rawValue),
             SQLValue(try trace?.written(by: database)))
+    }
+
+    static func put(_ damage: Damage, in database: Database) throws(DatabaseError) {
+        try database.execute(
+            "INSERT INTO setAside (time, what, why, content) VALUES (?, ?, ?, ?)", SQLValue(time(nil)), .text(damage.table),
+            .text(damage.why), .text(damage.content))
     }
 
     static func delete(_ intent: BondIntent, in database: Database) throws(DatabaseError) {

@@ -107,12 +107,22 @@ enum Schema {
     static func isCurrent(_ database: Database) throws(DatabaseError) -> Bool { try version(of: database) == migrations.count }
 
     /// What is wrong with the tables of a file, by the migrations that it says it has seen; nil when nothing is. More
-    /// than is needed is no fault.
+    /// than is needed is no fault; whether it can be used with that is tried (`Rehearsal`).
     static func fault(in database: Database) throws(DatabaseError) -> String? {
         let sound = try sound(try version(of: database))
+        let ours = Set(try tables(in: sound))
+        for table in try tables(in: database) where !ours.contains(table) {
+            // Its rows would keep ours from being deleted.
+            let named = try database.rows("SELECT \"table\" FROM pragma_foreign_key_list(?1)", .text(table)).map {
+                "\($0.values[0])"
+            }
+            if let other = named.first(where: { name in ours.contains { $0.lowercased() == name.lowercased() } }) {
+                return "table \(table): none of ours, and refers to \(other)"
+            }
+        }
         // What is no table, but goes by the name of one, has its columns, and cannot be written.
         let there = Set(try tables(in: database))
-        for table in try tables(in: sound) {
+        for table in ours.sorted() {
             guard there.contains(table) else { return "table \(table): missing" }
             let missing = Set(try columns(of: table, in: sound)).subtracting(try columns(of: table, in: database))
             guard missing.isEmpty else { return "table \(table): \(missing.sorted().joined(separator: ", ")): missing or changed" }
@@ -120,9 +130,28 @@ enum Schema {
         return nil
     }
 
+    /// Indexes of our tables that are not ours, by their names.
+    static func foreignIndexes(in database: Database) throws(DatabaseError) -> [String] {
+        let sound = try sound(try version(of: database))
+        let indexes = "SELECT name, tbl_name FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL"
+        let ours = Set(try sound.rows(indexes).map { "\($0.values[0])" })
+        let tables = Set(try tables(in: sound))
+        return try database.rows(indexes).filter { tables.contains("\($0.values[1])") }.map { "\($0.values[0])" }
+            .filter { !ours.contains($0) }
+    }
+
+    /// What makes the tables that we know, and their indexes, as the file has it.
+    static func statements(of database: Database) throws(DatabaseError) -> [String] {
+        let ours = Set(try tables(in: sound(migrations.count)))
+        // Tables before their indexes.
+        return try database.rows(
+            "SELECT tbl_name, sql FROM sqlite_schema WHERE type IN ('table', 'index') AND sql IS NOT NULL ORDER BY type DESC"
+        ).filter { ours.contains("\($0.values[0])") }.map { "\($0.values[1])" }
+    }
+
     /// An empty store of a version, in memory.
     private static func sound(_ version: Int) throws(DatabaseError) -> Database {
-        let database = try Database(path: ":memory:")
+        let database = try Database(path: Database.inMemory)
         for migration in migrations.prefix(version) { try database.run(script: migration.script) }
         return database
     }

@@ -64,6 +64,17 @@ import Testing
         #expect(state.accessories.contains(accessory) && state.grants.contains(grant))
     }
 
+    /// Whatever the store says that it has can be changed and removed, and is gone then.
+    private func checkThatAllCanGo(_ store: GrantStore) throws {
+        let state = try store.load()
+        try store.commit(StoreChange(state.accessories.map { .put($0) }))
+        try store.commit(
+            StoreChange(
+                state.grants.map { .revoke($0.id) } + state.accessories.map { .delete($0.id) }, finishing: state.intents))
+        let left = try open().load()
+        #expect(left.accessories.isEmpty && left.grants.isEmpty && left.intents.isEmpty)
+    }
+
     // MARK: Versions
 
     @Test(arguments: 1...6) func everyOlderStoreIsBroughtUpToDate(version: Int) throws {
@@ -224,15 +235,16 @@ import Testing
     @Test func eachColumnMayBeChangedByHand() throws {
         let values = [
             "NULL", "-1", "9223372036854775807", "281474976710657", "''", "'nonsense'", "x'00FF'", "CAST(x'610062' AS TEXT)",
-            "CAST(x'FFFE' AS TEXT)",
+            "CAST(x'FFFE' AS TEXT)", "printf('%.*c', 70000, 'x')", "printf('%.*c', 20000000, 'x')", "zeroblob(70000)",
+            "zeroblob(20000000)",
         ]
-        let names = try Database(path: ":memory:")
+        let names = try Database(path: Database.inMemory)
         try names.run(script: "PRAGMA foreign_keys = OFF;" + (try Self.script(6)))
         var taken = 0
         for table in ["accessory", "accessGrant", "bondIntent", "counter", "audit", "joinRecord", "sqlite_sequence"] {
             let columns = try names.rows("SELECT name FROM pragma_table_info(?1)", .text(table)).map { "\($0.values[0])" }
             for column in columns {
-                for value in values {
+                for value in values + ["lower(\(column))"] {
                     let change = "UPDATE \(table) SET \(column) = \(value)"
                     guard let bytes = try? Self.file(6, change) else { continue }
                     taken += 1
@@ -246,10 +258,23 @@ import Testing
                         #expect(state.accessories.contains { $0.id == grant.accessory }, "\(change)")
                     }
                     try checkThatItWorks(store)
+                    try checkThatAllCanGo(store)
                 }
             }
         }
-        #expect(taken > 60)
+        #expect(taken > 100)
+    }
+
+    /// As deep as JSON may go, and as wide.
+    @Test(arguments: ["accessory SET descriptor", "accessory SET traits", "bondIntent SET trace", "joinRecord SET content"])
+    func longJSONIsSetAside(column: String) throws {
+        try begin(
+            with: try Self.file(6, "UPDATE \(column) = '{\"x\":[0' || replace(printf('%.*c', 4000000, '-'), '-', ',1') || ']}'"))
+        let store = try open()
+        #expect(store.keptAside == nil)
+        #expect(try store.load().accessories.isEmpty == column.hasPrefix("accessory"))
+        #expect(try store.read() == nil || !column.hasPrefix("joinRecord"))
+        try checkThatItWorks(store)
     }
 
     /// What the daemon needs of the tables is missing, or they are not those of their version.
@@ -258,6 +283,12 @@ import Testing
         "ALTER TABLE accessGrant DROP COLUMN lastUsed", "PRAGMA user_version = 3",
         "PRAGMA user_version = -3; DROP TABLE grdb_migrations",
         "ALTER TABLE joinRecord RENAME TO real; CREATE VIEW joinRecord AS SELECT * FROM real",
+        "CREATE TABLE other (a REFERENCES accessory (id)); INSERT INTO other SELECT id FROM accessory",
+        "DROP TABLE bondIntent; CREATE TABLE bondIntent (address TEXT NOT NULL, addressKind TEXT NOT NULL, device TEXT, "
+            + "purpose TEXT NOT NULL, trace TEXT, PRIMARY KEY (address, addressKind, purpose)) STRICT, WITHOUT ROWID",
+        "DROP TABLE joinRecord; CREATE TABLE joinRecord (content TEXT NOT NULL CHECK (length(content) < 3)) STRICT",
+        "DROP TABLE setAside; CREATE TABLE setAside (id INTEGER PRIMARY KEY NOT NULL, time INTEGER NOT NULL, "
+            + "what TEXT NOT NULL UNIQUE, why TEXT NOT NULL, content TEXT NOT NULL)",
     ]) func aStoreWithOtherTablesIsKeptAside(change: String) throws {
         let bytes = try Self.file(6, change)
         try begin(with: bytes)
@@ -265,6 +296,26 @@ import Testing
         let aside = try #require(store.keptAside)
         #expect(try SystemFile.contents(aside) == bytes)
         try checkThatItWorks(store)
+    }
+
+    /// Somebody has put more into the file than we need, and nobody loses anything by it.
+    @Test(arguments: [
+        "ALTER TABLE accessory ADD COLUMN note TEXT", "ALTER TABLE accessGrant ADD COLUMN note TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE bondIntent ADD COLUMN note TEXT; ALTER TABLE joinRecord ADD COLUMN note TEXT",
+        "ALTER TABLE counter ADD COLUMN note TEXT; ALTER TABLE audit ADD COLUMN note TEXT",
+        "CREATE TABLE other (a TEXT); CREATE INDEX others ON other (a)", "CREATE UNIQUE INDEX odd ON accessGrant (id % 3)",
+        "CREATE UNIQUE INDEX \"o\"\"dd\" ON bondIntent (device)", "CREATE INDEX odd ON accessory (displayName)",
+        "CREATE UNIQUE INDEX odd ON audit (event)", "DROP INDEX auditByEvent",
+    ]) func moreThanIsNeededDoesNoHarm(change: String) throws {
+        try begin(with: try Self.file(6))
+        let before = try open().load()
+        try begin(with: try Self.file(6, change))
+        let store = try open()
+        #expect(store.keptAside == nil)
+        let state = try store.load()
+        #expect(state.accessories == before.accessories && state.grants == before.grants && state.intents == before.intents)
+        try checkThatItWorks(store)
+        try checkThatAllCanGo(store)
     }
 
     /// Somebody has put triggers into the file: what is revoked is, and what is switched off stays so.

@@ -17,7 +17,10 @@ struct DatabaseError: Error, CustomStringConvertible {
     static func damage(_ message: String) -> DatabaseError { DatabaseError(code: SQLITE_CORRUPT, message: message) }
 
     /// Whether the file is damaged.
-    var isDamage: Bool { code == SQLITE_CORRUPT || code == SQLITE_NOTADB }
+    var isDamage: Bool { code == SQLITE_CORRUPT || code == SQLITE_NOTADB || isTooLong }
+
+    /// Whether a value is longer than any that we write.
+    var isTooLong: Bool { code == SQLITE_TOOBIG }
 
     /// Whether a statement does not fit the tables.
     var isContradiction: Bool { code == SQLITE_ERROR || code == SQLITE_CONSTRAINT }
@@ -39,13 +42,18 @@ enum SQLValue: Hashable {
 
 extension SQLValue: CustomStringConvertible {
     /// As SQL writes it.
-    var description: String {
-        switch self {
+    var description: String { start(.max) }
+
+    /// As SQL writes it, but of a text or of bytes no more than so many, and then how many there are.
+    func start(_ count: Int) -> String {
+        func cut(_ start: String, of all: Int) -> String { all > count ? "\(start)… (\(all) bytes)" : start }
+        return switch self {
         case .null: "NULL"
         case .integer(let number): "\(number)"
         case .real(let number): "\(number)"
-        case .text(let text): text
-        case .blob(let bytes): "x'\(bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined())'"
+        case .text(let text): cut(String(decoding: text.utf8.prefix(count), as: UTF8.self), of: text.utf8.count)
+        case .blob(let bytes):
+            cut("x'\(bytes.prefix(count).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined())'", of: bytes.count)
         }
     }
 }
@@ -61,7 +69,15 @@ struct SQLRow {
 
 /// A file that is open. One thread uses it; it closes with its last reference.
 final class Database {
+    /// The path of one that is in memory, and in no file.
+    static let inMemory = ":memory:"
+    /// In bytes, of a value: several times what any column of ours may hold. What is longer is not read, but said to be
+    /// too long: a file that somebody has damaged must not take all the memory there is.
+    static let longestValue: Int32 = 16 << 20
+
     private let handle: OpaquePointer
+    /// What is in memory is no effect on the world.
+    private let isLasting: Bool
     /// Statements that were compiled once, by their text: there are some thirty.
     private var statements: [String: OpaquePointer] = [:]
 
@@ -91,6 +107,8 @@ final class Database {
             throw DatabaseError(code: status & 0xFF, message: message)
         }
         self.handle = handle
+        isLasting = path != Self.inMemory
+        limitValues(to: Self.longestValue)
         try check(csqlite_be_defensive(handle))
         try execute("PRAGMA foreign_keys = ON")
     }
@@ -116,6 +134,16 @@ final class Database {
         throw DatabaseError(code: status & 0xFF, message: String(cString: sqlite3_errmsg(handle)))
     }
 
+    private func limitValues(to bytes: Int32) { sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, bytes) }
+
+    /// With values as long as they are: a row cannot be deleted without what its indexes are made of.
+    func withLongValues<Result>(_ body: () throws -> Result) rethrows -> Result {
+        // More than SQLite can hold: as much as it can.
+        limitValues(to: .max)
+        defer { limitValues(to: Self.longestValue) }
+        return try body()
+    }
+
     // MARK: Statements
 
     /// Runs statements that take and give nothing, one after the other.
@@ -135,7 +163,9 @@ final class Database {
     }
 
     /// All rows that a statement gives.
-    func rows(_ sql: String, _ arguments: SQLValue...) throws(DatabaseError) -> [SQLRow] {
+    func rows(_ sql: String, _ arguments: SQLValue...) throws(DatabaseError) -> [SQLRow] { try rows(sql, arguments) }
+
+    func rows(_ sql: String, _ arguments: [SQLValue]) throws(DatabaseError) -> [SQLRow] {
         let statement = try prepared(sql, arguments)
         defer { sqlite3_reset(statement) }
         let columns = (0..<sqlite3_column_count(statement)).map { String(cString: sqlite3_column_name(statement, $0)) }
@@ -144,6 +174,27 @@ final class Database {
             rows.append(SQLRow(columns: columns, values: columns.indices.map { Self.value(statement, Int32($0)) }))
         }
         return rows
+    }
+
+    /// The numbers in the first column of all rows.
+    func integers(_ sql: String, _ arguments: [SQLValue]) throws(DatabaseError) -> [Int64] {
+        try rows(sql, arguments).compactMap { row in
+            if case .integer(let number) = row.values[0] { number } else { nil }
+        }
+    }
+
+    /// Reads rows of a table one at a time, with their `rowid` as `rowNumber`; nil is in the place of one that has a
+    /// value longer than `longestValue`.
+    func forEachRow(of table: String, _ numbers: [Int64], _ body: (Int64, SQLRow?) throws -> Void) throws {
+        for number in numbers {
+            var row: SQLRow?
+            do throws(DatabaseError) {
+                row = try rows("SELECT rowid AS rowNumber, * FROM \(table) WHERE rowid = ?1", .integer(number)).first
+            } catch {
+                guard error.isTooLong else { throw error }
+            }
+            try body(number, row)
+        }
     }
 
     /// The first column of the first row; NULL when there is none.
@@ -228,9 +279,9 @@ final class Database {
         try execute("BEGIN IMMEDIATE")
         do {
             let result = try body()
-            let effect = Effect(.commit, "\("\(name)".prefix { $0 != "(" })")
+            let effect = isLasting ? Effect(.commit, "\("\(name)".prefix { $0 != "(" })") : nil
             try execute("COMMIT")
-            effect.done()
+            effect?.done()
             return result
         } catch {
             if sqlite3_get_autocommit(handle) == 0 { try? execute("ROLLBACK") }
@@ -240,6 +291,7 @@ final class Database {
 
     /// Folds the log into the file and empties it.
     func checkpoint() throws(DatabaseError) {
+        guard isLasting else { return }
         let effect = Effect(.commit, "checkpoint")
         try check(sqlite3_wal_checkpoint_v2(handle, nil, SQLITE_CHECKPOINT_TRUNCATE, nil, nil))
         effect.done()

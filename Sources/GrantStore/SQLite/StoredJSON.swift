@@ -16,6 +16,8 @@ indirect enum JSONValue: Hashable {
 /// An object of a column while it is read. Keys that nobody asks for are left alone: a newer daemon wrote them.
 struct JSONColumn {
     private let values: [String: JSONValue]
+    /// In bytes: several times what there is to say of one accessory.
+    private static let longest = 256 << 10
 
     private init(_ value: JSONValue, _ what: String) throws(Rows.Nonsense) {
         guard case .object(let values) = value else { throw Rows.Nonsense("\(what): not an object") }
@@ -24,6 +26,7 @@ struct JSONColumn {
 
     /// - Throws: `Nonsense` for what is no JSON object.
     init(_ text: String, _ what: String, in database: Database) throws(Rows.Nonsense) {
+        guard text.utf8.count <= Self.longest else { throw Rows.Nonsense("\(what): longer than \(Self.longest) bytes") }
         let rows: [SQLRow]
         do {
             // Each value comes after the one that it is in.
