@@ -2,8 +2,10 @@
 """Accessories with Wi-Fi: found, picked, granted and joined like those with Bluetooth, alone or as the other half of one, whichever
 service manages the interface."""
 
+import contextlib
 import json
 import signal
+import sqlite3
 import unittest
 
 import dbus
@@ -493,6 +495,20 @@ class Joining(WiFiTest):
         events = [str(each["event"]) for each in entries]
         self.assertEqual(
             [each for each in events if each in ("granted", "joined", "used", "left")], ["granted", "joined", "used", "left"])
+
+    def test_the_trail_has_what_the_app_was_told(self):
+        """Whoever kills the daemon the moment after."""
+        app, picker = self.serve("wpa_supplicant")
+        path = self.grant(app, picker, "Dice-1234")
+
+        def lines():
+            with contextlib.closing(sqlite3.connect(self.world.state / "grants.sqlite")) as store:
+                return [event for event, in store.execute("SELECT event FROM audit WHERE event IN ('joined', 'left') ORDER BY id")]
+
+        self.join(app, path, passphrase="sixsided1")
+        self.assertEqual(lines(), ["joined"])
+        self.leave(app, path)
+        self.assertEqual(lines(), ["joined", "left"])
 
 
 class Migrating(WiFiTest):

@@ -144,10 +144,14 @@ final class AccessoryNetworks {
         case .noteJoined(let goal, let holder, let interface):
             let who = sessions.requester(ClientID(holder.client))
             audit.note(.joined, app: holder.app, accessory: goal.accessory, by: who, why: "\(goal.ssid) on \(interface)")
+            // Before the app is told: it may end us.
+            audit.flush()
             book.noteUse(of: goal.accessory, by: holder.app, requester: who, as: "joined its network")
         case .noteLeft(let id, let reason):
             log.notice("left an accessory's network", metadata: ["accessory": "\(id)", "reason": "\(reason)"])
             audit.note(.left, accessory: id, by: .daemon, why: reason)
+            // Before it is left: after that nothing says that it was joined.
+            audit.flush()
         }
     }
 
