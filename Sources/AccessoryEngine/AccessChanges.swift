@@ -98,7 +98,7 @@ final class AccessChanges {
             throw SetupError(.unknown, "the store refused the change: \(error)")
         }
         onChange?()
-        bonds.removeBonds(of: removals[...], completion: completion)
+        bonds.removeBonds(of: removals, completion: completion)
     }
 
     // MARK: The app's confirmation

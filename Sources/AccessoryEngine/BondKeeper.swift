@@ -110,10 +110,17 @@ final class BondKeeper {
         for intent in intents where intent != current { removeBond(of: intent) {} }
     }
 
-    /// Removes the bonds of intents, one after the other.
-    func removeBonds(of intents: ArraySlice<BondIntent>, completion: @escaping () -> Void) {
-        guard let first = intents.first else { return completion() }
-        removeBond(of: first) { [weak self] in self?.removeBonds(of: intents.dropFirst(), completion: completion) }
+    /// Removes the bonds of intents, all at once: whoever waits does not wait for a radio that is silent more than
+    /// once.
+    func removeBonds(of intents: [BondIntent], completion: @escaping () -> Void) {
+        var left = intents.count
+        guard left > 0 else { return completion() }
+        for intent in intents {
+            removeBond(of: intent) {
+                left -= 1
+                if left == 0 { completion() }
+            }
+        }
     }
 
     /// Removes the bond that an intent speaks of, and forgets the intent once it has gone. A bond that a grant stands

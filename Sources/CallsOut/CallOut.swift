@@ -164,7 +164,7 @@ extension CallOut {
         }
         // Less than the 25 s after which D-Bus libraries give a call up.
         let join = { (interface: String, member: String, takes: String) in
-            RemoteMethod(Self.iwd, "net.connman.iwd.\(interface)", member, takes: takes, timeout: .seconds(22))
+            RemoteMethod(Self.iwd, "net.connman.iwd.\(interface)", member, takes: takes, timeout: .seconds(18))
         }
         return switch self {
         case .iwdObjects: .objects(Self.iwd, timeout: .seconds(10))

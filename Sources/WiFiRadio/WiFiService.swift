@@ -249,8 +249,9 @@ enum WiFiTimes {
     static let scan = Duration.seconds(20)
     /// Until a scan that was asked for has begun.
     static let begin = Duration.seconds(2)
-    /// Joining: less than the 25 s after which D-Bus libraries give a call up.
-    static let join = Duration.seconds(22)
+    /// Joining: so much less than the 25 s after which D-Bus libraries give a call up that the machine is back on its
+    /// own network by then; and with a service that answers nothing meanwhile, the app is told within 30 s.
+    static let join = Duration.seconds(18)
     /// How long a joined network may be away before it is given up: an accessory that was told its settings starts
     /// again.
     static let grace = Duration.seconds(10)

@@ -7,7 +7,7 @@ import dbus
 from lab import DAEMON_NAME, STANDSTILL, CheckFailed, SystemBus, expect
 
 ROOT = "/org/accessorysetup1"
-# A join may take 22 s.
+# A join may take 18 s, and going home some more.
 JOIN_SECONDS = 30
 JOIN_TRIES = 3
 
