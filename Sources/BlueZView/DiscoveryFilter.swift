@@ -39,6 +39,9 @@ struct DiscoveryFilter {
                 guard value.stringsValue != nil else { throw invalid() }
             case "Pattern":
                 guard value.stringValue != nil else { throw invalid() }
+            // Since 5.83; bluetoothctl has it. An app connects by itself, to accessories of its own.
+            case "AutoConnect":
+                guard value.booleanValue != nil else { throw invalid() }
             default: throw .bluez("InvalidArguments", "\(key) is no key of a discovery filter")
             }
         }

@@ -117,8 +117,7 @@ struct Scope: Hashable, Sendable {
 
     private func adapterVerdict(_ interface: String?, _ member: String) -> Verdict {
         switch (interface, member) {
-        case (Bus.properties, "Get"), (Bus.properties, "GetAll"): .adapterProperty
-        case (Bus.properties, "Set"): .refused(.notPermitted("the adapter's settings are not an app's"))
+        case (Bus.properties, "Get"), (Bus.properties, "GetAll"), (Bus.properties, "Set"): .adapterProperty
         case (Self.adapterInterface, "StartDiscovery"), (Self.adapterInterface, "StopDiscovery"),
             (Self.adapterInterface, "SetDiscoveryFilter"), (Self.adapterInterface, "GetDiscoveryFilters"):
             .discovery

@@ -127,6 +127,29 @@ class Sight(ViewTest):
         self.simulator.do("adapterAdded", "hci0")
         wait(lambda: view.told("InterfacesAdded", ADAPTER), what="the adapter")
 
+    def test_who_has_read_the_adapter_is_told_how_it_is(self):
+        view = self.view()
+        self.assertEqual(view.read_property(ADAPTER, ADAPTER1, "Discovering"), False)
+        view.bluez(ADAPTER, ADAPTER1, "StartDiscovery")
+        view.wait_change(ADAPTER, "Discovering", True)
+
+    def test_programs_may_switch_on_what_is_on(self):
+        """bluez-async does it before each search, and bluer's examples. What is off stays off."""
+        view = self.view()
+        view.bluez(ADAPTER, PROPERTIES, "Set", "ssv", ADAPTER1, "Powered", True)
+        self.simulator.do("adapterPowerOff", "hci0")
+        self.world.wait_bluetooth("off")
+        self.assertFails("org.bluez.Error.NotPermitted", view.bluez, ADAPTER, PROPERTIES, "Set", "ssv", ADAPTER1, "Powered", True)
+        self.assertEqual(view.read_property(ADAPTER, ADAPTER1, "Powered"), False)
+
+    def test_what_is_not_heard_any_more_is_told(self):
+        view = self.view()
+        view.bluez(ADAPTER, ADAPTER1, "SetDiscoveryFilter", "a{sv}", sv({"Transport": "le", "AutoConnect": False}))
+        view.bluez(ADAPTER, ADAPTER1, "StartDiscovery")
+        wait(lambda: view.changes(self.pink, "RSSI"), what="the accessory to be heard")
+        view.bluez(ADAPTER, ADAPTER1, "StopDiscovery")
+        wait(lambda: view.invalidated(self.pink, "RSSI"), what="that it is not")
+
     def test_our_own_name_is_there_too(self):
         names = [str(each) for each in self.view().driver("ListNames") if not each.startswith(":")]
         self.assertEqual(sorted(names), [NAME, BLUEZ, DRIVER])
@@ -542,8 +565,18 @@ class Lingering(ViewTest):
 
     def test_the_next_connection_finds_them(self):
         self.view().connect(self.pink).close()
-        self.assertEqual(self.view().read_property(self.pink, DEVICE1, "Connected"), True)
+        view = self.view()
+        self.assertEqual(view.read_property(self.pink, DEVICE1, "Connected"), True)
         self.assertEqual(self.linked(), ["pink"])
+        # And hears of their end.
+        self.simulator.do("vanish", "pink")
+        view.wait_change(self.pink, "Connected", False)
+
+    def test_a_link_that_went_before_anything_was_asked_is_told_anew(self):
+        one = self.view().connect(self.pink)
+        two = self.view()
+        one.disconnect(self.pink)
+        two.connect(self.pink).wait_change(self.pink, "Connected", True)
 
 
 if __name__ == "__main__":

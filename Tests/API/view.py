@@ -64,6 +64,10 @@ class View(Client):
         """The values that a property was said to change to."""
         return [each.arguments[1][name] for each in self.told("PropertiesChanged", path) if name in each.arguments[1]]
 
+    def invalidated(self, path, name):
+        """Whether a property was said to be there no more."""
+        return any(name in each.arguments[2] for each in self.told("PropertiesChanged", path))
+
     def wait_change(self, path, name, value, seconds=10):
         wait(lambda: value in self.changes(path, name), seconds, lambda: f"{name} to be {value}; was {self.changes(path, name)}")
 

@@ -71,7 +71,8 @@ import Testing
         ]
         for path: ObjectPath in ["/", "/org/bluez", Self.adapter, Self.mine, Self.characteristic] {
             for interface in interfaces {
-                for member in members {
+                // Answered where the adapter's properties are: almost all is refused there.
+                for member in members where (path, interface, member) != (Self.adapter, Bus.properties, "Set") {
                     #expect(error(verdict(path, interface, member)) != nil, "\(path) \(interface ?? "") \(member)")
                 }
             }

@@ -63,6 +63,7 @@ final class BlueZSide {
             // What it may reach is known before anything is followed for it.
             updateScope()
             isEngaged = true
+            shown.noteLinks(of: scope.devices.keys)
             followNeeds()
         }
         guard callsWaiting < limits.callsInFlight else {
@@ -290,9 +291,16 @@ final class BlueZSide {
             return refuse(call, .invalidArguments("\(call.member ?? "") takes an interface, not (\(call.signature))"))
         }
         guard interface == Scope.adapterInterface else { return refuse(call, .unknownInterface(interface)) }
-        let properties = shown.adapterProperties
-        guard call.member == "Get" else { return reply(to: call, [.vardict(properties)]) }
         let key = arguments.dropFirst().first?.stringValue ?? ""
+        if call.member == "Set" {
+            // As programs do before they search, whether it has power or not: bluetoothd, too, changes nothing then.
+            guard key == "Powered", shown.isPowered, arguments.last == .variant(.boolean(true)) else {
+                return refuse(call, .notPermitted("the adapter's settings are not an app's"))
+            }
+            return reply(to: call, [])
+        }
+        let properties = shown.showAdapterProperties()
+        guard call.member == "Get" else { return reply(to: call, [.vardict(properties)]) }
         guard let value = properties[key] else { return refuse(call, .invalidArguments("No such property '\(key)'")) }
         reply(to: call, [.variant(value)])
     }

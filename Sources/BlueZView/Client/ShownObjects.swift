@@ -14,8 +14,8 @@ final class ShownObjects {
     private var shownAdapter: [String: DBusValue] = [:]
     /// The adapter that the client knows of.
     private var shownAdapterPath: ObjectPath?
-    /// Whether the client has asked for the objects: from then on it is told which adapter there is.
-    private var hasAskedForObjects = false
+    /// Whether the client has asked for the adapter: from then on it is told which there is, and how it is.
+    private var hasSeenAdapter = false
     /// What there is for the client.
     private(set) var scope = Scope()
     private var isDiscovering = false
@@ -39,9 +39,14 @@ final class ShownObjects {
         let old = scope
         scope = new
         scope.keepAdapter(of: old) { feed.adapters[$0] != nil }
-        return (
-            old.devices.keys.filter { scope.devices[$0] == nil }.sorted(), Set(scope.devices.keys.filter { old.devices[$0] == nil })
-        )
+        let added = Set(scope.devices.keys.filter { old.devices[$0] == nil })
+        noteLinks(of: added)
+        return (old.devices.keys.filter { scope.devices[$0] == nil }.sorted(), added)
+    }
+
+    /// The app's links may be there already, by another of its clients: the objects show them, and their end is told.
+    func noteLinks(of devices: some Sequence<ObjectPath>) {
+        for device in devices { shownLinks[device] = link(of: device) }
     }
 
     /// The radio service has gone, and with it what was shown.
@@ -88,7 +93,7 @@ final class ShownObjects {
         let (old, oldPath) = (shownAdapter, shownAdapterPath)
         shownAdapter = adapterProperties
         shownAdapterPath = scope.adapter
-        guard hasAskedForObjects else { return }
+        guard hasSeenAdapter else { return }
         if let oldPath, oldPath != shownAdapterPath {
             emit("/", Bus.objectManager, "InterfacesRemoved", [.objectPath(oldPath), .strings(Self.adapterInterfaces)])
         }
@@ -99,17 +104,25 @@ final class ShownObjects {
             }
             return
         }
-        tellProperties(adapter, Scope.adapterInterface, shownAdapter.filter { old[$0.key] != $0.value })
+        tellProperties(
+            adapter, Scope.adapterInterface, shownAdapter.filter { old[$0.key] != $0.value },
+            gone: old.keys.filter { shownAdapter[$0] == nil }.sorted())
     }
 
     private static let adapterInterfaces = [Scope.adapterInterface, Bus.introspectable, Bus.properties]
 
     /// The adapter's object, which is shown by this.
     func showAdapter() -> [ObjectPath: [String: DBusValue]] {
-        hasAskedForObjects = true
+        _ = showAdapterProperties()
+        return adapterObject
+    }
+
+    /// The adapter's properties, which are shown by this.
+    func showAdapterProperties() -> [String: DBusValue] {
+        hasSeenAdapter = true
         shownAdapter = adapterProperties
         shownAdapterPath = scope.adapter
-        return adapterObject
+        return shownAdapter
     }
 
     /// The adapter's object.
@@ -221,13 +234,13 @@ final class ShownObjects {
         if message.hasFirstText(Scope.characteristicInterface) { return tellValue(message, of: device) }
         guard let interface = message.firstText, Scope.shown.contains(interface) else { return }
         if interface == Scope.deviceInterface {
-            guard let arguments = try? message.arguments(), arguments.count == 3, var changes = arguments[1].vardictValue else {
-                return
-            }
+            guard let arguments = try? message.arguments(), arguments.count == 3, let changes = arguments[1].vardictValue,
+                let gone = arguments[2].stringsValue
+            else { return }
             // These are told as the link is the app's.
-            changes["Connected"] = nil
-            changes["ServicesResolved"] = nil
-            return tellProperties(device, interface, changes)
+            let ofTheLink: Set = ["Connected", "ServicesResolved"]
+            return tellProperties(
+                device, interface, changes.filter { !ofTheLink.contains($0.key) }, gone: gone.filter { !ofTheLink.contains($0) })
         }
         tellValue(message, of: device)
     }
@@ -243,9 +256,13 @@ final class ShownObjects {
         connection.pass(signal: message, from: [Scope.service, service], as: service)
     }
 
-    private func tellProperties(_ path: ObjectPath, _ interface: String, _ changes: [String: DBusValue]) {
-        guard !changes.isEmpty else { return }
-        emit(path, Bus.properties, "PropertiesChanged", [.string(interface), .vardict(changes), .strings([])])
+    /// - Parameter gone: properties that are there no more, such as how strongly a device is heard when nobody
+    ///   searches.
+    private func tellProperties(
+        _ path: ObjectPath, _ interface: String, _ changes: [String: DBusValue], gone: [String] = []
+    ) {
+        guard !changes.isEmpty || !gone.isEmpty else { return }
+        emit(path, Bus.properties, "PropertiesChanged", [.string(interface), .vardict(changes), .strings(gone)])
     }
 
     private func emit(_ path: ObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue]) {
