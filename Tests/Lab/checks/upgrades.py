@@ -52,6 +52,7 @@ def an_upgrade_takes_the_store_of_every_older_version(machine):
     packages = [packed_as(machine, each) for each in ("99", "99.1")]
     for version in range(1, NEWEST + 1):
         machine.systemctl("stop", DAEMON, "accessorysetupd-bus.socket")
+        machine.forget_starts()
         before = lay(version)
         expect("com.example.dice" in dict(before).values(), f"the store of version {version} has no grant of ours")
         # To unpack it again takes a minute here: for the stores between the oldest and the newest the package is there.
