@@ -267,13 +267,13 @@ final class Bench {
         radio.observer?.heard([HeardDevice(device: advert.device, rssi: rssi, content: changed ? advert : nil)])
     }
 
-    func paired(_ number: Int) {
+    func paired(_ number: Int, wasPairedBefore: Bool = false) {
         radio.pairing = nil
         radio.observer?.pairingEnded(
             .success(
                 PairedIdentity(
                     address: BluetoothAddress(value: UInt64(number), kind: .public), device: RadioDeviceID("/dev/\(number)"),
-                    wasPairedBefore: false)))
+                    wasPairedBefore: wasPairedBefore)))
     }
 
     /// A picker with one offer that the person has picked.

@@ -266,6 +266,15 @@ extension Bench {
         #expect(bench.witness.errors == [.connectionFailed])
     }
 
+    @Test func whatAnotherProgramHasPairedFirstIsLeftAlone() throws {
+        let bench = try Bench()
+        _ = try bench.pickOne()
+        try bench.engine.cancel(try #require(bench.engine.picker))
+        bench.paired(1, wasPairedBefore: true)
+        #expect(bench.engine.ledger == Ledger() && bench.engine.picker == nil)
+        #expect(bench.radio.removed.isEmpty && bench.store.stored.intents.isEmpty)
+    }
+
     @Test func atEveryMomentAnIntentStandsForTheBond() throws {
         let bench = try Bench()
         _ = try bench.pickOne()

@@ -375,6 +375,11 @@ final class Pickers {
             audit.note(
                 .paired, app: run.session.app.id, accessory: current.picked?.identifier, by: current.pickedBy,
                 why: "for picker \(run.id)")
+            // Another program was faster: the bond is not ours to undo, whatever comes of this.
+            if identity.wasPairedBefore, let intent = current.intent {
+                current.intent = nil
+                bonds.forget(intent)
+            }
             feed(.paired(identity))
         case .failure(let failure):
             log.warning("pairing failed", metadata: ["picker": "\(run.id)", "reason": "\(failure)"])
