@@ -171,7 +171,11 @@ public final class GrantStore: LedgerStore {
     private static func mendIndexes(of database: Database) throws {
         try database.transaction {
             for name in try Schema.foreignIndexes(in: database) {
-                try database.execute("DROP INDEX \"\(name.replacing("\"", with: "\"\""))\"")
+                // SQLite quotes the name.
+                guard case .text(let drop) = try database.value("SELECT printf('DROP INDEX \"%w\"', ?1)", .text(name)) else {
+                    continue
+                }
+                try database.run(script: drop)
             }
             try database.run(script: "REINDEX")
         }
