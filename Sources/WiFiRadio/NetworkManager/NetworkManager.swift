@@ -24,7 +24,8 @@ final class NetworkManager: WiFiService {
     /// Follows the joined network's connection, while it is.
     private var joined: Subscription?
 
-    /// The way to the connection from before: which, who follows its activation, and the next attempt.
+    /// The way to the connection from before: which, who follows its activation, and the next attempt, or the end of
+    /// this.
     private var wayHome: (previous: ObjectPath, following: Subscription?, another: LoopSource?)?
     /// What may work below it, and keeps networks of its own.
     private let iwd: IWD
@@ -32,6 +33,8 @@ final class NetworkManager: WiFiService {
     /// How often the connection from before is begun, and the pause after an attempt that has failed.
     private static let returns = 4
     private static let betweenReturns = Duration.seconds(2)
+    /// How long a way back may take: more than the 45 s that NetworkManager waits for an address.
+    private static let longestReturn = Duration.seconds(50)
 
     private enum DeviceState {
         static let wifi = 2
@@ -363,7 +366,8 @@ final class NetworkManager: WiFiService {
     }
 
     /// What has begun may fail, where it falls into the end of what was before: over iwd it was seen to, and then
-    /// NetworkManager stays where it is.
+    /// NetworkManager stays where it is. It may also come to no end (1.42 over iwd, which had connected by itself at
+    /// that moment: it is disconnected, and NetworkManager waits): then it is ended, and begun anew.
     private func followReturn(_ active: ObjectPath, to previous: ObjectPath, _ path: ObjectPath, attempts: Int) {
         let changed = { [weak self] (state: Int) in
             guard let self, self.wayHome?.following != nil else { return }
@@ -381,7 +385,11 @@ final class NetworkManager: WiFiService {
         let following = link.onSignal(Self.active, "StateChanged", of: active) { _, arguments in
             if let state = arguments.first?.integerValue { changed(state) }
         }
-        wayHome = (previous, following, nil)
+        let end = loop.after(Self.longestReturn) { [weak self] in
+            self?.log.warning("the connection from before takes too long, and is begun anew")
+            self?.deactivate(active) { _ in }
+        }
+        wayHome = (previous, following, end)
         // What happened before the subscription.
         link.properties(.managerActive, at: active) { result in
             if case .success(let values) = result { changed(values["State"]?.integerValue ?? ManagedNetwork.deactivated) }
