@@ -60,31 +60,29 @@ import Testing
     @Test func aNumberThatIsUsedAgainIsAnother() throws {
         for isCancelledFirst in [true, false] {
             var calls = (old: 0, new: 0)
-            var number: Int32 = -1
-            var old: LoopSource?
-            do {
-                let (end, rope) = try pipe()
-                number = end.rawValue
-                fill(rope)
-                old = loop.onReadable(number) {
-                    calls.old += 1
-                    return true
-                }
-                loop.iterate()
-                if isCancelledFirst { old?.cancel() }
+            let (first, firstRope) = try pipe()
+            let number = first.rawValue
+            fill(firstRope)
+            let old = loop.onReadable(number) {
+                calls.old += 1
+                return true
             }
+            loop.iterate()
+            if isCancelledFirst { old.cancel() }
             let (end, rope) = try pipe()
-            #expect(end.rawValue == number)
+            // At once, so that no other thread is given the number in between.
+            #expect(dup2(end.rawValue, number) == number)
             let new = loop.onReadable(number) {
                 calls.new += 1
                 return true
             }
-            old?.cancel()
+            old.cancel()
             loop.iterate(mayBlock: false)
             fill(rope)
             loop.iterate()
             #expect(calls == (1, 1))
             new.cancel()
+            withExtendedLifetime((first, end)) {}
         }
     }
 
