@@ -141,8 +141,9 @@ public final class GrantStore: LedgerStore {
             guard verdict == .text("ok") else { throw DatabaseError.damage("\(verdict)") }
         }
         guard try Schema.isKnown(in: database) else { return .newer }
-        if let wrong = try Schema.fault(in: database) { throw DatabaseError.damage(wrong) }
-        guard isSound, try Schema.foreignIndexes(in: database).isEmpty else { return .wrongIndexes }
+        let sound = try Schema.sound(like: database)
+        if let wrong = try Schema.fault(in: database, besides: sound) { throw DatabaseError.damage(wrong) }
+        guard isSound, try Schema.foreignIndexes(in: database, besides: sound).isEmpty else { return .wrongIndexes }
         return try Schema.isCurrent(database) ? .sound : .older
     }
 
@@ -170,7 +171,7 @@ public final class GrantStore: LedgerStore {
     /// not ours goes: it may allow less than the tables do.
     private static func mendIndexes(of database: Database) throws {
         try database.transaction {
-            for name in try Schema.foreignIndexes(in: database) {
+            for name in try Schema.foreignIndexes(in: database, besides: Schema.sound(like: database)) {
                 // SQLite quotes the name.
                 guard case .text(let drop) = try database.value("SELECT printf('DROP INDEX \"%w\"', ?1)", .text(name)) else {
                     continue

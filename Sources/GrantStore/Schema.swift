@@ -108,8 +108,7 @@ enum Schema {
 
     /// What is wrong with the tables of a file, by the migrations that it says it has seen; nil when nothing is. More
     /// than is needed is no fault; whether it can be used with that is tried (`Rehearsal`).
-    static func fault(in database: Database) throws(DatabaseError) -> String? {
-        let sound = try sound(try version(of: database))
+    static func fault(in database: Database, besides sound: Database) throws(DatabaseError) -> String? {
         let ours = Set(try tables(in: sound))
         for table in try tables(in: database) where !ours.contains(table) {
             // Its rows would keep ours from being deleted.
@@ -131,8 +130,7 @@ enum Schema {
     }
 
     /// Indexes of our tables that are not ours, by their names.
-    static func foreignIndexes(in database: Database) throws(DatabaseError) -> [String] {
-        let sound = try sound(try version(of: database))
+    static func foreignIndexes(in database: Database, besides sound: Database) throws(DatabaseError) -> [String] {
         let indexes = "SELECT name, tbl_name FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL"
         let ours = Set(try sound.rows(indexes).map { "\($0.values[0])" })
         let tables = Set(try tables(in: sound))
@@ -148,6 +146,9 @@ enum Schema {
             "SELECT tbl_name, sql FROM sqlite_schema WHERE type IN ('table', 'index') AND sql IS NOT NULL ORDER BY type DESC"
         ).filter { ours.contains("\($0.values[0])") }.map { "\($0.values[1])" }
     }
+
+    /// An empty store, in memory, by the migrations that a file says it has seen.
+    static func sound(like database: Database) throws(DatabaseError) -> Database { try sound(try version(of: database)) }
 
     /// An empty store of a version, in memory.
     private static func sound(_ version: Int) throws(DatabaseError) -> Database {
