@@ -7,6 +7,8 @@
 // - A device whose pairing failed is removed (`FailedPairings.forgetUnpaired`): 5.66 empties its `UUIDs` for good.
 // - A known accessory is found by the service it was set up by (`Ledger.recalling`): once its services are known, 5.66
 //   does not tell any more which ones it only advertises.
+// - The view answers `Connect` itself for what is connected and has a random address (`BlueZSide.connect`): up to 5.87
+//   bluetoothd pages the classic side then if the advert's flags do not say that there is none, and ends the link.
 
 internal import DBusKit
 

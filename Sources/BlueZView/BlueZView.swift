@@ -18,6 +18,8 @@ public protocol ViewAuthority: AnyObject {
     func devices(of app: AppID) -> [GrantedDevice]
     /// Whether an accessory is an input device: its link is used although no app holds it.
     func isInput(_ accessory: AccessoryID) -> Bool
+    /// Whether an accessory certainly has no classic side: its address is a random one.
+    func isLowEnergyOnly(_ accessory: AccessoryID) -> Bool
     /// The adapter in use.
     var adapter: ObjectPath? { get }
     /// An app used an accessory, for the first time on this connection.

@@ -47,6 +47,10 @@ final class ViewGate: ViewAuthority {
         engine.ledger.accessories[accessory]?.descriptor.supportedOptions.contains(.hid) ?? false
     }
 
+    func isLowEnergyOnly(_ accessory: AccessoryID) -> Bool {
+        engine.ledger.accessories[accessory]?.address?.kind == .random
+    }
+
     var adapter: ObjectPath? { radio.adapter }
 
     func used(_ accessory: AccessoryID, by app: AppID, _ caller: PinnedCaller, as what: String) {

@@ -186,6 +186,10 @@ final class BlueZSide {
         noteUse(of: device, as: "Connect")
         let client = LinkShares.Client(name: connection.name, app: app)
         guard links.handle(.connectRequested(device, client)) == .forward else { return reply(to: call, []) }
+        // bluetoothd might look for its classic side instead (BlueZVersions.swift).
+        if links.isUp(device), let accessory = scope.devices[device], environment.authority.isLowEnergyOnly(accessory) {
+            return confirm(client, of: device, call) { [weak self] in self?.connect(call, device) }
+        }
         do throws(BusError) {
             try upstream.forward(call, about: device) { [weak self] in self?.connectEnded(call, device, client, $0) }
         } catch {
@@ -197,27 +201,35 @@ final class BlueZSide {
     private func connectEnded(
         _ call: Message, _ device: ObjectPath, _ client: LinkShares.Client, _ outcome: Upstream.Outcome
     ) {
-        guard case .reply(let answer) = outcome else {
-            if case .abandoned = outcome {
-                links.handle(.connectAbandoned(device, client))
-            } else {
-                links.handle(.connectAnswered(device, client, hasWorked: false))
+        switch outcome {
+        case .reply:
+            return confirm(client, of: device, call) { [weak self] in
+                self?.refuse(call, .bluez("Failed", "the link broke at once"))
             }
-            return answerFailure(call, outcome)
+        case .abandoned: links.handle(.connectAbandoned(device, client))
+        case .error, .noReply: links.handle(.connectAnswered(device, client, hasWorked: false))
         }
-        links.handle(.connectAnswered(device, client, hasWorked: true))
-        // Whether it is up is asked on the connection that is told of changes: nothing older can come after the answer.
-        feed.readLink(device) { [weak self] in self?.connectConfirmed(call, device, client, answer) }
+        answerFailure(call, outcome)
     }
 
-    private func connectConfirmed(_ call: Message, _ device: ObjectPath, _ client: LinkShares.Client, _ answer: Message) {
-        let isGranted = scope.devices[device] != nil && identity.app == client.app
-        switch links.handle(.connectConfirmed(device, client, isGranted: isGranted)) {
-        case .held:
-            followNeeds()
-            connection.pass(answer, answering: call, from: service)
-        case .broken: refuse(call, .bluez("Failed", "the link broke at once"))
-        default: refuse(call, .unknownObject(device))
+    /// Gives the app its share of a link that should be up, and answers `Connect`.
+    ///
+    /// - Parameter otherwise: called instead when it is down.
+    private func confirm(
+        _ client: LinkShares.Client, of device: ObjectPath, _ call: Message, otherwise: @escaping () -> Void
+    ) {
+        links.handle(.connectAnswered(device, client, hasWorked: true))
+        // Whether it is up is asked on the connection that is told of changes: nothing older can come after the answer.
+        feed.readLink(device) { [weak self] in
+            guard let self else { return }
+            let isGranted = self.scope.devices[device] != nil && self.identity.app == client.app
+            switch self.links.handle(.connectConfirmed(device, client, isGranted: isGranted)) {
+            case .held:
+                self.followNeeds()
+                self.reply(to: call, [])
+            case .broken: otherwise()
+            default: self.refuse(call, .unknownObject(device))
+            }
         }
     }
 

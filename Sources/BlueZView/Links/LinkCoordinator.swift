@@ -42,6 +42,9 @@ final class LinkCoordinator {
     /// A link as an app sees it: up while it is up and the app holds it.
     func state(of device: ObjectPath, seenBy app: AppID?) -> LinkShares.State { shares.state(of: device, seenBy: app) }
 
+    /// Whether a link is up, whoever holds it.
+    func isUp(_ device: ObjectPath) -> Bool { shares.isUp(device) }
+
     /// Devices that must be followed for apps that have no connection now.
     var lingeringDevices: Set<ObjectPath> { shares.lingeringDevices }
 

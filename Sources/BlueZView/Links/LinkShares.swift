@@ -154,6 +154,9 @@ struct LinkShares: Hashable, Sendable {
         return link.state
     }
 
+    /// Whether a link is up, whoever holds it.
+    func isUp(_ device: ObjectPath) -> Bool { links[device]?.state.isConnected == true }
+
     /// Whether an app has a share in a link. (Then the link is up.)
     func holds(_ device: ObjectPath, _ app: AppID) -> Bool { links[device]?.holders[app] != nil }
 
@@ -230,7 +233,7 @@ struct LinkShares: Hashable, Sendable {
     private mutating func confirmConnect(_ device: ObjectPath, _ client: Client, _ isGranted: Bool) -> Decision {
         guard endAttempt(device, client, \.toConfirm) else { return Decision(answer: .notGranted) }
         guard isGranted else { return Decision(answer: .notGranted, effects: dropIfUnused(device, .grantEndedMeanwhile)) }
-        guard links[device]?.state.isConnected == true else { return Decision(answer: .broken) }
+        guard isUp(device) else { return Decision(answer: .broken) }
         return Decision(
             answer: .held,
             effects: change(device) { link in

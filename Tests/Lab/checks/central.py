@@ -3,6 +3,7 @@
 was set up for it, and says every callback. What is expected is what Apple's documentation and the module's own promise.
 """
 
+import copy
 import re
 import signal
 
@@ -45,6 +46,14 @@ SCENARIO = {
         ],
     }],
 }
+
+
+def without_flag():
+    """An accessory that does not advertise that it has no classic side."""
+    scenario = copy.deepcopy(SCENARIO)
+    services = bytes([17, 7]) + bytes.fromhex(DICE.replace("-", ""))[::-1]
+    scenario["accessories"][0]["adverts"][0] = {"raw": (bytes([2, 1, 2]) + services).hex(), "scanResponse": {"name": "Dice 4F"}}
+    return scenario
 
 
 class Probe:
@@ -164,6 +173,19 @@ def discovers_reads_and_writes(lab):
     probe.ask("cancel", "didDisconnect disconnected for good")
     lab.air.wait_for("die: disconnected")
     lab.wait_until(lambda: connected(lab) == [], 20, "BlueZ to have no link")
+
+
+@check(without_flag(), seconds=120)
+def connects_what_is_connected_and_may_have_a_classic_side(lab):
+    _, probe = begin(lab)
+    if not connected(lab):
+        call = BlueZ(lab).device_call(ADDRESS, "Connect").wait()
+        expect(call.error is None, f"Connect answered {call.error}")
+    # Up to 5.87 bluetoothd would page its classic side, and end the link as nothing answers.
+    probe.connect()
+    probe.discover()
+    probe.ask("read FF40", "didUpdateValue FF40 01")
+    expect(not any("die: disconnected" in line for line in lab.air.log.lines), "the link was ended meanwhile")
 
 
 @check(SCENARIO, seconds=120)
