@@ -68,6 +68,7 @@ public final class GrantStore: LedgerStore {
                 metadata: ["kept": "\(aside)", "reason": "\(error.message)"])
             database = try Self.open(path, log)
             keptAside = aside
+            if let record = Self.joinRecord(in: aside, copying: path) { try write(record) }
         } catch let error as DatabaseError {
             throw GrantStoreError.unusable(path: path, reason: error.message)
         }
@@ -81,6 +82,8 @@ public final class GrantStore: LedgerStore {
         log = Logger(label: "rehearsal") { _ in SwiftLogNoOpLogHandler() }
         keptAside = nil
     }
+
+    private static let copySuffix = ".examined"
 
     /// What an examination finds, where the file is not damaged.
     private enum Finding {
@@ -98,10 +101,8 @@ public final class GrantStore: LedgerStore {
     ///
     /// - Throws: `DatabaseError` that `isDamage`.
     private static func examine(_ path: String) throws -> Finding {
-        let copy = path + ".examined"
-        let names = [copy, copy + "-wal", copy + "-shm"]
         // Of a run that was killed.
-        for name in names { try? SystemFile.remove(name) }
+        removeCopy(path + copySuffix)
         guard let size = SystemFile.size(path) else {
             // SQLite would delete it: a daemon that was putting a damaged store aside was killed in the middle of that.
             guard SystemFile.exists(path + "-wal") else { return .sound }
@@ -109,24 +110,54 @@ public final class GrantStore: LedgerStore {
         }
         // SQLite takes an empty file for a new one. We never leave one behind.
         guard size > 0 else { throw DatabaseError.damage("the file is empty") }
-        let log = path + "-wal"
-        let hasLog = (SystemFile.size(log) ?? 0) > 0
+        let hasLog = hasLog(path)
         // Nobody else writes, and without a log there is nothing to fold in: no lock and no other file is needed.
         if !hasLog, case let database = try Database(path: path, .immutable), try finding(in: database) == .sound {
             try rehearse(database)
             return .sound
         }
-        defer { for name in names { try? SystemFile.remove(name) } }
-        try SystemFile.copy(path, to: copy)
-        if hasLog { try SystemFile.copy(log, to: copy + "-wal") }
-        let database = try Database(path: copy)
-        let found = try finding(in: database)
-        // What is to be written is written into the copy first: where that shows more damage, the file is as it was.
-        if found == .wrongIndexes { try mendIndexes(of: database) }
-        guard found != .newer else { return found }
-        try Schema.migrate(database)
-        try rehearse(database)
-        return found
+        return try withCopy(of: path, beside: path) { database in
+            let found = try finding(in: database)
+            // What is to be written is written into the copy first: where that shows more damage, the file is as it
+            // was.
+            if found == .wrongIndexes { try mendIndexes(of: database) }
+            guard found != .newer else { return found }
+            try Schema.migrate(database)
+            try rehearse(database)
+            return found
+        }
+    }
+
+    private static func hasLog(_ path: String) -> Bool { (SystemFile.size(path + "-wal") ?? 0) > 0 }
+
+    /// Opens a copy of a file with its log, and removes it again.
+    private static func withCopy<Result>(
+        of original: String, beside path: String, _ body: (Database) throws -> Result
+    ) throws -> Result {
+        let copy = path + copySuffix
+        defer { removeCopy(copy) }
+        try SystemFile.copy(original, to: copy)
+        if hasLog(original) { try SystemFile.copy(original + "-wal", to: copy + "-wal") }
+        return try body(try Database(path: copy))
+    }
+
+    private static func removeCopy(_ copy: String) {
+        for suffix in ["", "-wal", "-shm"] { try? SystemFile.remove(copy + suffix) }
+    }
+
+    /// What a damaged file still says of a network that was joined: the way home is not to end with the grants.
+    private static func joinRecord(in aside: String, copying path: String) -> JoinRecord? {
+        try? withCopy(of: aside, beside: path) { database in
+            // Anything else of that name could have us compute for ever.
+            let kind = try database.value("SELECT type FROM sqlite_schema WHERE name = 'joinRecord' COLLATE NOCASE")
+            guard kind == .text("table") else { return nil }
+            var record: JoinRecord?
+            let last = try database.integers("SELECT rowid FROM joinRecord ORDER BY rowid DESC LIMIT 1", [])
+            try database.forEachRow(of: "joinRecord", last) { _, row in
+                if let row { record = try Rows.joinRecord(row, in: database) }
+            }
+            return record
+        }
     }
 
     private static func rehearse(_ database: Database) throws(DatabaseError) {
