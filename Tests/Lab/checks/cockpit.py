@@ -41,6 +41,15 @@ class Cockpit:
         # It is nobody's authority but its own.
         self._tls.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
 
+    def answers(self):
+        """Whether it answers. It gives the instance that does 20 s to start, which can take longer here, and closes the connection
+        then without a word (`request_dynamic_wsinstance` in its connection.c); who asks again finds it started."""
+        try:
+            self._get("/cockpit/static/login.html")
+        except http.client.RemoteDisconnected:
+            return False
+        return True
+
     def login(self, user, password):
         """As the login page does it; returns the status and its words."""
         secret = base64.b64encode(f"{user}:{password}".encode()).decode()

@@ -133,6 +133,7 @@ def prepare(machine):
     socket.create_connection(("localhost", PORT), 60 * STANDSTILL).close()
     machine.wait_until(lambda: machine.state("cockpit.service") == "active", 90, "cockpit.service to be active")
     expect(any(CERTIFICATES.iterdir()), "Cockpit has no certificate")
+    machine.wait_until(Cockpit(machine).answers, 90, "Cockpit to answer")
     machine.wait_until(lambda: not available(machine), 30, "the pages of the check before to be gone")
 
 
