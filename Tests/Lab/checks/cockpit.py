@@ -46,7 +46,7 @@ class Cockpit:
         then without a word (`request_dynamic_wsinstance` in its connection.c); who asks again finds it started."""
         try:
             self._get("/cockpit/static/login.html")
-        except http.client.RemoteDisconnected:
+        except (ConnectionResetError, ssl.SSLEOFError):
             return False
         return True
 
