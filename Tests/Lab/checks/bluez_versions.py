@@ -28,3 +28,14 @@ def tells_what_was_only_advertised():
     """Once a device's services are known, the services that it only advertises are among its `UUIDs` still. Seen on 5.82 and
     5.87 (it keeps what it hears since 5.69); not on 5.66."""
     return version() >= (5, 69)
+
+
+def ends_the_link_of_a_failed_pairing():
+    """Where an accessory has asked to be paired, and that fails. Seen on 5.87 (in its sources since 5.83); not on 5.66 and 5.82."""
+    return version() >= (5, 83)
+
+
+def dies_of_a_surrogate_in_a_name():
+    """Or of another character that only looks like UTF-8: libdbus ends a program that sends it. Seen on 5.87 (in its sources since 5.84,
+    `strnlenutf8`); not on 5.66 and 5.82, which look with GLib."""
+    return version() >= (5, 84)
