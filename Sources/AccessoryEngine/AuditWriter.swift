@@ -139,6 +139,25 @@ final class AuditWriter {
         return try AuditPages(of: trail, query, of: count)
     }
 
+    /// Whether the last that the trail says of an accessory's network is that it was joined, or the trail cannot be
+    /// read. Reads all of it.
+    func saysJoined(_ accessory: AccessoryID) -> Bool {
+        var query = AuditQuery()
+        query.limit = .max
+        var isJoined = false
+        do {
+            var pages = try pages(query, of: 100)
+            while let entries = try pages.next() {
+                for entry in entries where entry.accessory == accessory && (entry.event == .joined || entry.event == .left) {
+                    isJoined = entry.event == .joined
+                }
+            }
+            return isJoined
+        } catch {
+            return true
+        }
+    }
+
     /// Nil when there were too many; else what is to be said of those that were left out.
     private func admitRefusal() -> String? {
         let minute = Int(clock.uptime / 60)

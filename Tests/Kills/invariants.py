@@ -96,7 +96,7 @@ def bonds(store, stage):
 
 def trail(store):
     """Read from its beginning, the trail ends with what is granted now; and no line says what was not so."""
-    grants, states = {}, {}
+    grants, states, networks = {}, {}, set()
     for line in store.lines:
         what, event = (line["app"], line["accessory"]), line["event"]
         if event == "granted":
@@ -112,8 +112,12 @@ def trail(store):
             else:
                 expect(grants[what] != (event == "enabled"), lambda: f"line {line['id']}: {event} twice")
                 grants[what] = event == "enabled"
-    networks = {line["accessory"]: line["event"] for line in store.lines if line["event"] in ("joined", "left")}
-    expect("joined" not in networks.values(), "the trail says that a network was joined, and not that it was left")
+        elif event == "joined":
+            networks.add(line["accessory"])
+        elif event == "left":
+            expect(line["accessory"] in networks, lambda: f"line {line['id']}: a network was left that was not joined")
+            networks.remove(line["accessory"])
+    expect(networks == set(), "the trail says that a network was joined, and not that it was left")
     stored = {(each["app"], each["accessory"]): bool(each["isEnabled"]) for each in store.grants.values()}
     expect(grants == stored, lambda: f"the trail ends with {grants}, stored are {stored}")
     for each in store.grants.values():

@@ -95,9 +95,11 @@ final class AccessoryNetworks {
         handle(.ending(admit(Request { _ in completion() })))
     }
 
-    /// A network that an earlier run had joined was left: the trail may say that it was joined.
+    /// A network that an earlier run had joined was left. That run may have ended before it said so, or after it said
+    /// that it left.
     func leftEarlier(_ ssid: SSID) {
         let accessory = book.ledger.accessories.values.first { $0.ssid == ssid }
+        if let accessory, !audit.saysJoined(accessory.id) { return }
         audit.note(.left, accessory: accessory?.id, by: .daemon, why: "\(ssid): the daemon had ended before it was left")
         // The record of it is dropped next.
         audit.flush()
