@@ -147,7 +147,9 @@ public final class GrantStore: LedgerStore {
 
     /// What a damaged file still says of a network that was joined: the way home is not to end with the grants.
     private static func joinRecord(in aside: String, copying path: String) -> JoinRecord? {
-        try? withCopy(of: aside, beside: path) { database in
+        // Of a pipe or a device there is no size, and no end.
+        guard (SystemFile.size(aside) ?? 0) > 0 else { return nil }
+        return try? withCopy(of: aside, beside: path) { database in
             // Anything else of that name could have us compute for ever.
             let kind = try database.value("SELECT type FROM sqlite_schema WHERE name = 'joinRecord' COLLATE NOCASE")
             guard kind == .text("table") else { return nil }
