@@ -508,6 +508,19 @@ class Shared(ViewTest):
         self.two.disconnect(self.pink)
         self.assertEqual(self.linked(), [])
 
+    def test_a_connect_while_the_link_is_up_stays_here(self):
+        """bluetoothd might look for a classic side of the accessory then, and end the link."""
+        self.one.disconnect(self.pink)
+        ear = self.hear(f"type='method_call',interface='{DEVICE1}',path='{self.pink}'")
+        self.one.connect(self.pink)
+        self.assertTrue(self.one.read_property(self.pink, DEVICE1, "Connected"))
+        # It holds the link now.
+        self.two.disconnect(self.pink)
+        self.assertEqual(self.linked(), ["pink"])
+        self.one.disconnect(self.pink)
+        ear.wait_for("member=Disconnect")
+        self.assertFalse(any("member=Connect" in line for line in ear.lines))
+
     def test_one_apps_end_does_not_cut_the_other(self):
         characteristic = self.two.characteristic(self.pink)
         self.one.bluez(characteristic, CHARACTERISTIC1, "StartNotify")

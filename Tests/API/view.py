@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the scoped view share: a client of it that speaks to org.bluez as an app would."""
+"""What the tests of the scoped view share: a client of it that speaks to org.bluez as an app would, and an ear on the
+private bus that hears what the daemon asks of org.bluez."""
+
+import signal
 
 from harness.clients import Client, Identity
 from harness.names import BUS_ERROR, GRANT, OBJECT_MANAGER, PINK, PROPERTIES, SOMEBODY, SOMEBODY_ELSE
+from harness.programs import Program
 from harness.radio import accessory, scenario
 from harness.values import item
 from harness.waiting import wait
@@ -94,6 +98,13 @@ class ViewTest(APITest):
         view = View(self.world, app, SOMEBODY if app == "dice" else SOMEBODY_ELSE)
         view.listen_to_everything()
         return view
+
+    def hear(self, *rules):
+        """A program that prints what passes on the bus; it hears from here on."""
+        ear = Program("dbus-monitor", "--address", self.world.bus.address, *rules)
+        self.addCleanup(lambda: ear.stop(signal.SIGKILL))
+        ear.wait_for("NameAcquired|NameLost")
+        return ear
 
     def grant(self, app="dice"):
         return next(path for path, each in self.world.grants().items() if each["App"] == f"com.example.{app}")

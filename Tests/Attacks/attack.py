@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the attacks share: a world with an app that has an accessory and one that has none, programs that are run as unprivileged users,
-and an ear on the private bus that hears what the daemon asks of org.bluez."""
+"""What the attacks share: a world with an app that has an accessory and one that has none, and programs that are run as unprivileged users."""
 
 import signal
 import subprocess
@@ -62,13 +61,6 @@ class Attack(ViewTest):
         started = self.attack(program, *words, **more)
         self.assertEqual(started.wait_end(), 0, "\n".join(started.lines))
         return started.lines
-
-    def hear(self, *rules):
-        """A program that prints what passes on the bus; it hears from here on."""
-        ear = Program("dbus-monitor", "--address", self.world.bus.address, *rules)
-        self.addCleanup(lambda: ear.stop(signal.SIGKILL))
-        ear.wait_for("NameAcquired|NameLost")
-        return ear
 
     def restart_daemon(self):
         """The daemon anew, with a person and the two apps."""

@@ -10,7 +10,7 @@ from harness.radio import Paired, accessory, scenario
 from harness.values import item, sv
 from harness.waiting import wait
 from harness.world import APITest
-from view import ADAPTER, ADAPTER1, BLUEZ, DEVICE1, View, path_of
+from view import ADAPTER, ADAPTER1, BLUEZ, DEVICE1, GATT, View, path_of
 
 CLASSIC = b"\x00\x11\x22\x33\x44\x55"
 LAMP = "180A"
@@ -18,7 +18,9 @@ LAMP = "180A"
 
 class Links(Attack):
     """A Connect that has not been answered is called off when the app may not have the link any more. bluetoothd is played by a process that
-    stands still, so the link is never up before."""
+    stands still, so the link is never up before. The address is a public one: what comes while the link is up reaches bluetoothd, too."""
+
+    scenario = scenario(accessory("pink", 1, gatt=GATT, addressType="public"), accessory("other", 2, gatt=GATT))
 
     def setUp(self):
         super().setUp()
