@@ -162,7 +162,8 @@ class Flood(Limited):
 
 
 class Crowd(Limited):
-    scenario = scenario(accessory("pink", 1), accessory("crowd", 2, count=1000))
+    # The nearest are offered.
+    scenario = scenario(accessory("pink", 1, rssi=-40), accessory("crowd", 2, count=1000))
 
     def test_adverts_that_nobody_reads(self):
         """Sixteen picker programs, which stand still; the air is full."""
