@@ -186,38 +186,35 @@ final class BlueZSide {
         noteUse(of: device, as: "Connect")
         let client = LinkShares.Client(name: connection.name, app: app)
         guard links.handle(.connectRequested(device, client)) == .forward else { return reply(to: call, []) }
-        // bluetoothd might look for its classic side instead (BlueZVersions.swift).
-        if links.isUp(device), let accessory = scope.devices[device], environment.authority.isLowEnergyOnly(accessory) {
-            return confirm(client, of: device, call) { [weak self] in self?.connect(call, device) }
-        }
+        // Of what is connected bluetoothd might connect the classic side instead (BlueZVersions.swift): it is only
+        // asked whether the link is up.
+        let isUp = links.isUp(device) && scope.devices[device].map { environment.authority.isLowEnergyOnly($0) } == true
         do throws(BusError) {
-            try upstream.forward(call, about: device) { [weak self] in self?.connectEnded(call, device, client, $0) }
+            let asked = isUp ? try CallOut.viewLink.method.message(at: device) : call
+            try upstream.forward(asked, about: device) { [weak self] outcome in
+                self?.connectEnded(call, device, client, outcome) { error in
+                    if isUp { self?.connect(call, device) } else { self?.refuse(call, error) }
+                }
+            }
         } catch {
             links.handle(.connectAnswered(device, client, hasWorked: false))
             refuse(call, error)
         }
     }
 
+    /// - Parameter onBroken: called when `Connect` has worked, and the link is down.
     private func connectEnded(
-        _ call: Message, _ device: ObjectPath, _ client: LinkShares.Client, _ outcome: Upstream.Outcome
+        _ call: Message, _ device: ObjectPath, _ client: LinkShares.Client, _ outcome: Upstream.Outcome,
+        onBroken: @escaping (BusError) -> Void
     ) {
-        switch outcome {
-        case .reply:
-            return confirm(client, of: device, call) { [weak self] in
-                self?.refuse(call, .bluez("Failed", "the link broke at once"))
+        guard case .reply = outcome else {
+            if case .abandoned = outcome {
+                links.handle(.connectAbandoned(device, client))
+            } else {
+                links.handle(.connectAnswered(device, client, hasWorked: false))
             }
-        case .abandoned: links.handle(.connectAbandoned(device, client))
-        case .error, .noReply: links.handle(.connectAnswered(device, client, hasWorked: false))
+            return answerFailure(call, outcome)
         }
-        answerFailure(call, outcome)
-    }
-
-    /// Gives the app its share of a link that should be up, and answers `Connect`.
-    ///
-    /// - Parameter otherwise: called instead when it is down.
-    private func confirm(
-        _ client: LinkShares.Client, of device: ObjectPath, _ call: Message, otherwise: @escaping () -> Void
-    ) {
         links.handle(.connectAnswered(device, client, hasWorked: true))
         // Whether it is up is asked on the connection that is told of changes: nothing older can come after the answer.
         feed.readLink(device) { [weak self] in
@@ -227,7 +224,7 @@ final class BlueZSide {
             case .held:
                 self.followNeeds()
                 self.reply(to: call, [])
-            case .broken: otherwise()
+            case .broken: onBroken(.bluez("Failed", "the link broke at once"))
             default: self.refuse(call, .unknownObject(device))
             }
         }
