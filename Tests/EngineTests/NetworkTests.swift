@@ -270,12 +270,23 @@ import Testing
         #expect(isLeft && bench.networks.leaves == 1)
     }
 
-    /// The trail of a daemon that was killed may end with “joined”. The line is on the disk before the record goes.
+    /// The trail of a daemon that was killed may end with “joined”. The line is on the disk before the record goes, and
+    /// there is one for each “joined”.
     @Test func whatAnEarlierRunHadJoinedIsNotedAsLeft() throws {
         let bench = try Bench()
         let (_, id) = try granted(bench)
-        bench.networks.observer?.earlierNetworkLeft(try #require(SSID("Dice-1")))
-        #expect(bench.trail.lines.last?.event == .left && bench.trail.lines.last?.accessory == id)
+        let ssid = try #require(SSID("Dice-1"))
+        func told() -> [AuditEntry.Event] {
+            bench.networks.observer?.earlierNetworkLeft(ssid)
+            return bench.trail.lines.filter { $0.accessory == id }.map(\.event).filter { $0 == .joined || $0 == .left }
+        }
+        #expect(told() == [])
+        let joined = AuditEntry(time: 1, event: .joined, app: nil, accessory: id, who: "an app", why: "Dice-1")
+        for expected in [[AuditEntry.Event.joined, .left], [.joined, .left, .joined, .left]] {
+            _ = try bench.trail.append([joined])
+            #expect(told() == expected)
+            #expect(told() == expected)
+        }
     }
 
     @Test(arguments: ["revoked", "disabled", "session", "client", "policy", "manifest", "daemon"])
