@@ -228,6 +228,19 @@ extension WiFiService {
         joining = awaited
         return awaited
     }
+
+    /// Ends a joining that the air has failed, or begins it `again`: once, where frames that were lost look like that,
+    /// too, and if there is time.
+    func failed(
+        _ failure: RadioFailure, _ awaited: Awaited<Result<Void, RadioFailure>>?, again: @escaping () -> Void
+    ) {
+        guard let awaited, awaited.isPending else { return }
+        guard failure.mayBeLostFrames, awaited.beginsAgain(within: WiFiTimes.secondJoin) else {
+            return awaited.end(.failure(failure))
+        }
+        log.info("a network was not joined, and is tried once more", metadata: ["reason": "\(failure)"])
+        again()
+    }
 }
 
 /// Why a scan brought nothing.
@@ -252,6 +265,8 @@ enum WiFiTimes {
     /// Joining: so much less than the 25 s after which D-Bus libraries give a call up that the machine is back on its
     /// own network by then; and with a service that answers nothing meanwhile, the app is told within 30 s.
     static let join = Duration.seconds(18)
+    /// What has to be left of that for a second attempt: a scan, and a handshake.
+    static let secondJoin = Duration.seconds(8)
     /// How long a joined network may be away before it is given up: an accessory that was told its settings starts
     /// again.
     static let grace = Duration.seconds(10)
@@ -458,22 +473,39 @@ extension Message {
 /// keeps the subscriptions that it needs.
 final class Awaited<Value> {
     var subscriptions: [Subscription?] = []
+    private let loop: MainLoop
+    private let deadline: Int64
+    private var hasBegunAgain = false
     private var timer: LoopSource?
     private var completion: ((Value) -> Void)?
 
     init(_ loop: MainLoop, timeout: Duration, late: Value, completion: @escaping (Value) -> Void) {
+        self.loop = loop
         self.completion = completion
+        deadline = loop.now + Int64(timeout / .microseconds(1))
         timer = loop.after(timeout) { [weak self] in self?.end(late) }
     }
 
     var isPending: Bool { completion != nil }
 
+    /// Whether what is awaited may be begun a second time: once, if so much time is left. The end stays where it was.
+    func beginsAgain(within time: Duration) -> Bool {
+        guard isPending, !hasBegunAgain, .microseconds(deadline - loop.now) >= time else { return false }
+        hasBegunAgain = true
+        return true
+    }
+
+    /// Keeps these, and those of an attempt before no longer.
+    func follow(_ new: [Subscription?]) {
+        for subscription in subscriptions { subscription?.cancel() }
+        subscriptions = new
+    }
+
     func end(_ value: Value) {
         guard let completion else { return }
         self.completion = nil
         timer?.cancel()
-        for subscription in subscriptions { subscription?.cancel() }
-        subscriptions = []
+        follow([])
         completion(value)
     }
 }
@@ -481,8 +513,24 @@ final class Awaited<Value> {
 extension RadioFailure {
     static let serviceGone = RadioFailure(.unavailable, "the Wi-Fi service is gone")
     static let wrongPassphrase = RadioFailure(.refused, "the passphrase is wrong")
+    static let refusedOrPassphrase = RadioFailure(.refused, "the network refused, or the passphrase is wrong")
+    static let noAnswerOrPassphrase = RadioFailure(
+        .timeout, "the network did not answer in time, or the passphrase is wrong")
+    /// iwd has one word for all of these.
+    static let refusedOrNoAnswerOrPassphrase = RadioFailure(
+        .refused, "the network refused or does not answer, or the passphrase is wrong")
+    static let refusedOrNoAnswer = RadioFailure(.connection, "the network refused, or does not answer")
     static let passphraseWanted = RadioFailure(.refused, "the network wants a passphrase")
     static let joinTimeoutOrPassphrase = RadioFailure(
         .timeout, "the network was not joined in time: out of range, or the passphrase is wrong, or it does not answer")
     static let joinTimeout = RadioFailure(.timeout, "the network was not joined in time: out of range, or it does not answer")
+
+    /// Whether frames that were lost look like that, too. An access point that is slow to answer hears the question
+    /// twice and begins its handshake anew, while this side is done with it: both wait in vain until the access point
+    /// gives up, as it does for a wrong passphrase. (Seen with hostapd 2.10 on a busy machine: “received EAPOL-Key msg
+    /// 4/4 in invalid state”.)
+    var mayBeLostFrames: Bool {
+        [.wrongPassphrase, .refusedOrPassphrase, .noAnswerOrPassphrase, .refusedOrNoAnswerOrPassphrase, .refusedOrNoAnswer]
+            .contains(self)
+    }
 }

@@ -40,6 +40,7 @@ final class AirAccessPoint {
         case .refuse: return (.refused, 0)
         case .silent: return (.silence, scenario.delay)
         case .slow: return (honest, scenario.delay)
+        case .handshake: return (scenario.passphrase == nil ? honest : .wrongKey, 0)
         case .noAddress: return (honest == .accepted ? .noAddress : honest, scenario.delay)
         }
     }

@@ -50,10 +50,10 @@ extension Scenario {
         }
 
         /// What goes wrong with joining: `refuse` (it says no), `silent` (it never answers), `slow` (it answers
-        /// after `delay`),
-        /// `noAddress` (NetworkManager gets no address).
+        /// after `delay`), `noAddress` (NetworkManager gets no address), `handshake` (of a protected network, it comes
+        /// to nothing, as it does with a wrong passphrase).
         public enum Fault: String, Hashable, Sendable, CaseIterable {
-            case refuse, silent, slow, noAddress
+            case refuse, silent, slow, noAddress, handshake
         }
 
         /// `[a-z0-9-]+`; events and logs name it so.

@@ -242,19 +242,32 @@ final class IWD: WiFiService {
         }
         agent.passphrase = join.passphrase?.text
         agent.wasAsked = false
-        let done: (Result<[DBusValue], BusError>) -> Void = { [weak self, weak awaited] result in
+        link.call(.iwdAgentRegistration, at: Self.manager, [.objectPath(agent.path)]) { [weak self, weak awaited] result in
             guard let self else { return }
-            awaited?.end(result.map { _ in }.mapError { self.failure($0, join) })
-        }
-        link.call(.iwdAgentRegistration, at: Self.manager, [.objectPath(agent.path)]) { [weak self] result in
-            guard let self else { return }
-            if case .failure(let error) = result, !error.name.hasSuffix(".AlreadyExists") { return done(result) }
-            if let network {
-                self.link.call(.iwdJoin, at: network, completion: done)
+            if case .failure(let error) = result, !error.name.hasSuffix(".AlreadyExists") {
+                awaited?.end(.failure(self.failure(error, join)))
             } else {
-                // Not in the list: hidden, or to be scanned for, which this does too.
-                self.link.call(.iwdJoinHidden, at: path, [.string(name)], completion: done)
+                self.attempt(join, name, network, path, awaited)
             }
+        }
+    }
+
+    private func attempt(
+        _ join: NetworkJoin, _ name: String, _ network: ObjectPath?, _ path: ObjectPath,
+        _ awaited: Awaited<Result<Void, RadioFailure>>?
+    ) {
+        let done: (Result<[DBusValue], BusError>) -> Void = { [weak self, weak awaited] result in
+            guard let self, let awaited else { return }
+            guard let error = result.error else { return awaited.end(.success(())) }
+            self.failed(self.failure(error, join), awaited) { [weak self, weak awaited] in
+                self?.attempt(join, name, network, path, awaited)
+            }
+        }
+        if let network {
+            link.call(.iwdJoin, at: network, completion: done)
+        } else {
+            // Not in the list: hidden, or to be scanned for, which this does too.
+            link.call(.iwdJoinHidden, at: path, [.string(name)], completion: done)
         }
     }
 
@@ -264,10 +277,10 @@ final class IWD: WiFiService {
             Self.busName + ".Aborted" where join.passphrase == nil:
             .passphraseWanted
         case Self.busName + ".Failed" where agent.wasAsked:
-            RadioFailure(.refused, "the network refused or does not answer, or the passphrase is wrong")
+            .refusedOrNoAnswerOrPassphrase
         case Self.busName + ".NotFound", Self.busName + ".ServiceSetOverlap":
             RadioFailure(.connection, "there is no such network in range")
-        case Self.busName + ".Failed": RadioFailure(.connection, "the network refused, or does not answer")
+        case Self.busName + ".Failed": .refusedOrNoAnswer
         default: RadioFailure(.connection, "the network could not be joined: \(error)")
         }
     }

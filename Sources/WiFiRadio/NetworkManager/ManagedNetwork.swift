@@ -106,8 +106,8 @@ enum ManagedNetwork {
         // No secrets: the ones it had did not do, and nobody has others. Supplicant disconnected, failed, timed out:
         // the same, seen earlier, or the network refused.
         case 7: .wrongPassphrase
-        case 8, 10: RadioFailure(.refused, "the network refused, or the passphrase is wrong")
-        case 9, 11: RadioFailure(.timeout, "the network did not answer in time, or the passphrase is wrong")
+        case 8, 10: .refusedOrPassphrase
+        case 9, 11: .noAnswerOrPassphrase
         case 5, 15, 16, 17: RadioFailure(.connection, "the network gives no address")
         case 53: RadioFailure(.connection, "there is no such network in range")
         case let reason?: RadioFailure(.connection, "the network could not be joined (NetworkManager's reason \(reason))")

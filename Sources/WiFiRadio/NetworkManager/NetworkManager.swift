@@ -233,11 +233,18 @@ final class NetworkManager: WiFiService {
         _ join: NetworkJoin, _ security: NetworkSecurity?, _ path: ObjectPath, _ record: JoinRecord,
         _ note: @escaping (JoinRecord) throws -> Void, _ completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
-        let awaited = awaitJoin(join, completion)
-        do { try note(record) } catch {
-            return awaited.end(.failure(RadioFailure(.other, "the record of the joining could not be written: \(error)")))
-        }
         let settings = ManagedNetwork.settings(join, security: security, interface: record.interface)
+        activate(settings, path, record, note, awaitJoin(join, completion))
+    }
+
+    private func activate(
+        _ settings: DBusValue, _ path: ObjectPath, _ record: JoinRecord, _ note: @escaping (JoinRecord) throws -> Void,
+        _ awaited: Awaited<Result<Void, RadioFailure>>?
+    ) {
+        do { try note(record) } catch {
+            awaited?.end(.failure(RadioFailure(.other, "the record of the joining could not be written: \(error)")))
+            return
+        }
         let options: [String: DBusValue] = ["persist": .string("volatile"), "bind-activation": .string("dbus-client")]
         link.call(.managerJoin, at: Self.root, [settings, .objectPath(path), .objectPath("/"), .vardict(options)]) {
             [weak self, weak awaited] result in
@@ -250,47 +257,50 @@ final class NetworkManager: WiFiService {
                 guard values.count >= 2, let active = values[1].objectPathValue else {
                     return awaited.end(.failure(RadioFailure(.other, "NetworkManager made no connection")))
                 }
-                var record = record
-                record.joined = active.rawValue
+                var made = record
+                made.joined = active.rawValue
                 // That is for a clean end: after a crash NetworkManager takes the connection away by itself.
-                try? note(record)
-                self.follow(active, path, awaited)
+                try? note(made)
+                self.follow(active, path, awaited) { [weak self, weak awaited] in
+                    self?.activate(settings, path, record, note, awaited)
+                }
             }
         }
     }
 
-    private func follow(_ active: ObjectPath, _ path: ObjectPath, _ awaited: Awaited<Result<Void, RadioFailure>>) {
+    /// - Parameter again: makes another connection, when this one has failed.
+    private func follow(
+        _ active: ObjectPath, _ path: ObjectPath, _ awaited: Awaited<Result<Void, RadioFailure>>, again: @escaping () -> Void
+    ) {
         var reason: Int?
-        awaited.subscriptions = [
+        // What is told of it twice, by a signal and as an answer, happens once.
+        var isOver = false
+        let changed = { [weak self, weak awaited] (state: Int?) in
+            guard let self, !isOver, awaited?.isPending == true else { return }
+            switch state {
+            case ManagedNetwork.activated:
+                isOver = true
+                self.joined = self.link.onSignal(Self.active, "StateChanged", of: active) { [weak self] _, arguments in
+                    guard arguments.first?.integerValue == ManagedNetwork.deactivated else { return }
+                    self?.lost("NetworkManager has ended the connection")
+                }
+                awaited?.end(.success(()))
+            case ManagedNetwork.deactivated:
+                isOver = true
+                self.failed(ManagedNetwork.failure(reason), awaited, again: again)
+            default: break
+            }
+        }
+        awaited.follow([
             link.onSignal(Self.device, "StateChanged", of: path) { _, arguments in
                 // 120: failed. The device knows better why than the connection does.
                 if arguments.first?.integerValue == 120, arguments.count == 3 { reason = arguments[2].integerValue }
             },
-            link.onSignal(Self.active, "StateChanged", of: active) { [weak self, weak awaited] _, arguments in
-                self?.activationChanged(arguments.first?.integerValue, reason, active, awaited)
-            },
-        ]
-        // It may have happened already.
-        link.properties(.managerActive, at: active) { [weak self, weak awaited] result in
-            // What comes later is told anyway.
-            guard awaited?.isPending == true, case .success(let values) = result else { return }
-            self?.activationChanged(values["State"]?.integerValue ?? ManagedNetwork.deactivated, reason, active, awaited)
-        }
-    }
-
-    private func activationChanged(
-        _ state: Int?, _ reason: Int?, _ active: ObjectPath, _ awaited: Awaited<Result<Void, RadioFailure>>?
-    ) {
-        switch state {
-        case ManagedNetwork.activated:
-            guard awaited?.isPending == true else { return }
-            joined = link.onSignal(Self.active, "StateChanged", of: active) { [weak self] _, arguments in
-                guard arguments.first?.integerValue == ManagedNetwork.deactivated else { return }
-                self?.lost("NetworkManager has ended the connection")
-            }
-            awaited?.end(.success(()))
-        case ManagedNetwork.deactivated: awaited?.end(.failure(ManagedNetwork.failure(reason)))
-        default: break
+            link.onSignal(Self.active, "StateChanged", of: active) { _, arguments in changed(arguments.first?.integerValue) },
+        ])
+        // It may have happened already; what comes later is told anyway.
+        link.properties(.managerActive, at: active) { result in
+            if case .success(let values) = result { changed(values["State"]?.integerValue ?? ManagedNetwork.deactivated) }
         }
     }
 

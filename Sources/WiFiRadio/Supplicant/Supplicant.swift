@@ -214,22 +214,36 @@ final class Supplicant: WiFiService {
         _ join: NetworkJoin, _ network: ObjectPath, _ path: ObjectPath,
         _ completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
-        let attempt = SupplicantAttempt()
         let awaited = awaitJoin(join) { [weak self] result in
             if case .success = result { self?.joined = path }
             completion(result)
         }
-        awaited.subscriptions = [
+        select(network, path, awaited)
+    }
+
+    /// Also once more: selecting it ends the time for which wpa_supplicant leaves a network alone that has failed.
+    private func select(_ network: ObjectPath, _ path: ObjectPath, _ awaited: Awaited<Result<Void, RadioFailure>>?) {
+        let attempt = SupplicantAttempt()
+        var isOver = false
+        let judge = { [weak self, weak awaited] (values: [String: DBusValue]) in
+            guard !isOver, let verdict = attempt.verdict(on: values, network: network) else { return }
+            isOver = true
+            switch verdict {
+            case .success: awaited?.end(.success(()))
+            case .failure(let failure):
+                self?.failed(failure, awaited) { [weak self, weak awaited] in self?.select(network, path, awaited) }
+            }
+        }
+        awaited?.follow([
             link.onProperties(of: path, Self.interface, SupplicantAttempt.properties) { [weak self, weak awaited] _, values in
-                if let verdict = attempt.verdict(on: values, network: network) { awaited?.end(verdict) }
+                judge(values)
                 guard attempt.isToBeAsked, awaited?.isPending == true else { return }
-                self?.link.properties(.supplicantInterface, at: path) { [weak awaited] result in
+                self?.link.properties(.supplicantInterface, at: path) { result in
                     guard case .success(let values) = result else { return }
-                    let now = values.filter { ["CurrentNetwork", "State"].contains($0.key) }
-                    if let verdict = attempt.verdict(on: now, network: network) { awaited?.end(verdict) }
+                    judge(values.filter { ["CurrentNetwork", "State"].contains($0.key) })
                 }
             }
-        ]
+        ])
         link.call(.supplicantSelect, at: path, [.objectPath(network)]) { [weak awaited] result in
             guard case .failure(let error) = result else { return attempt.isSelected = true }
             awaited?.end(.failure(RadioFailure(.refused, "wpa_supplicant does not select the network: \(error)")))
