@@ -143,6 +143,25 @@ def says_that_a_passphrase_is_wrong(lab):
         lab.expect_home("not the one")
 
 
+@check(services=SERVICES, seconds=180)
+def joins_after_a_handshake_that_came_to_nothing(lab):
+    app, picker = begin(lab)
+    path = add(app, picker, "Dice-1234")
+    before = lab.refused_handshakes
+    lab.air.open_with(DIE_ID, "another one")
+    try:
+        began = time.monotonic()
+        answer = app.begin_join(path, passphrase=PASSPHRASE)
+        lab.wait_until(lambda: lab.refused_handshakes > before, 30, "the access point to give the handshake up")
+    finally:
+        lab.air.open_with(DIE_ID, PASSPHRASE)
+    answer()
+    lab.note(f"joined in {time.monotonic() - began:.1f} s")
+    lab.wait_joined("Dice-1234", 5)
+    app.leave(path)
+    lab.expect_home(PASSPHRASE)
+
+
 @check(services=["wpa_supplicant", "iwd"], seconds=120)
 def says_that_a_network_is_not_there(lab):
     app, picker = begin(lab)

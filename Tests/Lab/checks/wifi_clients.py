@@ -86,6 +86,19 @@ class App(Client):
     def join_once(self, accessory, **options):
         self.interface(accessory, "Accessory").JoinNetwork(sv(options), signature="a{sv}", timeout=JOIN_SECONDS)
 
+    def begin_join(self, accessory, **options):
+        """Returns what waits for the answer, and fails as the call does."""
+        answers = []
+        self.interface(accessory, "Accessory").JoinNetwork(
+            sv(options), signature="a{sv}", timeout=JOIN_SECONDS, reply_handler=lambda: answers.append(None), error_handler=answers.append)
+
+        def wait():
+            self.lab.wait_until(lambda: answers, JOIN_SECONDS, "JoinNetwork to answer")
+            if answers[0] is not None:
+                raise answers[0]
+
+        return wait
+
     def leave(self, accessory):
         self.interface(accessory, "Accessory").LeaveNetwork(timeout=JOIN_SECONDS)
 

@@ -82,6 +82,11 @@ class WiFiLab(Lab):
         return sum("timed out to" in line for line in self.kernel.lines)
 
     @property
+    def refused_handshakes(self):
+        """How often an access point has given a handshake up."""
+        return sum(bool(re.search("deauth .*reason (2|15)[: ]", line)) for line in self.kernel.lines)
+
+    @property
     def ended_scans(self):
         return sum(bool(re.search("scan (finished|aborted)", line)) for line in self.kernel.lines)
 
