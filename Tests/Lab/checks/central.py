@@ -7,6 +7,7 @@ import copy
 import re
 import signal
 
+from adverts import FLAGS, SERVICES_128, raw, service
 from bluez import BlueZ
 import bluez_versions
 from framework import check
@@ -51,8 +52,8 @@ SCENARIO = {
 def without_flag():
     """An accessory that does not advertise that it has no classic side."""
     scenario = copy.deepcopy(SCENARIO)
-    services = bytes([17, 7]) + bytes.fromhex(DICE.replace("-", ""))[::-1]
-    scenario["accessories"][0]["adverts"][0] = {"raw": (bytes([2, 1, 2]) + services).hex(), "scanResponse": {"name": "Dice 4F"}}
+    advert = raw((FLAGS, b"\x02"), (SERVICES_128, service(DICE)))
+    scenario["accessories"][0]["adverts"][0] = advert | {"scanResponse": {"name": "Dice 4F"}}
     return scenario
 
 

@@ -13,6 +13,7 @@ import dbus
 import dbus.bus
 
 import bluez_versions
+from adverts import FLAGS, MANUFACTURER, NAME, SERVICES_16, SERVICES_128, raw, service
 from bluez import Call
 from framework import DIRECTORY, check
 from journeys import VIEW, Journey, connected
@@ -367,16 +368,7 @@ def floods_an_app_that_listens(lab):
 
 # It advertises what no accessory should
 
-def structure(kind, content):
-    return bytes([len(content) + 1, kind]) + content
-
-
-def raw(*structures):
-    return {"raw": b"".join(structure(*each) for each in structures).hex()}
-
-
-SHORT = bytes.fromhex(PINK_SERVICE.replace("-", ""))[::-1]
-CLAIMS = (0x07, SHORT)
+CLAIMS = (SERVICES_128, service(PINK_SERVICE))
 SURROGATE = b"\xed\xa0\x80"
 NAMES = [b"\xff\xfe\xc3", b"\x00Die", b"\xe2\x80", b"A" * 29, b"\r\n\x1b[2J", b"\xf0\x9f\x8e\xb2\xf0\x9f", b" ", SURROGATE]
 MALFORMED = [b"\x1f\x09" + b"x" * 29, b"\x00" * 31, b"\xff" * 31, b"\x02\x01", b"\x01\x07", b"\x03\x07\x01\x02\x05\x09ab"]
@@ -386,19 +378,19 @@ def shouting():
     """Names of odd bytes; lengths that are wrong; one accessory with a hundred services, and one that is never the same."""
     for number, name in enumerate(NAMES):
         yield {"id": f"named-{number}", "address": f"C0:FF:EE:00:07:{number:02X}",
-               "adverts": [raw((0x01, b"\x06"), CLAIMS) | {"interval": 0.2, "scanResponse": raw((0x09, name))}]}
+               "adverts": [raw((FLAGS, b"\x06"), CLAIMS) | {"interval": 0.2, "scanResponse": raw((NAME, name))}]}
     for number, bytes_ in enumerate(MALFORMED):
         yield {"id": f"malformed-{number}", "address": f"C0:FF:EE:00:08:{number:02X}",
                "adverts": [{"raw": bytes_.hex(), "interval": 0.2, "scanResponse": {"raw": MALFORMED[number - 1].hex()}}]}
     several = [b"".join((0x1000 + 14 * turn + each).to_bytes(2, "little") for each in range(14)) for turn in range(8)]
     makers = [(0x100 + turn).to_bytes(2, "little") + bytes([turn]) * 24 for turn in range(8)]
     yield {"id": "many", "address": "C0:FF:EE:00:09:01", "adverts": [
-        raw((0x03, services)) | {"interval": 0.2, "scanResponse": raw((0xFF, maker))} for services, maker in zip(several, makers)]}
+        raw((SERVICES_16, services)) | {"interval": 0.2, "scanResponse": raw((MANUFACTURER, maker))} for services, maker in zip(several, makers)]}
     # One after the other, all the time. All at once they would come once for each scan of the kernel's, and be one
     # change to who is slow.
     yield {"id": "changing", "address": "C0:FF:EE:00:09:02", "adverts": [
-        raw((0x01, b"\x06"), CLAIMS) | {"from": 1.25 * turn, "interval": 10, "rssi": -40 - turn,
-                                        "scanResponse": raw((0x09, b"C%02d" % turn), (0xFF, bytes([turn] * 20)))}
+        raw((FLAGS, b"\x06"), CLAIMS) | {"from": 1.25 * turn, "interval": 10, "rssi": -40 - turn,
+                                        "scanResponse": raw((NAME, b"C%02d" % turn), (MANUFACTURER, bytes([turn] * 20)))}
         for turn in range(8)]}
 
 
