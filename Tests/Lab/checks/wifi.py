@@ -5,9 +5,11 @@ the machine is back on its own network afterwards, whatever went wrong meanwhile
 import signal
 import time
 
+import dbus
+
 from framework import DIRECTORY, check
 from lab import expect
-from wifi_clients import App, Picker, add, network
+from wifi_clients import JOIN_TRIES, App, Picker, add, network
 from wifi_lab import DIE_ID
 from wifi_services import HOME, SERVICES
 
@@ -147,15 +149,24 @@ def says_that_a_passphrase_is_wrong(lab):
 def joins_after_a_handshake_that_came_to_nothing(lab):
     app, picker = begin(lab)
     path = add(app, picker, "Dice-1234")
-    before = lab.refused_handshakes
-    lab.air.open_with(DIE_ID, "another one")
-    try:
-        began = time.monotonic()
-        answer = app.begin_join(path, passphrase=PASSPHRASE)
-        lab.wait_until(lambda: lab.refused_handshakes > before, 30, "the access point to give the handshake up")
-    finally:
-        lab.air.open_with(DIE_ID, PASSPHRASE)
-    answer()
+    for left in reversed(range(JOIN_TRIES)):
+        before = lab.refused_handshakes
+        lab.air.open_with(DIE_ID, "another one")
+        try:
+            began = time.monotonic()
+            answer = app.begin_join(path, passphrase=PASSPHRASE)
+            lab.wait_until(lambda: lab.refused_handshakes > before, 30, "the access point to give the handshake up")
+        finally:
+            lab.air.open_with(DIE_ID, PASSPHRASE)
+        spent = time.monotonic() - began
+        try:
+            answer()
+            break
+        except dbus.DBusException:
+            # Of 18 s a second attempt wants 8: where the machine was so slow with the first, there is none.
+            if not left or spent < 9:
+                raise
+            lab.expect_home(PASSPHRASE)
     lab.note(f"joined in {time.monotonic() - began:.1f} s")
     lab.wait_joined("Dice-1234", 5)
     app.leave(path)
