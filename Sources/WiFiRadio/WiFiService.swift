@@ -61,7 +61,7 @@ final class ServiceCommon {
     fileprivate var onPaths: (() -> Void)?
     fileprivate var onLost: ((String) -> Void)?
     fileprivate var isShadowed = false
-    fileprivate var joining: Awaited<Result<Void, RadioFailure>>?
+    fileprivate var joining: Joining?
     fileprivate var scanning: Awaited<Result<Void, ScanFailure>>?
     fileprivate var grace: LoopSource?
     fileprivate let anotherReading: Retry
@@ -130,7 +130,7 @@ extension WiFiService {
     }
 
     /// The joining that is awaited.
-    var joining: Awaited<Result<Void, RadioFailure>>? {
+    var joining: Joining? {
         get { common.joining }
         set { common.joining = newValue }
     }
@@ -215,31 +215,15 @@ extension WiFiService {
     func age(since begun: Int64) -> Int { Int((loop.now - begun) / 1_000_000) + WiFiTimes.slack }
 
     /// Waits for a network to be joined.
-    func awaitJoin(
-        _ join: NetworkJoin, _ completion: @escaping (Result<Void, RadioFailure>) -> Void
-    ) -> Awaited<Result<Void, RadioFailure>> {
+    func awaitJoin(_ join: NetworkJoin, _ completion: @escaping (Result<Void, RadioFailure>) -> Void) -> Joining {
         // A wrong passphrase of WPA3 may look like that: services go on trying.
         let late = join.passphrase == nil ? RadioFailure.joinTimeout : .joinTimeoutOrPassphrase
-        let awaited = Awaited<Result<Void, RadioFailure>>(loop, timeout: WiFiTimes.join, late: .failure(late)) {
-            [weak self] result in
+        let joining = Joining(loop, late: late, log: log) { [weak self] result in
             self?.joining = nil
             completion(result)
         }
-        joining = awaited
-        return awaited
-    }
-
-    /// Ends a joining that the air has failed, or begins it `again`: once, where frames that were lost look like that,
-    /// too, and if there is time.
-    func failed(
-        _ failure: RadioFailure, _ awaited: Awaited<Result<Void, RadioFailure>>?, again: @escaping () -> Void
-    ) {
-        guard let awaited, awaited.isPending else { return }
-        guard failure.mayBeLostFrames, awaited.beginsAgain(within: WiFiTimes.secondJoin) else {
-            return awaited.end(.failure(failure))
-        }
-        log.info("a network was not joined, and is tried once more", metadata: ["reason": "\(failure)"])
-        again()
+        self.joining = joining
+        return joining
     }
 }
 
@@ -471,31 +455,19 @@ extension Message {
 
 /// Something that is awaited and ends once: with a result, by time-out, or because the service goes. While it lasts it
 /// keeps the subscriptions that it needs.
-final class Awaited<Value> {
-    var subscriptions: [Subscription?] = []
-    private let loop: MainLoop
-    private let deadline: Int64
-    private var hasBegunAgain = false
+class Awaited<Value> {
+    private var subscriptions: [Subscription?] = []
     private var timer: LoopSource?
     private var completion: ((Value) -> Void)?
 
     init(_ loop: MainLoop, timeout: Duration, late: Value, completion: @escaping (Value) -> Void) {
-        self.loop = loop
         self.completion = completion
-        deadline = loop.now + Int64(timeout / .microseconds(1))
         timer = loop.after(timeout) { [weak self] in self?.end(late) }
     }
 
     var isPending: Bool { completion != nil }
 
-    /// Whether what is awaited may be begun a second time: once, if so much time is left. The end stays where it was.
-    func beginsAgain(within time: Duration) -> Bool {
-        guard isPending, !hasBegunAgain, .microseconds(deadline - loop.now) >= time else { return false }
-        hasBegunAgain = true
-        return true
-    }
-
-    /// Keeps these, and those of an attempt before no longer.
+    /// Keeps these, and those from before no longer.
     func follow(_ new: [Subscription?]) {
         for subscription in subscriptions { subscription?.cancel() }
         subscriptions = new
@@ -507,6 +479,33 @@ final class Awaited<Value> {
         timer?.cancel()
         follow([])
         completion(value)
+    }
+}
+
+/// The joining of a network, in one attempt or two.
+final class Joining: Awaited<Result<Void, RadioFailure>> {
+    private let loop: MainLoop
+    private let log: Logger
+    private let secondUntil: Int64
+    private var isSecond = false
+
+    init(
+        _ loop: MainLoop, late: RadioFailure, log: Logger, completion: @escaping (Result<Void, RadioFailure>) -> Void
+    ) {
+        self.loop = loop
+        self.log = log
+        secondUntil = loop.now + Int64((WiFiTimes.join - WiFiTimes.secondJoin) / .microseconds(1))
+        super.init(loop, timeout: WiFiTimes.join, late: .failure(late), completion: completion)
+    }
+
+    /// The air has failed an attempt: it is begun `again`, once, where frames that were lost look like that, too, and
+    /// if there is time. The time-out stays where it was.
+    func failed(_ failure: RadioFailure, again: (Joining) -> Void) {
+        guard isPending else { return }
+        guard failure.mayBeLostFrames, !isSecond, loop.now <= secondUntil else { return end(.failure(failure)) }
+        isSecond = true
+        log.info("a network was not joined, and is tried once more", metadata: ["reason": "\(failure)"])
+        again(self)
     }
 }
 

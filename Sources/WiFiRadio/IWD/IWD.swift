@@ -116,11 +116,11 @@ final class IWD: WiFiService {
     func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>) {
         // The end of a scan that was running before is not ours.
         var hasBegun = false
-        awaited.subscriptions = [
+        awaited.follow([
             onScanning(path) { [weak awaited] isScanning in
                 if isScanning { hasBegun = true } else if hasBegun { awaited?.end(.success(())) }
             }
-        ]
+        ])
         link.call(.iwdScan, at: path) { [weak awaited] result in
             switch result {
             case .success: hasBegun = true
@@ -233,7 +233,7 @@ final class IWD: WiFiService {
         _ join: NetworkJoin, _ name: String, _ network: ObjectPath?, _ path: ObjectPath,
         _ completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
-        let awaited = awaitJoin(join) { [weak self] result in
+        let joining = awaitJoin(join) { [weak self] result in
             guard let self else { return }
             self.agent.passphrase = nil
             self.link.call(.iwdAgentEnd, at: Self.manager, [.objectPath(self.agent.path)]) { _ in }
@@ -242,26 +242,22 @@ final class IWD: WiFiService {
         }
         agent.passphrase = join.passphrase?.text
         agent.wasAsked = false
-        link.call(.iwdAgentRegistration, at: Self.manager, [.objectPath(agent.path)]) { [weak self, weak awaited] result in
-            guard let self else { return }
+        link.call(.iwdAgentRegistration, at: Self.manager, [.objectPath(agent.path)]) { [weak self, weak joining] result in
+            guard let self, let joining else { return }
             if case .failure(let error) = result, !error.name.hasSuffix(".AlreadyExists") {
-                awaited?.end(.failure(self.failure(error, join)))
-            } else {
-                self.attempt(join, name, network, path, awaited)
+                return joining.end(.failure(self.failure(error, join)))
             }
+            self.attempt(join, name, network, path, joining)
         }
     }
 
     private func attempt(
-        _ join: NetworkJoin, _ name: String, _ network: ObjectPath?, _ path: ObjectPath,
-        _ awaited: Awaited<Result<Void, RadioFailure>>?
+        _ join: NetworkJoin, _ name: String, _ network: ObjectPath?, _ path: ObjectPath, _ joining: Joining
     ) {
-        let done: (Result<[DBusValue], BusError>) -> Void = { [weak self, weak awaited] result in
-            guard let self, let awaited else { return }
-            guard let error = result.error else { return awaited.end(.success(())) }
-            self.failed(self.failure(error, join), awaited) { [weak self, weak awaited] in
-                self?.attempt(join, name, network, path, awaited)
-            }
+        let done: (Result<[DBusValue], BusError>) -> Void = { [weak self, weak joining] result in
+            guard let self, let joining else { return }
+            guard let error = result.error else { return joining.end(.success(())) }
+            joining.failed(self.failure(error, join)) { self.attempt(join, name, network, path, $0) }
         }
         if let network {
             link.call(.iwdJoin, at: network, completion: done)

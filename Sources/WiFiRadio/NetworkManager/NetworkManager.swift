@@ -123,8 +123,8 @@ final class NetworkManager: WiFiService {
 
     func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>) {
         let station = station(below: path)
-        awaited.subscriptions =
-            station.map { scanEnd(at: $0, path, awaited) } ?? [onLastScan(path) { [weak awaited] in awaited?.end(.success(())) }]
+        awaited.follow(
+            station.map { scanEnd(at: $0, path, awaited) } ?? [onLastScan(path) { [weak awaited] in awaited?.end(.success(())) }])
         var options: [String: DBusValue] = [:]
         // The empty name is everybody's. Over iwd NetworkManager refuses every scan that asks for names.
         if !names.isEmpty, station == nil { options["ssids"] = .array(of: "ay", [.bytes([])] + names.map { .bytes($0.bytes) }) }
@@ -214,7 +214,9 @@ final class NetworkManager: WiFiService {
                     guard let self, let known = result.value(orElse: failed) else { return }
                     record.known = known
                     self.security(of: join, path) { [weak self] security in
-                        self?.activate(join, security, path, record, note, completion)
+                        guard let self else { return }
+                        let settings = ManagedNetwork.settings(join, security: security, interface: interface)
+                        self.activate(settings, path, record, note, self.awaitJoin(join, completion))
                     }
                 }
             }
@@ -230,53 +232,42 @@ final class NetworkManager: WiFiService {
     }
 
     private func activate(
-        _ join: NetworkJoin, _ security: NetworkSecurity?, _ path: ObjectPath, _ record: JoinRecord,
-        _ note: @escaping (JoinRecord) throws -> Void, _ completion: @escaping (Result<Void, RadioFailure>) -> Void
-    ) {
-        let settings = ManagedNetwork.settings(join, security: security, interface: record.interface)
-        activate(settings, path, record, note, awaitJoin(join, completion))
-    }
-
-    private func activate(
         _ settings: DBusValue, _ path: ObjectPath, _ record: JoinRecord, _ note: @escaping (JoinRecord) throws -> Void,
-        _ awaited: Awaited<Result<Void, RadioFailure>>?
+        _ joining: Joining
     ) {
         do { try note(record) } catch {
-            awaited?.end(.failure(RadioFailure(.other, "the record of the joining could not be written: \(error)")))
-            return
+            return joining.end(.failure(RadioFailure(.other, "the record of the joining could not be written: \(error)")))
         }
         let options: [String: DBusValue] = ["persist": .string("volatile"), "bind-activation": .string("dbus-client")]
         link.call(.managerJoin, at: Self.root, [settings, .objectPath(path), .objectPath("/"), .vardict(options)]) {
-            [weak self, weak awaited] result in
-            guard let self, let awaited else { return }
+            [weak self, weak joining] result in
+            guard let self, let joining else { return }
             switch result {
             case .failure(let error):
                 // Its message may quote a setting.
-                awaited.end(.failure(RadioFailure(.refused, "NetworkManager refused the connection (\(error.name))")))
+                joining.end(.failure(RadioFailure(.refused, "NetworkManager refused the connection (\(error.name))")))
             case .success(let values):
                 guard values.count >= 2, let active = values[1].objectPathValue else {
-                    return awaited.end(.failure(RadioFailure(.other, "NetworkManager made no connection")))
+                    return joining.end(.failure(RadioFailure(.other, "NetworkManager made no connection")))
                 }
                 var made = record
                 made.joined = active.rawValue
                 // That is for a clean end: after a crash NetworkManager takes the connection away by itself.
                 try? note(made)
-                self.follow(active, path, awaited) { [weak self, weak awaited] in
-                    self?.activate(settings, path, record, note, awaited)
-                }
+                self.follow(active, path, joining) { [weak self] in self?.activate(settings, path, record, note, $0) }
             }
         }
     }
 
     /// - Parameter again: makes another connection, when this one has failed.
     private func follow(
-        _ active: ObjectPath, _ path: ObjectPath, _ awaited: Awaited<Result<Void, RadioFailure>>, again: @escaping () -> Void
+        _ active: ObjectPath, _ path: ObjectPath, _ joining: Joining, again: @escaping (Joining) -> Void
     ) {
         var reason: Int?
         // What is told of it twice, by a signal and as an answer, happens once.
         var isOver = false
-        let changed = { [weak self, weak awaited] (state: Int?) in
-            guard let self, !isOver, awaited?.isPending == true else { return }
+        let changed = { [weak self, weak joining] (state: Int?) in
+            guard let self, let joining, joining.isPending, !isOver else { return }
             switch state {
             case ManagedNetwork.activated:
                 isOver = true
@@ -284,14 +275,14 @@ final class NetworkManager: WiFiService {
                     guard arguments.first?.integerValue == ManagedNetwork.deactivated else { return }
                     self?.lost("NetworkManager has ended the connection")
                 }
-                awaited?.end(.success(()))
+                joining.end(.success(()))
             case ManagedNetwork.deactivated:
                 isOver = true
-                self.failed(ManagedNetwork.failure(reason), awaited, again: again)
+                joining.failed(ManagedNetwork.failure(reason), again: again)
             default: break
             }
         }
-        awaited.follow([
+        joining.follow([
             link.onSignal(Self.device, "StateChanged", of: path) { _, arguments in
                 // 120: failed. The device knows better why than the connection does.
                 if arguments.first?.integerValue == 120, arguments.count == 3 { reason = arguments[2].integerValue }
@@ -415,12 +406,12 @@ final class NetworkManager: WiFiService {
     /// Deactivates a connection; continues once it is over, or was over before, with whether it is.
     private func deactivate(_ active: ObjectPath, then next: @escaping (Bool) -> Void) {
         let awaited = Awaited<Bool>(link.connection.loop, timeout: WiFiTimes.call, late: false, completion: next)
-        awaited.subscriptions = [
+        awaited.follow([
             link.onSignal(Self.active, "StateChanged", of: active) { _, arguments in
                 // Held here until it ends.
                 if arguments.first?.integerValue == ManagedNetwork.deactivated { awaited.end(true) }
             }
-        ]
+        ])
         link.call(.managerLeave, at: Self.root, [.objectPath(active)]) { result in
             guard case .failure(let error) = result else { return }
             awaited.end(error.saysGone || error.name == Self.busName + ".ConnectionNotActive")

@@ -117,11 +117,11 @@ final class Supplicant: WiFiService {
     // MARK: Scanning
 
     func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>) {
-        awaited.subscriptions = [
+        awaited.follow([
             link.onSignal(Self.interface, "ScanDone", of: path) { [weak awaited] _, arguments in
                 awaited?.end(arguments.first?.booleanValue == false ? .failure(.failed("the scan failed")) : .success(()))
             }
-        ]
+        ])
         var options: [String: DBusValue] = ["Type": .string("active"), "AllowRoam": .boolean(false)]
         if !names.isEmpty {
             let asked = (0..<min(names.count, Self.namesPerScan)).map { names[(turn + $0) % names.count] }
@@ -206,47 +206,39 @@ final class Supplicant: WiFiService {
                 self.link.call(.supplicantRemove, at: path, [.objectPath(network)]) { _ in }
                 return completion(.failure(RadioFailure(.other, "the record of the joining could not be written: \(error)")))
             }
-            self.select(join, network, path, completion)
+            let joining = self.awaitJoin(join) { [weak self] result in
+                if case .success = result { self?.joined = path }
+                completion(result)
+            }
+            self.select(network, path, joining)
         }
-    }
-
-    private func select(
-        _ join: NetworkJoin, _ network: ObjectPath, _ path: ObjectPath,
-        _ completion: @escaping (Result<Void, RadioFailure>) -> Void
-    ) {
-        let awaited = awaitJoin(join) { [weak self] result in
-            if case .success = result { self?.joined = path }
-            completion(result)
-        }
-        select(network, path, awaited)
     }
 
     /// Also once more: selecting it ends the time for which wpa_supplicant leaves a network alone that has failed.
-    private func select(_ network: ObjectPath, _ path: ObjectPath, _ awaited: Awaited<Result<Void, RadioFailure>>?) {
+    private func select(_ network: ObjectPath, _ path: ObjectPath, _ joining: Joining) {
         let attempt = SupplicantAttempt()
         var isOver = false
-        let judge = { [weak self, weak awaited] (values: [String: DBusValue]) in
-            guard !isOver, let verdict = attempt.verdict(on: values, network: network) else { return }
+        let judge = { [weak self, weak joining] (values: [String: DBusValue]) in
+            guard let self, let joining, !isOver, let verdict = attempt.verdict(on: values, network: network) else { return }
             isOver = true
             switch verdict {
-            case .success: awaited?.end(.success(()))
-            case .failure(let failure):
-                self?.failed(failure, awaited) { [weak self, weak awaited] in self?.select(network, path, awaited) }
+            case .success: joining.end(verdict)
+            case .failure(let failure): joining.failed(failure) { self.select(network, path, $0) }
             }
         }
-        awaited?.follow([
-            link.onProperties(of: path, Self.interface, SupplicantAttempt.properties) { [weak self, weak awaited] _, values in
+        joining.follow([
+            link.onProperties(of: path, Self.interface, SupplicantAttempt.properties) { [weak self, weak joining] _, values in
                 judge(values)
-                guard attempt.isToBeAsked, awaited?.isPending == true else { return }
+                guard attempt.isToBeAsked, joining?.isPending == true else { return }
                 self?.link.properties(.supplicantInterface, at: path) { result in
                     guard case .success(let values) = result else { return }
                     judge(values.filter { ["CurrentNetwork", "State"].contains($0.key) })
                 }
             }
         ])
-        link.call(.supplicantSelect, at: path, [.objectPath(network)]) { [weak awaited] result in
+        link.call(.supplicantSelect, at: path, [.objectPath(network)]) { [weak joining] result in
             guard case .failure(let error) = result else { return attempt.isSelected = true }
-            awaited?.end(.failure(RadioFailure(.refused, "wpa_supplicant does not select the network: \(error)")))
+            joining?.end(.failure(RadioFailure(.refused, "wpa_supplicant does not select the network: \(error)")))
         }
     }
 
