@@ -71,24 +71,28 @@ class WiFiLab(Lab):
 
     # The kernel
 
+    def _told(self, pattern):
+        """In how many lines the kernel has told of this since the check began."""
+        return sum(bool(re.search(pattern, line)) for line in self.kernel.lines)
+
     @property
     def scans(self):
-        """How many scans wlan0 has begun since the check began."""
-        return sum("scan started" in line for line in self.kernel.lines)
+        """How many scans wlan0 has begun."""
+        return self._told("scan started")
 
     @property
     def unanswered(self):
         """How often an access point has not answered in the kernel's time."""
-        return sum("timed out to" in line for line in self.kernel.lines)
+        return self._told("timed out to")
 
     @property
     def refused_handshakes(self):
         """How often an access point has given a handshake up."""
-        return sum(bool(re.search("deauth .*reason (2|15)[: ]", line)) for line in self.kernel.lines)
+        return self._told("deauth .*reason (2|15)[: ]")
 
     @property
     def ended_scans(self):
-        return sum(bool(re.search("scan (finished|aborted)", line)) for line in self.kernel.lines)
+        return self._told("scan (finished|aborted)")
 
     @property
     def is_scanning(self):
