@@ -244,8 +244,6 @@ enum WiFiTimes {
     static let call = Duration.seconds(10)
     /// A scan: real ones take 1 to 10 s.
     static let scan = Duration.seconds(20)
-    /// Until a scan that was asked for has begun.
-    static let begin = Duration.seconds(2)
     /// Joining: so much less than the 25 s after which D-Bus libraries give a call up that the machine is back on its
     /// own network by then; and with a service that answers nothing meanwhile, the app is told within 30 s.
     static let join = Duration.seconds(18)

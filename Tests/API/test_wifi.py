@@ -175,6 +175,16 @@ class Discovery(WiFiTest):
         self.simulator.do("vanish", "die")
         wait(lambda: "Dice-1234" not in [each["advertisedName"] for each in picker.offers], 40, "the offer to go")
 
+    def test_a_manager_over_iwd_that_scans_no_more(self):
+        """It passes no scan on while it takes iwd for busy, and it may be wrong about that: iwd is asked."""
+        app, picker = self.serve("iwd", "NetworkManager", rateLimit=3600)
+        self.world.daemon.wait_for("Wi-Fi interface .*NetworkManager")
+        self.simulator.do("vanish", "die")
+        app.show_picker(network(ssidPrefix="Dice-"))
+        picker.wait_offer("Dice-Open")
+        self.simulator.do("return", "die")
+        picker.wait_offer("Dice-1234")
+
     def test_both_sides_in_one_offer(self):
         app, picker = self.serve_both()
         app.show_picker(item(ssid="Dice-1234"))

@@ -132,7 +132,7 @@ final class IWD: WiFiService {
     }
 
     /// Tells of the begin and the end of each scan, whoever asks for it.
-    func onScanning(_ path: ObjectPath, _ body: @escaping (Bool) -> Void) -> Subscription? {
+    private func onScanning(_ path: ObjectPath, _ body: @escaping (Bool) -> Void) -> Subscription? {
         link.onProperties(of: path, Self.station, ["Scanning"]) { _, values in
             if let isScanning = values["Scanning"]?.booleanValue { body(isScanning) }
         }

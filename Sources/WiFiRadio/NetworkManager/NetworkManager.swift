@@ -122,40 +122,21 @@ final class NetworkManager: WiFiService {
     // MARK: Scanning
 
     func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>) {
-        let station = station(below: path)
-        awaited.follow(
-            station.map { scanEnd(at: $0, path, awaited) } ?? [onLastScan(path) { [weak awaited] in awaited?.end(.success(())) }])
+        // Over iwd NetworkManager passes a scan on, but none while it waits for iwd to connect: for ever where it has
+        // missed that (1.42, when it starts at that moment). It does not tell of the end, either.
+        if let station = station(below: path) { return iwd.requestScan(station, asking: names, awaited) }
+        awaited.follow([
+            link.onProperties(of: path, Self.wireless, ["LastScan"]) { [weak awaited] _, values in
+                if values["LastScan"] != nil { awaited?.end(.success(())) }
+            }
+        ])
         var options: [String: DBusValue] = [:]
-        // The empty name is everybody's. Over iwd NetworkManager refuses every scan that asks for names.
-        if !names.isEmpty, station == nil { options["ssids"] = .array(of: "ay", [.bytes([])] + names.map { .bytes($0.bytes) }) }
+        // The empty name is everybody's.
+        if !names.isEmpty { options["ssids"] = .array(of: "ay", [.bytes([])] + names.map { .bytes($0.bytes) }) }
         link.call(.managerScan, at: path, [.vardict(options)]) { [weak awaited] result in
             guard case .failure(let error) = result else { return }
             awaited?.end(.failure(error.name == Self.device + ".NotAllowed" ? .busy : .failed("\(error)")))
         }
-    }
-
-    private func onLastScan(_ path: ObjectPath, _ body: @escaping () -> Void) -> Subscription? {
-        link.onProperties(of: path, Self.wireless, ["LastScan"]) { _, values in if values["LastScan"] != nil { body() } }
-    }
-
-    /// Over iwd `LastScan` changes when iwd has answered, with a scan that begins or with an error; while a scan goes
-    /// on already, NetworkManager asks for none and says nothing. (`scan_cb` in nm-device-iwd.c) It is iwd that tells
-    /// of the end.
-    private func scanEnd(
-        at station: ObjectPath, _ path: ObjectPath, _ awaited: Awaited<Result<Void, ScanFailure>>
-    ) -> [Subscription?] {
-        var hasBegun = false
-        return [
-            iwd.onScanning(station) { [weak awaited] isScanning in
-                hasBegun = true
-                if !isScanning { awaited?.end(.success(())) }
-            },
-            onLastScan(path) { [loop, weak awaited] in
-                loop.after(WiFiTimes.begin) { [weak awaited] in
-                    if !hasBegun { awaited?.end(.failure(.busy)) }
-                }
-            },
-        ]
     }
 
     /// As NetworkManager counts: `LastSeen` of its access points.
