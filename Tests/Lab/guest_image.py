@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from guest_parts import PYTHON_PACKAGES, ImageError, decompressed, replace_folder, run, say, uncompressed_module, unpack_kernel
+from guest_qemu import command
 from guest_root import OtherRoot
 
 # In order of preference. Not 6.1.0-56 (6.1.192-2): a list corruption in its hci_chan_del kills bluetoothd when a link
@@ -32,7 +33,7 @@ PYTHON = "/usr/bin/python3"
 
 class Image:
     """The parts, as paths: `vmlinux`, `initrd`, `modules` (a folder for /lib/modules), `python`, and the `root` that the
-    guest has: this machine's own, or that of another `release` of Debian."""
+    guest has: this machine's own, or that of another `release` of Debian; and how `qemu` is called."""
 
     def __init__(self, cache, lab, release=None):
         self.cache = cache
@@ -49,6 +50,7 @@ class Image:
         self.vmlinux = self.kernel / "vmlinux"
         self.modules = next((self.kernel / "lib/modules").iterdir())
         self.initrd = self._initrd()
+        self.qemu = command(cache)
 
     def _kernel(self):
         for name in KERNEL_PACKAGES:

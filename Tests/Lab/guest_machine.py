@@ -75,7 +75,7 @@ class Machine:
 
     def _qemu(self, image, out, err):
         return [
-            "qemu-system-x86_64",
+            *image.qemu,
             # q35: microvm has no PM timer and now and then hangs in the TSC's calibration.
             "-M", "q35", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", CPU, "-m", "2G", "-smp", str(self._processors),
             "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-nic", "none",
