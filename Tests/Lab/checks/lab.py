@@ -243,14 +243,15 @@ class Lab:
     def wait_until(self, happens, seconds=10, what="it", every=0.5):
         """Waits until `happens()` is true and returns what it returned. It is asked again after every signal of BlueZ
         and the daemon and after every line of output, and, for what tells nobody, such as a file, `every` so often.
-        It must happen: to see that something does not, wait for what comes after it."""
+        It must happen: to see that something does not, wait for what comes after it. `what` may be called, to say how
+        it is at the end."""
         seconds *= STANDSTILL
         deadline = time.monotonic() + seconds
         context = GLib.MainContext.default()
         while not (result := happens()):
             left = deadline - time.monotonic()
             if left <= 0:
-                raise CheckFailed(f"waited {seconds:g} s for {what}")
+                raise CheckFailed(f"waited {seconds:g} s for {what() if callable(what) else what}")
             alarm = GLib.timeout_source_new(int(1000 * min(left, every)) + 1)
             alarm.set_callback(lambda *_: False)
             alarm.attach(context)

@@ -22,10 +22,10 @@ ON_DEMAND = ("soak",)
 # them.
 SAMPLE = (
     "radio.pairs_with_numeric_comparison", "journeys.adds_the_pink_dice", "central.discovers_reads_and_writes",
-    "trouble.says_when_the_adapter_is_off", "requests.renames_for_the_app",
+    "trouble.says_when_the_adapter_is_off", "requests.renames_for_the_app", "hostile.shouts_what_no_accessory_should",
     "wifi.joins_and_leaves_with_NetworkManager", "systemd.bleak_finds_and_uses_what_was_picked",
     "people.an_administrator_proves_it_to_polkit", "flatpak.it_sets_up_and_uses_an_accessory",
-    "web.a_person_picks_in_a_page",
+    "upgrades.a_downgrade_is_refused_that_could_not_read_the_store", "web.a_person_picks_in_a_page", "packages.a_purge_leaves_nothing",
 )
 # Who runs the checks of a guest.
 RUNNERS = {"plain": "framework", "wifi": "wifi_lab", "systemd": "machine", "soak": "framework"}
@@ -45,10 +45,13 @@ if not options.list:
         stock = AirStock(logs / "air-stock.log")  # first of all: it takes as long as all the rest together
 
 framework = importlib.import_module("framework")
-for guest in [options.guest] if options.guest else [each for each in GROUPS if each not in ON_DEMAND]:
-    for group in GROUPS[guest]:
-        importlib.import_module(group)
+guests = [options.guest] if options.guest else [each for each in GROUPS if each not in ON_DEMAND]
+groups = [group for guest in guests for group in GROUPS[guest]]
+for group in groups:
+    importlib.import_module(group)
 checks = framework.chosen([*options.only, *(SAMPLE if options.sample else ())])
+if options.sample and (without := set(groups) - {each.name.partition(".")[0] for each in checks}):
+    sys.exit(f"the sample has no check of {', '.join(sorted(without))}: was one renamed?")
 if options.list:
     for each in checks:
         print(each.name)

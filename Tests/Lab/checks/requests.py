@@ -47,7 +47,7 @@ class App:
             found = [details for each, details in self.events if each == kind]
             return [found[count - 1]] if len(found) >= count else None
 
-        return self.lab.wait_until(look, seconds, f"{kind}; came {[each for each, _ in self.events]}")[0]
+        return self.lab.wait_until(look, seconds, lambda: f"{kind}; came {[each for each, _ in self.events]}")[0]
 
     def add(self, *items):
         self.show(*items)

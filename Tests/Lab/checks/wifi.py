@@ -50,7 +50,7 @@ def discovers(lab):
         # Two access points make one offer, for which the nearer speaks once it was heard. NetworkManager says percent.
         lab.wait_until(
             lambda: abs(int(picker.offers[name]["networkRssi"]) - rssi) <= 2, 20,
-            f"{name} to be offered with {rssi} dBm; it has {int(picker.offers[name]['networkRssi'])}")
+            lambda: f"{name} to be offered with {rssi} dBm; it has {int(picker.offers[name]['networkRssi'])}")
         said = picker.offers[name].get("band")
         expect(said == (None if is_iwd else band), f"{name} is offered on {said}")
     expect(HOME not in picker.offers, "the machine's own network is offered")

@@ -63,7 +63,7 @@ class App(Client):
             found = [details for each, details in self.events if each == kind]
             return [found[count - 1]] if len(found) >= count else None
 
-        return self.lab.wait_until(look, seconds, f"{kind}; came {[each for each, _ in self.events]}")[0]
+        return self.lab.wait_until(look, seconds, lambda: f"{kind}; came {[each for each, _ in self.events]}")[0]
 
     def count(self, kind):
         return sum(each == kind for each, _ in self.events)
@@ -151,10 +151,12 @@ class Picker(Client):
         return found
 
     def wait_stage(self, stage, seconds=20):
-        self.lab.wait_until(lambda: self.path and self.state.get("Stage") == stage, seconds, f"the picker's stage {stage}")
+        self.lab.wait_until(
+            lambda: self.path and self.state.get("Stage") == stage, seconds,
+            lambda: f"the picker's stage {stage}; it is {self.path and self.state.get('Stage')}")
 
     def wait_offer(self, name, seconds=40):
-        self.lab.wait_until(lambda: name in self.offers, seconds, f"{name} to be offered; offered are {sorted(self.offers)}")
+        self.lab.wait_until(lambda: name in self.offers, seconds, lambda: f"{name} to be offered; offered are {sorted(self.offers)}")
         return self.offers[name]
 
     def wait_gone(self, seconds=20):
