@@ -480,12 +480,14 @@ class Awaited<Value> {
     }
 }
 
-/// The joining of a network, in one attempt or two.
+/// The joining of a network, in one attempt or more.
 final class Joining: Awaited<Result<Void, RadioFailure>> {
     private let loop: MainLoop
     private let log: Logger
     private let secondUntil: Int64
     private var isSecond = false
+    private var timesAside = 0
+    private static let mostAside = 2
 
     init(
         _ loop: MainLoop, late: RadioFailure, log: Logger, completion: @escaping (Result<Void, RadioFailure>) -> Void
@@ -505,6 +507,16 @@ final class Joining: Awaited<Result<Void, RadioFailure>> {
         log.info("a network was not joined, and is tried once more", metadata: ["reason": "\(failure)"])
         again(self)
     }
+
+    /// The service has put another connection before an attempt that was not on the air yet: it is begun `again`, if
+    /// there is time, and counts for none.
+    func putAside(again: (Joining) -> Void) {
+        guard isPending else { return }
+        guard timesAside < Self.mostAside, loop.now <= secondUntil else { return end(.failure(.putAside)) }
+        timesAside += 1
+        log.info("another connection was put before a network, which is tried once more")
+        again(self)
+    }
 }
 
 extension RadioFailure {
@@ -517,6 +529,7 @@ extension RadioFailure {
     static let refusedOrNoAnswerOrPassphrase = RadioFailure(
         .refused, "the network refused or does not answer, or the passphrase is wrong")
     static let refusedOrNoAnswer = RadioFailure(.connection, "the network refused, or does not answer")
+    static let putAside = RadioFailure(.connection, "the Wi-Fi service puts another connection before it")
     static let passphraseWanted = RadioFailure(.refused, "the network wants a passphrase")
     static let joinTimeoutOrPassphrase = RadioFailure(
         .timeout, "the network was not joined in time: out of range, or the passphrase is wrong, or it does not answer")

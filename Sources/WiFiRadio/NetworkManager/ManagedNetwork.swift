@@ -7,6 +7,7 @@ internal import AccessoryModel
 internal import DBusKit
 
 enum ManagedNetwork {
+    static let activating = 1
     static let activated = 2
     static let deactivated = 4
 

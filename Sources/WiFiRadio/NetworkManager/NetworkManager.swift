@@ -40,6 +40,8 @@ final class NetworkManager: WiFiService {
         static let wifi = 2
         static let unmanaged = 10
         static let unavailable = 20
+        static let prepare = 40
+        static let failed = 120
     }
 
     init(on connection: Connection, over iwd: IWD, log: Logger) {
@@ -245,11 +247,15 @@ final class NetworkManager: WiFiService {
         _ active: ObjectPath, _ path: ObjectPath, _ joining: Joining, again: @escaping (Joining) -> Void
     ) {
         var reason: Int?
+        // Its turn may come after the end of another, of which the device tells, too; or never, where NetworkManager is
+        // on its way back already (1.42 over iwd, after an attempt that has failed).
+        var hasBegun = false
         // What is told of it twice, by a signal and as an answer, happens once.
         var isOver = false
         let changed = { [weak self, weak joining] (state: Int?) in
             guard let self, let joining, joining.isPending, !isOver else { return }
             switch state {
+            case ManagedNetwork.activating: hasBegun = true
             case ManagedNetwork.activated:
                 isOver = true
                 self.joined = self.link.onSignal(Self.active, "StateChanged", of: active) { [weak self] _, arguments in
@@ -259,14 +265,18 @@ final class NetworkManager: WiFiService {
                 joining.end(.success(()))
             case ManagedNetwork.deactivated:
                 isOver = true
-                joining.failed(ManagedNetwork.failure(reason), again: again)
+                hasBegun ? joining.failed(ManagedNetwork.failure(reason), again: again) : joining.putAside(again: again)
             default: break
             }
         }
         joining.follow([
             link.onSignal(Self.device, "StateChanged", of: path) { _, arguments in
-                // 120: failed. The device knows better why than the connection does.
-                if arguments.first?.integerValue == 120, arguments.count == 3 { reason = arguments[2].integerValue }
+                switch arguments.first?.integerValue {
+                case DeviceState.prepare: hasBegun = true
+                // The device knows better why than the connection does.
+                case DeviceState.failed where hasBegun && arguments.count == 3: reason = arguments[2].integerValue
+                default: break
+                }
             },
             link.onSignal(Self.active, "StateChanged", of: active) { _, arguments in changed(arguments.first?.integerValue) },
         ])
