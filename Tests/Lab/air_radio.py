@@ -6,12 +6,23 @@ import asyncio
 import os
 import struct
 
-from bumble import controller, core, hci, link
+from bumble import att, controller, core, hci, l2cap, link, smp
 
 CONNECTION_TIMEOUT = hci.HCI_ErrorCode.CONNECTION_TIMEOUT_ERROR
 
 # Event types of an advertising report, Core Specification 5.4, Vol 4, Part E, 7.7.65.2.
 CONNECTABLE, SCANNABLE, NOT_CONNECTABLE, SCAN_RESPONSE = 0x00, 0x02, 0x03, 0x04
+
+
+def _leave_unwritten(kind):
+    """bumble writes each packet as text at each layer, for a log that nobody keeps, which is most of its work with one."""
+    kind.__str__ = object.__repr__
+    for each in kind.__subclasses__():
+        _leave_unwritten(each)
+
+
+for _packet in (hci.HCI_Packet, l2cap.L2CAP_PDU, l2cap.L2CAP_Control_Frame, att.ATT_PDU, smp.SMP_Command):
+    _leave_unwritten(_packet)
 
 
 class AirLink(link.LocalLink):

@@ -24,6 +24,8 @@ from patience import PatientBus
 # How much longer anything may take than is said where it is waited for, because the machine may stand still meanwhile.
 # It multiplies limits that only end what hangs, and nothing is timed by it.
 STANDSTILL = 3
+# So many messages and lines may come before what is waited for is asked again.
+AT_ONCE = 50
 BLUETOOTHD = "/usr/libexec/bluetooth/bluetoothd"
 STORE = Path("/var/lib/bluetooth")
 DAEMON_NAME = "org.accessorysetup1"
@@ -46,16 +48,48 @@ class SystemBus(PatientBus):
     def __new__(cls):
         return super().__new__(cls, cls.TYPE_SYSTEM)
 
+    def wake_for(self, *senders):
+        """Every signal of theirs ends a turn of the main loop, and is not read."""
+        for sender in senders:
+            self.add_match_string_non_blocking(f"type='signal',sender='{sender}'")
 
-class Output:
-    """Lines that arrive in the background, are kept in a file and can be waited for."""
 
-    def __init__(self, lab, name, stream):
+class Lines:
+    """What somebody says: `lines` that can be waited for, until it has `ended`."""
+
+    lines, ended = (), False
+
+    def __init__(self, lab, name):
         self.name = name
-        self.lines = []
-        self.ended = False
         self._lab = lab
         self._searched = 0
+
+    def wait_for(self, pattern, seconds=10):
+        """Waits for a line after those already waited for that matches; returns the match."""
+        found = None
+
+        def look():
+            nonlocal found
+            ended, lines = self.ended, self.lines
+            while found is None and self._searched < len(lines):
+                found = re.search(pattern, lines[self._searched])
+                self._searched += 1
+            return found or ended
+
+        self._lab.wait_until(look, seconds, f"{self.name} to say “{pattern}”")
+        expect(found, f"{self.name} ended without saying “{pattern}”")
+        return found
+
+    def has(self, pattern):
+        return any(re.search(pattern, line) for line in self.lines)
+
+
+class Output(Lines):
+    """Lines that arrive in the background, are kept in a file and end a turn of the main loop."""
+
+    def __init__(self, lab, name, stream):
+        super().__init__(lab, name)
+        self.lines = []
         threading.Thread(target=self._read, args=(stream, lab.logs / f"{name}.log"), daemon=True).start()
 
     def _read(self, stream, path):
@@ -67,26 +101,36 @@ class Output:
         self.ended = True
         GLib.MainContext.default().wakeup()
 
-    def wait_for(self, pattern, seconds=10):
-        """Waits for a line after those already waited for that matches; returns the match."""
-        found = None
 
-        def look():
-            nonlocal found
-            while found is None and self._searched < len(self.lines):
-                found = re.search(pattern, self.lines[self._searched])
-                self._searched += 1
-            return found or self.ended
+class Running:
+    """A program that was started."""
 
-        self._lab.wait_until(look, seconds, f"{self.name} to say “{pattern}”")
-        expect(found, f"{self.name} ended without saying “{pattern}”")
-        return found
+    _popen = None
 
-    def has(self, pattern):
-        return any(re.search(pattern, line) for line in self.lines)
+    @property
+    def pid(self):
+        return self._popen.pid
+
+    @property
+    def running(self):
+        return self._popen.poll() is None
+
+    def wait_exit(self, seconds=10):
+        """Waits for its end and for the last of its output; returns the exit status."""
+        self._lab.wait_until(lambda: self.ended and not self.running, seconds, f"{self.name} to end", every=0.1)
+        return self._popen.returncode
+
+    def kill(self, number=signal.SIGKILL, seconds=10):
+        """Sends a signal that ends it and waits until it has; returns the exit status."""
+        if self.running:
+            self._popen.send_signal(number)
+        return self.wait_exit(seconds)
+
+    def signal(self, number):
+        self._popen.send_signal(number)
 
 
-class Process(Output):
+class Process(Running, Output):
     """A program under test, with its output, and its input if it `listens`."""
 
     def __init__(self, lab, name, command, environment, listens):
@@ -100,27 +144,28 @@ class Process(Output):
         self._popen.stdin.write("".join(f"{line}\n" for line in lines))
         self._popen.stdin.flush()
 
-    @property
-    def pid(self):
-        return self._popen.pid
+
+class LoudProcess(Running, Lines):
+    """A program that says how it does each thing, hundreds of lines in a check, of which hardly one is waited for: it
+    writes its file itself, and wakes nobody."""
+
+    def __init__(self, lab, name, command):
+        self._path = lab.logs / f"{name}.log"
+        with self._path.open("ab") as log:
+            self._begin = log.tell()
+            self._popen = subprocess.Popen(
+                [str(part) for part in command], stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+        super().__init__(lab, name)
 
     @property
-    def running(self):
-        return self._popen.poll() is None
+    def lines(self):
+        with self._path.open("rb") as log:
+            log.seek(self._begin)
+            return log.read().decode(errors="replace").splitlines()
 
-    def wait_exit(self, seconds=10):
-        """Waits for its end and for the last of its output; returns the exit status."""
-        self._lab.wait_until(lambda: self.ended and not self.running, seconds, f"{self.name} to end")
-        return self._popen.returncode
-
-    def kill(self, number=signal.SIGKILL, seconds=10):
-        """Sends a signal that ends it and waits until it has; returns the exit status."""
-        if self.running:
-            self._popen.send_signal(number)
-        return self.wait_exit(seconds)
-
-    def signal(self, number):
-        self._popen.send_signal(number)
+    @property
+    def ended(self):
+        return not self.running
 
 
 class AirControl:
@@ -224,8 +269,7 @@ class Lab:
         self.air = AirControl(self)
         self.bus = SystemBus()
         # To be woken by every change is what makes wait_until notice it.
-        for sender in ("org.freedesktop.DBus", "org.bluez", DAEMON_NAME):
-            self.bus.add_signal_receiver(lambda *_: None, bus_name=sender)
+        self.bus.wake_for("org.freedesktop.DBus", "org.bluez", DAEMON_NAME)
         # The air has read it and would have ended over a mistake.
         adapters = json.loads(self.scenario.read_text()).get("adapters", [{}])
         self._has_adapter = bool(adapters)
@@ -256,6 +300,10 @@ class Lab:
             alarm.set_callback(lambda *_: False)
             alarm.attach(context)
             context.iteration(True)
+            # What came with it is looked at with it; of what does not end, a part.
+            for _ in range(AT_ONCE):
+                if not context.iteration(False):
+                    break
             alarm.destroy()
         return result
 
@@ -266,9 +314,13 @@ class Lab:
         something."""
         return Process(self, name, command, environment, listens)
 
+    def start_loud(self, name, *command):
+        """Starts a program that says much; its output goes to <name>.log."""
+        return LoudProcess(self, name, command)
+
     def start_bluetoothd(self):
         """Starts bluetoothd (again) and waits until it is on the bus, with the adapter if there is one."""
-        self.bluetoothd = self.start("bluetoothd", BLUETOOTHD, "-n", "-d")
+        self.bluetoothd = self.start_loud("bluetoothd", BLUETOOTHD, "-n", "-d")
         self.wait_until(lambda: self.bus.name_has_owner("org.bluez") or self.bluetoothd.ended, 20, "bluetoothd")
         expect(not self.bluetoothd.ended, "bluetoothd ended, see bluetoothd.log")
         if self._has_adapter:

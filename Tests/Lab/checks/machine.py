@@ -131,8 +131,7 @@ class Machine(Lab):
         """In the check's own process."""
         dbus.mainloop.glib.DBusGMainLoop(set_as_default=True)
         self.bus = SystemBus()
-        for sender in ("org.freedesktop.DBus", "org.bluez", DAEMON_NAME):
-            self.bus.add_signal_receiver(lambda *_: None, bus_name=sender)
+        self.bus.wake_for("org.freedesktop.DBus", "org.bluez", DAEMON_NAME)
         self.air = AirControl(self)
 
     def open_air_log(self):

@@ -48,8 +48,7 @@ class WiFiLab(Lab):
         """In the check's own process."""
         dbus.mainloop.glib.DBusGMainLoop(set_as_default=True)
         self.bus = SystemBus()
-        for sender in ("org.freedesktop.DBus", DAEMON_NAME, *(each.bus_name for each in SERVICES.values())):
-            self.bus.add_signal_receiver(lambda *_: None, bus_name=sender)
+        self.bus.wake_for("org.freedesktop.DBus", DAEMON_NAME, *{each.bus_name for each in SERVICES.values()})
         self.kernel = self.start("iw-event", "stdbuf", "-oL", "iw", "event", "-t")
         self._asked_at, self._joined = -1, None
 

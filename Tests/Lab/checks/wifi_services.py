@@ -41,7 +41,7 @@ class Service:
         return self.object(path, dbus.PROPERTIES_IFACE).Get(interface, name)
 
     def run(self, name, *command):
-        return self.lab.start(name, *command)
+        return self.lab.start_loud(name, *command)
 
     def wait_for_name(self, process, name):
         self.lab.wait_until(lambda: self.lab.bus.name_has_owner(name) or process.ended, 30, name)
