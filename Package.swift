@@ -213,7 +213,8 @@ let package = Package(
             name: "RadioSimulatorTests", dependencies: ["AccessoryModel", "RadioSimulator", "TestSupport"],
             swiftSettings: testSettings),
         .testTarget(
-            name: "WiFiRadioTests", dependencies: ["AccessoryEngine", "AccessoryModel", "DBusKit", "TestSupport", "WiFiRadio"],
+            name: "WiFiRadioTests",
+            dependencies: ["AccessoryEngine", "AccessoryModel", "DBusKit", "TestSupport", "WiFiRadio", log],
             swiftSettings: testSettings),
         .testTarget(
             name: "BlueZViewTests", dependencies: ["AccessoryModel", "BlueZView", "DBusKit", "TestSupport", log],

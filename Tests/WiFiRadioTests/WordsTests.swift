@@ -227,6 +227,37 @@ import Testing
         #expect(attempt([current, ["DisconnectReason": .int64(.min)]]) == nil)
     }
 
+    @Test func howAnAttemptOfNetworkManagersEnds() {
+        let (prepare, failed, deactivating) = (40, 120, 110)
+        let (activating, activated, deactivated) = (1, 2, 4)
+        enum Said { case device(Int, Int), connection(Int) }
+        func verdicts(_ said: Said...) -> [ManagedAttempt.Verdict] {
+            var attempt = ManagedAttempt()
+            return said.compactMap {
+                switch $0 {
+                case .device(let state, let reason):
+                    attempt.deviceChanged([state, 30, reason])
+                    return nil
+                case .connection(let state): return attempt.verdict(on: state)
+                }
+            }
+        }
+        #expect(verdicts(.connection(activating), .connection(activated), .connection(activated)) == [.joined])
+        #expect(
+            verdicts(.device(prepare, 0), .device(failed, 7), .connection(deactivated), .connection(deactivated))
+                == [.failed(.wrongPassphrase)])
+        #expect(
+            verdicts(.connection(activating), .device(failed, 8), .connection(deactivated)) == [.failed(.refusedOrPassphrase)])
+        // The way home is ended for it, and says so; then it begins.
+        #expect(
+            verdicts(.device(deactivating, 60), .device(failed, 8), .device(prepare, 0), .connection(deactivated))
+                == [.failed(ManagedNetwork.failure(nil))])
+        // As 1.42 over iwd was seen to: the way home is ended, and begun anew before it.
+        #expect(
+            verdicts(.device(deactivating, 60), .device(failed, 8), .device(deactivating, 60), .connection(deactivated))
+                == [.putAside])
+    }
+
     // MARK: Routes and services
 
     @Test func whoHasTheDefaultRoute() throws {

@@ -116,3 +116,52 @@ enum ManagedNetwork {
         }
     }
 }
+
+/// What a device and its active connection say of an attempt.
+struct ManagedAttempt {
+    enum Verdict: Equatable {
+        case joined
+        case failed(RadioFailure)
+        /// It has ended before it began.
+        case putAside
+    }
+
+    /// Its turn may come after the end of another, of which the device tells, too; or never, where NetworkManager is on
+    /// its way back already (1.42 over iwd, after an attempt that has failed).
+    private var hasBegun = false
+    /// `NMDeviceStateReason`: the device knows better why than the connection does.
+    private var reason: Int?
+    /// What is told of it twice, by a signal and as an answer, happens once.
+    private var isOver = false
+
+    /// `NMDeviceState`.
+    private static let prepare = 40
+    private static let failed = 120
+
+    /// - Parameter arguments: the device's new state, the one before, and the reason.
+    mutating func deviceChanged(_ arguments: [Int?]) {
+        switch arguments.first {
+        case Self.prepare: hasBegun = true
+        case Self.failed where hasBegun && arguments.count == 3: reason = arguments[2]
+        default: break
+        }
+    }
+
+    /// - Parameter state: the connection's, an `NMActiveConnectionState`.
+    /// - Returns: how the attempt ended, once, when it has.
+    mutating func verdict(on state: Int?) -> Verdict? {
+        guard !isOver else { return nil }
+        switch state {
+        case ManagedNetwork.activating:
+            hasBegun = true
+            return nil
+        case ManagedNetwork.activated:
+            isOver = true
+            return .joined
+        case ManagedNetwork.deactivated:
+            isOver = true
+            return hasBegun ? .failed(ManagedNetwork.failure(reason)) : .putAside
+        default: return nil
+        }
+    }
+}

@@ -40,8 +40,6 @@ final class NetworkManager: WiFiService {
         static let wifi = 2
         static let unmanaged = 10
         static let unavailable = 20
-        static let prepare = 40
-        static let failed = 120
     }
 
     init(on connection: Connection, over iwd: IWD, log: Logger) {
@@ -246,37 +244,23 @@ final class NetworkManager: WiFiService {
     private func follow(
         _ active: ObjectPath, _ path: ObjectPath, _ joining: Joining, again: @escaping (Joining) -> Void
     ) {
-        var reason: Int?
-        // Its turn may come after the end of another, of which the device tells, too; or never, where NetworkManager is
-        // on its way back already (1.42 over iwd, after an attempt that has failed).
-        var hasBegun = false
-        // What is told of it twice, by a signal and as an answer, happens once.
-        var isOver = false
+        var attempt = ManagedAttempt()
         let changed = { [weak self, weak joining] (state: Int?) in
-            guard let self, let joining, joining.isPending, !isOver else { return }
-            switch state {
-            case ManagedNetwork.activating: hasBegun = true
-            case ManagedNetwork.activated:
-                isOver = true
+            guard let self, let joining, joining.isPending, let verdict = attempt.verdict(on: state) else { return }
+            switch verdict {
+            case .joined:
                 self.joined = self.link.onSignal(Self.active, "StateChanged", of: active) { [weak self] _, arguments in
                     guard arguments.first?.integerValue == ManagedNetwork.deactivated else { return }
                     self?.lost("NetworkManager has ended the connection")
                 }
                 joining.end(.success(()))
-            case ManagedNetwork.deactivated:
-                isOver = true
-                hasBegun ? joining.failed(ManagedNetwork.failure(reason), again: again) : joining.putAside(again: again)
-            default: break
+            case .failed(let failure): joining.failed(failure, again: again)
+            case .putAside: joining.putAside(again: again)
             }
         }
         joining.follow([
             link.onSignal(Self.device, "StateChanged", of: path) { _, arguments in
-                switch arguments.first?.integerValue {
-                case DeviceState.prepare: hasBegun = true
-                // The device knows better why than the connection does.
-                case DeviceState.failed where hasBegun && arguments.count == 3: reason = arguments[2].integerValue
-                default: break
-                }
+                attempt.deviceChanged(arguments.map(\.integerValue))
             },
             link.onSignal(Self.active, "StateChanged", of: active) { _, arguments in changed(arguments.first?.integerValue) },
         ])
