@@ -50,6 +50,10 @@ class Service:
     def kill(self):
         self.process.kill()
 
+    def wants_a_person(self):
+        """Whether it will not go home by itself any more."""
+        return False
+
     def secrets(self, *secrets):
         """The files of the service in which one of these is."""
         found = []
@@ -100,6 +104,17 @@ class NetworkManager(Service):
         self.wait_for_name(self.process, self.bus_name)
         # It has its name before it has anything else.
         self.lab.wait_until(self._is_up, 30, "NetworkManager to be up", every=0.2)
+
+    def wants_a_person(self):
+        """It was killed, and wpa_supplicant has gone on with the network of before: NetworkManager ends that, takes the end
+        for one of its own attempt, asks for another passphrase, and has nobody to ask."""
+        return any("no secrets: No agents were available" in line for line in self.process.lines)
+
+    def activate_home(self):
+        manager = self.object("/org/freedesktop/NetworkManager", "org.freedesktop.NetworkManager")
+        settings = self.object("/org/freedesktop/NetworkManager/Settings", "org.freedesktop.NetworkManager.Settings")
+        home = settings.GetConnectionByUuid("5d2b5f0e-7d1c-4f0e-9a55-000000000001")
+        manager.ActivateConnection(home, manager.GetDeviceByIpIface("wlan0"), "/", signature="ooo")
 
     def _is_up(self):
         try:
