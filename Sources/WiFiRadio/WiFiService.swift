@@ -498,23 +498,16 @@ final class Joining: Awaited<Result<Void, RadioFailure>> {
         super.init(loop, timeout: WiFiTimes.join, late: .failure(late), completion: completion)
     }
 
-    /// The air has failed an attempt: it is begun `again`, once, where frames that were lost look like that, too, and
-    /// if there is time. The time-out stays where it was.
+    /// An attempt has failed: it is begun `again`, if there is time, once where frames that were lost look like that,
+    /// too. One before which the service has put another connection was not on the air, and counts for none. The
+    /// time-out stays where it was.
     func failed(_ failure: RadioFailure, again: (Joining) -> Void) {
         guard isPending else { return }
-        guard failure.mayBeLostFrames, !isSecond, loop.now <= secondUntil else { return end(.failure(failure)) }
-        isSecond = true
+        let isAside = failure == .putAside
+        let isAllowed = isAside ? timesAside < Self.mostAside : failure.mayBeLostFrames && !isSecond
+        guard isAllowed, loop.now <= secondUntil else { return end(.failure(failure)) }
+        if isAside { timesAside += 1 } else { isSecond = true }
         log.info("a network was not joined, and is tried once more", metadata: ["reason": "\(failure)"])
-        again(self)
-    }
-
-    /// The service has put another connection before an attempt that was not on the air yet: it is begun `again`, if
-    /// there is time, and counts for none.
-    func putAside(again: (Joining) -> Void) {
-        guard isPending else { return }
-        guard timesAside < Self.mostAside, loop.now <= secondUntil else { return end(.failure(.putAside)) }
-        timesAside += 1
-        log.info("another connection was put before a network, which is tried once more")
         again(self)
     }
 }

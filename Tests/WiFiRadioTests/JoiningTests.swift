@@ -9,10 +9,11 @@ import Testing
 @testable import WiFiRadio
 
 @Suite struct JoiningTests {
-    private enum Outcome { case lost, aside }
+    private let lost = RadioFailure.wrongPassphrase
+    private let aside = RadioFailure.putAside
 
     /// How many attempts are made when they end like this, and what is said then.
-    private func attempts(_ outcomes: Outcome...) -> (made: Int, said: String?) {
+    private func attempts(_ outcomes: RadioFailure...) -> (made: Int, said: String?) {
         var made = 0
         var said: String?
         let joining = Joining(MainLoop(), late: .joinTimeout, log: Logger(label: "test")) { result in
@@ -20,28 +21,24 @@ import Testing
         }
         func attempt(_ joining: Joining) {
             made += 1
-            guard made <= outcomes.count else { return }
-            switch outcomes[made - 1] {
-            case .lost: joining.failed(.wrongPassphrase, again: attempt)
-            case .aside: joining.putAside(again: attempt)
-            }
+            if made <= outcomes.count { joining.failed(outcomes[made - 1], again: attempt) }
         }
         attempt(joining)
         return (made, said)
     }
 
     @Test func whatMayBeLostFramesIsTriedTwice() {
-        #expect(attempts(.lost) == (2, nil))
-        #expect(attempts(.lost, .lost) == (2, RadioFailure.wrongPassphrase.message))
+        #expect(attempts(lost) == (2, nil))
+        #expect(attempts(lost, lost) == (2, RadioFailure.wrongPassphrase.message))
     }
 
     @Test func whatIsPutAsideCountsForNoAttempt() {
-        #expect(attempts(.lost, .aside) == (3, nil))
-        #expect(attempts(.lost, .aside, .lost) == (3, RadioFailure.wrongPassphrase.message))
+        #expect(attempts(lost, aside) == (3, nil))
+        #expect(attempts(lost, aside, lost) == (3, RadioFailure.wrongPassphrase.message))
     }
 
     @Test func aServiceThatPutsItAsideOverAndOverIsNotFollowed() {
-        #expect(attempts(.aside, .aside) == (3, nil))
-        #expect(attempts(.aside, .aside, .aside, .aside) == (3, RadioFailure.putAside.message))
+        #expect(attempts(aside, aside) == (3, nil))
+        #expect(attempts(aside, aside, aside, aside) == (3, RadioFailure.putAside.message))
     }
 }

@@ -119,13 +119,6 @@ enum ManagedNetwork {
 
 /// What a device and its active connection say of an attempt.
 struct ManagedAttempt {
-    enum Verdict: Equatable {
-        case joined
-        case failed(RadioFailure)
-        /// It has ended before it began.
-        case putAside
-    }
-
     /// Its turn may come after the end of another, of which the device tells, too; or never, where NetworkManager is on
     /// its way back already (1.42 over iwd, after an attempt that has failed).
     private var hasBegun = false
@@ -149,19 +142,11 @@ struct ManagedAttempt {
 
     /// - Parameter state: the connection's, an `NMActiveConnectionState`.
     /// - Returns: how the attempt ended, once, when it has.
-    mutating func verdict(on state: Int?) -> Verdict? {
-        guard !isOver else { return nil }
-        switch state {
-        case ManagedNetwork.activating:
-            hasBegun = true
-            return nil
-        case ManagedNetwork.activated:
-            isOver = true
-            return .joined
-        case ManagedNetwork.deactivated:
-            isOver = true
-            return hasBegun ? .failed(ManagedNetwork.failure(reason)) : .putAside
-        default: return nil
-        }
+    mutating func verdict(on state: Int?) -> Result<Void, RadioFailure>? {
+        if state == ManagedNetwork.activating { hasBegun = true }
+        guard !isOver, state == ManagedNetwork.activated || state == ManagedNetwork.deactivated else { return nil }
+        isOver = true
+        if state == ManagedNetwork.activated { return .success(()) }
+        return .failure(hasBegun ? ManagedNetwork.failure(reason) : .putAside)
     }
 }

@@ -248,14 +248,13 @@ final class NetworkManager: WiFiService {
         let changed = { [weak self, weak joining] (state: Int?) in
             guard let self, let joining, joining.isPending, let verdict = attempt.verdict(on: state) else { return }
             switch verdict {
-            case .joined:
+            case .success:
                 self.joined = self.link.onSignal(Self.active, "StateChanged", of: active) { [weak self] _, arguments in
                     guard arguments.first?.integerValue == ManagedNetwork.deactivated else { return }
                     self?.lost("NetworkManager has ended the connection")
                 }
                 joining.end(.success(()))
-            case .failed(let failure): joining.failed(failure, again: again)
-            case .putAside: joining.putAside(again: again)
+            case .failure(let failure): joining.failed(failure, again: again)
             }
         }
         joining.follow([
