@@ -9,8 +9,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import guest_qemu
 from guest_parts import PYTHON_PACKAGES, ImageError, decompressed, replace_folder, run, say, uncompressed_module, unpack_kernel
-from guest_qemu import command
 from guest_root import OtherRoot
 
 # In order of preference. Not 6.1.0-56 (6.1.192-2): a list corruption in its hci_chan_del kills bluetoothd when a link
@@ -50,7 +50,7 @@ class Image:
         self.vmlinux = self.kernel / "vmlinux"
         self.modules = next((self.kernel / "lib/modules").iterdir())
         self.initrd = self._initrd()
-        self.qemu = command(cache)
+        self.qemu = guest_qemu.command(cache)
 
     def _kernel(self):
         for name in KERNEL_PACKAGES:

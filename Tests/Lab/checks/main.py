@@ -18,8 +18,8 @@ GROUPS = {
 }
 # Runs for as long as it is told to, and only then.
 ON_DEMAND = ("soak",)
-# A short one of each that another release may break, for other releases of Debian, where CI has no time for all of
-# them.
+# A short one of each group that another release may break, for other releases of Debian, where CI has no time for all
+# of them.
 SAMPLE = (
     "radio.pairs_with_numeric_comparison", "journeys.adds_the_pink_dice", "central.discovers_reads_and_writes",
     "trouble.says_when_the_adapter_is_off", "requests.renames_for_the_app", "hostile.shouts_what_no_accessory_should",

@@ -10,6 +10,7 @@ import dbus
 from lab import expect
 
 HOME, HOME_PASSPHRASE = "Home", "correct horse"
+HOME_UUID = "5d2b5f0e-7d1c-4f0e-9a55-000000000001"
 # Whatever a service writes to keep: empty at the start of each check.
 KEPT = ("/etc/NetworkManager/system-connections", "/run/NetworkManager", "/var/lib/NetworkManager", "/var/lib/iwd", "/run/wpa_supplicant")
 # What has NetworkManager use iwd.
@@ -89,7 +90,7 @@ class NetworkManager(Service):
     def home():
         return (
             "/etc/NetworkManager/system-connections/Home.nmconnection",
-            f"[connection]\nid={HOME}\nuuid=5d2b5f0e-7d1c-4f0e-9a55-000000000001\ntype=wifi\n\n[wifi]\nssid={HOME}\n\n"
+            f"[connection]\nid={HOME}\nuuid={HOME_UUID}\ntype=wifi\n\n[wifi]\nssid={HOME}\n\n"
             f"[wifi-security]\nkey-mgmt=wpa-psk\npsk={HOME_PASSPHRASE}\n")
 
     def start(self):
@@ -108,12 +109,12 @@ class NetworkManager(Service):
     def wants_a_person(self):
         """It was killed, and wpa_supplicant has gone on with the network of before: NetworkManager ends that, takes the end
         for one of its own attempt, asks for another passphrase, and has nobody to ask."""
-        return any("no secrets: No agents were available" in line for line in self.process.lines)
+        return self.process.has("no secrets: No agents were available")
 
     def activate_home(self):
         manager = self.object("/org/freedesktop/NetworkManager", "org.freedesktop.NetworkManager")
         settings = self.object("/org/freedesktop/NetworkManager/Settings", "org.freedesktop.NetworkManager.Settings")
-        home = settings.GetConnectionByUuid("5d2b5f0e-7d1c-4f0e-9a55-000000000001")
+        home = settings.GetConnectionByUuid(HOME_UUID)
         manager.ActivateConnection(home, manager.GetDeviceByIpIface("wlan0"), "/", signature="ooo")
 
     def _is_up(self):
