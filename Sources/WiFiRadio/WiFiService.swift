@@ -487,6 +487,8 @@ final class Joining: Awaited<Result<Void, RadioFailure>> {
     private let secondUntil: Int64
     private var isSecond = false
     private var timesAside = 0
+    /// Why an attempt failed that was on the air.
+    private var heard: RadioFailure?
     private static let mostAside = 2
 
     init(
@@ -499,13 +501,14 @@ final class Joining: Awaited<Result<Void, RadioFailure>> {
     }
 
     /// An attempt has failed: it is begun `again`, if there is time, once where frames that were lost look like that,
-    /// too. One before which the service has put another connection was not on the air, and counts for none. The
-    /// time-out stays where it was.
+    /// too. One before which the service has put another connection counts for none, and says nothing of the network.
+    /// The time-out stays where it was.
     func failed(_ failure: RadioFailure, again: (Joining) -> Void) {
         guard isPending else { return }
         let isAside = failure == .putAside
         let isAllowed = isAside ? timesAside < Self.mostAside : failure.mayBeLostFrames && !isSecond
-        guard isAllowed, loop.now <= secondUntil else { return end(.failure(failure)) }
+        if !isAside { heard = failure }
+        guard isAllowed, loop.now <= secondUntil else { return end(.failure(heard ?? failure)) }
         if isAside { timesAside += 1 } else { isSecond = true }
         log.info("a network was not joined, and is tried once more", metadata: ["reason": "\(failure)"])
         again(self)

@@ -411,6 +411,25 @@ class Joining(WiFiTest):
                 self.assertRestored()
                 self.join(app, path, passphrase="sixsided6")
 
+    def test_an_attempt_that_is_displaced_counts_for_none(self):
+        """iwd goes home by itself, and NetworkManager follows it: nobody has chosen that. Without iwd somebody has."""
+        displaced = {"id": "displaced", "ssid": "Dice-Late", "security": "wpa2", "passphrase": "sixsided7", "fault": "displaced"}
+        for services, count, says in (
+            (("iwd", "NetworkManager"), 2, None), (("iwd", "NetworkManager"), 3, "another connection before it"),
+            (("NetworkManager",), 1, "another connection"),
+        ):
+            with self.subTest(services=services, count=count):
+                app, picker = self.serve(*services, more=[displaced | {"faultCount": count}])
+                self.world.daemon.wait_for("Wi-Fi interface .*NetworkManager")
+                path = self.grant(app, picker, "Dice-Late")
+                if says:
+                    self.assertFails(error("ConnectionFailed"), self.join, app, path, passphrase="sixsided7", says=[says])
+                    self.assertRestored()
+                self.join(app, path, passphrase="sixsided7")
+                self.simulator.wait_joined("Dice-Late")
+                self.leave(app, path)
+                self.assertRestored()
+
     def test_what_is_known_to_be_in_vain(self):
         points = [{"id": "old", "ssid": "Dice-Old", "security": "wep"}, {"id": "firm", "ssid": "Dice-Firm", "security": "enterprise"}]
         app, picker = self.serve("wpa_supplicant", more=points)

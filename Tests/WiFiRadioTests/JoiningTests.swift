@@ -41,4 +41,8 @@ import Testing
         #expect(attempts(aside, aside) == (3, nil))
         #expect(attempts(aside, aside, aside, aside) == (3, RadioFailure.putAside.message))
     }
+
+    @Test func whatWasHeardOnTheAirIsSaidRatherThanWhatWasPutBefore() {
+        #expect(attempts(lost, aside, aside, aside) == (4, RadioFailure.wrongPassphrase.message))
+    }
 }

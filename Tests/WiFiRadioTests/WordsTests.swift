@@ -228,16 +228,19 @@ import Testing
     }
 
     @Test func howAnAttemptOfNetworkManagersEnds() {
-        let (prepare, failed, deactivating) = (40, 120, 110)
+        let (disconnected, prepare, config, failed, deactivating) = (30, 40, 50, 120, 110)
         let (activating, activated, deactivated) = (1, 2, 4)
         enum Said { case device(Int, Int), connection(Int) }
         /// Its failures; nil for success.
-        func verdicts(_ said: Said...) -> [RadioFailure?] {
-            var attempt = ManagedAttempt()
+        func verdicts(_ said: [Said], overIWD: Bool = true) -> [RadioFailure?] {
+            var attempt = ManagedAttempt(isOverIWD: overIWD)
             var verdicts: [RadioFailure?] = []
+            var before = disconnected
             for each in said {
                 switch each {
-                case .device(let state, let reason): attempt.deviceChanged([state, 30, reason])
+                case .device(let state, let reason):
+                    attempt.deviceChanged([state, before, reason])
+                    before = state
                 case .connection(let state):
                     switch attempt.verdict(on: state) {
                     case .success: verdicts.append(nil)
@@ -248,20 +251,34 @@ import Testing
             }
             return verdicts
         }
-        #expect(verdicts(.connection(activating), .connection(activated), .connection(activated)) == [nil])
+        #expect(verdicts([.connection(activating), .connection(activated), .connection(activated)]) == [nil])
         #expect(
-            verdicts(.device(prepare, 0), .device(failed, 7), .connection(deactivated), .connection(deactivated))
+            verdicts([.device(prepare, 0), .device(failed, 7), .connection(deactivated), .connection(deactivated)])
                 == [.wrongPassphrase])
         #expect(
-            verdicts(.connection(activating), .device(failed, 8), .connection(deactivated)) == [.refusedOrPassphrase])
+            verdicts([.connection(activating), .device(failed, 8), .connection(deactivated)]) == [.refusedOrPassphrase])
         // The way home is ended for it, and says so; then it begins.
         #expect(
-            verdicts(.device(deactivating, 60), .device(failed, 8), .device(prepare, 0), .connection(deactivated))
+            verdicts([.device(deactivating, 60), .device(failed, 8), .device(prepare, 0), .connection(deactivated)])
                 == [ManagedNetwork.failure(nil)])
         // As 1.42 over iwd was seen to: the way home is ended, and begun anew before it.
         #expect(
-            verdicts(.device(deactivating, 60), .device(failed, 8), .device(deactivating, 60), .connection(deactivated))
+            verdicts([.device(deactivating, 60), .device(failed, 8), .device(deactivating, 60), .connection(deactivated)])
                 == [.putAside])
+        // The same, a little later: it has begun when the way home is.
+        let replaced: [Said] = [.device(prepare, 0), .device(config, 0), .device(deactivating, 60), .device(disconnected, 8)]
+        #expect(verdicts(replaced + [.connection(deactivated)]) == [.putAside])
+        #expect(
+            verdicts([.device(prepare, 0), .device(config, 0), .device(disconnected, 8), .connection(deactivated)])
+                == [.putAside])
+        // That was the way home, which began before it: its turn comes, and it fails by itself.
+        #expect(
+            verdicts(replaced + [.device(prepare, 0), .device(failed, 7), .connection(deactivated)]) == [.wrongPassphrase])
+        // Without iwd somebody has chosen another.
+        #expect(verdicts(replaced + [.connection(deactivated)], overIWD: false) == [ManagedNetwork.failure(60)])
+        // Ended by somebody, without another in its place.
+        let ended: [Said] = [.device(prepare, 0), .device(config, 0), .device(deactivating, 39), .device(disconnected, 39)]
+        #expect(verdicts(ended + [.connection(deactivated)]) == [ManagedNetwork.failure(nil)])
     }
 
     // MARK: Routes and services

@@ -243,7 +243,7 @@ final class IWDStation: RadioListener {
         set(.connecting)
         let (answer, delay) = point.answer(key)
         after(Self.step + delay) { station in
-            guard answer == .accepted || answer == .noAddress, point.isHeard else { return station.fail() }
+            guard answer.isYes, point.isHeard else { return station.fail() }
             station.set(.connected)
             station.iwd.joinedNetwork(network, key: key, isHidden: station.hiddenNames.contains(network.ssid))
             station.pending?.reply()

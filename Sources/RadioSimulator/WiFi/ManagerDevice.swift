@@ -87,13 +87,14 @@ final class ManagerDevice: ExportedObject, RadioListener {
 
     func isVisible(to caller: String) -> Bool { true }
 
+    private var uplink: ManagerProfile? { manager.known.first { $0.isUplink && $0.settings.interface == radio.name } }
+
     // MARK: Life
 
     func begin() {
         radio.listen(self)
         guard radio.isUsable else { return }
         state = .disconnected
-        let uplink = manager.known.first { $0.isUplink && $0.settings.interface == radio.name }
         guard let uplink, let point = radio.air.uplinkPoint(of: radio) else { return soonAutoconnect() }
         hear([Sighting(point: point, ssid: point.scenario.ssid)])
         activePoint = points.first { $0.point === point }
@@ -335,6 +336,9 @@ final class ManagerDevice: ExportedObject, RadioListener {
             case .noAddress:
                 device.set(.ipConfig, .none)
                 device.after(delay) { $0.fail(.addressUnavailable) }
+            case .displaced:
+                guard let uplink = device.uplink else { return device.configure() }
+                _ = device.activate(uplink, at: "/", boundTo: nil)
             case .accepted: device.after(0) { $0.configure() }
             }
         }

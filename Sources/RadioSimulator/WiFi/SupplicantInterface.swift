@@ -427,7 +427,7 @@ final class SupplicantInterface: ExportedObject, RadioListener {
                 network.failures += 1
                 return fail()
             }
-        case .accepted, .noAddress: break
+        case .accepted, .noAddress, .displaced: break
         }
         if case .sae = method { setState(.associating) }
         after(Self.step) { interface in

@@ -24,9 +24,14 @@ final class AirAccessPoint {
         case accepted
         /// Accepted, but nobody gives out addresses.
         case noAddress
+        /// Accepted, but NetworkManager puts its uplink before it.
+        case displaced
         case wrongKey
         case refused
         case silence
+
+        /// Whether the access point takes who asks; what comes of it then is between the service and the network.
+        var isYes: Bool { self == .accepted || self == .noAddress || self == .displaced }
     }
 
     /// What it answers to who wants to join with this key, and after how long.
@@ -42,6 +47,7 @@ final class AirAccessPoint {
         case .slow: return (honest, scenario.delay)
         case .handshake: return (scenario.passphrase == nil ? honest : .wrongKey, 0)
         case .noAddress: return (honest == .accepted ? .noAddress : honest, scenario.delay)
+        case .displaced: return (honest == .accepted ? .displaced : honest, 0)
         }
     }
 }

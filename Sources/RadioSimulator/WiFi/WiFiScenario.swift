@@ -51,9 +51,9 @@ extension Scenario {
 
         /// What goes wrong with joining: `refuse` (it says no), `silent` (it never answers), `slow` (it answers
         /// after `delay`), `noAddress` (NetworkManager gets no address), `handshake` (of a protected network, it comes
-        /// to nothing, as it does with a wrong passphrase).
+        /// to nothing, as it does with a wrong passphrase), `displaced` (NetworkManager goes to its uplink instead).
         public enum Fault: String, Hashable, Sendable, CaseIterable {
-            case refuse, silent, slow, noAddress, handshake
+            case refuse, silent, slow, noAddress, handshake, displaced
         }
 
         /// `[a-z0-9-]+`; events and logs name it so.

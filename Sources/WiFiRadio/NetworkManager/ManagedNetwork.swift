@@ -10,6 +10,8 @@ enum ManagedNetwork {
     static let activating = 1
     static let activated = 2
     static let deactivated = 4
+    /// Of `NMDeviceStateReason`: another activation takes the device.
+    static let newActivation = 60
 
     /// `NM80211ApSecurityFlags`.
     private enum KeyManagement {
@@ -111,6 +113,7 @@ enum ManagedNetwork {
         case 9, 11: .noAnswerOrPassphrase
         case 5, 15, 16, 17: RadioFailure(.connection, "the network gives no address")
         case 53: RadioFailure(.connection, "there is no such network in range")
+        case newActivation: RadioFailure(.connection, "NetworkManager was told to use another connection")
         case let reason?: RadioFailure(.connection, "the network could not be joined (NetworkManager's reason \(reason))")
         case nil: RadioFailure(.connection, "the network could not be joined")
         }
@@ -119,23 +122,40 @@ enum ManagedNetwork {
 
 /// What a device and its active connection say of an attempt.
 struct ManagedAttempt {
+    /// iwd goes back to a network that it knows by itself, and NetworkManager follows it: what takes the place of an
+    /// attempt there may be nobody's choice.
+    private let isOverIWD: Bool
     /// Its turn may come after the end of another, of which the device tells, too; or never, where NetworkManager is on
     /// its way back already (1.42 over iwd, after an attempt that has failed).
     private var hasBegun = false
+    /// It did not fail: another has taken the device (1.42 over iwd, in the same case, some tenths of a second later).
+    private var isReplaced = false
     /// `NMDeviceStateReason`: the device knows better why than the connection does.
     private var reason: Int?
     /// What is told of it twice, by a signal and as an answer, happens once.
     private var isOver = false
 
     /// `NMDeviceState`.
+    private static let disconnected = 30
     private static let prepare = 40
+    private static let secondaries = 90
+    private static let deactivating = 110
     private static let failed = 120
+
+    init(isOverIWD: Bool) { self.isOverIWD = isOverIWD }
 
     /// - Parameter arguments: the device's new state, the one before, and the reason.
     mutating func deviceChanged(_ arguments: [Int?]) {
-        switch arguments.first {
-        case Self.prepare: hasBegun = true
-        case Self.failed where hasBegun && arguments.count == 3: reason = arguments[2]
+        guard arguments.count == 3, let new = arguments[0], let old = arguments[1] else { return }
+        switch new {
+        case Self.prepare:
+            hasBegun = true
+            isReplaced = false
+        case Self.failed where hasBegun: reason = arguments[2]
+        case Self.deactivating where hasBegun && arguments[2] == ManagedNetwork.newActivation,
+            // Whoever deactivates it, or fails, says so on the way.
+            Self.disconnected where hasBegun && Self.prepare...Self.secondaries ~= old:
+            isReplaced = true
         default: break
         }
     }
@@ -147,6 +167,7 @@ struct ManagedAttempt {
         guard !isOver, state == ManagedNetwork.activated || state == ManagedNetwork.deactivated else { return nil }
         isOver = true
         if state == ManagedNetwork.activated { return .success(()) }
-        return .failure(hasBegun ? ManagedNetwork.failure(reason) : .putAside)
+        guard hasBegun, !isReplaced || !isOverIWD else { return .failure(.putAside) }
+        return .failure(ManagedNetwork.failure(isReplaced ? ManagedNetwork.newActivation : reason))
     }
 }

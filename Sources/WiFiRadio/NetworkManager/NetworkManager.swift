@@ -244,7 +244,7 @@ final class NetworkManager: WiFiService {
     private func follow(
         _ active: ObjectPath, _ path: ObjectPath, _ joining: Joining, again: @escaping (Joining) -> Void
     ) {
-        var attempt = ManagedAttempt()
+        var attempt = ManagedAttempt(isOverIWD: station(below: path) != nil)
         let changed = { [weak self, weak joining] (state: Int?) in
             guard let self, let joining, joining.isPending, let verdict = attempt.verdict(on: state) else { return }
             switch verdict {
