@@ -506,6 +506,25 @@ class Joining(WiFiTest):
                 self.join(app, path, passphrase="sixsided1")
                 self.simulator.wait_joined("Dice-1234")
 
+    def test_a_manager_that_gives_its_own_way_home_up_is_helped(self):
+        """It was killed while an accessory's network was joined; what is below went on with that, and spoils its first attempt."""
+        scenario = self.scenario_of("NetworkManager")
+        home = scenario["accessPoints"][0]
+        home.update(fault="handshake", faultCount=1)
+        self.start(scenario)
+        self.world.wait_wifi("ready")
+        self.simulator.wait_joined("Home")
+        app, picker = self.app(), self.picker()
+        path = self.grant(app, picker, "Dice-1234")
+        self.join(app, path, passphrase="sixsided1")
+        self.simulator.do("vanish", home["id"])
+        self.simulator.do("wifiStopped", "NetworkManager")
+        self.world.wait_wifi("absent")
+        self.simulator.do("wifiStarted", "NetworkManager")
+        self.world.wait_wifi("ready")
+        self.simulator.do("return", home["id"])
+        self.assertRestored()
+
     def test_two_apps_share_a_network(self):
         app, picker = self.serve("wpa_supplicant")
         path = self.grant(app, picker, "Dice-1234")

@@ -27,6 +27,8 @@ final class NetworkManager: WiFiService {
     /// The way to the connection from before: which, who follows its activation, and the next attempt, or the end of
     /// this.
     private var wayHome: (previous: ObjectPath, following: Subscription?, another: LoopSource?)?
+    /// What it had joined for us when it ended, until the next one is on its way to what it finds by itself.
+    private var strayed: JoinRecord?
     /// What may work below it, and keeps networks of its own.
     private let iwd: IWD
 
@@ -40,6 +42,7 @@ final class NetworkManager: WiFiService {
         static let wifi = 2
         static let unmanaged = 10
         static let unavailable = 20
+        static let prepare = 40
     }
 
     init(on connection: Connection, over iwd: IWD, log: Logger) {
@@ -60,6 +63,8 @@ final class NetworkManager: WiFiService {
     func shadowChanged() {}
 
     func follow() {
+        // The way of another one.
+        endWayHome()
         let changed: (ObjectPath, [DBusValue]) -> Void = { [weak self] _, _ in self?.read() }
         link.subscriptions = [
             link.onSignal(Self.busName, "DeviceAdded", of: Self.root, changed),
@@ -74,6 +79,7 @@ final class NetworkManager: WiFiService {
         let states = arguments.prefix(2).compactMap(\.integerValue)
         let isKnown = paths.values.contains(path)
         if !isKnown || states.contains(where: { $0 <= DeviceState.unavailable }) { read() }
+        if states.first == DeviceState.prepare { followOwnReturn() }
     }
 
     private func read() {
@@ -117,6 +123,7 @@ final class NetworkManager: WiFiService {
             interfaces[name] = state == DeviceState.unavailable ? .off : .ready
         }
         if paths.isEmpty { gone("the interface is gone") }
+        followOwnReturn()
     }
 
     // MARK: Scanning
@@ -191,6 +198,7 @@ final class NetworkManager: WiFiService {
                 let previous = found.first?.values["Connection"]?.objectPathValue ?? self.wayHome?.previous
                 record.previous = previous?.rawValue ?? ""
                 self.endWayHome()
+                self.strayed = nil
                 self.iwd.known(join.ssid) { [weak self] result in
                     guard let self, let known = result.value(orElse: failed) else { return }
                     record.known = known
@@ -278,10 +286,15 @@ final class NetworkManager: WiFiService {
     }
 
     private func restoreConnection(_ record: JoinRecord, completion: @escaping (Bool) -> Void) {
-        guard record.owner == owner, let path = paths[record.interface] else { return completion(true) }
+        guard record.owner == owner else {
+            strayed = record
+            followOwnReturn()
+            return completion(true)
+        }
+        guard let path = paths[record.interface] else { return completion(true) }
         let back = { [weak self] in
             guard let self else { return completion(true) }
-            self.goBack(record, path, completion)
+            self.goBack(record, completion)
         }
         if let active = ObjectPath(record.joined) { return deactivate(active) { $0 ? back() : completion(false) } }
         // It may have made the connection and not said so.
@@ -294,7 +307,7 @@ final class NetworkManager: WiFiService {
 
     /// The active connection of an interface, if it is one that we made for a network.
     private func ours(_ record: JoinRecord, _ path: ObjectPath, completion: @escaping (Result<ObjectPath?, BusError>) -> Void) {
-        let name = Hex.bytes(record.network).flatMap { SSID($0) }.map(ManagedNetwork.name)
+        let name = ManagedNetwork.name(record)
         link.properties(.managerDevice, at: path) { [weak self] result in
             guard let self, let values = result.value(orElse: { completion(.failure($0)) }) else { return }
             guard let active = values["ActiveConnection"]?.objectPathValue, active != "/" else { return completion(.success(nil)) }
@@ -309,15 +322,16 @@ final class NetworkManager: WiFiService {
     }
 
     /// To the connection from before.
-    private func goBack(_ record: JoinRecord, _ path: ObjectPath, _ completion: @escaping (Bool) -> Void) {
+    private func goBack(_ record: JoinRecord, _ completion: @escaping (Bool) -> Void) {
         guard let previous = ObjectPath(record.previous) else { return completion(true) }
-        goBack(to: previous, path, attempts: Self.returns, joined: record.joined, completion)
+        goBack(to: previous, record.interface, attempts: Self.returns, joined: record.joined, completion)
     }
 
     /// - Parameter completion: gets whether the interface is on its way, or on another.
     private func goBack(
-        to previous: ObjectPath, _ path: ObjectPath, attempts: Int, joined: String, _ completion: @escaping (Bool) -> Void
+        to previous: ObjectPath, _ interface: String, attempts: Int, joined: String, _ completion: @escaping (Bool) -> Void
     ) {
+        guard let path = paths[interface] else { return completion(true) }
         link.properties(.managerDevice, at: path) { [weak self] result in
             guard let self, let values = result.value(orElse: { _ in completion(false) }) else { return }
             // NetworkManager may be on its way back already; by itself it comes back only to what connects by itself.
@@ -329,7 +343,7 @@ final class NetworkManager: WiFiService {
                 switch result {
                 case .success(let values):
                     if let self, let active = values.first?.objectPathValue {
-                        self.followReturn(active, to: previous, path, attempts: attempts)
+                        self.followReturn(active, to: previous, interface, attempts: attempts)
                     }
                     completion(true)
                 case .failure(let error):
@@ -343,7 +357,7 @@ final class NetworkManager: WiFiService {
     /// What has begun may fail, where it falls into the end of what was before: over iwd it was seen to, and then
     /// NetworkManager stays where it is. It may also come to no end (1.42 over iwd, which had connected by itself at
     /// that moment: it is disconnected, and NetworkManager waits): then it is ended, and begun anew.
-    private func followReturn(_ active: ObjectPath, to previous: ObjectPath, _ path: ObjectPath, attempts: Int) {
+    private func followReturn(_ active: ObjectPath, to previous: ObjectPath, _ interface: String, attempts: Int) {
         let changed = { [weak self] (state: Int) in
             guard let self, self.wayHome?.following != nil else { return }
             if state == ManagedNetwork.activated { return self.endWayHome() }
@@ -351,8 +365,7 @@ final class NetworkManager: WiFiService {
             self.endWayHome()
             guard attempts > 1 else { return self.log.warning("the connection from before does not come back") }
             let another = self.loop.after(Self.betweenReturns) { [weak self] in
-                guard let self, self.paths.values.contains(path) else { return }
-                self.goBack(to: previous, path, attempts: attempts - 1, joined: "") { _ in }
+                self?.goBack(to: previous, interface, attempts: attempts - 1, joined: "") { _ in }
             }
             self.wayHome = (previous, nil, another)
         }
@@ -368,6 +381,24 @@ final class NetworkManager: WiFiService {
         // What happened before the subscription.
         link.properties(.managerActive, at: active) { result in
             if case .success(let values) = result { changed(values["State"]?.integerValue ?? ManagedNetwork.deactivated) }
+        }
+    }
+
+    /// One that was ended while a network was joined for us finds the way home by itself, and may fail: supplicants go
+    /// on with that network, and 1.42 takes the end of it for that of its own attempt, wants another passphrase, and
+    /// tries no more. So its first attempt is followed as if it were ours.
+    private func followOwnReturn() {
+        guard let record = strayed, let path = paths[record.interface] else { return }
+        link.properties(.managerDevice, at: path) { [weak self] result in
+            guard let self, let active = (try? result.get())?["ActiveConnection"]?.objectPathValue, active != "/" else { return }
+            self.link.properties(.managerActive, at: active) { [weak self] result in
+                guard let self, self.strayed == record, let values = try? result.get(),
+                    let connection = values["Connection"]?.objectPathValue,
+                    values["Id"]?.stringValue != ManagedNetwork.name(record)
+                else { return }
+                self.strayed = nil
+                self.followReturn(active, to: connection, record.interface, attempts: Self.returns)
+            }
         }
     }
 

@@ -259,8 +259,4 @@ def survives_the_end_of_the_service_while_joined(lab):
     lab.wait_until(lambda: app.network_interface(path) == "", 30, "the interface to be given back")
     lab.service.start()
     lab.wait_wifi("ready", 60)
-    lab.wait_until(lambda: lab.joined == HOME or lab.service.wants_a_person(), 40, "wlan0 to be on Home", every=0.2)
-    if lab.joined != HOME:
-        lab.note("NetworkManager wanted a person")
-        lab.service.activate_home()
     lab.expect_home(PASSPHRASE)

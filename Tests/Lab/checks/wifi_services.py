@@ -10,7 +10,6 @@ import dbus
 from lab import expect
 
 HOME, HOME_PASSPHRASE = "Home", "correct horse"
-HOME_UUID = "5d2b5f0e-7d1c-4f0e-9a55-000000000001"
 # Whatever a service writes to keep: empty at the start of each check.
 KEPT = ("/etc/NetworkManager/system-connections", "/run/NetworkManager", "/var/lib/NetworkManager", "/var/lib/iwd", "/run/wpa_supplicant")
 # What has NetworkManager use iwd.
@@ -51,10 +50,6 @@ class Service:
     def kill(self):
         self.process.kill()
 
-    def wants_a_person(self):
-        """Whether it will not go home by itself any more."""
-        return False
-
     def secrets(self, *secrets):
         """The files of the service in which one of these is."""
         found = []
@@ -90,7 +85,7 @@ class NetworkManager(Service):
     def home():
         return (
             "/etc/NetworkManager/system-connections/Home.nmconnection",
-            f"[connection]\nid={HOME}\nuuid={HOME_UUID}\ntype=wifi\n\n[wifi]\nssid={HOME}\n\n"
+            f"[connection]\nid={HOME}\nuuid=5d2b5f0e-7d1c-4f0e-9a55-000000000001\ntype=wifi\n\n[wifi]\nssid={HOME}\n\n"
             f"[wifi-security]\nkey-mgmt=wpa-psk\npsk={HOME_PASSPHRASE}\n")
 
     def start(self):
@@ -105,17 +100,6 @@ class NetworkManager(Service):
         self.wait_for_name(self.process, self.bus_name)
         # It has its name before it has anything else.
         self.lab.wait_until(self._is_up, 30, "NetworkManager to be up", every=0.2)
-
-    def wants_a_person(self):
-        """It was killed, and wpa_supplicant has gone on with the network of before: NetworkManager ends that, takes the end
-        for one of its own attempt, asks for another passphrase, and has nobody to ask."""
-        return self.process.has("no secrets: No agents were available")
-
-    def activate_home(self):
-        manager = self.object("/org/freedesktop/NetworkManager", "org.freedesktop.NetworkManager")
-        settings = self.object("/org/freedesktop/NetworkManager/Settings", "org.freedesktop.NetworkManager.Settings")
-        home = settings.GetConnectionByUuid(HOME_UUID)
-        manager.ActivateConnection(home, manager.GetDeviceByIpIface("wlan0"), "/", signature="ooo")
 
     def _is_up(self):
         try:
