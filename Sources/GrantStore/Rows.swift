@@ -155,9 +155,10 @@ enum Rows {
     static func joinRecord(_ row: SQLRow, in database: Database) throws(Nonsense) -> JoinRecord {
         let json = try needed(json(row, "content", in: database), "content")
         return JoinRecord(
-            service: try json.needed("service"), owner: try json.needed("owner"), interface: try json.needed("interface"),
-            network: try json.needed("network"), joined: try json.needed("joined"), previous: try json.needed("previous"),
-            enabled: try needed(json.texts("enabled"), "enabled"), known: try json.texts("known") ?? [])
+            service: try json.needed("service"), owner: try json.needed("owner"), bus: try json.text("bus") ?? "",
+            interface: try json.needed("interface"), network: try json.needed("network"), joined: try json.needed("joined"),
+            previous: try json.needed("previous"), enabled: try needed(json.texts("enabled"), "enabled"),
+            known: try json.texts("known") ?? [])
     }
 
     // MARK: Writing
@@ -218,9 +219,9 @@ enum Rows {
 
     static func content(of record: JoinRecord) -> JSONValue {
         .object([
-            "service": .text(record.service), "owner": .text(record.owner), "interface": .text(record.interface),
-            "network": .text(record.network), "joined": .text(record.joined), "previous": .text(record.previous),
-            "enabled": JSONValue(record.enabled), "known": JSONValue(record.known),
+            "service": .text(record.service), "owner": .text(record.owner), "bus": .text(record.bus),
+            "interface": .text(record.interface), "network": .text(record.network), "joined": .text(record.joined),
+            "previous": .text(record.previous), "enabled": JSONValue(record.enabled), "known": JSONValue(record.known),
         ])
     }
 }

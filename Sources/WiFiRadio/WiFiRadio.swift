@@ -98,6 +98,8 @@ public final class WiFiRadio: NetworkRadio {
     /// is there.
     public func start() {
         do { record = try journal.read() } catch { log.error("the record of a joined network cannot be read: \(error)") }
+        // On the bus of another boot somebody else may have the name of the service of then, and its objects the paths.
+        if let bus = record?.bus, bus != "", bus != connection.busIdentifier { record?.owner = "" }
         isFromEarlierRun = record != nil
         earlierNetwork = record.flatMap { Hex.bytes($0.network) }.flatMap { SSID($0) }
         awareSearch.onServices = { [weak self] in self?.observer?.heard(services: $0) }
@@ -274,8 +276,10 @@ public final class WiFiRadio: NetworkRadio {
         if let failure = obstacle(to: join) { return completion(.failure(failure)) }
         isJoining = true
         let note: (JoinRecord) throws -> Void = { [weak self] record in
-            self?.record = record
-            try self?.journal.write(record)
+            guard let self else { return }
+            self.record = record
+            self.record?.bus = connection.busIdentifier
+            try journal.write(self.record)
         }
         selected.service.join(join, on: selected.interface, note: note) { [weak self] result in
             guard let self else { return }

@@ -56,6 +56,8 @@ public struct JoinRecord: Hashable, Sendable {
     public var service: String
     /// The service's connection to the bus: another one knows nothing of these objects.
     public var owner: String
+    /// The bus on which it has that name; empty where nobody has written it down.
+    public var bus: String
     /// The interface's name.
     public var interface: String
     /// The joined network, in hexadecimal digits.
@@ -71,11 +73,12 @@ public struct JoinRecord: Hashable, Sendable {
 
     /// Stores its arguments.
     public init(
-        service: String, owner: String, interface: String, network: String, joined: String = "", previous: String = "",
-        enabled: [String] = [], known: [String] = []
+        service: String, owner: String, bus: String = "", interface: String, network: String, joined: String = "",
+        previous: String = "", enabled: [String] = [], known: [String] = []
     ) {
         self.service = service
         self.owner = owner
+        self.bus = bus
         self.interface = interface
         self.network = network
         self.joined = joined
