@@ -249,6 +249,8 @@ enum WiFiTimes {
     static let join = Duration.seconds(18)
     /// What has to be left of that for a second attempt: a scan, and a handshake.
     static let secondJoin = Duration.seconds(8)
+    /// How much of that may pass before it begins.
+    static let beforeSecondJoin = Duration.seconds(4)
     /// How long a joined network may be away before it is given up: an accessory that was told its settings starts
     /// again.
     static let grace = Duration.seconds(10)

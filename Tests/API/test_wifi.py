@@ -525,6 +525,44 @@ class Joining(WiFiTest):
         self.simulator.do("return", home["id"])
         self.assertRestored()
 
+    def test_a_managers_own_way_home_is_followed(self):
+        """From a network that could not be joined it goes home by itself, and gives that up when it comes to nothing."""
+        scenario = self.scenario_of("NetworkManager")
+        scenario["accessPoints"][0].update(fault="handshake", faultCount=1)
+        self.start(scenario)
+        self.world.wait_wifi("ready")
+        self.simulator.wait_joined("Home")
+        app, picker = self.app(), self.picker()
+        path = self.grant(app, picker, "Dice-1234")
+        self.assertFails(error("ConnectionFailed"), self.join, app, path, passphrase="not the one", says=["passphrase"])
+        self.assertRestored()
+
+    def test_what_another_boot_had_joined_is_nothing_of_this_ones(self):
+        """Names on the bus and paths of objects are given anew: what had them in the record is something else now."""
+        app, picker = self.serve("NetworkManager")
+        self.join(app, self.grant(app, picker, "Dice-1234"), passphrase="sixsided1")
+        self.world.daemon.stop(signal.SIGKILL)
+        self.assertRestored()
+        home = self.active_connection()
+        with contextlib.closing(sqlite3.connect(self.world.state / "grants.sqlite")) as store, store:
+            (content,), = store.execute("SELECT content FROM joinRecord")
+            record = json.loads(content)
+            self.assertRegex(record["bus"], "^[0-9a-f]{32}$")
+            store.execute("UPDATE joinRecord SET content = ?", (json.dumps(record | {"bus": "0" * 32, "joined": home}),))
+        self.world.start_daemon()
+        self.world.wait_wifi("ready")
+        app = self.app()
+        path, = app.accessories
+        self.assertEqual(self.active_connection(), home)
+        self.join(app, path, passphrase="sixsided1")
+        self.leave(app, path)
+        self.assertRestored()
+
+    def active_connection(self):
+        manager = "org.freedesktop.NetworkManager"
+        device, = self.world.admin.call("/org/freedesktop/NetworkManager", manager, "GetDevices", to=manager)
+        return str(self.world.admin.call(device, PROPERTIES, "Get", "ss", f"{manager}.Device", "ActiveConnection", to=manager))
+
     def test_two_apps_share_a_network(self):
         app, picker = self.serve("wpa_supplicant")
         path = self.grant(app, picker, "Dice-1234")

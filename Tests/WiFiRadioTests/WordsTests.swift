@@ -256,7 +256,7 @@ import Testing
             verdicts([.device(prepare, 0), .device(failed, 7), .connection(deactivated), .connection(deactivated)])
                 == [.wrongPassphrase])
         #expect(
-            verdicts([.connection(activating), .device(failed, 8), .connection(deactivated)]) == [.refusedOrPassphrase])
+            verdicts([.connection(activating), .device(failed, 10), .connection(deactivated)]) == [.refusedOrPassphrase])
         // The way home is ended for it, and says so; then it begins.
         #expect(
             verdicts([.device(deactivating, 60), .device(failed, 8), .device(prepare, 0), .connection(deactivated)])
@@ -271,6 +271,13 @@ import Testing
         #expect(
             verdicts([.device(prepare, 0), .device(config, 0), .device(disconnected, 8), .connection(deactivated)])
                 == [.putAside])
+        let wrong: [Said] = [.device(prepare, 0), .device(config, 0), .device(failed, 8), .connection(deactivated)]
+        #expect(verdicts(wrong) == [.putAside])
+        #expect(verdicts(wrong, overIWD: false) == [.refusedOrPassphrase])
+        // On the air it was, here.
+        #expect(
+            verdicts([.device(prepare, 0), .device(config, 0), .device(70, 0), .device(failed, 8), .connection(deactivated)])
+                == [.refusedOrPassphrase])
         // That was the way home, which began before it: its turn comes, and it fails by itself.
         #expect(
             verdicts(replaced + [.device(prepare, 0), .device(failed, 7), .connection(deactivated)]) == [.wrongPassphrase])

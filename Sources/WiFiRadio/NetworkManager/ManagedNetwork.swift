@@ -12,6 +12,8 @@ enum ManagedNetwork {
     static let deactivated = 4
     /// Of `NMDeviceStateReason`: another activation takes the device.
     static let newActivation = 60
+    /// Of those, too.
+    static let supplicantDisconnect = 8
 
     /// `NM80211ApSecurityFlags`.
     private enum KeyManagement {
@@ -110,7 +112,7 @@ enum ManagedNetwork {
         // No secrets: the ones it had did not do, and nobody has others. Supplicant disconnected, failed, timed out:
         // the same, seen earlier, or the network refused.
         case 7: .wrongPassphrase
-        case 8, 10: .refusedOrPassphrase
+        case supplicantDisconnect, 10: .refusedOrPassphrase
         case 9, 11: .noAnswerOrPassphrase
         case 5, 15, 16, 17: RadioFailure(.connection, "the network gives no address")
         case 53: RadioFailure(.connection, "there is no such network in range")
@@ -129,7 +131,8 @@ struct ManagedAttempt {
     /// Its turn may come after the end of another, of which the device tells, too; or never, where NetworkManager is on
     /// its way back already (1.42 over iwd, after an attempt that has failed).
     private var hasBegun = false
-    /// It did not fail: another has taken the device (1.42 over iwd, in the same case, some tenths of a second later).
+    /// It did not fail: another has taken the device. So 1.42 over iwd, in the same case, some tenths of a second
+    /// later; or it calls that a failure, when iwd is “connecting to the wrong AP”.
     private var isReplaced = false
     /// `NMDeviceStateReason`: the device knows better why than the connection does.
     private var reason: Int?
@@ -139,6 +142,7 @@ struct ManagedAttempt {
     /// `NMDeviceState`.
     private static let disconnected = 30
     private static let prepare = 40
+    private static let needAuth = 60
     private static let secondaries = 90
     private static let deactivating = 110
     private static let failed = 120
@@ -152,6 +156,11 @@ struct ManagedAttempt {
         case Self.prepare:
             hasBegun = true
             isReplaced = false
+        // What fails by itself before it has an address ends with the answer of iwd, which has other reasons.
+        case Self.failed
+        where isOverIWD && hasBegun && arguments[2] == ManagedNetwork.supplicantDisconnect
+            && Self.prepare...Self.needAuth ~= old:
+            isReplaced = true
         case Self.failed where hasBegun: reason = arguments[2]
         case Self.deactivating where hasBegun && arguments[2] == ManagedNetwork.newActivation,
             // Whoever deactivates it, or fails, says so on the way.

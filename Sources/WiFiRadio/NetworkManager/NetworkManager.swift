@@ -43,6 +43,7 @@ final class NetworkManager: WiFiService {
         static let unmanaged = 10
         static let unavailable = 20
         static let prepare = 40
+        static let activated = 100
     }
 
     init(on connection: Connection, over iwd: IWD, log: Logger) {
@@ -243,8 +244,28 @@ final class NetworkManager: WiFiService {
                 made.joined = active.rawValue
                 // That is for a clean end: after a crash NetworkManager takes the connection away by itself.
                 try? note(made)
-                self.follow(active, path, joining) { [weak self] in self?.activate(settings, path, record, note, $0) }
+                self.follow(active, path, joining) { [weak self] joining in
+                    self?.whenHome(record, path) { [weak self] in
+                        if joining.isPending { self?.activate(settings, path, record, note, joining) }
+                    }
+                }
             }
+        }
+    }
+
+    /// From a network that could not be joined iwd goes home by itself, and NetworkManager follows it. What is begun
+    /// meanwhile is ended for that, or aborted: another attempt waits for the end of it, as long as there is time.
+    private func whenHome(_ record: JoinRecord, _ path: ObjectPath, then next: @escaping () -> Void) {
+        guard station(below: path) != nil, record.previous != "" else { return next() }
+        let awaited = Awaited<Void>(loop, timeout: WiFiTimes.beforeSecondJoin, late: (), completion: next)
+        awaited.follow([
+            link.onSignal(Self.device, "StateChanged", of: path) { _, arguments in
+                // Held here until it ends.
+                if arguments.first?.integerValue == DeviceState.activated { awaited.end(()) }
+            }
+        ])
+        link.properties(.managerDevice, at: path) { result in
+            if (try? result.get())?["State"]?.integerValue == DeviceState.activated { awaited.end(()) }
         }
     }
 
@@ -336,7 +357,11 @@ final class NetworkManager: WiFiService {
             guard let self, let values = result.value(orElse: { _ in completion(false) }) else { return }
             // NetworkManager may be on its way back already; by itself it comes back only to what connects by itself.
             let active = values["ActiveConnection"]?.objectPathValue ?? "/"
-            guard active == "/" else { return completion(active.rawValue != joined) }
+            guard active == "/" else {
+                guard active.rawValue != joined else { return completion(false) }
+                self.followReturn(active, to: previous, interface, attempts: attempts)
+                return completion(true)
+            }
             self.link.call(
                 .managerReturn, at: Self.root, [.objectPath(previous), .objectPath(path), .objectPath("/")]
             ) { [weak self] result in
@@ -379,8 +404,11 @@ final class NetworkManager: WiFiService {
         }
         wayHome = (previous, following, end)
         // What happened before the subscription.
-        link.properties(.managerActive, at: active) { result in
-            if case .success(let values) = result { changed(values["State"]?.integerValue ?? ManagedNetwork.deactivated) }
+        link.properties(.managerActive, at: active) { [weak self] result in
+            guard let values = try? result.get() else { return }
+            // Somebody has chosen another.
+            if let connection = values["Connection"]?.objectPathValue, connection != previous { self?.endWayHome() }
+            changed(values["State"]?.integerValue ?? ManagedNetwork.deactivated)
         }
     }
 
