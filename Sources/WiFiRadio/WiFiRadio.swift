@@ -101,7 +101,7 @@ public final class WiFiRadio: NetworkRadio {
         // On the bus of another boot somebody else may have the name of the service of then, and its objects the paths.
         if let bus = record?.bus, bus != "", bus != connection.busIdentifier { record?.owner = "" }
         isFromEarlierRun = record != nil
-        earlierNetwork = record.flatMap { Hex.bytes($0.network) }.flatMap { SSID($0) }
+        earlierNetwork = record?.ssid
         awareSearch.onServices = { [weak self] in self?.observer?.heard(services: $0) }
         awareSearch.onChange = { [weak self] in self?.awareSearch.use(self?.selected?.interface) }
         for service in services {

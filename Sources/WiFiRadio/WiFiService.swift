@@ -227,6 +227,11 @@ extension WiFiService {
     }
 }
 
+extension JoinRecord {
+    /// The joined network.
+    var ssid: SSID? { Hex.bytes(network).flatMap { SSID($0) } }
+}
+
 /// Why a scan brought nothing.
 enum ScanFailure: Error {
     /// Another scan runs, or the service wants a pause: the next attempt comes after one.

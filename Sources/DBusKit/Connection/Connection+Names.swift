@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the bus itself is asked: to have a name, and who has one.
+// What the bus itself is asked: to have a name, and who has one; and which bus it is.
+
+internal import CDBus
 
 extension Connection {
+    /// What tells the bus from each other one, those of other boots among them: each gives its unique names anew.
+    /// (`dbus_connection_get_server_id`.)
+    public var busIdentifier: String {
+        guard let identifier = dbus_connection_get_server_id(raw) else { return "" }
+        defer { dbus_free(identifier) }
+        return String(cString: identifier)
+    }
+
     /// Asks for a well-known name, without queueing for it.
     ///
     /// - Throws: `org.freedesktop.DBus.Error.AddressInUse` when somebody else owns it, or the bus' refusal.

@@ -31,9 +31,6 @@ public final class Connection {
     public let loop: MainLoop
     /// The name the bus gave us, `:1.42`.
     public let uniqueName: String
-    /// What tells the bus from each other one, those of other boots among them: unique names are given anew by each.
-    /// (`dbus_connection_get_server_id`.) Empty on a peer.
-    public let busIdentifier: String
     /// Called once when the bus goes away.
     public var onDisconnect: (() -> Void)?
     /// Takes method calls; false means that nobody answers, and libdbus says `UnknownMethod`.
@@ -89,9 +86,6 @@ public final class Connection {
         raw = try opening.register()
         isPeer = false
         uniqueName = dbus_bus_get_unique_name(raw).map { String(cString: $0) } ?? ""
-        let identifier = dbus_connection_get_server_id(raw)
-        busIdentifier = identifier.map { String(cString: $0) } ?? ""
-        dbus_free(identifier)
         // The most that a message may carry; the bus has a limit of its own, often lower.
         dbus_connection_set_max_message_unix_fds(raw, 64)
         // While more than this is kept of what came, nothing is read, answers neither: more than all may have waiting.
@@ -106,7 +100,6 @@ public final class Connection {
         isPeer = true
         reading = .immediate
         uniqueName = name
-        busIdentifier = ""
         dbus_connection_set_exit_on_disconnect(raw, 0)
         // Whoever they are: the kernel says it, and what they may do is decided for each call.
         dbus_connection_set_unix_user_function(raw, { _, _, _ in 1 }, nil, nil)

@@ -309,7 +309,7 @@ final class IWD: WiFiService {
     /// Also after a restart of iwd: what it knows is on its disk.
     func restore(_ record: JoinRecord, completion: @escaping (Bool) -> Void) {
         stopFollowing()
-        guard owner != nil, let bytes = Hex.bytes(record.network), let name = SSID(bytes)?.text else { return completion(true) }
+        guard owner != nil, let name = record.ssid?.text else { return completion(true) }
         objects { [weak self] result in
             guard let self, let objects = result.value(orElse: { _ in completion(false) }) else { return }
             let ours = Self.ours(record, name, in: objects)
@@ -356,7 +356,7 @@ final class IWD: WiFiService {
     ///
     /// - Parameter completion: gets whether it has.
     func forgetJoined(_ record: JoinRecord, completion: @escaping (Bool) -> Void) {
-        guard owner != nil, let name = Hex.bytes(record.network).flatMap({ SSID($0) })?.text else { return completion(true) }
+        guard owner != nil, let name = record.ssid?.text else { return completion(true) }
         objects { [weak self] result in
             guard let self, let objects = result.value(orElse: { _ in completion(false) }) else { return }
             self.forget(Self.ours(record, name, in: objects)[...], completion: completion)

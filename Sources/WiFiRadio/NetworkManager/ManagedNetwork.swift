@@ -73,7 +73,6 @@ enum ManagedNetwork {
 
     /// What a connection of ours is called.
     static func name(_ ssid: SSID) -> String { "accessory \(ssid)" }
-    static func name(_ record: JoinRecord) -> String? { Hex.bytes(record.network).flatMap { SSID($0) }.map(name) }
 
     /// The settings of a connection that lives as long as it is used, and takes nothing but the network: the machine's
     /// own routes and names stay.

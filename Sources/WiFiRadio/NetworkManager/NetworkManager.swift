@@ -189,27 +189,33 @@ final class NetworkManager: WiFiService {
         var record = JoinRecord(service: busName, owner: owner, interface: interface, network: Hex.text(join.ssid.bytes))
         // What is not known now could not be given back.
         let failed = { (error: BusError) in completion(.failure(error.failure(of: "NetworkManager"))) }
-        link.properties(.managerDevice, at: path) { [weak self] result in
-            guard let self else { return }
-            guard let values = result.value(orElse: failed) else { return }
-            let before = values["ActiveConnection"]?.objectPathValue ?? "/"
-            self.link.properties(.managerActive, at: before == "/" ? [] : [before]) { [weak self] result in
-                guard let self else { return }
-                guard let found = result.value(orElse: failed) else { return }
-                let previous = found.first?.values["Connection"]?.objectPathValue ?? self.wayHome?.previous
-                record.previous = previous?.rawValue ?? ""
-                self.endWayHome()
-                self.strayed = nil
-                self.iwd.known(join.ssid) { [weak self] result in
-                    guard let self, let known = result.value(orElse: failed) else { return }
-                    record.known = known
-                    self.security(of: join, path) { [weak self] security in
-                        guard let self else { return }
-                        let settings = ManagedNetwork.settings(join, security: security, interface: interface)
-                        self.activate(settings, path, record, note, self.awaitJoin(join, completion))
-                    }
+        active(on: path) { [weak self] result in
+            guard let self, let before = result.value(orElse: failed) else { return }
+            let previous = before?.values["Connection"]?.objectPathValue ?? self.wayHome?.previous
+            record.previous = previous?.rawValue ?? ""
+            self.endWayHome()
+            self.strayed = nil
+            self.iwd.known(join.ssid) { [weak self] result in
+                guard let self, let known = result.value(orElse: failed) else { return }
+                record.known = known
+                self.security(of: join, path) { [weak self] security in
+                    guard let self else { return }
+                    let settings = ManagedNetwork.settings(join, security: security, interface: interface)
+                    self.activate(settings, path, record, note, self.awaitJoin(join, completion))
                 }
             }
+        }
+    }
+
+    /// What a device is connected by, or about to be; nil for nothing.
+    private func active(
+        on path: ObjectPath,
+        completion: @escaping (Result<(path: ObjectPath, values: [String: DBusValue])?, BusError>) -> Void
+    ) {
+        link.properties(.managerDevice, at: path) { [weak self] result in
+            guard let self, let values = result.value(orElse: { completion(.failure($0)) }) else { return }
+            guard let active = values["ActiveConnection"]?.objectPathValue, active != "/" else { return completion(.success(nil)) }
+            self.link.properties(.managerActive, at: active) { result in completion(result.map { (active, $0) }) }
         }
     }
 
@@ -328,17 +334,15 @@ final class NetworkManager: WiFiService {
 
     /// The active connection of an interface, if it is one that we made for a network.
     private func ours(_ record: JoinRecord, _ path: ObjectPath, completion: @escaping (Result<ObjectPath?, BusError>) -> Void) {
-        let name = ManagedNetwork.name(record)
-        link.properties(.managerDevice, at: path) { [weak self] result in
-            guard let self, let values = result.value(orElse: { completion(.failure($0)) }) else { return }
-            guard let active = values["ActiveConnection"]?.objectPathValue, active != "/" else { return completion(.success(nil)) }
-            self.link.properties(.managerActive, at: active) { result in
-                completion(
-                    result.map { values in
-                        let isBefore = values["Connection"]?.objectPathValue?.rawValue == record.previous
-                        return !isBefore && values["Id"]?.stringValue == name ? active : nil
-                    })
-            }
+        let name = record.ssid.map(ManagedNetwork.name)
+        active(on: path) { result in
+            completion(
+                result.map { active in
+                    guard let active, active.values["Connection"]?.objectPathValue?.rawValue != record.previous,
+                        active.values["Id"]?.stringValue == name
+                    else { return nil }
+                    return active.path
+                })
         }
     }
 
@@ -417,16 +421,13 @@ final class NetworkManager: WiFiService {
     /// tries no more. So its first attempt is followed as if it were ours.
     private func followOwnReturn() {
         guard let record = strayed, let path = paths[record.interface] else { return }
-        link.properties(.managerDevice, at: path) { [weak self] result in
-            guard let self, let active = (try? result.get())?["ActiveConnection"]?.objectPathValue, active != "/" else { return }
-            self.link.properties(.managerActive, at: active) { [weak self] result in
-                guard let self, self.strayed == record, let values = try? result.get(),
-                    let connection = values["Connection"]?.objectPathValue,
-                    values["Id"]?.stringValue != ManagedNetwork.name(record)
-                else { return }
-                self.strayed = nil
-                self.followReturn(active, to: connection, record.interface, attempts: Self.returns)
-            }
+        active(on: path) { [weak self] result in
+            guard let self, self.strayed == record, case .success(let active?) = result,
+                let connection = active.values["Connection"]?.objectPathValue,
+                active.values["Id"]?.stringValue != record.ssid.map(ManagedNetwork.name)
+            else { return }
+            self.strayed = nil
+            self.followReturn(active.path, to: connection, record.interface, attempts: Self.returns)
         }
     }
 
