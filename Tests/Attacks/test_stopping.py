@@ -21,7 +21,7 @@ from harness.radio import accessory, scenario
 from harness.values import item, sv
 from harness.waiting import wait
 from harness.world import APITest
-from view import ADAPTER, View
+from view import ADAPTER, LIMITS_EXCEEDED, View
 
 # A file system that a process plays, of the user's own: a file that is there, and is never read to the end.
 PLAYED_FILE_SYSTEM = """
@@ -210,14 +210,28 @@ class Waiting(Attack):
             for each in connections:
                 each.flush()
             say("sent")
-            say(version(dbus.bus.BusConnection(BUS)))
+            own = dbus.bus.BusConnection(BUS)
+            while "LimitsExceeded" in (said := version(own)):
+                pass
+            say(said)
             sys.stdin.readline()
             """, stdin=subprocess.PIPE)
         self.addCleanup(lambda: flood._process.stdin.close())
         flood.wait_for("^sent", 60)
+        # The bus keeps 127 MiB for the daemon, and refuses everybody's calls to it while these are not read.
+        wait(self.isReached, 60, "the bus to take calls to the daemon", also_every=0.05)
         self.assertServed()
         flood.wait_for("^answered", 60)
         self.assertFalse(any("client refused" in each for each in self.world.daemon.lines), "nobody was waited for in vain")
+
+    def isReached(self):
+        try:
+            self.board.get(ROOT, MANAGER, "Version")
+        except dbus.DBusException as refused:
+            if refused.get_dbus_name() != LIMITS_EXCEEDED:
+                raise
+            return False
+        return True
 
     def test_descriptors_of_requests_that_wait(self):
         """A hundred of them would leave no room for anything else, and where the bus cannot deliver a descriptor the connection ends."""
