@@ -218,7 +218,7 @@ extension WiFiService {
     func awaitJoin(_ join: NetworkJoin, _ completion: @escaping (Result<Void, RadioFailure>) -> Void) -> Joining {
         // A wrong passphrase of WPA3 may look like that: services go on trying.
         let late = join.passphrase == nil ? RadioFailure.joinTimeout : .joinTimeoutOrPassphrase
-        let joining = Joining(loop, late: late, log: log) { [weak self] result in
+        let joining = Joining(loop, late: late, isHidden: join.isHidden, log: log) { [weak self] result in
             self?.joining = nil
             completion(result)
         }
@@ -256,6 +256,10 @@ enum WiFiTimes {
     static let secondJoin = Duration.seconds(8)
     /// How much of that may pass before it begins.
     static let beforeSecondJoin = Duration.seconds(4)
+    /// How long iwd may take to connect to a network that it has heard. It needs 5 s to find that a passphrase is
+    /// wrong, and may wait for ever: it asks the kernel for one that the kernel has forgotten, scans, and misses the
+    /// end of that (2.3 with WPA3, on a busy machine).
+    static let connecting = Duration.seconds(7)
     /// How long a joined network may be away before it is given up: an accessory that was told its settings starts
     /// again.
     static let grace = Duration.seconds(10)
@@ -491,18 +495,27 @@ class Awaited<Value> {
 final class Joining: Awaited<Result<Void, RadioFailure>> {
     private let loop: MainLoop
     private let log: Logger
+    private let late: RadioFailure
+    /// It may have to be looked for first.
+    private let isHidden: Bool
     private let secondUntil: Int64
     private var isSecond = false
     private var timesAside = 0
+    private var limit: LoopSource?
+    /// Which attempt this is: what comes of an earlier one counts no longer.
+    private(set) var attempt = 1
     /// Why an attempt failed that was on the air.
     private var heard: RadioFailure?
     private static let mostAside = 2
 
     init(
-        _ loop: MainLoop, late: RadioFailure, log: Logger, completion: @escaping (Result<Void, RadioFailure>) -> Void
+        _ loop: MainLoop, late: RadioFailure, isHidden: Bool, log: Logger,
+        completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
         self.loop = loop
         self.log = log
+        self.late = late
+        self.isHidden = isHidden
         secondUntil = loop.now + Int64((WiFiTimes.join - WiFiTimes.secondJoin) / .microseconds(1))
         super.init(loop, timeout: WiFiTimes.join, late: .failure(late), completion: completion)
     }
@@ -512,13 +525,37 @@ final class Joining: Awaited<Result<Void, RadioFailure>> {
     /// The time-out stays where it was.
     func failed(_ failure: RadioFailure, again: (Joining) -> Void) {
         guard isPending else { return }
+        endLimit()
         let isAside = failure == .putAside
-        let isAllowed = isAside ? timesAside < Self.mostAside : failure.mayBeLostFrames && !isSecond
+        let isAllowed = isAside ? timesAside < Self.mostAside : (failure.mayBeLostFrames || failure == late) && !isSecond
         if !isAside { heard = failure }
         guard isAllowed, loop.now <= secondUntil else { return end(.failure(heard ?? failure)) }
         if isAside { timesAside += 1 } else { isSecond = true }
+        attempt += 1
         log.info("a network was not joined, and is tried once more", metadata: ["reason": "\(failure)"])
         again(self)
+    }
+
+    /// An attempt has begun that may come to no end by itself, and there is time for another: after a while it is to be
+    /// ended by `stop`, which calls what it is given once that is done; then it is begun `again`.
+    func limit(again: @escaping (Joining) -> Void, stop: @escaping (_ done: @escaping () -> Void) -> Void) {
+        guard isPending, !isSecond, !isHidden else { return }
+        endLimit()
+        limit = loop.after(WiFiTimes.connecting) { [weak self] in
+            guard let self, self.isPending else { return }
+            self.attempt += 1
+            stop { self.failed(self.late, again: again) }
+        }
+    }
+
+    func endLimit() {
+        limit?.cancel()
+        limit = nil
+    }
+
+    override func end(_ value: Result<Void, RadioFailure>) {
+        endLimit()
+        super.end(value)
     }
 }
 

@@ -411,6 +411,23 @@ class Joining(WiFiTest):
                 self.assertRestored()
                 self.join(app, path, passphrase="sixsided6")
 
+    def test_iwd_is_not_waited_for_for_ever(self):
+        """It may forget what it is about, for once, or over and over."""
+        deaf = {"id": "deaf", "ssid": "Dice-Deaf", "security": "wpa3", "passphrase": "sixsided8", "fault": "silent", "delay": 60}
+        for services in (("iwd",), ("iwd", "NetworkManager")):
+            with self.subTest(services=services):
+                app, picker = self.serve(*services, more=[deaf | {"faultCount": 1}])
+                self.world.daemon.wait_for(f"Wi-Fi interface .*{services[-1]}")
+                path = self.grant(app, picker, "Dice-Deaf")
+                self.join(app, path, passphrase="sixsided8")
+                self.simulator.wait_joined("Dice-Deaf")
+                self.leave(app, path)
+                self.assertRestored()
+                app, picker = self.serve(*services, more=[deaf])
+                path = self.grant(app, picker, "Dice-Deaf")
+                self.assertFails(error("ConnectionFailed"), self.join, app, path, passphrase="sixsided8", says=["not joined in time"])
+                self.assertRestored()
+
     def test_an_attempt_that_is_displaced_counts_for_none(self):
         """iwd goes home by itself, and NetworkManager follows it: nobody has chosen that. Without iwd somebody has."""
         displaced = {"id": "displaced", "ssid": "Dice-Late", "security": "wpa2", "passphrase": "sixsided7", "fault": "displaced"}

@@ -16,7 +16,7 @@ import Testing
     private func attempts(_ outcomes: RadioFailure...) -> (made: Int, said: String?) {
         var made = 0
         var said: String?
-        let joining = Joining(MainLoop(), late: .joinTimeout, log: Logger(label: "test")) { result in
+        let joining = Joining(MainLoop(), late: .joinTimeout, isHidden: false, log: Logger(label: "test")) { result in
             if case .failure(let failure) = result { said = failure.message }
         }
         func attempt(_ joining: Joining) {

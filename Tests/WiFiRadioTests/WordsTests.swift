@@ -227,6 +227,17 @@ import Testing
         #expect(attempt([current, ["DisconnectReason": .int64(.min)]]) == nil)
     }
 
+    /// Its addresses may take long, and the way there may not.
+    @Test func whenAnAttemptOfNetworkManagersIsConnected() {
+        var attempt = ManagedAttempt(isOverIWD: true)
+        for state in [40, 50, 60] { attempt.deviceChanged([state, state - 10, 0]) }
+        #expect(!attempt.isConnected)
+        attempt.deviceChanged([70, 60, 0])
+        #expect(attempt.isConnected)
+        attempt.deviceChanged([40, 70, 0])
+        #expect(!attempt.isConnected)
+    }
+
     @Test func howAnAttemptOfNetworkManagersEnds() {
         let (disconnected, prepare, config, failed, deactivating) = (30, 40, 50, 120, 110)
         let (activating, activated, deactivated) = (1, 2, 4)

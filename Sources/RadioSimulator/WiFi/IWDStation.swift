@@ -15,6 +15,8 @@ final class IWDStation: RadioListener {
     private var autoconnects = true
     /// Who waits for a join.
     private var pending: MethodCall?
+    /// Who waits for the end of a connection: iwd answers then.
+    private var leaving: [MethodCall] = []
     private var hiddenSearch: (call: MethodCall, ssid: [UInt8])?
     /// Networks that only showed when they were asked for by name.
     private var hiddenNames: Set<[UInt8]> = []
@@ -48,10 +50,11 @@ final class IWDStation: RadioListener {
         description.method("Disconnect") { [unowned self] call throws(BusError) in
             // Also when there is nothing to disconnect; the documentation's NotConnected is never said.
             autoconnects = false
-            call.reply()
             if isWaitingForAgent { device.iwd.cancelQuestion("user-canceled") }
             failPending(.aborted)
-            if current != nil { disconnect {} }
+            guard current != nil else { return call.reply() }
+            leaving.append(call)
+            disconnect {}
         }
         description.method("ConnectHiddenNetwork") { [unowned self] call throws(BusError) in
             let ssid = Array((call.arguments[0].stringValue ?? "").utf8)
@@ -114,6 +117,9 @@ final class IWDStation: RadioListener {
         guard state != self.state else { return }
         self.state = state
         changed("State")
+        guard state == .disconnected else { return }
+        for call in leaving { call.reply() }
+        leaving = []
     }
 
     private func changed(_ names: String...) { iwd.bus.changed(device, IWDXML.station, names) }

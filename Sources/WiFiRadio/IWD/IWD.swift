@@ -254,12 +254,15 @@ final class IWD: WiFiService {
     private func attempt(
         _ join: NetworkJoin, _ name: String, _ network: ObjectPath?, _ path: ObjectPath, _ joining: Joining
     ) {
+        let again = { [weak self] (joining: Joining) -> Void in self?.attempt(join, name, network, path, joining) }
+        let number = joining.attempt
         let done: (Result<[DBusValue], BusError>) -> Void = { [weak self, weak joining] result in
-            guard let self, let joining else { return }
+            guard let self, let joining, joining.attempt == number else { return }
             guard let error = result.error else { return joining.end(.success(())) }
-            joining.failed(self.failure(error, join)) { self.attempt(join, name, network, path, $0) }
+            joining.failed(self.failure(error, join), again: again)
         }
         if let network {
+            joining.limit(again: again) { [weak self] done in self?.link.call(.iwdDisconnect, at: path) { _ in done() } }
             link.call(.iwdJoin, at: network, completion: done)
         } else {
             // Not in the list: hidden, or to be scanned for, which this does too.

@@ -137,11 +137,14 @@ struct ManagedAttempt {
     private var reason: Int?
     /// What is told of it twice, by a signal and as an answer, happens once.
     private var isOver = false
+    /// The device is on the network, and waits for its addresses at most.
+    private(set) var isConnected = false
 
     /// `NMDeviceState`.
     private static let disconnected = 30
     private static let prepare = 40
     private static let needAuth = 60
+    private static let ipConfig = 70
     private static let secondaries = 90
     private static let deactivating = 110
     private static let failed = 120
@@ -155,6 +158,8 @@ struct ManagedAttempt {
         case Self.prepare:
             hasBegun = true
             isReplaced = false
+            isConnected = false
+        case Self.ipConfig: isConnected = true
         // What fails by itself before it has an address ends with the answer of iwd, which has other reasons.
         case Self.failed
         where isOverIWD && hasBegun && arguments[2] == ManagedNetwork.supplicantDisconnect

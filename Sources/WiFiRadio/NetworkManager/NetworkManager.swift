@@ -250,11 +250,13 @@ final class NetworkManager: WiFiService {
                 made.joined = active.rawValue
                 // That is for a clean end: after a crash NetworkManager takes the connection away by itself.
                 try? note(made)
-                self.follow(active, path, joining) { [weak self] joining in
-                    self?.whenHome(record, path) { [weak self] in
-                        if joining.isPending { self?.activate(settings, path, record, note, joining) }
-                    }
+                let again = { [weak self] (joining: Joining) -> Void in
+                    if joining.isPending { self?.activate(settings, path, record, note, joining) }
                 }
+                self.follow(active, path, joining) { [weak self] joining in self?.whenHome(record, path) { again(joining) } }
+                guard self.station(below: path) != nil else { return }
+                // It is home again by no will of iwd's then.
+                joining.limit(again: again) { [weak self] done in self?.deactivate(active) { _ in done() } }
             }
         }
     }
@@ -279,9 +281,12 @@ final class NetworkManager: WiFiService {
     private func follow(
         _ active: ObjectPath, _ path: ObjectPath, _ joining: Joining, again: @escaping (Joining) -> Void
     ) {
+        let number = joining.attempt
         var attempt = ManagedAttempt(isOverIWD: station(below: path) != nil)
         let changed = { [weak self, weak joining] (state: Int?) in
-            guard let self, let joining, joining.isPending, let verdict = attempt.verdict(on: state) else { return }
+            guard let self, let joining, joining.isPending, joining.attempt == number,
+                let verdict = attempt.verdict(on: state)
+            else { return }
             switch verdict {
             case .success:
                 self.joined = self.link.onSignal(Self.active, "StateChanged", of: active) { [weak self] _, arguments in
@@ -293,8 +298,10 @@ final class NetworkManager: WiFiService {
             }
         }
         joining.follow([
-            link.onSignal(Self.device, "StateChanged", of: path) { _, arguments in
+            link.onSignal(Self.device, "StateChanged", of: path) { [weak joining] _, arguments in
                 attempt.deviceChanged(arguments.map(\.integerValue))
+                // Addresses may take longer.
+                if attempt.isConnected { joining?.endLimit() }
             },
             link.onSignal(Self.active, "StateChanged", of: active) { _, arguments in changed(arguments.first?.integerValue) },
         ])
