@@ -134,6 +134,20 @@ def joins_and_leaves(lab):
         lab.note(f"{name} joined in {seconds:.1f} s, {HOME} back in {time.monotonic() - began:.1f} s")
 
 
+@check(services=SERVICES, seconds=120)
+def joins_what_was_not_heard_for_long(lab):
+    app, picker = begin(lab)
+    for name, passphrase in (("Dice-1234", PASSPHRASE), ("Dice-SAE", "sixsided3")):
+        path = add(app, picker, name)
+        lab.forget(name)
+        began = time.monotonic()
+        app.join(path, passphrase=passphrase)
+        lab.note(f"{name} joined in {time.monotonic() - began:.1f} s")
+        lab.wait_joined(name, 5)
+        app.leave(path)
+        lab.expect_home(passphrase)
+
+
 @check(services=SERVICES, seconds=180)
 def says_that_a_passphrase_is_wrong(lab):
     app, picker = begin(lab)

@@ -50,7 +50,7 @@ class WiFiLab(Lab):
         self.bus = SystemBus()
         self.bus.wake_for("org.freedesktop.DBus", DAEMON_NAME, *{each.bus_name for each in SERVICES.values()})
         self.kernel = self.start("iw-event", "stdbuf", "-oL", "iw", "event", "-t")
-        self._asked_at, self._joined = -1, None
+        self._asked, self._joined = None, None
 
     def begin(self, service, away):
         """Starts the service; access points that are `away` it has never heard."""
@@ -116,13 +116,15 @@ class WiFiLab(Lab):
     @property
     def joined(self):
         """The network that wlan0 is on, keys and all; None when it is on none."""
-        if self._asked_at != len(self.kernel.lines) or self._joined == "":
-            self._asked_at = len(self.kernel.lines)
+        # Events say when to ask; iw's small buffer may lose one.
+        asked = len(self.kernel.lines), int(time.monotonic())
+        # The end of the handshake is no event.
+        if self._asked != asked or self._joined == "":
+            self._asked = asked
             link = self.tell("iw", "dev", "wlan0", "link")
             self._joined = None
             if "Connected to" in link:
                 authorized = re.search(r"authorized:\s+yes", self.tell("iw", "dev", "wlan0", "station", "dump"))
-                # The end of the handshake is no event: asked again.
                 self._joined = re.search(r"SSID: (.*)", link)[1] if authorized else ""
         return self._joined
 
@@ -131,7 +133,20 @@ class WiFiLab(Lab):
         return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
 
     def wait_joined(self, network, seconds=40):
-        self.wait_until(lambda: self.joined == network, seconds, f"wlan0 to be on {network}", every=0.2)
+        def asked():
+            link = " ".join(self.tell("iw", "dev", "wlan0", "link").split())
+            return f"wlan0 to be on {network}; iw says “{link[:120]}”, and last told of “{''.join(self.kernel.lines[-1:])}”"
+
+        self.wait_until(lambda: self.joined == network, seconds, asked, every=0.2)
+
+    def forget(self, network):
+        """Has the kernel know nothing of it, as after half a minute without a scan: a scan of channel 36 drops what it does not hear."""
+        def forgotten():
+            # As `forget_heard` says, it may wait for ever.
+            self.tell("timeout", "20", "iw", "dev", "wlan0", "scan", "freq", "5180", "flush")
+            return f"SSID: {network}\n" not in self.tell("iw", "dev", "wlan0", "scan", "dump")
+
+        self.wait_until(forgotten, 30, f"the kernel to forget {network}")
 
     @property
     def address(self):
