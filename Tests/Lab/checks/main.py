@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the checks inside a guest: `main.py [--list] [--only PATTERN]… [--sample] [--guest plain|wifi|systemd]`. The last line
-counts them; the exit status is 0 only if at least one ran and none failed."""
+"""Runs the checks inside a guest: `main.py [--list] [--only PATTERN]… [--sample] [--times N] [--guest plain|wifi|systemd]`.
+The last line counts them; the exit status is 0 only if at least one ran and none failed."""
 
 import argparse
+import dataclasses
 import importlib
 import os
 import sys
@@ -33,6 +34,7 @@ RUNNERS = {"plain": "framework", "wifi": "wifi_lab", "systemd": "machine", "soak
 parser = argparse.ArgumentParser()
 parser.add_argument("--only", action="append", default=[])
 parser.add_argument("--sample", action="store_true")
+parser.add_argument("--times", type=int, default=1)
 parser.add_argument("--list", action="store_true")
 parser.add_argument("--guest", choices=GROUPS)
 options = parser.parse_args()
@@ -56,6 +58,8 @@ if options.list:
     for each in checks:
         print(each.name)
     sys.exit(0)
+# Each is a check of its own, with a name and a folder.
+again = [dataclasses.replace(each, name=f"{each.name}#{turn}") for turn in range(2, options.times + 1) for each in checks]
 importlib.import_module("versions").write(logs)
 runner = importlib.import_module(RUNNERS[options.guest or "plain"])
-sys.exit(runner.run_all(checks, logs, stock))
+sys.exit(runner.run_all(checks + again, logs, stock))
