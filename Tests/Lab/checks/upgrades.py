@@ -133,17 +133,16 @@ def package(machine):
 
 
 def packed_as(machine, version):
-    """The same as another version; not compressed, as that would take long here."""
-    new = WORK / f"{version}.deb"
+    """The same as another version; unpacked once and not compressed, as either takes long here."""
+    new, folder = WORK / f"{version}.deb", WORK / "package"
     if not new.exists():
-        folder = WORK / version
-        folder.parent.mkdir(exist_ok=True)
-        machine.run("dpkg-deb", "--raw-extract", package(machine), folder)
+        if not folder.exists():
+            folder.parent.mkdir(exist_ok=True)
+            machine.run("dpkg-deb", "--raw-extract", package(machine), folder)
         control = folder / "DEBIAN/control"
         lines = control.read_text().splitlines()
         control.write_text("".join(f"Version: {version}\n" if line.startswith("Version:") else f"{line}\n" for line in lines))
         machine.run("dpkg-deb", "--build", "-Znone", "--root-owner-group", folder, new)
-        shutil.rmtree(folder)
     return new
 
 
