@@ -48,8 +48,9 @@ class Cockpit:
             *(["setpriv", *ids] if uid else []), self.WS, "--no-tls", "-p", self.port, "-a", "127.0.0.1",
             "--local-session=/usr/bin/cockpit-bridge",
             environment={"XDG_DATA_HOME": str(folder / "data"), "XDG_RUNTIME_DIR": str(folder / "run"), "HOME": str(folder),
-                         # Without one, the bridge would start a bus of its own, which outlives it.
-                         "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent", "DBUS_SYSTEM_BUS_ADDRESS": world.bus.address, "LC_ALL": "C.UTF-8"})
+                         # Without these, the bridge would start a bus and an agent of its own, which outlive it.
+                         "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent", "SSH_AUTH_SOCK": "/dev/null",
+                         "DBUS_SYSTEM_BUS_ADDRESS": world.bus.address, "LC_ALL": "C.UTF-8"})
         wait(self._answers, 20, "cockpit-ws to listen", also_every=0.05)
 
     def _answers(self):
