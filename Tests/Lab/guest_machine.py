@@ -13,15 +13,16 @@ from pathlib import Path
 from guest_clock import counter_khz
 
 KERNEL_ARGUMENTS = (
-    "console=ttyS0 8250.nr_uarts=1 loglevel=4 quiet panic=-1 nokaslr mitigations=off audit=0 "
+    "console=ttyS0 8250.nr_uarts=1 loglevel=4 quiet panic=-1 nokaslr mitigations=off init_on_alloc=0 audit=0 "
     # Without it drbg reports failed self-tests, which software emulation is too slow for.
     "cryptomgr.notests "
     "tsc=reliable no_timer_check random.trust_cpu=on raid=noautodetect"
 )
 
 # What is slower where it is emulated than what programs and the kernel do without it: strings are copied byte by byte
-# by `rep movsb`, and looked through in wide registers. Without these, Python takes a third less of the processor.
-CPU = "max,la57=off,erms=off,fsrm=off,avx=off,avx2=off,bmi1=off,bmi2=off,movbe=off"
+# by `rep movsb`, and looked through in wide registers. Without these, Python takes a third less of the processor. What
+# guards the kernel from programs costs each call of it something.
+CPU = "max,la57=off,erms=off,fsrm=off,avx=off,avx2=off,bmi1=off,bmi2=off,movbe=off,smap=off,smep=off,umip=off,pku=off"
 
 # With a disk, PID 1 is systemd; what it does while it starts goes to the console.
 DISK_ARGUMENTS = " lab.disk systemd.unit=lab.target systemd.show_status=1 systemd.default_timeout_start_sec=180"
