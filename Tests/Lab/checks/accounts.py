@@ -21,6 +21,7 @@ from lab import expect
 PERSON, NEIGHBOUR, ADMINISTRATOR = "person", "neighbour", "administrator"
 GROUPS = {NEIGHBOUR: "", ADMINISTRATOR: "sudo"}
 PASSWORD = "open sesame 2"
+LOGIN_DEFINITIONS = Path("/etc/login.defs")
 
 
 def prepare(machine):
@@ -32,6 +33,9 @@ def prepare(machine):
             machine.run("useradd", "--create-home", "--shell", "/bin/bash", "--groups", groups, name)
         for each in (PERSON, *GROUPS):
             set_password(each, PASSWORD)
+        # Debian gives a login one minute, with all that PAM does in it. Emulated beside other guests it takes longer.
+        lines = LOGIN_DEFINITIONS.read_text().splitlines(keepends=True)
+        LOGIN_DEFINITIONS.write_text("".join(each for each in lines if not each.startswith("LOGIN_TIMEOUT")) + "LOGIN_TIMEOUT 600\n")
 
 
 def set_password(user, password):
@@ -92,7 +96,7 @@ class Terminal:
             return found or self._ended
 
         self._machine.wait_until(look, seconds, f"the terminal of {self.user} to show “{pattern}”")
-        expect(found, f"the terminal of {self.user} ended without “{pattern}”")
+        expect(found, f"the terminal of {self.user} ended without “{pattern}”, after {self._shown[-300:]!r}")
         self._searched += found.end()
         return found
 

@@ -13,7 +13,8 @@ from lab import expect
 from machine import DAEMON, GRANTS, GREEN_DICE, PINK_DICE, VIEW
 
 PACKAGE = "accessorysetupd"
-WORK = Path("/var/lib/lab-packages")
+# Not where `packages.a_purge_leaves_nothing` looks for what the package itself left.
+WORK = Path("/srv/lab-packages")
 # What each older daemon left: the pink die, and more.
 STORES = DIRECTORY.parent / "GrantStoreTests/Stores"
 NEWEST = 6
