@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import guest_qemu
-from guest_parts import PYTHON_PACKAGES, ImageError, decompressed, replace_folder, run, say, uncompressed_module, unpack_kernel
+from guest_parts import PYTHON_PACKAGES, ImageError, replace_folder, run, say, uncompressed_module, unpack_kernel
 from guest_root import OtherRoot
 
 # In order of preference. Not 6.1.0-56 (6.1.192-2): a list corruption in its hci_chan_del kills bluetoothd when a link
@@ -26,6 +26,10 @@ INITRD_MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_console
 # What a guest with a disk needs besides.
 DISK_MODULES = ("virtio_blk", "ext4")
 DISK_BYTES = 4 << 30  # sparse
+
+DAEMON_PACKAGE = "accessorysetupd"
+# Newer than any that there will be.
+OTHER_VERSIONS = ("99", "99.1")
 
 # Debian's Python: other builds may lack AF_BLUETOOTH, and python3-dbus and python3-gi are built for this one.
 PYTHON = "/usr/bin/python3"
@@ -160,21 +164,24 @@ class Image:
         return file
 
 
-def store_package(package, target):
-    """Writes a Debian package with the same archives, but not compressed: to unpack them takes half a minute in the guest."""
-    data = package.read_bytes()
-    with target.open("wb") as output:
-        output.write(data[:8])
-        offset = 8
-        while offset < len(data):
-            header = data[offset : offset + 60]
-            size = int(header[48:58])
-            content = data[offset + 60 : offset + 60 + size]
-            offset += 60 + size + size % 2
-            name = header[:16].decode().rstrip(" /")
-            for suffix in (".xz", ".zst", ".gz"):
-                if name.endswith(suffix):
-                    name, content = name.removesuffix(suffix), decompressed(content)
-            output.write(f"{name:16}".encode() + header[16:48] + f"{len(content):<10}".encode() + header[58:60])
-            output.write(content + b"\n" * (len(content) % 2))
+def pack(package, target, version=None):
+    """Packs a Debian package anew, as another version if one is said, and not compressed: to unpack that takes half a minute
+    in the guest."""
+    with tempfile.TemporaryDirectory(dir=target.parent) as work:
+        folder = Path(work, "package")
+        run("dpkg-deb", "--raw-extract", package, folder)
+        if version is not None:
+            control = folder / "DEBIAN/control"
+            lines = control.read_text().splitlines()
+            control.write_text("".join(f"Version: {version}\n" if line.startswith("Version:") else f"{line}\n" for line in lines))
+        run("dpkg-deb", "--build", "-Znone", "--root-owner-group", folder, target)
     return target
+
+
+def pack_for_guest(packages, folder):
+    """The packages as a guest with systemd installs them, and the daemon's in other versions besides, `checks/upgrades.py`."""
+    packed = [pack(each, folder / f"{number}.deb") for number, each in enumerate(packages)]
+    (daemon,) = (each for each in packages if run("dpkg-deb", "--field", each, "Package").strip() == DAEMON_PACKAGE)
+    for version in OTHER_VERSIONS:
+        pack(daemon, folder / f"{DAEMON_PACKAGE}_{version}.deb", version)
+    return packed

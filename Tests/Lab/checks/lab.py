@@ -84,6 +84,19 @@ class Lines:
         return any(re.search(pattern, line) for line in self.lines)
 
 
+def _take_events(seconds):
+    """Waits so long for an event, and takes what came with it too; of what does not end, a part."""
+    context = GLib.MainContext.default()
+    alarm = GLib.timeout_source_new(int(1000 * seconds) + 1)
+    alarm.set_callback(lambda *_: False)
+    alarm.attach(context)
+    context.iteration(True)
+    for _ in range(AT_ONCE):
+        if not context.iteration(False):
+            break
+    alarm.destroy()
+
+
 class Output(Lines):
     """Lines that arrive in the background, are kept in a file and end a turn of the main loop."""
 
@@ -285,26 +298,23 @@ class Lab:
     # Waiting
 
     def wait_until(self, happens, seconds=10, what="it", every=0.5):
-        """Waits until `happens()` is true and returns what it returned. It is asked again after every signal of BlueZ
-        and the daemon and after every line of output, and, for what tells nobody, such as a file, `every` so often.
-        It must happen: to see that something does not, wait for what comes after it. `what` may be called, to say how
-        it is at the end."""
+        """Waits until `happens()` is true and returns what it returned. It is asked again after signals of BlueZ and the
+        daemon and after lines of output, and, for what tells nobody, such as a file, `every` so often. It must happen: to
+        see that something does not, wait for what comes after it. `what` may be called, to say how it is at the end."""
         seconds *= STANDSTILL
-        deadline = time.monotonic() + seconds
-        context = GLib.MainContext.default()
+        asked = time.monotonic()
+        deadline = asked + seconds
         while not (result := happens()):
-            left = deadline - time.monotonic()
+            answered = time.monotonic()
+            left = deadline - answered
             if left <= 0:
                 raise CheckFailed(f"waited {seconds:g} s for {what() if callable(what) else what}")
-            alarm = GLib.timeout_source_new(int(1000 * min(left, every)) + 1)
-            alarm.set_callback(lambda *_: False)
-            alarm.attach(context)
-            context.iteration(True)
-            # What came with it is looked at with it; of what does not end, a part.
-            for _ in range(AT_ONCE):
-                if not context.iteration(False):
-                    break
-            alarm.destroy()
+            _take_events(min(left, every))
+            # Who asks the bus at each line of a log keeps busy what it waits for: that gets two thirds of the time.
+            rest_ends = answered + min(2 * (answered - asked), every)
+            while (rest := rest_ends - time.monotonic()) > 0:
+                _take_events(rest)
+            asked = time.monotonic()
         return result
 
     # Processes

@@ -26,7 +26,7 @@ SAMPLE = (
     "trouble.says_when_the_adapter_is_off", "requests.renames_for_the_app", "hostile.shouts_what_no_accessory_should",
     "wifi.joins_and_leaves_with_NetworkManager", "systemd.bleak_finds_and_uses_what_was_picked",
     "people.an_administrator_proves_it_to_polkit", "flatpak.it_sets_up_and_uses_an_accessory",
-    "upgrades.a_downgrade_is_refused_that_could_not_read_the_store", "web.a_person_picks_in_a_page", "packages.a_purge_leaves_nothing",
+    "upgrades.an_upgrade_in_the_middle_of_a_setup_ends_it", "web.a_person_picks_in_a_page", "packages.a_purge_leaves_nothing",
 )
 # Who runs the checks of a guest.
 RUNNERS = {"plain": "framework", "wifi": "wifi_lab", "systemd": "machine", "soak": "framework"}

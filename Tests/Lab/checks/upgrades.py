@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Other versions of the package on a machine with systemd: an upgrade in the middle of a set-up, and of the store of every older
-version; a downgrade, which goes as long as the store can be read. The other versions are the package itself, packed again."""
+version; a downgrade, which goes as long as the store can be read. The other versions are the package itself, packed again by
+`Tests/Lab/guest_image.py`."""
 
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -13,8 +15,6 @@ from lab import expect
 from machine import DAEMON, GRANTS, GREEN_DICE, PINK_DICE, VIEW
 
 PACKAGE = "accessorysetupd"
-# Not where `packages.a_purge_leaves_nothing` looks for what the package itself left.
-WORK = Path("/srv/lab-packages")
 # What each older daemon left: the pink die, and more.
 STORES = DIRECTORY.parent / "GrantStoreTests/Stores"
 NEWEST = 6
@@ -25,7 +25,7 @@ VERSION = slice(60, 64)
 @check(seconds=300)
 def an_upgrade_in_the_middle_of_a_setup_ends_it(machine):
     prepare(machine)
-    newer = packed_as(machine, "99")
+    newer = packed_as("99")
     before = machine.grants()
     # All but its end, which restarts the daemon: a pairing without an answer has half a minute.
     machine.run("dpkg", "--unpack", newer, seconds=180)
@@ -50,7 +50,7 @@ def an_upgrade_in_the_middle_of_a_setup_ends_it(machine):
 @check(seconds=600)
 def an_upgrade_takes_the_store_of_every_older_version(machine):
     prepare(machine)
-    packages = [packed_as(machine, each) for each in ("99", "99.1")]
+    packages = [packed_as(each) for each in ("99", "99.1")]
     for version in range(1, NEWEST + 1):
         machine.systemctl("stop", DAEMON, "accessorysetupd-bus.socket")
         machine.forget_starts()
@@ -78,7 +78,7 @@ def an_upgrade_takes_the_store_of_every_older_version(machine):
 @check(seconds=300)
 def a_downgrade_is_refused_that_could_not_read_the_store(machine):
     prepare(machine)
-    newer, ours = packed_as(machine, "99"), package(machine)
+    newer, ours = packed_as("99"), package(machine)
     machine.run("dpkg", "--install", newer, seconds=180)
     machine.wait_for_bluetooth()
     pid, before = machine.show(DAEMON, "MainPID"), ids(machine.grants())
@@ -133,18 +133,9 @@ def package(machine):
     return found
 
 
-def packed_as(machine, version):
-    """The same as another version; unpacked once and not compressed, as either takes long here."""
-    new, folder = WORK / f"{version}.deb", WORK / "package"
-    if not new.exists():
-        if not folder.exists():
-            folder.parent.mkdir(exist_ok=True)
-            machine.run("dpkg-deb", "--raw-extract", package(machine), folder)
-        control = folder / "DEBIAN/control"
-        lines = control.read_text().splitlines()
-        control.write_text("".join(f"Version: {version}\n" if line.startswith("Version:") else f"{line}\n" for line in lines))
-        machine.run("dpkg-deb", "--build", "-Znone", "--root-owner-group", folder, new)
-    return new
+def packed_as(version):
+    """The same as another version."""
+    return Path(os.environ["LAB_PACKAGES"], f"{PACKAGE}_{version}.deb")
 
 
 def installed_version():
