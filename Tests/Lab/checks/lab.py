@@ -2,6 +2,7 @@
 """What a check is given: the processes it can start and watch, the air it can change, bluetoothd, and a look at BlueZ
 over D-Bus and at its store. Nothing here sleeps: all waiting is for an event, with a limit, in `Lab.wait_until`."""
 
+import errno
 import json
 import os
 import re
@@ -26,6 +27,8 @@ from patience import PatientBus
 STANDSTILL = 3
 # So many messages and lines may come before what is waited for is asked again.
 AT_ONCE = 50
+# Of a file that somebody writes to, until it is told as it is.
+READINGS = 10
 BLUETOOTHD = "/usr/libexec/bluetooth/bluetoothd"
 STORE = Path("/var/lib/bluetooth")
 DAEMON_NAME = "org.accessorysetup1"
@@ -95,6 +98,19 @@ def _take_events(seconds):
         if not context.iteration(False):
             break
     alarm.destroy()
+
+
+def _read_growing(log):
+    """What is in a file on the host's share to which somebody writes. Linux 7.2 says now and then that there are no data
+    (ENODATA) where it found more than the file had a moment before."""
+    begin = log.tell()
+    for left in reversed(range(READINGS)):
+        try:
+            log.seek(begin)
+            return log.read()
+        except OSError as failure:
+            if failure.errno != errno.ENODATA or not left:
+                raise
 
 
 class Output(Lines):
@@ -174,7 +190,7 @@ class LoudProcess(Running, Lines):
     def lines(self):
         with self._path.open("rb") as log:
             log.seek(self._begin)
-            return log.read().decode(errors="replace").splitlines()
+            return _read_growing(log).decode(errors="replace").splitlines()
 
     @property
     def ended(self):
