@@ -14,7 +14,9 @@ line: {"do": "vanish", "accessory": "pink-dice"} is answered by {} plus what was
     forget ACCESSORY             it loses its bonds
     keys                         answers what all accessories remember of their bonds
     remember KEYS                they do so again: for an air that follows another one
-    servicesChanged ACCESSORY    connected, it has other services in the place of those, with the same values
+    servicesChanged ACCESSORY PAUSE
+                                 connected, it has other services in the place of those, with the same values, and
+                                 answers after that many seconds from then on
     secure ACCESSORY             connected, it asks to be paired (a security request), whether anybody wants that or not
     when ACCESSORY ACT           the next time that it is connected it does so at once: vanish, rotate, secure, forget
 
@@ -159,8 +161,8 @@ class Air:
             case {"do": "remember", "keys": keys}:
                 for name, each in keys.items():
                     self._accessory(name).remember(each)
-            case {"do": "servicesChanged", "accessory": name}:
-                self._accessory(name).change_services()
+            case {"do": "servicesChanged", "accessory": name, "pause": pause}:
+                self._accessory(name).change_services(pause)
             case {"do": "secure", "accessory": name}:
                 self._accessory(name).request_security()
             case {"do": "when", "accessory": name, "act": act}:

@@ -338,8 +338,8 @@ class Accessory:
 
     # GATT
 
-    def change_services(self):
+    def change_services(self, pause=0):
         """Its services are others now, if somebody is connected to whom that can be told."""
         if self._connected:
             self.log("changes its services")
-            self._database.change()
+            self._database.change(pause)

@@ -37,6 +37,8 @@ class Database:
         self._common = len(self._server.attributes), len(self._server.services)
         self._shift = 0  # by how much handles are further than attributes before them
         self._server.next_handle = lambda: 1 + self._shift + len(self._server.attributes)
+        self._pause = 0  # before each answer, in seconds
+        self._answer, self._server.on_gatt_pdu = self._server.on_gatt_pdu, self._on_request
         self._services = [self._service(each) for each in services]
         for made, service in zip(self._services, services):
             made.included_services = [self._services[place] for place in service.includes]
@@ -58,8 +60,20 @@ class Database:
         uuid = service.uuid.to_pdu_bytes()
         return struct.pack("<HH", service.handle, service.end_group_handle) + (uuid if len(uuid) == 2 else b"")
 
-    def change(self):
-        """The same services with other handles, which makes them others, and whoever is connected is told."""
+    def _on_request(self, connection, request):
+        if self._pause and request.op_code in att.ATT_REQUESTS:
+            connection.cancel_on_disconnection(self._answer_later(connection, request))
+        else:
+            self._answer(connection, request)
+
+    async def _answer_later(self, connection, request):
+        await asyncio.sleep(self._pause)
+        self._answer(connection, request)
+
+    def change(self, pause):
+        """The same services with other handles, which makes them others, and whoever is connected is told. From now
+        on it takes `pause` seconds to answer."""
+        self._pause = pause
         attributes, services = self._common
         first, last = attributes + self._shift + 1, self._server.attributes[-1].handle
         del self._server.attributes[attributes:]

@@ -71,6 +71,9 @@ final class AttributeRequests {
     private static let longestRelease = Duration.seconds(1)
     /// Removed objects are a new database if the link still stands after so long.
     private static let settling = Duration.milliseconds(300)
+    /// How long what may have gone is waited for, after what has come: BlueZ takes away the old services when it has
+    /// found all of the new, and on a slow link there are seconds between two of those.
+    private static let longestDiscovery = Duration.seconds(3)
 
     init(_ identifier: UUID, _ device: ObjectPath, _ core: CentralCore, _ session: ViewSession) {
         self.identifier = identifier
@@ -500,7 +503,8 @@ final class AttributeRequests {
         guard isGone || session.tree.device(device)?.areServicesResolved == true else { return }
         changesServices = true
         goneTimer?.cancel()
-        goneTimer = session.loop.after(Self.settling) { [weak self] in self?.tellModified() }
+        let quiet = goneServices.isEmpty ? Self.longestDiscovery : Self.settling
+        goneTimer = session.loop.after(quiet) { [weak self] in self?.tellModified() }
     }
 
     private func tellModified() {

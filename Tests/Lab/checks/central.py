@@ -165,8 +165,8 @@ def discovers_reads_and_writes(lab):
     probe.ask(f"{commands}; write FF40 AA", "didWriteValue FF40")
     expect_written(lab, *turns, ("FF40", "AA"))
 
-    # The services are others, with other objects.
-    lab.air.change_services("die")
+    # The services are others, with other objects. They are found one by one, and told of together.
+    lab.air.change_services("die", pause=0.2)
     probe.hear(f"didModifyServices {DICE} 1815 {TRAY}")
     probe.discover()
     probe.ask("read FF40", "didUpdateValue FF40 AA")

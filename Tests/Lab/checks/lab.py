@@ -263,8 +263,9 @@ class AirControl:
     def forget(self, accessory):
         self._ask("forget", accessory=accessory)
 
-    def change_services(self, accessory):
-        self._ask("servicesChanged", accessory=accessory)
+    def change_services(self, accessory, pause=0):
+        """From then on it takes `pause` seconds to answer, as over a slow link."""
+        self._ask("servicesChanged", accessory=accessory, pause=pause)
 
     def request_security(self, accessory):
         self._ask("secure", accessory=accessory)
