@@ -89,7 +89,7 @@ public final class WiFiRadio: NetworkRadio {
         server = ObjectServer(on: connection, root: "/org/accessorysetup1/networkagent")
         let supplicant = Supplicant(on: connection, log: log)
         let iwd = try IWD(on: connection, server: server, log: log)
-        services = [NetworkManager(on: connection, over: iwd, log: log), iwd, supplicant]
+        services = [NetworkManager(on: connection, over: iwd, or: supplicant, log: log), iwd, supplicant]
         awareSearch = AwareSearch(supplicant, log: log)
         connection.onCall = { [server] in server.serve($0) }
     }
@@ -355,10 +355,11 @@ public final class WiFiRadio: NetworkRadio {
     /// What an earlier run of the daemon has joined goes, as soon as its service is there.
     private func finishEarlierRun() {
         guard let record, isFromEarlierRun, !isRestoring, !anotherRestore.isWaiting,
-            let service = services.first(where: { $0.busName == record.service }), let owner = service.owner,
-            // Not before the interface is there, too; unless it is another service by now, which knows nothing of it.
-            service.paths[record.interface] != nil || owner != record.owner
+            let service = services.first(where: { $0.busName == record.service })
         else { return }
+        guard let owner = service.owner else { return service.restoreBelow(record) }
+        // Not before the interface is there, too; unless it is another service by now, which knows nothing of it.
+        guard service.paths[record.interface] != nil || owner != record.owner else { return }
         log.notice("giving back the interface that an earlier run had", metadata: ["interface": "\(record.interface)"])
         restore {}
     }

@@ -41,6 +41,10 @@ protocol WiFiService: AnyObject {
     /// what is to be asked was asked, with whether it was done: if not, it is to be tried again.
     func restore(_ record: JoinRecord, completion: @escaping (Bool) -> Void)
 
+    /// The service is gone, and when it comes back is not known. What works below it, and has what a record says of it,
+    /// takes that back at once.
+    func restoreBelow(_ record: JoinRecord)
+
     /// Reads the interfaces anew.
     func readAgain()
 
@@ -252,13 +256,16 @@ enum WiFiTimes {
     /// Joining: so much less than the 25 s after which D-Bus libraries give a call up that the machine is back on its
     /// own network by then; and with a service that answers nothing meanwhile, the app is told within 30 s.
     static let join = Duration.seconds(18)
+    /// How much more, where the machine is on the network by then, and only its address is missing.
+    static let address = Duration.seconds(3)
     /// What has to be left of that for a second attempt: a scan, and a handshake.
     static let secondJoin = Duration.seconds(8)
     /// How much of that may pass before it begins.
     static let beforeSecondJoin = Duration.seconds(4)
-    /// How long iwd may take to connect to a network that it has heard. It needs 5 s to find that a passphrase is
-    /// wrong, and may wait for ever: it asks the kernel for one that the kernel has forgotten, scans, and misses the
-    /// end of that (2.3 with WPA3, on a busy machine).
+    /// How long it may take to connect to a network that was heard. iwd needs 5 s to find that a passphrase is wrong,
+    /// and may wait for ever: it asks the kernel for one that the kernel has forgotten, scans, and misses the end of
+    /// that (2.3 with WPA3, on a busy machine). wpa_supplicant may rest while NetworkManager waits for it: it takes a
+    /// scan that belongs to the connection for one that only lists networks (2.11, where another was dropped before).
     static let connecting = Duration.seconds(7)
     /// How long a joined network may be away before it is given up: an accessory that was told its settings starts
     /// again.
@@ -465,14 +472,25 @@ extension Message {
 /// Something that is awaited and ends once: with a result, by time-out, or because the service goes. While it lasts it
 /// keeps the subscriptions that it needs.
 class Awaited<Value> {
+    fileprivate let loop: MainLoop
+    private let tooLate: Value
     private var subscriptions: [Subscription?] = []
     private var timer: LoopSource?
     private var completion: ((Value) -> Void)?
 
     init(_ loop: MainLoop, timeout: Duration, late: Value, completion: @escaping (Value) -> Void) {
+        self.loop = loop
+        tooLate = late
         self.completion = completion
-        timer = loop.after(timeout) { [weak self] in self?.end(late) }
+        wait(timeout)
     }
+
+    fileprivate final func wait(_ time: Duration) {
+        timer = loop.after(time) { [weak self] in self?.expire() }
+    }
+
+    /// It has taken too long.
+    func expire() { end(tooLate) }
 
     var isPending: Bool { completion != nil }
 
@@ -493,7 +511,6 @@ class Awaited<Value> {
 
 /// The joining of a network, in one attempt or more.
 final class Joining: Awaited<Result<Void, RadioFailure>> {
-    private let loop: MainLoop
     private let log: Logger
     private let late: RadioFailure
     /// It may have to be looked for first.
@@ -502,6 +519,9 @@ final class Joining: Awaited<Result<Void, RadioFailure>> {
     private var isSecond = false
     private var timesAside = 0
     private var limit: LoopSource?
+    /// The machine is on the network, and waits for its address.
+    private var isConnected = false
+    private var isExtended = false
     /// Which attempt this is: what comes of an earlier one counts no longer.
     private(set) var attempt = 1
     /// Why an attempt failed that was on the air.
@@ -512,7 +532,6 @@ final class Joining: Awaited<Result<Void, RadioFailure>> {
         _ loop: MainLoop, late: RadioFailure, isHidden: Bool, log: Logger,
         completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
-        self.loop = loop
         self.log = log
         self.late = late
         self.isHidden = isHidden
@@ -532,23 +551,43 @@ final class Joining: Awaited<Result<Void, RadioFailure>> {
         guard isAllowed, loop.now <= secondUntil else { return end(.failure(heard ?? failure)) }
         if isAside { timesAside += 1 } else { isSecond = true }
         attempt += 1
+        isConnected = false
         log.info("a network was not joined, and is tried once more", metadata: ["reason": "\(failure)"])
         again(self)
     }
 
-    /// An attempt has begun that may come to no end by itself, and there is time for another: after a while it is to be
-    /// ended by `stop`, which calls what it is given once that is done; then it is begun `again`.
-    func limit(again: @escaping (Joining) -> Void, stop: @escaping (_ done: @escaping () -> Void) -> Void) {
+    /// An attempt has begun that may come to no end by itself, and there is time for another. After a while, where
+    /// `isStuck` answers that it is, it is to be ended by `stop`, which calls what it is given once that is done; then
+    /// it is begun `again`.
+    func limit(
+        again: @escaping (Joining) -> Void, isStuck: @escaping (_ answer: @escaping (Bool) -> Void) -> Void,
+        stop: @escaping (_ done: @escaping () -> Void) -> Void
+    ) {
         guard isPending, !isSecond, !isHidden else { return }
         endLimit()
+        let number = attempt
         limit = loop.after(WiFiTimes.connecting) { [weak self] in
-            guard let self, self.isPending else { return }
-            self.attempt += 1
-            stop { self.failed(self.late, again: again) }
+            isStuck { [weak self] isStuck in
+                guard let self, self.isPending, self.attempt == number, !self.isConnected, isStuck else { return }
+                self.attempt += 1
+                stop { self.failed(self.late, again: again) }
+            }
         }
     }
 
-    func endLimit() {
+    /// The attempt has brought the machine onto the network, and only the address is missing: that may take longer.
+    func connected() {
+        isConnected = true
+        endLimit()
+    }
+
+    override func expire() {
+        guard isConnected, !isExtended else { return super.expire() }
+        isExtended = true
+        wait(WiFiTimes.address)
+    }
+
+    private func endLimit() {
         limit?.cancel()
         limit = nil
     }

@@ -45,4 +45,32 @@ import Testing
     @Test func whatWasHeardOnTheAirIsSaidRatherThanWhatWasPutBefore() {
         #expect(attempts(lost, aside, aside, aside) == (4, RadioFailure.wrongPassphrase.message))
     }
+
+    /// A lease may come a moment after the time is up; whoever gets none ends all the same.
+    @Test func whoeverIsOnTheNetworkHasTimeForAnAddress() {
+        var failures: [RadioFailure] = []
+        func joining() -> Joining {
+            Joining(MainLoop(), late: .joinTimeout, isHidden: false, log: Logger(label: "test")) { result in
+                if case .failure(let failure) = result { failures.append(failure) }
+            }
+        }
+        joining().expire()
+        #expect(failures == [.joinTimeout])
+        let connected = joining()
+        connected.connected()
+        connected.expire()
+        #expect(failures.count == 1)
+        connected.expire()
+        #expect(failures.count == 2)
+    }
+
+    /// Where another attempt takes its place, the first has brought nobody onto the network.
+    @Test func anAttemptThatWasOnTheNetworkGivesTheNextNoTime() {
+        var ended = 0
+        let joining = Joining(MainLoop(), late: .joinTimeout, isHidden: false, log: Logger(label: "test")) { _ in ended += 1 }
+        joining.connected()
+        joining.failed(lost) { _ in }
+        joining.expire()
+        #expect(ended == 1)
+    }
 }

@@ -69,10 +69,12 @@ final class SimulatedNetworkManager: WiFiService {
             call.reply(.objectPath(device.path))
         }
         manager.method("ActivateConnection") { [unowned self] call throws(BusError) in
-            guard let profile = known.first(where: { $0.path == call.arguments[0].objectPathValue }) else {
+            let device = try device(call.arguments[1])
+            let wanted = call.arguments[0].objectPathValue
+            // “/” leaves the choice to it.
+            guard let profile = known.first(where: { wanted == "/" ? device.isAvailable($0) : $0.path == wanted }) else {
                 throw ManagerError.manager("UnknownConnection", "Connection could not be found.")
             }
-            let device = try device(call.arguments[1])
             guard device.isAvailable(profile) else {
                 throw ManagerError.manager(
                     "UnknownConnection",

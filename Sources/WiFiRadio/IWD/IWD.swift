@@ -262,7 +262,9 @@ final class IWD: WiFiService {
             joining.failed(self.failure(error, join), again: again)
         }
         if let network {
-            joining.limit(again: again) { [weak self] done in self?.link.call(.iwdDisconnect, at: path) { _ in done() } }
+            joining.limit(again: again, isStuck: { $0(true) }) { [weak self] done in
+                self?.link.call(.iwdDisconnect, at: path) { _ in done() }
+            }
             link.call(.iwdJoin, at: network, completion: done)
         } else {
             // Not in the list: hidden, or to be scanned for, which this does too.
@@ -345,6 +347,9 @@ final class IWD: WiFiService {
     private static func ours(_ record: JoinRecord, _ name: String, in objects: Objects) -> [ObjectPath] {
         known(name, in: objects).filter { !(record.enabled + record.known).contains($0.rawValue) }
     }
+
+    /// Nothing is below it.
+    func restoreBelow(_ record: JoinRecord) {}
 
     // MARK: Below NetworkManager
 

@@ -25,12 +25,14 @@ final class NetworkManager: WiFiService {
     private var joined: Subscription?
 
     /// The way to the connection from before: which, who follows its activation, and the next attempt, or the end of
-    /// this.
-    private var wayHome: (previous: ObjectPath, following: Subscription?, another: LoopSource?)?
+    /// this. Without one it is NetworkManager's choice.
+    private var wayHome: (previous: ObjectPath?, following: Subscription?, another: LoopSource?)?
     /// What it had joined for us when it ended, until the next one is on its way to what it finds by itself.
     private var strayed: JoinRecord?
     /// What may work below it, and keeps networks of its own.
     private let iwd: IWD
+    /// So may this.
+    private let supplicant: Supplicant
 
     /// How often the connection from before is begun, and the pause after an attempt that has failed.
     private static let returns = 4
@@ -46,8 +48,9 @@ final class NetworkManager: WiFiService {
         static let activated = 100
     }
 
-    init(on connection: Connection, over iwd: IWD, log: Logger) {
+    init(on connection: Connection, over iwd: IWD, or supplicant: Supplicant, log: Logger) {
         self.iwd = iwd
+        self.supplicant = supplicant
         common = ServiceCommon(name: "NetworkManager", busName: Self.busName, on: connection, log: log)
     }
 
@@ -254,9 +257,13 @@ final class NetworkManager: WiFiService {
                     if joining.isPending { self?.activate(settings, path, record, note, joining) }
                 }
                 self.follow(active, path, joining) { [weak self] joining in self?.whenHome(record, path) { again(joining) } }
-                guard self.station(below: path) != nil else { return }
-                // It is home again by no will of iwd's then.
-                joining.limit(again: again) { [weak self] done in self?.deactivate(active) { _ in done() } }
+                let isOverIWD = self.station(below: path) != nil
+                joining.limit(again: again) { [weak self] answer in
+                    if isOverIWD { answer(true) } else { self?.supplicant.isAtRest(on: record.interface, answer) }
+                } stop: { [weak self] done in
+                    // It is home again by no will of iwd's then.
+                    self?.deactivate(active) { _ in done() }
+                }
             }
         }
     }
@@ -300,8 +307,7 @@ final class NetworkManager: WiFiService {
         joining.follow([
             link.onSignal(Self.device, "StateChanged", of: path) { [weak joining] _, arguments in
                 attempt.deviceChanged(arguments.map(\.integerValue))
-                // Addresses may take longer.
-                if attempt.isConnected { joining?.endLimit() }
+                if attempt.isConnected { joining?.connected() }
             },
             link.onSignal(Self.active, "StateChanged", of: active) { _, arguments in changed(arguments.first?.integerValue) },
         ])
@@ -311,8 +317,21 @@ final class NetworkManager: WiFiService {
         }
     }
 
+    /// iwd keeps the network, and stays on it. Once it has forgotten that, it goes home by itself, and NetworkManager
+    /// finds it there. Asked only when that one is back, iwd would leave the network while NetworkManager begins to
+    /// follow it: seen to end with a way home that failed, or with a connection to the accessory that stayed.
+    func restoreBelow(_ record: JoinRecord) { iwd.forgetJoined(record) { _ in } }
+
     func restore(_ record: JoinRecord, completion: @escaping (Bool) -> Void) {
         stopFollowing()
+        guard record.owner == owner else {
+            return iwd.forgetJoined(record) { [weak self] isForgotten in
+                guard let self, isForgotten else { return completion(isForgotten) }
+                self.strayed = record
+                self.followOwnReturn()
+                completion(true)
+            }
+        }
         restoreConnection(record) { [weak self] isRestored in
             guard let self, isRestored else { return completion(isRestored) }
             self.iwd.forgetJoined(record, completion: completion)
@@ -320,11 +339,6 @@ final class NetworkManager: WiFiService {
     }
 
     private func restoreConnection(_ record: JoinRecord, completion: @escaping (Bool) -> Void) {
-        guard record.owner == owner else {
-            strayed = record
-            followOwnReturn()
-            return completion(true)
-        }
         guard let path = paths[record.interface] else { return completion(true) }
         let back = { [weak self] in
             guard let self else { return completion(true) }
@@ -359,9 +373,11 @@ final class NetworkManager: WiFiService {
         goBack(to: previous, record.interface, attempts: Self.returns, joined: record.joined, completion)
     }
 
-    /// - Parameter completion: gets whether the interface is on its way, or on another.
+    /// - Parameters:
+    ///   - previous: nil for the one that NetworkManager finds best.
+    ///   - completion: gets whether the interface is on its way, or on another.
     private func goBack(
-        to previous: ObjectPath, _ interface: String, attempts: Int, joined: String, _ completion: @escaping (Bool) -> Void
+        to previous: ObjectPath?, _ interface: String, attempts: Int, joined: String, _ completion: @escaping (Bool) -> Void
     ) {
         guard let path = paths[interface] else { return completion(true) }
         link.properties(.managerDevice, at: path) { [weak self] result in
@@ -374,7 +390,7 @@ final class NetworkManager: WiFiService {
                 return completion(true)
             }
             self.link.call(
-                .managerReturn, at: Self.root, [.objectPath(previous), .objectPath(path), .objectPath("/")]
+                .managerReturn, at: Self.root, [.objectPath(previous ?? "/"), .objectPath(path), .objectPath("/")]
             ) { [weak self] result in
                 switch result {
                 case .success(let values):
@@ -393,19 +409,17 @@ final class NetworkManager: WiFiService {
     /// What has begun may fail, where it falls into the end of what was before: over iwd it was seen to, and then
     /// NetworkManager stays where it is. It may also come to no end (1.42 over iwd, which had connected by itself at
     /// that moment: it is disconnected, and NetworkManager waits): then it is ended, and begun anew.
-    private func followReturn(_ active: ObjectPath, to previous: ObjectPath, _ interface: String, attempts: Int) {
+    private func followReturn(_ active: ObjectPath, to previous: ObjectPath?, _ interface: String, attempts: Int) {
         let changed = { [weak self] (state: Int) in
             guard let self, self.wayHome?.following != nil else { return }
             if state == ManagedNetwork.activated { return self.endWayHome() }
             guard state == ManagedNetwork.deactivated else { return }
             self.endWayHome()
             guard attempts > 1 else { return self.log.warning("the connection from before does not come back") }
-            let another = self.loop.after(Self.betweenReturns) { [weak self] in
-                self?.goBack(to: previous, interface, attempts: attempts - 1, joined: "") { _ in }
-            }
-            self.wayHome = (previous, nil, another)
+            self.goBackLater(to: previous, interface, attempts: attempts - 1)
         }
         endWayHome()
+        strayed = nil
         let following = link.onSignal(Self.active, "StateChanged", of: active) { _, arguments in
             if let state = arguments.first?.integerValue { changed(state) }
         }
@@ -418,23 +432,38 @@ final class NetworkManager: WiFiService {
         link.properties(.managerActive, at: active) { [weak self] result in
             guard let values = try? result.get() else { return }
             // Somebody has chosen another.
-            if let connection = values["Connection"]?.objectPathValue, connection != previous { self?.endWayHome() }
+            if let previous, let connection = values["Connection"]?.objectPathValue, connection != previous {
+                self?.endWayHome()
+            }
             changed(values["State"]?.integerValue ?? ManagedNetwork.deactivated)
         }
     }
 
+    private func goBackLater(to previous: ObjectPath?, _ interface: String, attempts: Int) {
+        let another = loop.after(Self.betweenReturns) { [weak self] in
+            self?.wayHome = nil
+            self?.goBack(to: previous, interface, attempts: attempts, joined: "") { _ in }
+        }
+        wayHome = (previous, nil, another)
+    }
+
     /// One that was ended while a network was joined for us finds the way home by itself, and may fail: supplicants go
     /// on with that network, and 1.42 takes the end of it for that of its own attempt, wants another passphrase, and
-    /// tries no more. So its first attempt is followed as if it were ours.
+    /// tries no more. So its first attempt is followed as if it were ours. Where there is none, it has not begun yet,
+    /// or failed before anybody looked: then another is begun after a moment. Where nothing is in range for that, its
+    /// next one is looked at.
     private func followOwnReturn() {
-        guard let record = strayed, let path = paths[record.interface] else { return }
+        guard let record = strayed, interfaces[record.interface] == .ready, let path = paths[record.interface] else { return }
         active(on: path) { [weak self] result in
-            guard let self, self.strayed == record, case .success(let active?) = result,
-                let connection = active.values["Connection"]?.objectPathValue,
-                active.values["Id"]?.stringValue != record.ssid.map(ManagedNetwork.name)
-            else { return }
-            self.strayed = nil
-            self.followReturn(active.path, to: connection, record.interface, attempts: Self.returns)
+            guard let self, self.strayed == record, case .success(let active) = result else { return }
+            // What it makes of a network of iwd's has the network's name.
+            let id = active?.values["Id"]?.stringValue
+            if let active, id != record.ssid.map(ManagedNetwork.name), id != record.ssid?.text {
+                let connection = active.values["Connection"]?.objectPathValue
+                self.followReturn(active.path, to: connection, record.interface, attempts: Self.returns)
+            } else if self.wayHome == nil {
+                self.goBackLater(to: nil, record.interface, attempts: Self.returns)
+            }
         }
     }
 

@@ -290,4 +290,18 @@ final class Supplicant: WiFiService {
             self.enable(networks.dropFirst(), completion: completion)
         }
     }
+
+    /// Nothing is below it.
+    func restoreBelow(_ record: JoinRecord) {}
+
+    // MARK: Below NetworkManager
+
+    /// - Parameter answer: gets whether it is known to have nothing to do on an interface, and to wait for nothing.
+    func isAtRest(on interface: String, _ answer: @escaping (Bool) -> Void) {
+        guard let path = paths[interface] else { return answer(false) }
+        link.properties(.supplicantInterface, at: path) { result in
+            let state = (try? result.get())?["State"]?.stringValue
+            answer(state == "disconnected" || state == "inactive")
+        }
+    }
 }

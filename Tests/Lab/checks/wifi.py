@@ -188,6 +188,20 @@ def joins_after_a_handshake_that_came_to_nothing(lab):
     lab.expect_home(PASSPHRASE)
 
 
+@check(services=["NetworkManager"], seconds=120)
+def joins_with_a_service_that_comes_to_no_end(lab):
+    app, picker = begin(lab)
+    path = add(app, picker, "Dice-1234")
+    answer = app.begin_join(path, passphrase=PASSPHRASE)
+    lab.service.below.wait_for(" wlan0: State: COMPLETED -> DISCONNECTED", 20)
+    lab.service.below.wait_for(" wlan0: State: .* -> (SCANNING|AUTHENTICATING)", 20)
+    lab.service.disconnect_below()
+    answer()
+    lab.wait_joined("Dice-1234", 5)
+    app.leave(path)
+    lab.expect_home(PASSPHRASE)
+
+
 @check(services=["wpa_supplicant", "iwd"], seconds=120)
 def says_that_a_network_is_not_there(lab):
     app, picker = begin(lab)
@@ -240,6 +254,15 @@ def goes_home_whoever_ends(lab):
 
 # The service goes
 
+def end_while_joined(lab):
+    """The service is killed while the die's network is joined; what is below it and goes on does so at home."""
+    app, _, path = add_die(lab)
+    lab.service.kill()
+    lab.wait_until(lambda: app.network_interface(path) == "", 30, "the interface to be given back")
+    if lab.service.goes_home_below:
+        lab.wait_joined(HOME)
+
+
 @check(services=SERVICES, seconds=120)
 def survives_the_end_of_the_service_in_a_scan(lab):
     app, picker = begin(lab)
@@ -268,9 +291,16 @@ def survives_the_end_of_the_service_in_a_scan(lab):
 
 @check(services=SERVICES, seconds=120)
 def survives_the_end_of_the_service_while_joined(lab):
-    app, _, path = add_die(lab)
-    lab.service.kill()
-    lab.wait_until(lambda: app.network_interface(path) == "", 30, "the interface to be given back")
+    end_while_joined(lab)
     lab.service.start()
     lab.wait_wifi("ready", 60)
     lab.expect_home(PASSPHRASE)
+
+
+@check(services=["NetworkManager_over_iwd"], seconds=120)
+def goes_home_with_a_service_that_does_not_by_itself(lab):
+    end_while_joined(lab)
+    # As an attempt of NetworkManager's leaves it that has failed: both wait for somebody to say where to.
+    lab.service.disconnect_below()
+    lab.service.start()
+    lab.expect_home(PASSPHRASE, seconds=90)

@@ -27,6 +27,8 @@ class Service:
     """One service in one check. `process` is the one that is to be killed; `below` is the supplicant of one that needs it."""
 
     name = bus_name = None
+    # What is below knows the way home, too.
+    goes_home_below = False
     # What the kernel counts until all channels have been scanned once.
     kernel_scans = 1
 
@@ -70,12 +72,18 @@ class Supplicant(Service):
         self.process = self.run("wpa_supplicant", "/sbin/wpa_supplicant", "-u", "-t", "-d", "-i", "wlan0", "-c", self.configuration)
         self.wait_for_name(self.process, self.bus_name)
 
+    @property
+    def path(self):
+        return self.object("/fi/w1/wpa_supplicant1", "fi.w1.wpa_supplicant1").GetInterface("wlan0")
+
     def profiles(self):
         """What it knows: the names of networks."""
-        path = self.object("/fi/w1/wpa_supplicant1", "fi.w1.wpa_supplicant1").GetInterface("wlan0")
         return sorted(
             str(self.get(network, "fi.w1.wpa_supplicant1.Network", "Properties")["ssid"]).strip('"')
-            for network in self.get(path, self.interface, "Networks"))
+            for network in self.get(self.path, self.interface, "Networks"))
+
+    def disconnect(self):
+        self.object(self.path, self.interface).Disconnect()
 
 
 class NetworkManager(Service):
@@ -108,6 +116,10 @@ class NetworkManager(Service):
         except dbus.DBusException:
             return False
 
+    def disconnect_below(self):
+        """Ends what is below has, or is about: until it is told so it connects to nothing more."""
+        Supplicant(self.lab).disconnect()
+
     def profiles(self):
         settings = self.object("/org/freedesktop/NetworkManager/Settings", "org.freedesktop.NetworkManager.Settings")
         found = []
@@ -135,10 +147,18 @@ class IWD(Service):
 
     def profiles(self):
         """What it knows, on the bus and on its disk."""
-        objects = self.object("/", "org.freedesktop.DBus.ObjectManager").GetManagedObjects()
-        known = {str(each["net.connman.iwd.KnownNetwork"]["Name"]) for each in objects.values() if "net.connman.iwd.KnownNetwork" in each}
+        known = {str(each["Name"]) for each in self._objects("KnownNetwork").values()}
         files = {path.stem for path in Path("/var/lib/iwd").iterdir() if path.suffix in (".psk", ".open", ".8021x")}
         return sorted(known | files)
+
+    def disconnect(self):
+        for path in self._objects("Station"):
+            self.object(path, "net.connman.iwd.Station").Disconnect()
+
+    def _objects(self, interface):
+        objects = self.object("/", "org.freedesktop.DBus.ObjectManager").GetManagedObjects()
+        name = f"net.connman.iwd.{interface}"
+        return {path: interfaces[name] for path, interfaces in objects.items() if name in interfaces}
 
 
 class NetworkManagerOverIWD(NetworkManager):
@@ -146,6 +166,7 @@ class NetworkManagerOverIWD(NetworkManager):
     for each of its own, and a connection for each that iwd knows."""
 
     name = "NetworkManager_over_iwd"
+    goes_home_below = True
     kernel_scans = IWD.kernel_scans
 
     def __init__(self, lab):
@@ -163,6 +184,9 @@ class NetworkManagerOverIWD(NetworkManager):
             self.below = self.run("iwd", *IWD.command)
             self.wait_for_name(self.below, IWD.bus_name)
         self.start_manager()
+
+    def disconnect_below(self):
+        self._iwd.disconnect()
 
     def profiles(self):
         return sorted(set(super().profiles()) | set(self._iwd.profiles()))
