@@ -12,13 +12,18 @@ import Testing
     private let lost = RadioFailure.wrongPassphrase
     private let aside = RadioFailure.putAside
 
+    /// One that fails, which tells why.
+    private func joining(_ failed: @escaping (RadioFailure) -> Void) -> Joining {
+        Joining(MainLoop(), late: .joinTimeout, isHidden: false, log: Logger(label: "test")) { result in
+            if case .failure(let failure) = result { failed(failure) }
+        }
+    }
+
     /// How many attempts are made when they end like this, and what is said then.
     private func attempts(_ outcomes: RadioFailure...) -> (made: Int, said: String?) {
         var made = 0
         var said: String?
-        let joining = Joining(MainLoop(), late: .joinTimeout, isHidden: false, log: Logger(label: "test")) { result in
-            if case .failure(let failure) = result { said = failure.message }
-        }
+        let joining = joining { said = $0.message }
         func attempt(_ joining: Joining) {
             made += 1
             if made <= outcomes.count { joining.failed(outcomes[made - 1], again: attempt) }
@@ -49,14 +54,9 @@ import Testing
     /// A lease may come a moment after the time is up; whoever gets none ends all the same.
     @Test func whoeverIsOnTheNetworkHasTimeForAnAddress() {
         var failures: [RadioFailure] = []
-        func joining() -> Joining {
-            Joining(MainLoop(), late: .joinTimeout, isHidden: false, log: Logger(label: "test")) { result in
-                if case .failure(let failure) = result { failures.append(failure) }
-            }
-        }
-        joining().expire()
+        joining { failures.append($0) }.expire()
         #expect(failures == [.joinTimeout])
-        let connected = joining()
+        let connected = joining { failures.append($0) }
         connected.connected()
         connected.expire()
         #expect(failures.count == 1)
@@ -67,7 +67,7 @@ import Testing
     /// Where another attempt takes its place, the first has brought nobody onto the network.
     @Test func anAttemptThatWasOnTheNetworkGivesTheNextNoTime() {
         var ended = 0
-        let joining = Joining(MainLoop(), late: .joinTimeout, isHidden: false, log: Logger(label: "test")) { _ in ended += 1 }
+        let joining = joining { _ in ended += 1 }
         joining.connected()
         joining.failed(lost) { _ in }
         joining.expire()

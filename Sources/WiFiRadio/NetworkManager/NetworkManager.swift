@@ -24,8 +24,8 @@ final class NetworkManager: WiFiService {
     /// Follows the joined network's connection, while it is.
     private var joined: Subscription?
 
-    /// The way to the connection from before: which, who follows its activation, and the next attempt, or the end of
-    /// this. Without one it is NetworkManager's choice.
+    /// The way to the connection from before: which, or nil for NetworkManager's choice; who follows its activation;
+    /// and the next attempt, or the end of this.
     private var wayHome: (previous: ObjectPath?, following: Subscription?, another: LoopSource?)?
     /// What it had joined for us when it ended, until the next one is on its way to what it finds by itself.
     private var strayed: JoinRecord?
@@ -441,7 +441,6 @@ final class NetworkManager: WiFiService {
 
     private func goBackLater(to previous: ObjectPath?, _ interface: String, attempts: Int) {
         let another = loop.after(Self.betweenReturns) { [weak self] in
-            self?.wayHome = nil
             self?.goBack(to: previous, interface, attempts: attempts, joined: "") { _ in }
         }
         wayHome = (previous, nil, another)
@@ -461,7 +460,7 @@ final class NetworkManager: WiFiService {
             if let active, id != record.ssid.map(ManagedNetwork.name), id != record.ssid?.text {
                 let connection = active.values["Connection"]?.objectPathValue
                 self.followReturn(active.path, to: connection, record.interface, attempts: Self.returns)
-            } else if self.wayHome == nil {
+            } else if self.wayHome?.another?.isActive != true {
                 self.goBackLater(to: nil, record.interface, attempts: Self.returns)
             }
         }
