@@ -57,7 +57,7 @@ final class Joining: Awaited<Result<Void, RadioFailure>> {
     private var timesAside = 0
     private var limit: LoopSource?
     /// The machine is on the network, and waits for its address.
-    private var isConnected = false
+    private(set) var isConnected = false
     private var isExtended = false
     /// Which attempt this is: what comes of an earlier one counts no longer.
     private(set) var attempt = 1
@@ -105,7 +105,7 @@ final class Joining: Awaited<Result<Void, RadioFailure>> {
         let number = attempt
         limit = loop.after(WiFiTimes.connecting) { [weak self] in
             isStuck { [weak self] isStuck in
-                guard let self, self.isPending, self.attempt == number, !self.isConnected, isStuck else { return }
+                guard let self, self.isPending, self.attempt == number, isStuck else { return }
                 self.attempt += 1
                 stop { self.failed(self.late, again: again) }
             }
@@ -113,10 +113,7 @@ final class Joining: Awaited<Result<Void, RadioFailure>> {
     }
 
     /// The attempt has brought the machine onto the network, and only the address is missing: that may take longer.
-    func connected() {
-        isConnected = true
-        endLimit()
-    }
+    func connected() { isConnected = true }
 
     override func expire() {
         guard isConnected, !isExtended else { return super.expire() }

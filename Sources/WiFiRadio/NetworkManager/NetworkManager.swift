@@ -258,8 +258,10 @@ final class NetworkManager: WiFiService {
                 }
                 self.follow(active, path, joining) { [weak self] joining in self?.whenHome(record, path) { again(joining) } }
                 let isOverIWD = self.station(below: path) != nil
-                joining.limit(again: again) { [weak self] answer in
-                    if isOverIWD { answer(true) } else { self?.supplicant.isAtRest(on: record.interface, answer) }
+                joining.limit(again: again) { [weak self, weak joining] answer in
+                    // wpa_supplicant may rest also where NetworkManager takes it to be on the network still.
+                    if isOverIWD { return answer(joining?.isConnected == false) }
+                    self?.supplicant.isAtRest(on: record.interface, answer)
                 } stop: { [weak self] done in
                     // It is home again by no will of iwd's then.
                     self?.deactivate(active) { _ in done() }
