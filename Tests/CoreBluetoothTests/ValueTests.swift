@@ -166,6 +166,56 @@ import Testing
     }
 }
 
+@Suite struct DatabaseChangeTests {
+    private static func services(_ paths: [String: String]) -> [AttributeInfo] {
+        paths.map { AttributeInfo(path: ObjectPath($0.key)!, uuid: $0.value) }
+    }
+
+    private static func change(come: [ObjectPath] = [], gone: [ObjectPath] = []) -> DatabaseChange {
+        var change = DatabaseChange()
+        for path in come { change.note(path, isGone: false) }
+        for path in gone { change.note(path, isGone: true) }
+        return change
+    }
+
+    /// The new come one by one, then the old go one by one, with the bus slow between any two.
+    @Test func servicesThatReplaceOthersAreWaitedForToTheLast() {
+        let uuids = ["FF00", "180F", "FF60"]
+        var shown = Dictionary(uniqueKeysWithValues: uuids.map { ("/old/\($0)", $0) })
+        var change = DatabaseChange()
+        var unfinished: [Bool] = []
+        for uuid in uuids {
+            shown["/new/\(uuid)"] = uuid
+            change.note(ObjectPath("/new/\(uuid)")!, isGone: false)
+            unfinished.append(change.isUnfinished(Self.services(shown)))
+        }
+        for uuid in uuids {
+            shown["/old/\(uuid)"] = nil
+            change.note(ObjectPath("/old/\(uuid)")!, isGone: true)
+            unfinished.append(change.isUnfinished(Self.services(shown)))
+        }
+        #expect(unfinished == [true, true, true, true, true, false])
+        #expect(change.gone == ["/old/FF00", "/old/180F", "/old/FF60"])
+    }
+
+    @Test func servicesThatGoForGoodAreNotWaitedForLong() {
+        #expect(!Self.change(gone: ["/old/FF00"]).isUnfinished(Self.services(["/old/180F": "180F"])))
+        #expect(!Self.change(gone: ["/old/FF00"]).isUnfinished([]))
+    }
+
+    @Test func oneThatComesBackAtItsOldPlaceIsNoOldOne() {
+        var change = Self.change(gone: ["/a"])
+        change.note("/a", isGone: false)
+        #expect(!change.isUnfinished(Self.services(["/a": "FF00", "/b": "180F"])))
+        #expect(change.gone == ["/a"])
+    }
+
+    @Test func newServicesBesideOthersAreWaitedForAsLongAsADiscoveryTakes() {
+        #expect(Self.change(come: ["/new/FF60"]).isUnfinished(Self.services(["/a": "FF00", "/new/FF60": "FF60"])))
+        #expect(DatabaseChange().isEmpty && !Self.change(come: ["/a"]).isEmpty && !Self.change(gone: ["/a"]).isEmpty)
+    }
+}
+
 @Suite struct ErrorTableTests {
     private static func bluez(_ name: String, _ message: String) -> BusError {
         BusError(name: "org.bluez.Error.\(name)", message: message)

@@ -52,9 +52,8 @@ final class AttributeRequests {
     private var releaseTimer: LoopSource?
     /// Characteristics whose descriptor BlueZ does not give.
     private var withoutChannel: Set<ObjectPath> = []
-    private var goneServices: Set<ObjectPath> = []
-    private var goneTimer: LoopSource?
-    private var changesServices = false
+    private var change = DatabaseChange()
+    private var changeTimer: LoopSource?
     private var settled: (() -> Void)?
     /// What BlueZ said with a descriptor.
     private(set) var mtu: Int?
@@ -69,11 +68,6 @@ final class AttributeRequests {
     private static let pause = Duration.milliseconds(20)
     /// How long BlueZ is waited for to say that it has read a channel to its end.
     private static let longestRelease = Duration.seconds(1)
-    /// Removed objects are a new database if the link still stands after so long.
-    private static let settling = Duration.milliseconds(300)
-    /// How long what may have gone is waited for, after what has come: BlueZ takes away the old services when it has
-    /// found all of the new, and on a slow link there are seconds between two of those.
-    private static let longestDiscovery = Duration.seconds(3)
 
     init(_ identifier: UUID, _ device: ObjectPath, _ core: CentralCore, _ session: ViewSession) {
         self.identifier = identifier
@@ -157,7 +151,7 @@ final class AttributeRequests {
         hasEnded = true
         call?.cancel()
         timer?.cancel()
-        goneTimer?.cancel()
+        changeTimer?.cancel()
         releaseTimer?.cancel()
         releasing = nil
         resolved = nil
@@ -202,7 +196,7 @@ final class AttributeRequests {
     /// Does `body` once it is known whether attributes have gone for themselves. When they went with the link, whoever
     /// waits hears of that.
     private func whenSettled(_ body: @escaping () -> Void) {
-        if changesServices { settled = body } else { body() }
+        if change.isEmpty { body() } else { settled = body }
     }
 
     // MARK: Discovering
@@ -497,25 +491,28 @@ final class AttributeRequests {
             channels.removeValue(forKey: path)?.close()
             released([path])
             notifying[path] = nil
-            goneServices.insert(path)
         }
         // Objects that come while the services are still being looked for are the first database, not another.
         guard isGone || session.tree.device(device)?.areServicesResolved == true else { return }
-        changesServices = true
-        goneTimer?.cancel()
-        let quiet = goneServices.isEmpty ? Self.longestDiscovery : Self.settling
-        goneTimer = session.loop.after(quiet) { [weak self] in self?.tellModified() }
+        change.note(path, isGone: isGone)
+        changeTimer?.cancel()
+        changeTimer = session.loop.after(DatabaseChange.settling) { [weak self] in self?.changeSettled() }
+    }
+
+    private func changeSettled() {
+        guard change.isUnfinished(session.tree.services(of: device)) else { return tellModified() }
+        let rest = DatabaseChange.longestDiscovery - DatabaseChange.settling
+        changeTimer = session.loop.after(rest) { [weak self] in self?.tellModified() }
     }
 
     private func tellModified() {
-        guard changesServices, !hasEnded else { return }
-        changesServices = false
+        guard !change.isEmpty, !hasEnded else { return }
+        let gone = change.gone
+        change = DatabaseChange()
         // Before the attributes are invalid: nobody could be told then.
         let body = settled
         settled = nil
         body?()
-        let gone = goneServices
-        goneServices = []
         core.tell(identifier) { _, peripheral in
             let invalidated = peripheral.invalidate(gone)
             guard !invalidated.isEmpty || gone.isEmpty else { return }
