@@ -28,6 +28,8 @@ export class Activity {
     #more = button(words.older(), () => { this.#count += SHOWN; this.#drawTrail(); });
     #failure = element("p", { class: "failure", role: "alert", hidden: true });
     #readsFor = null;
+    /** What was told while the trail is being read; null at other times. */
+    #told = null;
     element;
 
     constructor(bus, objects) {
@@ -48,7 +50,11 @@ export class Activity {
             element("h2", {}, words.trail()),
             element("div", { class: "filters" }, field(words.search(), this.#search), field(words.whichApp(), this.#app), field(words.whichEvents(), this.#kind)),
             this.#total, this.#failure, list, element("div", { class: "actions" }, this.#more));
-        bus.on(ADMIN, "Admin.Audited", entries => { this.#take(entries); this.#drawTrail(); });
+        bus.on(ADMIN, "Admin.Audited", entries => {
+            this.#told?.push(entries);
+            this.#take(entries);
+            this.#drawTrail();
+        });
     }
 
     draw() {
@@ -62,17 +68,20 @@ export class Activity {
     /** Reads the trail; the daemon tells what comes after that. */
     async #read() {
         const reading = this.#readsFor = Symbol("reading");
+        const told = this.#told = [];
         try {
             const [entries] = await this.#bus.call(ADMIN, "Admin.GetAudit", { limit: cockpit.variant("u", KEPT) });
             if (this.#readsFor !== reading) return;
             this.#entries = [];
             this.#newest = 0;
-            this.#take(entries);
+            // Cockpit may hand over a signal before an answer that was sent earlier.
+            for (const each of [entries, ...told]) this.#take(each);
             this.#failure.hidden = true;
         } catch (error) {
             setText(this.#failure, words.error(error));
             this.#failure.hidden = false;
         }
+        if (this.#told === told) this.#told = null;
         this.#drawTrail();
     }
 

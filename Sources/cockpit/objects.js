@@ -11,6 +11,8 @@ export class Objects extends EventTarget {
     #all = new Map();
     /** What was told while everything is being read; null at other times. */
     #heard = null;
+    /** For each reading of one object that is under way, what was told of it meanwhile. */
+    #readings = new Set();
     state = "starting";
     /** Whether the daemon takes us for an admin. */
     isAdmin = false;
@@ -21,7 +23,7 @@ export class Objects extends EventTarget {
         bus.follow({
             added: (path, interfaces) => this.#hear(() => this.#merge(path, interfaces)),
             removed: (path, names) => this.#hear(() => this.#remove(path, names)),
-            changed: (path, name, values, gone) => this.#hear(() => this.#change(path, name, values, gone)),
+            changed: (path, name, values, gone) => this.#hear(() => this.#told(path, name, values, gone)),
         });
         bus.addEventListener("owner", event => event.detail ? this.load() : this.#lose("absent"));
         bus.addEventListener("close", () => this.#lose("lost"));
@@ -61,8 +63,15 @@ export class Objects extends EventTarget {
 
     /** Reads properties that the daemon does not tell. */
     async readAgain(path, name) {
+        const reading = { path, name, all: this.#all, told: [] };
+        this.#readings.add(reading);
         const values = await this.#bus.properties(path, name).catch(() => null);
-        if (values && this.get(path, name)) this.#change(path, name, values, []);
+        this.#readings.delete(reading);
+        // What another daemon said, or said before everything was read, is older than what is known.
+        if (!values || this.#all !== reading.all || !this.get(path, name)) return;
+        this.#change(path, name, values, []);
+        // As in `load`: what was told meanwhile may be newer than the answer, and is no older.
+        for (const [values, gone] of reading.told) this.#change(path, name, values, gone);
     }
 
     /** The properties of an object's interface; null when there is none. */
@@ -98,6 +107,12 @@ export class Objects extends EventTarget {
         this.#tell();
     }
 
+    /** The daemon tells a change. */
+    #told(path, name, values, gone) {
+        for (const each of this.#readings) if (each.path === path && each.name === name) each.told.push([values, gone]);
+        this.#change(path, name, values, gone);
+    }
+
     #change(path, name, values, gone) {
         const interfaces = this.#all.get(path);
         if (!interfaces?.[name]) return;
@@ -109,7 +124,7 @@ export class Objects extends EventTarget {
 
     #lose(state) {
         this.#heard = null;
-        this.#all.clear();
+        this.#all = new Map();
         this.state = state;
         this.isAdmin = false;
         this.#tell();
