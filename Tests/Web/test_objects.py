@@ -6,53 +6,45 @@ from web import WebTest
 
 # The page's own module, and a bus whose answers come when the test says so; the rest is what it does with them.
 PLAYED = """
-    const done = arguments[0];
-    (async () => {
-        const { Objects } = await import(new URL("objects.js", location.href));
-        const ADMIN = "/org/accessorysetup1/admin";
-        class Bus extends EventTarget {
-            lockdown = "off";
-            waiting = null;
-            follow(handlers) { this.tell = handlers; }
-            async objects() { return []; }
-            properties(path) {
-                const values = path === ADMIN ? { Lockdown: this.lockdown } : {};
-                return this.waiting ? new Promise(answer => this.waiting.push(() => answer(values))) : Promise.resolve(values);
-            }
-            owner(is) { this.dispatchEvent(new CustomEvent("owner", { detail: is })); }
+    const { Objects } = await import(new URL("objects.js", location.href));
+    const ADMIN = "/org/accessorysetup1/admin";
+    class Bus extends EventTarget {
+        lockdown = "off";
+        waiting = null;
+        follow(handlers) { this.tell = handlers; }
+        async objects() { return []; }
+        properties(path) {
+            const values = path === ADMIN ? { Lockdown: this.lockdown } : {};
+            return this.waiting ? new Promise(answer => this.waiting.push(() => answer(values))) : Promise.resolve(values);
         }
-        const bus = new Bus(), objects = new Objects(bus);
-        await objects.load();
-        %s
-    })().catch(error => done(`${error.stack}`));
+        owner(is) { this.dispatchEvent(new CustomEvent("owner", { detail: is })); }
+    }
+    const bus = new Bus(), objects = new Objects(bus);
+    await objects.load();
 """
-
 
 # The same for the trail: `shown` says which of two lines the page has.
 TRAIL = """
-    const done = arguments[0];
-    (async () => {
-        const { Activity } = await import(new URL("activity.js", location.href));
-        const bus = {
-            on(path, member, body) { this.tell = body; },
-            call() { return new Promise(answer => { this.answer = answer; }); },
-        };
-        const objects = Object.assign(new EventTarget(), {
-            isAdmin: true, state: "ready", manager: {}, admin: {}, all: () => [], get: () => null, appName: id => id,
-        });
-        const line = (id, why) => ({ id, time: 1, event: "granted", app: "com.example.dice", accessory: "", who: "root", why });
-        const activity = new Activity(bus, objects);
-        document.querySelector("main").replaceChildren(activity.element);
-        const shown = () => ["first", "second"].filter(each => activity.element.querySelector(".trail").textContent.includes(each));
-        activity.draw();
-        %s
-    })().catch(error => done(`${error.stack}`));
+    const { Activity } = await import(new URL("activity.js", location.href));
+    const bus = {
+        on(path, member, body) { this.tell = body; },
+        call() { return new Promise(answer => { this.answer = answer; }); },
+    };
+    const objects = Object.assign(new EventTarget(), {
+        isAdmin: true, state: "ready", manager: {}, admin: {}, all: () => [], get: () => null, appName: id => id,
+    });
+    const line = (id, why) => ({ id, time: 1, event: "granted", app: "com.example.dice", accessory: "", who: "root", why });
+    const activity = new Activity(bus, objects);
+    document.querySelector("main").replaceChildren(activity.element);
+    const shown = () => ["first", "second"].filter(each => activity.element.querySelector(".trail").textContent.includes(each));
+    activity.draw();
 """
 
 
 class Known(WebTest):
     def played(self, body, script=PLAYED):
-        return self.open("policy").driver.execute_async_script(script % body)
+        return self.open("policy").driver.execute_async_script(
+            f"const done = arguments[0]; (async () => {{ {script} {body} }})().catch(error => done(`${{error.stack}}`));")
 
     def test_a_line_that_is_told_before_the_trail_is_answered_stays(self):
         self.assertEqual(self.played("""
