@@ -139,23 +139,19 @@ final class AuditWriter {
         return try AuditPages(of: trail, query, of: count)
     }
 
-    /// Whether the last that the trail says of an accessory's network is that it was joined, or the trail cannot be
-    /// read. Reads all of it.
-    func saysJoined(_ accessory: AccessoryID) -> Bool {
+    /// The last that the trail says of a network: that it was joined, or that it was left; nil when it says nothing of
+    /// any. Reads all of it.
+    ///
+    /// - Throws: what the store throws.
+    func lastOfNetworks() throws -> AuditEntry? {
         var query = AuditQuery()
         query.limit = .max
-        var isJoined = false
-        do {
-            var pages = try pages(query, of: 100)
-            while let entries = try pages.next() {
-                for entry in entries where entry.accessory == accessory && (entry.event == .joined || entry.event == .left) {
-                    isJoined = entry.event == .joined
-                }
-            }
-            return isJoined
-        } catch {
-            return true
+        var last: AuditEntry?
+        var pages = try pages(query, of: 100)
+        while let entries = try pages.next() {
+            last = entries.last { $0.event == .joined || $0.event == .left } ?? last
         }
+        return last
     }
 
     /// Nil when there were too many; else what is to be said of those that were left out.

@@ -51,24 +51,7 @@ public final class GrantStore: LedgerStore {
         let path = directory + "/grants.sqlite"
         self.path = path
         do {
-            let found = try Self.examine(path)
-            guard found != .newer else { throw GrantStoreError.newer(path: path) }
-            let opened = try Self.open(path, log)
-            if found == .wrongIndexes {
-                log.critical(
-                    "an index of the store is damaged or none of ours, and all are made anew", metadata: ["file": "\(path)"])
-                try Self.mendIndexes(of: opened)
-            }
-            database = opened
-            keptAside = nil
-        } catch let error as DatabaseError where error.isDamage {
-            let aside = try Self.moveAside(path)
-            log.critical(
-                "the store is damaged; it was kept aside and a new one begun: all accessories must be set up again",
-                metadata: ["kept": "\(aside)", "reason": "\(error.message)"])
-            database = try Self.open(path, log)
-            keptAside = aside
-            if let record = Self.joinRecord(in: aside, copying: path) { try write(record) }
+            (database, keptAside) = try Self.openSound(path, log)
         } catch let error as DatabaseError {
             throw GrantStoreError.unusable(path: path, reason: error.message)
         }
@@ -84,6 +67,78 @@ public final class GrantStore: LedgerStore {
     }
 
     private static let copySuffix = ".examined"
+    private static let begunSuffix = ".begun"
+    /// What SQLite keeps in files of their own, beside the store itself.
+    private static let suffixes = ["", "-wal", "-shm"]
+
+    /// Opens the store, or a new one in the place of a damaged one.
+    ///
+    /// - Returns: besides, where the damaged one is now.
+    /// - Throws: `GrantStoreError` of a newer daemon's store; what SQLite and the disk say.
+    private static func openSound(_ path: String, _ log: Logger) throws -> (Database, keptAside: String?) {
+        do {
+            if try takeBegun(path) { logDamage("a daemon was killed meanwhile", keptAside: nil, log) }
+            let found = try examine(path)
+            guard found != .newer else { throw GrantStoreError.newer(path: path) }
+            let opened = try open(path, log)
+            if found == .wrongIndexes {
+                log.critical(
+                    "an index of the store is damaged or none of ours, and all are made anew", metadata: ["file": "\(path)"])
+                try mendIndexes(of: opened)
+            }
+            return (opened, nil)
+        } catch let error as DatabaseError where error.isDamage {
+            let aside = try beginAnew(path, log)
+            logDamage(error.message, keptAside: aside, log)
+            return (try open(path, log), aside)
+        }
+    }
+
+    private static func logDamage(_ reason: String, keptAside: String?, _ log: Logger) {
+        var metadata: Logger.Metadata = ["reason": "\(reason)"]
+        if let keptAside { metadata["kept"] = "\(keptAside)" }
+        log.critical(
+            "the store is damaged; it was kept aside and a new one begun: all accessories must be set up again", metadata: metadata)
+    }
+
+    /// Puts a new store in the place of a damaged one, with what that still says of a network that was joined. It is
+    /// whole before the damaged one goes: whenever the daemon is killed, the next one finds either.
+    ///
+    /// - Returns: where the damaged one is now.
+    private static func beginAnew(_ path: String, _ log: Logger) throws -> String {
+        // Without its file there is a log only: a daemon was killed in the middle of this.
+        if SystemFile.exists(path) || !SystemFile.exists(path + begunSuffix) {
+            remove(path + begunSuffix)
+            try begin(path + begunSuffix, with: joinRecord(in: path), log)
+        }
+        let aside = try moveAside(path)
+        try SystemFile.move(path + begunSuffix, to: path)
+        try SystemFile.syncDirectory(of: path)
+        return aside
+    }
+
+    /// Makes a new store, which is one file when this returns.
+    private static func begin(_ path: String, with record: JoinRecord?, _ log: Logger) throws {
+        let database = try open(path, log)
+        if let record { try write(record, into: database) }
+        try database.checkpoint()
+    }
+
+    /// Takes over a new store that a daemon had begun when it was killed, where the damaged one is out of the way, and
+    /// removes it where that is still there: it may not be whole.
+    private static func takeBegun(_ path: String) throws -> Bool {
+        let begun = path + begunSuffix
+        guard SystemFile.exists(begun) else { return false }
+        if SystemFile.exists(path) {
+            remove(begun)
+            return false
+        }
+        // As long as its log is there, it is damaged.
+        guard !SystemFile.exists(path + "-wal") else { return false }
+        try SystemFile.move(begun, to: path)
+        try SystemFile.syncDirectory(of: path)
+        return true
+    }
 
     /// What an examination finds, where the file is not damaged.
     private enum Finding {
@@ -102,7 +157,7 @@ public final class GrantStore: LedgerStore {
     /// - Throws: `DatabaseError` that `isDamage`.
     private static func examine(_ path: String) throws -> Finding {
         // Of a run that was killed.
-        removeCopy(path + copySuffix)
+        remove(path + copySuffix)
         guard let size = SystemFile.size(path) else {
             // SQLite would delete it: a daemon that was putting a damaged store aside was killed in the middle of that.
             guard SystemFile.exists(path + "-wal") else { return .sound }
@@ -116,7 +171,7 @@ public final class GrantStore: LedgerStore {
             try rehearse(database)
             return .sound
         }
-        return try withCopy(of: path, beside: path) { database in
+        return try withCopy(of: path) { database in
             let found = try finding(in: database)
             // What is to be written is written into the copy first: where that shows more damage, the file is as it
             // was.
@@ -131,25 +186,23 @@ public final class GrantStore: LedgerStore {
     private static func hasLog(_ path: String) -> Bool { (SystemFile.size(path + "-wal") ?? 0) > 0 }
 
     /// Opens a copy of a file with its log, and removes it again.
-    private static func withCopy<Result>(
-        of original: String, beside path: String, _ body: (Database) throws -> Result
-    ) throws -> Result {
-        let copy = path + copySuffix
-        defer { removeCopy(copy) }
+    private static func withCopy<Result>(of original: String, _ body: (Database) throws -> Result) throws -> Result {
+        let copy = original + copySuffix
+        defer { remove(copy) }
         try SystemFile.copy(original, to: copy)
         if hasLog(original) { try SystemFile.copy(original + "-wal", to: copy + "-wal") }
         return try body(try Database(path: copy))
     }
 
-    private static func removeCopy(_ copy: String) {
-        for suffix in ["", "-wal", "-shm"] { try? SystemFile.remove(copy + suffix) }
+    private static func remove(_ store: String) {
+        for suffix in suffixes where SystemFile.exists(store + suffix) { try? SystemFile.remove(store + suffix) }
     }
 
     /// What a damaged file still says of a network that was joined: the way home is not to end with the grants.
-    private static func joinRecord(in aside: String, copying path: String) -> JoinRecord? {
+    private static func joinRecord(in damaged: String) -> JoinRecord? {
         // Of a pipe or a device there is no size, and no end.
-        guard (SystemFile.size(aside) ?? 0) > 0 else { return nil }
-        return try? withCopy(of: aside, beside: path) { database in
+        guard (SystemFile.size(damaged) ?? 0) > 0 else { return nil }
+        return try? withCopy(of: damaged) { database in
             // Anything else of that name could have us compute for ever.
             let kind = try database.value("SELECT type FROM sqlite_schema WHERE name = 'joinRecord' COLLATE NOCASE")
             guard kind == .text("table") else { return nil }
@@ -226,7 +279,7 @@ public final class GrantStore: LedgerStore {
             number += 1
             target = "\(path).damaged-\(stamp)-\(number)"
         }
-        for suffix in ["", "-wal", "-shm"] where SystemFile.exists(path + suffix) {
+        for suffix in suffixes where SystemFile.exists(path + suffix) {
             try SystemFile.move(path + suffix, to: target + suffix)
         }
         return target
@@ -353,7 +406,9 @@ extension GrantStore: JoinJournal {
     /// Replaces the record on disk; nil drops it.
     ///
     /// - Throws: what SQLite says.
-    public func write(_ record: JoinRecord?) throws {
+    public func write(_ record: JoinRecord?) throws { try Self.write(record, into: database) }
+
+    private static func write(_ record: JoinRecord?, into database: Database) throws {
         let content = try record.map { try Rows.content(of: $0).written(by: database) }
         try database.transaction {
             try database.execute("DELETE FROM joinRecord")

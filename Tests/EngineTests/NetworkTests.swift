@@ -289,6 +289,23 @@ import Testing
         }
     }
 
+    /// The ledger may not have the accessory any more: it was removed, or the store was damaged and is a new one.
+    @Test func whatAnEarlierRunHadJoinedIsNotedAsLeftOnceWithoutItsAccessory() throws {
+        let bench = try Bench()
+        let ssid = try #require(SSID("Dice-1"))
+        func told() -> [AccessoryID?] {
+            bench.networks.observer?.earlierNetworkLeft(ssid)
+            return bench.trail.lines.filter { $0.event == .left }.map(\.accessory)
+        }
+        #expect(told() == [nil])
+        #expect(told() == [nil])
+        let removed = try #require(AccessoryID("11111111-2222-3333-4444-555555555555"))
+        _ = try bench.trail.append([AuditEntry(time: 1, event: .joined, app: nil, accessory: removed, who: "an app", why: "Dice-1")]
+        )
+        #expect(told() == [nil, removed])
+        #expect(told() == [nil, removed])
+    }
+
     @Test(arguments: ["revoked", "disabled", "session", "client", "policy", "manifest", "daemon"])
     func whoeverIsNotEntitledLosesTheNetwork(_ way: String) throws {
         let bench = try Bench()

@@ -348,6 +348,40 @@ import Testing
         try checkThatItWorks(store)
     }
 
+    /// A daemon was killed while it put a new store in the place of a damaged one: the next finds either, whole.
+    @Test func aNewStoreThatWasBegunIsTakenOverWhenTheDamagedOneIsGone() throws {
+        let record = JoinRecord(service: "iwd", owner: ":1.7", interface: "wlan0", network: "/net/1")
+        try {
+            let store = try open()
+            try store.write(record)
+        }()
+        let begun = path + ".begun"
+        let whole = try SystemFile.contents(path)
+        let damaged = Array("no store at all".utf8)
+
+        // Beside the damaged one it may not be whole.
+        try SystemFile.write(damaged, to: path)
+        try SystemFile.write(whole.prefix(whole.count / 2), to: begun)
+        try {
+            let store = try open()
+            #expect(try SystemFile.contents(#require(store.keptAside)) == damaged)
+            #expect(try store.read() == nil)
+        }()
+        #expect(!SystemFile.exists(begun))
+
+        // The damaged one's log is still to be kept aside; then nothing is.
+        for log in [damaged, nil] {
+            try SystemFile.move(path, to: path + ".before")
+            try SystemFile.write(whole, to: begun)
+            if let log { try SystemFile.write(log, to: path + "-wal") }
+            let store = try open()
+            if let log { #expect(try SystemFile.contents(#require(store.keptAside) + "-wal") == log) }
+            #expect(try store.read() == record)
+            #expect(!SystemFile.exists(begun))
+            try checkThatItWorks(store)
+        }
+    }
+
     /// Indexes are made anew; nobody loses anything.
     @Test func aDamagedIndexIsMadeAnew() throws {
         let whole = try Self.full()

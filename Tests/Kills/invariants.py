@@ -48,11 +48,13 @@ def holds(stage):
     """Raises when something does not hold; waits for what the daemon does by itself after its start."""
     world = stage.world
     wait(lambda: not Store(world).intents, 15, lambda: f"intents to go: {Store(world).intents}", also_every=0.05)
+    if stage.has_wifi:
+        wait(lambda: not Store(world).joined, 15, "the record of a joined network to go", also_every=0.05)
     store = Store(world)
     whole(store)
     same_for_the_admin(store, world)
     bonds(store, stage)
-    trail(store)
+    trail(store, stage.journey.joined_before)
     files(stage)
     wait(lambda: not world.simulator.discovering, 10, "discovery to end", also_every=0.05)
     if stage.has_wifi:
@@ -94,9 +96,9 @@ def bonds(store, stage):
          also_every=0.05)
 
 
-def trail(store):
+def trail(store, joined_before):
     """Read from its beginning, the trail ends with what is granted now; and no line says what was not so."""
-    grants, states, networks = {}, {}, set()
+    grants, states, networks = {}, {}, set(joined_before)
     for line in store.lines:
         what, event = (line["app"], line["accessory"]), line["event"]
         if event == "granted":
@@ -134,7 +136,6 @@ def files(stage):
 def home(stage):
     """The interface is where it was, the services know what they knew, and all of it is switched on."""
     simulator = stage.simulator
-    wait(lambda: not Store(stage.world).joined, 15, "the record of a joined network to go", also_every=0.05)
     simulator.wait_joined("Home")
     wait(lambda: simulator.known_networks == ["Home"], 10, lambda: f"profiles to go: {simulator.known_networks}", also_every=0.05)
     expect(simulator.secrets == 0, "a passphrase is left")
@@ -160,6 +161,6 @@ def nothing(stage):
     store = Store(stage.world)
     expect(not store.accessories and not store.grants, "accessories or grants are left")
     bonds(store, stage)
-    trail(store)
+    trail(store, stage.journey.joined_before)
     wait(lambda: stage.world.admin.paths("picker") == [], 10, "the picker to go", also_every=0.05)
     wait(lambda: not stage.simulator.discovering, 10, "discovery to end", also_every=0.05)

@@ -30,6 +30,8 @@ class Journey:
     bonds_of_others = ()
     # Beginnings of names of files that stay besides the store's own.
     kept_files = ()
+    # Accessories whose networks were joined before the trail begins.
+    joined_before = ()
     # Whether the moments of the daemon's start count, too.
     with_start = False
     # Whether it is not the daemon that is ended, but a program of ours that it runs beside.
@@ -455,6 +457,17 @@ class JoiningWpaSupplicant(_Network):
         app.call(path, ACCESSORY, "LeaveNetwork", seconds=30)
 
 
+class RemovalWhileJoined(JoiningWpaSupplicant):
+    """The accessory goes, and with it the network that is joined."""
+
+    def act(self, stage):
+        [path] = stage.accessories
+        app = stage.app()
+        app.call(path, ACCESSORY, "JoinNetwork", "a{sv}", sv({"passphrase": "sixsided1"}), seconds=30)
+        app.remove(path)
+        stage.simulator.wait_joined("Home")
+
+
 class JoiningNetworkManager(JoiningWpaSupplicant):
     service = "NetworkManager"
 
@@ -540,6 +553,24 @@ class StartJoinedByNetworkManager(_Leftovers):
 class StartJoinedByIwd(_Leftovers):
     origin = JoiningIwd
     moment = "answered 1 call net.connman.iwd.Network.Connect"
+
+
+class StartJoinedWithDamage(StartJoinedByWpaSupplicant):
+    """What the daemon has to undo stands in a store that is damaged."""
+
+    kept_files = ("grants.sqlite.damaged-",)
+    # The accessory is not known any more.
+    joined_before = (None,)
+
+    def between(self, stage):
+        super().between(stage)
+        with contextlib.closing(sqlite3.connect(stage.world.state / "grants.sqlite")) as store:
+            store.execute("DROP TABLE counter")
+
+    def look_after(self, stage, before):
+        kept = any(each.name.startswith(self.kept_files[0]) for each in stage.world.state.iterdir())
+        invariants.expect(kept, "it is not kept aside")
+        invariants.expect(not invariants.Store(stage.world).grants, "there are grants")
 
 
 class FirstStart(Journey):

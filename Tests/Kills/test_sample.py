@@ -116,6 +116,8 @@ class Starting(_Sample):
 
     def test_with_a_damaged_store(self):
         self.end_at("damaged_store", "after 1 file move grants.sqlite")
+        # In its place there is none yet, and the way home is in the one that was begun.
+        self.end_at("start_joined_with_damage", "after 1 file move grants.sqlite, then before 1 file move grants.sqlite.begun")
 
 
 if __name__ == "__main__":

@@ -95,12 +95,19 @@ final class AccessoryNetworks {
         handle(.ending(admit(Request { _ in completion() })))
     }
 
-    /// A network that an earlier run had joined was left. That run may have ended before it said so, or after it said
-    /// that it left.
+    /// A network that an earlier run had joined was left. That run may have ended before it said that it joined it, or
+    /// after it said that it left: one is joined at a time, so the last line of any says which. Its accessory may be
+    /// gone from the ledger, and with a damaged store the line, too.
     func leftEarlier(_ ssid: SSID) {
-        let accessory = book.ledger.accessories.values.first { $0.ssid == ssid }
-        if let accessory, !audit.saysJoined(accessory.id) { return }
-        audit.note(.left, accessory: accessory?.id, by: .daemon, why: "\(ssid): the daemon had ended before it was left")
+        var accessory = book.ledger.accessories.values.first { $0.ssid == ssid }?.id
+        do {
+            let last = try audit.lastOfNetworks()
+            guard last?.event != .left, last != nil || accessory == nil else { return }
+            accessory = last?.accessory
+        } catch {
+            // What cannot be read is rather said twice.
+        }
+        audit.note(.left, accessory: accessory, by: .daemon, why: "\(ssid): the daemon had ended before it was left")
         // The record of it is dropped next.
         audit.flush()
     }
