@@ -9,8 +9,9 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import NamedTuple
 
-from guest_clock import counter_khz
+from guest_clock import STEADY, STEADY_KHZ, counter_khz
 
 KERNEL_ARGUMENTS = (
     "console=ttyS0 8250.nr_uarts=1 loglevel=4 quiet panic=-1 nokaslr mitigations=off init_on_alloc=0 audit=0 "
@@ -30,6 +31,23 @@ DISK_ARGUMENTS = " lab.disk systemd.unit=lab.target systemd.show_status=1 system
 
 class BootFailed(Exception):
     """The guest did not reach its script in time."""
+
+
+class Processors(NamedTuple):
+    """Those of a guest. Only one can have a steady clock: qemu counts the instructions of one after the other."""
+
+    number: int
+    steady: bool
+
+    @property
+    def emulation(self):
+        if self.steady:
+            return ["-accel", "tcg,thread=single,tb-size=512", "-icount", STEADY, "-smp", "1"]
+        return ["-accel", "tcg,thread=multi,tb-size=512", "-smp", str(self.number)]
+
+    @property
+    def counter_khz(self):
+        return STEADY_KHZ if self.steady else counter_khz()
 
 
 class Machine:
@@ -78,7 +96,7 @@ class Machine:
         return [
             *image.qemu,
             # q35: microvm has no PM timer and now and then hangs in the TSC's calibration.
-            "-M", "q35", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", CPU, "-m", "2G", "-smp", str(self._processors),
+            "-M", "q35", *self._processors.emulation, "-cpu", CPU, "-m", "2G",
             "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-nic", "none",
             "-kernel", str(image.vmlinux), "-initrd", str(image.initrd), 
             "-append", KERNEL_ARGUMENTS + (DISK_ARGUMENTS if self._disk else "") + self._clock(),
@@ -93,9 +111,8 @@ class Machine:
             *self._drive(),
         ]
 
-    @staticmethod
-    def _clock():
-        frequency = counter_khz()
+    def _clock(self):
+        frequency = self._processors.counter_khz
         return "" if frequency is None else f" tsc_early_khz={frequency}"
 
     @staticmethod
