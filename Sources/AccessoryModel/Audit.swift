@@ -51,6 +51,8 @@ public struct AuditEntry: Hashable, Sendable {
         /// Switched off or on by an admin.
         case disabled
         case enabled
+        /// The store was damaged, and a new one begun: the grants until here, and the lines, are in a file kept aside.
+        case storeReplaced
         /// A request was turned down. Of many in one minute some are counted only.
         case refused
     }

@@ -15,7 +15,9 @@ extension GrantStore: AuditTrail {
     public static let changesKept = 20_000
     /// Events of a share, the rest is what was done.
     private static let refusals: Set<AuditEntry.Event> = [.refused]
-    private static let changes: Set<AuditEntry.Event> = [.granted, .authorized, .updated, .revoked, .disabled, .enabled, .renamed]
+    private static let changes: Set<AuditEntry.Event> = [
+        .granted, .authorized, .updated, .revoked, .disabled, .enabled, .renamed, .storeReplaced,
+    ]
     /// Lines of one app among those of what was done.
     public static let actionsKeptPerApp = 2000
 
@@ -32,7 +34,9 @@ extension GrantStore: AuditTrail {
     public func append(_ entries: [AuditEntry]) throws -> [Int64] { try database.transaction { try add(entries) } }
 
     /// As `append`, in a transaction that is under way.
-    func add(_ entries: [AuditEntry]) throws -> [Int64] {
+    func add(_ entries: [AuditEntry]) throws -> [Int64] { try Self.add(entries, to: database) }
+
+    static func add(_ entries: [AuditEntry], to database: Database) throws -> [Int64] {
         let numbers = try entries.map { entry in
             try database.integer(
                 "INSERT INTO audit (time, event, app, accessory, who, why) VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
@@ -41,18 +45,20 @@ extension GrantStore: AuditTrail {
         }
         var pruned: Set<String> = []
         for entry in entries {
-            let share = Self.share(of: entry.event)
+            let share = share(of: entry.event)
             guard pruned.insert(share.name).inserted else { continue }
-            try prune(share.events, app: nil, keeping: share.kept)
+            try prune(share.events, app: nil, keeping: share.kept, in: database)
         }
-        for app in Set(entries.filter { Self.share(of: $0.event).name == "actions" }.compactMap(\.app)) {
-            try prune(Self.share(of: .pickerShown).events, app: app, keeping: Self.actionsKeptPerApp)
+        for app in Set(entries.filter { share(of: $0.event).name == "actions" }.compactMap(\.app)) {
+            try prune(share(of: .pickerShown).events, app: app, keeping: actionsKeptPerApp, in: database)
         }
         return numbers
     }
 
     /// Drops the oldest lines of these events past `kept`.
-    private func prune(_ events: Set<AuditEntry.Event>, app: AppID?, keeping kept: Int) throws {
+    private static func prune(
+        _ events: Set<AuditEntry.Event>, app: AppID?, keeping kept: Int, in database: Database
+    ) throws {
         let names = events.map { "'\($0.rawValue)'" }.sorted().joined(separator: ", ")
         let condition = "event IN (\(names)) AND (?1 IS NULL OR app = ?1)"
         try database.execute(

@@ -66,6 +66,8 @@ public final class GrantStore: LedgerStore {
         keptAside = nil
     }
 
+    /// In scalars: what a damaged store has put into words of SQLite's.
+    private static let longestReason = 500
     private static let copySuffix = ".examined"
     private static let begunSuffix = ".begun"
     /// What SQLite keeps in files of their own, beside the store itself.
@@ -88,7 +90,7 @@ public final class GrantStore: LedgerStore {
             }
             return (opened, nil)
         } catch let error as DatabaseError where error.isDamage {
-            let aside = try beginAnew(path, log)
+            let aside = try beginAnew(path, error.message, log)
             logDamage(error.message, keptAside: aside, log)
             return (try open(path, log), aside)
         }
@@ -101,15 +103,16 @@ public final class GrantStore: LedgerStore {
             "the store is damaged; it was kept aside and a new one begun: all accessories must be set up again", metadata: metadata)
     }
 
-    /// Puts a new store in the place of a damaged one, with what that still says of a network that was joined. It is
-    /// whole before the damaged one goes: whenever the daemon is killed, the next one finds either.
+    /// Puts a new store in the place of a damaged one, with what that still says of a network that was joined; its
+    /// trail begins with why. It is whole before the damaged one goes: whenever the daemon is killed, the next one
+    /// finds either.
     ///
     /// - Returns: where the damaged one is now.
-    private static func beginAnew(_ path: String, _ log: Logger) throws -> String {
+    private static func beginAnew(_ path: String, _ reason: String, _ log: Logger) throws -> String {
         // Without its file there is a log only: a daemon was killed in the middle of this.
         if SystemFile.exists(path) || !SystemFile.exists(path + begunSuffix) {
             remove(path + begunSuffix)
-            try begin(path + begunSuffix, with: joinRecord(in: path), log)
+            try begin(path + begunSuffix, with: joinRecord(in: path), reason, log)
         }
         let aside = try moveAside(path)
         try SystemFile.move(path + begunSuffix, to: path)
@@ -118,8 +121,12 @@ public final class GrantStore: LedgerStore {
     }
 
     /// Makes a new store, which is one file when this returns.
-    private static func begin(_ path: String, with record: JoinRecord?, _ log: Logger) throws {
+    private static func begin(_ path: String, with record: JoinRecord?, _ reason: String, _ log: Logger) throws {
         let database = try open(path, log)
+        let entry = AuditEntry(
+            time: Int64(time(nil)), event: .storeReplaced, who: Requester.daemon.description,
+            why: "the store was damaged and is kept aside: \(reason.unicodeScalars.prefix(longestReason))")
+        _ = try database.transaction { try add([entry], to: database) }
         if let record { try write(record, into: database) }
         try database.checkpoint()
     }

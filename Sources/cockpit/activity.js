@@ -10,7 +10,7 @@ import { moment, words } from "./text.js";
 const KEPT = 2000;
 /** Lines that are shown at first, and with each "more". */
 const SHOWN = 100;
-const CHANGES = new Set(["granted", "authorized", "updated", "revoked", "disabled", "enabled", "renamed"]);
+const CHANGES = new Set(["granted", "authorized", "updated", "revoked", "disabled", "enabled", "renamed", "storeReplaced"]);
 
 export class Activity {
     #bus;

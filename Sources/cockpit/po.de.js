@@ -196,6 +196,7 @@ cockpit.locale({
     "network left": [null, "Netz verlassen"],
     "revoked": [null, "entzogen"],
     "switched on": [null, "eingeschaltet"],
+    "store begun anew": [null, "Speicher neu begonnen"],
     "refused": [null, "abgelehnt"],
     "in force": [null, "in Kraft"],
     "not valid": [null, "ungültig"],

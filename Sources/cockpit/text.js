@@ -222,6 +222,7 @@ export const words = {
         pickerShown: _("picker shown"), offered: _("offered"), picked: _("picked"), paired: _("paired"), granted: _("granted"),
         authorized: _("authorized"), updated: _("updated"), renamed: _("renamed"), used: _("used"), joined: _("network joined"),
         left: _("network left"), revoked: _("revoked"), disabled: _("switched off"), enabled: _("switched on"), refused: _("refused"),
+        storeReplaced: _("store begun anew"),
     })[event] ?? event,
 
     // Policy.

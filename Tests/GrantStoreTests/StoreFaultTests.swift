@@ -49,6 +49,11 @@ import Testing
 
     /// A set-up and all that belongs to it, as the next person would have it.
     private func checkThatItWorks(_ store: GrantStore) throws {
+        if store.keptAside != nil {
+            let first = try #require(try store.page(of: AuditQuery(), from: 0, atMost: 1).entries.first)
+            #expect(first.event == .storeReplaced && first.who == "accessorysetupd")
+            #expect(first.why.hasPrefix("the store was damaged and is kept aside: ") && first.why.count < 600)
+        }
         let used = try store.load().grants.map(\.id)
         let accessory = Accessory(
             id: .random(), displayName: "New", address: BluetoothAddress("C0:FF:EE:00:00:99", kind: .random), isBonded: true,
@@ -351,13 +356,14 @@ import Testing
     /// A daemon was killed while it put a new store in the place of a damaged one: the next finds either, whole.
     @Test func aNewStoreThatWasBegunIsTakenOverWhenTheDamagedOneIsGone() throws {
         let record = JoinRecord(service: "iwd", owner: ":1.7", interface: "wlan0", network: "/net/1")
+        let damaged = Array("no store at all".utf8)
+        try SystemFile.write(damaged, to: path)
         try {
             let store = try open()
             try store.write(record)
         }()
         let begun = path + ".begun"
         let whole = try SystemFile.contents(path)
-        let damaged = Array("no store at all".utf8)
 
         // Beside the damaged one it may not be whole.
         try SystemFile.write(damaged, to: path)

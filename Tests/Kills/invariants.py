@@ -67,6 +67,11 @@ def whole(store):
     expect(used == set(store.accessories), lambda: f"accessories {set(store.accessories)}, granted are {used}")
 
 
+def replaced(store):
+    """The trail begins with why there is no earlier one."""
+    expect(store.lines and store.lines[0]["event"] == "storeReplaced", lambda: f"the trail begins with {store.lines[:1]}")
+
+
 def same_for_the_admin(store, world):
     """What the daemon says is what it has stored."""
     objects = world.admin.objects()
@@ -114,6 +119,8 @@ def trail(store, joined_before):
             else:
                 expect(grants[what] != (event == "enabled"), lambda: f"line {line['id']}: {event} twice")
                 grants[what] = event == "enabled"
+        elif event == "storeReplaced":
+            expect(line is store.lines[0], lambda: f"line {line['id']}: {event} in the middle")
         elif event == "joined":
             networks.add(line["accessory"])
         elif event == "left":
