@@ -70,8 +70,11 @@ public final class GrantStore: LedgerStore {
     private static let longestReason = 500
     private static let copySuffix = ".examined"
     private static let begunSuffix = ".begun"
-    /// What SQLite keeps in files of their own, beside the store itself.
-    private static let suffixes = ["", "-wal", "-shm"]
+    /// What SQLite writes down before it is in the store itself, or what was there before: ours, and, where somebody
+    /// has given the store another mode, a rollback journal.
+    private static let logSuffixes = ["-wal", "-journal"]
+    /// All that SQLite keeps of a store.
+    private static let suffixes = [""] + logSuffixes + ["-shm"]
 
     /// Opens the store, or a new one in the place of a damaged one.
     ///
@@ -79,7 +82,11 @@ public final class GrantStore: LedgerStore {
     /// - Throws: `GrantStoreError` of a newer daemon's store; what SQLite and the disk say.
     private static func openSound(_ path: String, _ log: Logger) throws -> (Database, keptAside: String?) {
         do {
-            if try takeBegun(path) { logDamage("a daemon was killed meanwhile", keptAside: nil, log) }
+            try takeBegun(path, log)
+            if isFree(path) {
+                try begin(path + begunSuffix, with: nil, insteadOf: nil, log)
+                try nameBegun(path)
+            }
             let found = try examine(path)
             guard found != .newer else { throw GrantStoreError.newer(path: path) }
             let opened = try open(path, log)
@@ -112,39 +119,57 @@ public final class GrantStore: LedgerStore {
         // Without its file there is a log only: a daemon was killed in the middle of this.
         if SystemFile.exists(path) || !SystemFile.exists(path + begunSuffix) {
             remove(path + begunSuffix)
-            try begin(path + begunSuffix, with: joinRecord(in: path), reason, log)
+            try begin(path + begunSuffix, with: joinRecord(in: path), insteadOf: reason, log)
         }
         let aside = try moveAside(path)
-        try SystemFile.move(path + begunSuffix, to: path)
-        try SystemFile.syncDirectory(of: path)
+        try nameBegun(path)
         return aside
     }
 
-    /// Makes a new store, which is one file when this returns.
-    private static func begin(_ path: String, with record: JoinRecord?, _ reason: String, _ log: Logger) throws {
+    /// Makes a new store, which is one file when this returns. Its trail begins with the damage of the one before it,
+    /// if there was one.
+    private static func begin(_ path: String, with record: JoinRecord?, insteadOf damage: String?, _ log: Logger) throws {
         let database = try open(path, log)
-        let entry = AuditEntry(
-            time: Int64(time(nil)), event: .storeReplaced, who: Requester.daemon.description,
-            why: "the store was damaged and is kept aside: \(reason.unicodeScalars.prefix(longestReason))")
-        _ = try database.transaction { try add([entry], to: database) }
+        if let damage {
+            let entry = AuditEntry(
+                time: Int64(time(nil)), event: .storeReplaced, who: Requester.daemon.description,
+                why: "the store was damaged and is kept aside: \(damage.unicodeScalars.prefix(longestReason))")
+            _ = try database.transaction { try add([entry], to: database) }
+        }
         if let record { try write(record, into: database) }
         try database.checkpoint()
     }
 
-    /// Takes over a new store that a daemon had begun when it was killed, where the damaged one is out of the way, and
-    /// removes it where that is still there: it may not be whole.
-    private static func takeBegun(_ path: String) throws -> Bool {
+    private static func nameBegun(_ path: String) throws {
+        try SystemFile.move(path + begunSuffix, to: path)
+        try SystemFile.syncDirectory(of: path)
+    }
+
+    /// Whether there is no store of that name, nor a log of one.
+    private static func isFree(_ path: String) -> Bool { !SystemFile.exists(path) && !isLogThere(path) }
+
+    private static func isLogThere(_ path: String) -> Bool { logSuffixes.contains { SystemFile.exists(path + $0) } }
+
+    /// Takes over a new store that a daemon had begun when it was killed: where a damaged one is out of the way it is
+    /// whole. Where that is still there, or where there was none and it is not whole, it goes.
+    private static func takeBegun(_ path: String, _ log: Logger) throws {
         let begun = path + begunSuffix
-        guard SystemFile.exists(begun) else { return false }
-        if SystemFile.exists(path) {
-            remove(begun)
+        // As long as the damaged one's log is there, that is to be kept aside first.
+        guard !isFree(begun), SystemFile.exists(path) || isFree(path) else { return }
+        guard isFree(path), !isLogThere(begun), try isWhole(begun) else { return remove(begun) }
+        let replaced = try? Database(path: begun, .immutable).value(
+            "SELECT why FROM audit WHERE event = ?1", .text(AuditEntry.Event.storeReplaced.rawValue))
+        if case .text(let why)? = replaced { logDamage("\(why); a daemon was killed meanwhile", keptAside: nil, log) }
+        try nameBegun(path)
+    }
+
+    private static func isWhole(_ path: String) throws -> Bool {
+        do {
+            _ = try examine(path)
+            return true
+        } catch let error as DatabaseError where error.isDamage {
             return false
         }
-        // As long as its log is there, it is damaged.
-        guard !SystemFile.exists(path + "-wal") else { return false }
-        try SystemFile.move(begun, to: path)
-        try SystemFile.syncDirectory(of: path)
-        return true
     }
 
     /// What an examination finds, where the file is not damaged.
@@ -167,7 +192,6 @@ public final class GrantStore: LedgerStore {
         remove(path + copySuffix)
         guard let size = SystemFile.size(path) else {
             // SQLite would delete it: a daemon that was putting a damaged store aside was killed in the middle of that.
-            guard SystemFile.exists(path + "-wal") else { return .sound }
             throw DatabaseError.damage("there is a log and no file")
         }
         // SQLite takes an empty file for a new one. We never leave one behind.
@@ -190,14 +214,16 @@ public final class GrantStore: LedgerStore {
         }
     }
 
-    private static func hasLog(_ path: String) -> Bool { (SystemFile.size(path + "-wal") ?? 0) > 0 }
+    private static func hasLog(_ path: String) -> Bool { logSuffixes.contains { (SystemFile.size(path + $0) ?? 0) > 0 } }
 
     /// Opens a copy of a file with its log, and removes it again.
     private static func withCopy<Result>(of original: String, _ body: (Database) throws -> Result) throws -> Result {
         let copy = original + copySuffix
         defer { remove(copy) }
         try SystemFile.copy(original, to: copy)
-        if hasLog(original) { try SystemFile.copy(original + "-wal", to: copy + "-wal") }
+        for suffix in logSuffixes where (SystemFile.size(original + suffix) ?? 0) > 0 {
+            try SystemFile.copy(original + suffix, to: copy + suffix)
+        }
         return try body(try Database(path: copy))
     }
 
@@ -282,7 +308,7 @@ public final class GrantStore: LedgerStore {
         let stamp = time(nil)
         var target = "\(path).damaged-\(stamp)"
         var number = 1
-        while SystemFile.exists(target) || SystemFile.exists(target + "-wal") {
+        while !isFree(target) {
             number += 1
             target = "\(path).damaged-\(stamp)-\(number)"
         }

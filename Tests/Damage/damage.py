@@ -116,10 +116,25 @@ def _log(chance, path):
         foreign.unlink()
 
 
+def _journal(chance, path):
+    """A tool gave the store SQLite's other mode, and was killed in a transaction; or its journal is of nothing."""
+    journal = path.with_name(path.name + "-journal")
+    if chance.randrange(3) == 0:
+        journal.write_bytes(chance.randbytes(chance.randrange(1, 3 * PAGE)))
+        return
+    left = {}
+    with contextlib.suppress(*REFUSED), contextlib.closing(sqlite3.connect(path, isolation_level=None)) as tool:
+        for each in ("PRAGMA journal_mode = DELETE", "PRAGMA cache_size = 1", "BEGIN", "UPDATE audit SET why = hex(zeroblob(2000))"):
+            tool.execute(each)
+        left = {each: each.read_bytes() for each in (path, journal) if each.exists()}
+    for each, data in left.items():
+        each.write_bytes(data)
+
+
 def _alone(chance, path):
     """A log, and no file."""
     path.unlink(missing_ok=True)
-    path.with_name(path.name + "-wal").write_bytes(chance.randbytes(100))
+    path.with_name(path.name + chance.choice(("-wal", "-journal"))).write_bytes(chance.randbytes(100))
 
 
 def _mode(chance, path):
@@ -142,6 +157,7 @@ WAYS = {
     "schema": _schema,
     "a view for a table": _view,
     "the log": _log,
+    "a rollback journal": _journal,
     "a log alone": _alone,
     "mode and owner": _mode,
 }

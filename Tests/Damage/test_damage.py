@@ -16,11 +16,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "API"))
 from damage import strike
 
 from harness.apps import App
-from harness.names import ACCESSORY, GRANT
+from harness.names import ACCESSORY, ADMIN, ADMIN_PATH, GRANT
 from harness.pickers import PickerProgram
 from harness.programs import Daemon
 from harness.radio import Paired, accessory, scenario
-from harness.values import item
+from harness.values import item, sv
 from harness.waiting import wait
 from harness.world import APITest
 
@@ -89,11 +89,13 @@ class _Damage(APITest):
         self.assertEqual(more, set(), "somebody has what was not granted")
         aside = [each for each in self.world.state.iterdir() if ".damaged-" in each.name]
         for each in aside:
-            name = "grants.sqlite" + next((suffix for suffix in ("-wal", "-shm") if each.name.endswith(suffix)), "")
+            name = "grants.sqlite" + next((suffix for suffix in ("-wal", "-journal", "-shm") if each.name.endswith(suffix)), "")
             if name in before and not name.endswith("-shm"):
                 self.assertEqual(each.read_bytes(), before[name], f"{each.name} is not as it was")
         said = any("critical" in line or "kept aside" in line for line in self.world.daemon.lines)
         self.assertTrue(said or not aside, "it put a store aside and did not say so")
+        told = [str(each["event"]) for each in self.world.admin.call(ADMIN_PATH, ADMIN, "GetAudit", "a{sv}", sv({}))]
+        self.assertEqual(told[:1] == ["storeReplaced"], bool(aside), f"the trail begins with {told[:1]}")
         # The next one, and its end.
         path = self.add(App(self.world).begin(), PickerProgram(self.world).register(), "other")
         self.world.admin.call(path, ACCESSORY, "Remove")

@@ -388,6 +388,48 @@ import Testing
         }
     }
 
+    /// Somebody's tool has given the store SQLite's other mode, and was killed while it wrote: what was there before
+    /// is in a journal beside the file, and comes back.
+    @Test func aRollbackJournalIsTakenForWhatItIs() throws {
+        try begin(with: try Self.full())
+        let before = try open().load()
+        var files: [String: [UInt8]] = [:]
+        do {
+            let tool = try Database(path: path)
+            try tool.run(
+                script: "PRAGMA journal_mode = DELETE; PRAGMA cache_size = 1; BEGIN; UPDATE audit SET why = hex(zeroblob(2000))")
+            for name in ["grants.sqlite", "grants.sqlite-journal"] {
+                files[name] = try SystemFile.contents(directory.path + "/" + name)
+            }
+        }
+        let journal = try #require(files["grants.sqlite-journal"])
+        #expect(journal.count > 10_000)
+
+        func put(_ store: [UInt8]?, _ journal: [UInt8]) throws {
+            try begin(with: journal)
+            try SystemFile.move(path, to: path + "-journal")
+            if let store { try SystemFile.write(store, to: path) }
+        }
+        for journal in [journal, Array("no journal at all".utf8)] {
+            try put(journal.count > 10_000 ? files["grants.sqlite"]! : try Self.full(), journal)
+            let store = try open()
+            #expect(store.keptAside == nil)
+            let state = try store.load()
+            #expect(state.accessories == before.accessories && state.grants == before.grants && state.intents == before.intents)
+            #expect(!SystemFile.exists(path + "-journal"))
+            try checkThatItWorks(store)
+        }
+
+        // Kept with the store that is damaged, or is not there: it is no journal of the new one's.
+        for file in [Array("no store at all".utf8), nil] {
+            try put(file, journal)
+            let store = try open()
+            let aside = try #require(store.keptAside)
+            #expect(try SystemFile.contents(aside + "-journal") == journal)
+            try checkThatItWorks(store)
+        }
+    }
+
     /// Indexes are made anew; nobody loses anything.
     @Test func aDamagedIndexIsMadeAnew() throws {
         let whole = try Self.full()
