@@ -82,6 +82,7 @@ public final class GrantStore: LedgerStore {
     /// - Throws: `GrantStoreError` of a newer daemon's store; what SQLite and the disk say.
     private static func openSound(_ path: String, _ log: Logger) throws -> (Database, keptAside: String?) {
         do {
+            try clearPlaces(beside: path, log)
             try takeBegun(path, log)
             if isFree(path) {
                 try begin(path + begunSuffix, with: nil, insteadOf: nil, log)
@@ -303,15 +304,33 @@ public final class GrantStore: LedgerStore {
         guard left == .text("ok") else { throw DatabaseError.damage("\(left)") }
     }
 
-    /// Never overwrites: the new name carries the time and, if need be, a number.
-    private static func moveAside(_ path: String) throws -> String {
+    /// A name for what is kept aside, which nothing has yet: it carries the time and, if need be, a number.
+    private static func nameAside(_ path: String, _ why: String) -> String {
         let stamp = time(nil)
-        var target = "\(path).damaged-\(stamp)"
+        var target = "\(path).\(why)-\(stamp)"
         var number = 1
-        while !isFree(target) {
+        while !isFree(target) || SystemFile.isNoFile(target) {
             number += 1
-            target = "\(path).damaged-\(stamp)-\(number)"
+            target = "\(path).\(why)-\(stamp)-\(number)"
         }
+        return target
+    }
+
+    /// Moves what is no file out of the places of what is kept beside a store: SQLite would wait for a pipe for ever,
+    /// and write into a device.
+    private static func clearPlaces(beside path: String, _ log: Logger) throws {
+        let ours = suffixes.dropFirst() + [begunSuffix, copySuffix].flatMap { kind in suffixes.map { kind + $0 } }
+        for place in ours.map({ path + $0 }) where SystemFile.isNoFile(place) {
+            let aside = nameAside(place, "no-file")
+            try SystemFile.move(place, to: aside)
+            log.critical(
+                "what was in the place of the store's log or of a copy is no file, and was moved: the last changes may be lost",
+                metadata: ["place": "\(place)", "kept": "\(aside)"])
+        }
+    }
+
+    private static func moveAside(_ path: String) throws -> String {
+        let target = nameAside(path, "damaged")
         for suffix in suffixes where SystemFile.exists(path + suffix) {
             try SystemFile.move(path + suffix, to: target + suffix)
         }

@@ -144,6 +144,13 @@ public enum SystemFile {
         return stat(path, &status) == 0 ? status.st_mode & 0o7777 : nil
     }
 
+    /// Whether something is there that is no file and leads to none: a directory, a pipe, a device, a link to nothing.
+    public static func isNoFile(_ path: String) -> Bool {
+        var status = stat()
+        guard lstat(path, &status) == 0 else { return false }
+        return stat(path, &status) != 0 || status.st_mode & S_IFMT != S_IFREG
+    }
+
     /// Whether something is there.
     public static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
 

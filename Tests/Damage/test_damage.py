@@ -138,36 +138,50 @@ class ByChance(_Damage):
 
 
 class InItsPlace(_Damage):
-    """Something is where the store should be that is no store."""
+    """Something is where the store should be, or what is kept beside it, that is none."""
+
+    PLACES = ("", "-wal", "-shm", "-journal", ".begun", ".begun-wal", ".examined", ".examined-journal")
 
     def check_refused(self, make):
-        self.lay(self.sound[1])
-        self.file.unlink()
-        make()
-        if self.starts():
-            self.look({})
-        self.assertIn("theirs", self.simulator.bonds)
-        self.leave()
-        if self.file.is_dir() and not self.file.is_symlink():
-            self.file.rmdir()
-        self.lay(self.sound[1])
-        self.world.start_daemon()
-        self.assertEqual(self.read_grants(), self.granted)
+        for each in self.PLACES:
+            with self.subTest(place=each):
+                self.lay(self.sound[1])
+                place = self.file.with_name(self.file.name + each)
+                place.unlink(missing_ok=True)
+                make(place)
+                began = self.starts()
+                # Nobody loses anything by what is beside the store.
+                self.assertTrue(began or not each, "it does not start")
+                if began:
+                    self.assertEqual(self.read_grants(), self.granted if each else set())
+                    self.look({})
+                self.assertIn("theirs", self.simulator.bonds)
+                self.leave()
+                self.lay(self.sound[1])
+                self.world.start_daemon()
+                self.assertEqual(self.read_grants(), self.granted)
 
     def test_a_directory(self):
-        self.check_refused(self.file.mkdir)
+        self.check_refused(Path.mkdir)
+
+    def test_a_full_directory(self):
+        def make(place):
+            place.mkdir()
+            (place / "more").touch()
+
+        self.check_refused(make)
 
     def test_a_pipe(self):
-        self.check_refused(lambda: os.mkfifo(self.file))
+        self.check_refused(os.mkfifo)
 
     def test_a_device(self):
-        self.check_refused(lambda: os.mknod(self.file, 0o600 | 0o020000, os.makedev(1, 3)))
+        self.check_refused(lambda place: os.mknod(place, 0o600 | 0o020000, os.makedev(1, 3)))
 
     def test_a_link_to_itself(self):
-        self.check_refused(lambda: self.file.symlink_to(self.file.name))
+        self.check_refused(lambda place: place.symlink_to(place.name))
 
     def test_a_link_to_nothing(self):
-        self.check_refused(lambda: self.file.symlink_to("nowhere"))
+        self.check_refused(lambda place: place.symlink_to("nowhere"))
 
     def test_who_holds_the_lock(self):
         """Another program has it: the daemon waits for nobody and says so, or works once it is free."""
