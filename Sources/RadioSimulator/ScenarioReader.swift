@@ -22,7 +22,7 @@ extension Scenario {
     /// - Throws: `ScenarioProblem`.
     public init(file: String) throws {
         let text: [UInt8]
-        do throws(SystemFileError) { text = try SystemFile.contents(file) } catch {
+        do throws(SystemFileError) { text = try SystemFile.contents(file, orWaits: true) } catch {
             throw ScenarioProblem(place: file, reason: "cannot be read: \(error.reason)")
         }
         try self.init(json: text)

@@ -15,8 +15,11 @@ public struct SystemFileError: Error, Hashable, Sendable, CustomStringConvertibl
     /// Whether it is simply not there.
     public var isMissing: Bool { code == ENOENT }
 
-    /// The C library's words for it: "No such file or directory".
-    public var reason: String { String(cString: strerror(code)) }
+    /// The C library's words for it: "No such file or directory". For a pipe it has none.
+    public var reason: String { code == Self.pipe ? "Is a pipe" : String(cString: strerror(code)) }
+
+    /// In the place of one of errno(3)'s numbers: where a file is to be, there is a pipe.
+    static let pipe: Int32 = -1
 
     /// Path and reason.
     public var description: String { "\(path): \(reason)" }
@@ -30,16 +33,21 @@ public struct SystemFileError: Error, Hashable, Sendable, CustomStringConvertibl
 
 /// Files by path. Errors are `SystemFileError`.
 public enum SystemFile {
-    /// What is in a file, also in one of the kernel's that has no size.
+    /// What is in a file, also in one of the kernel's that has no size. It waits for nobody.
     ///
-    /// - Parameter limit: bytes; a longer file is an error (`EFBIG`).
+    /// - Parameters:
+    ///   - limit: bytes; a longer file is an error (`EFBIG`).
+    ///   - waits: whether it may be a pipe or a terminal, too, which is read to its end.
     /// - Throws: when it is not there, is no file, may not be read or is too long.
-    public static func contents(_ path: String, limit: Int = 64 << 20) throws(SystemFileError) -> [UInt8] {
-        let file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY)
+    public static func contents(
+        _ path: String, limit: Int = 64 << 20, orWaits waits: Bool = false
+    ) throws(SystemFileError) -> [UInt8] {
+        let file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | (waits ? 0 : O_NONBLOCK))
         guard file >= 0 else { throw SystemFileError(path) }
         defer { close(file) }
         var status = stat()
         guard fstat(file, &status) == 0 else { throw SystemFileError(path) }
+        guard waits || status.st_mode & S_IFMT != S_IFIFO else { throw SystemFileError(path, code: SystemFileError.pipe) }
         var bytes = [UInt8](repeating: 0, count: min(limit + 1, max(4096, Int(status.st_size) + 1)))
         var count = 0
         while true {
@@ -81,7 +89,7 @@ public enum SystemFile {
     public static func replace(_ path: String, with bytes: some Collection<UInt8>, mode: mode_t) throws(SystemFileError) {
         let draft = Self.draft(of: path)
         do throws(SystemFileError) {
-            let file = open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode)
+            let file = open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, mode)
             guard file >= 0 else { throw SystemFileError(draft) }
             defer { close(file) }
             guard fchmod(file, mode) == 0 else { throw SystemFileError(draft) }

@@ -3,7 +3,10 @@
 again. What has gone for good goes."""
 
 import errno
+import os
 import shutil
+import stat
+from pathlib import Path
 
 from shortage import OPENING, READING, ShortageTest
 
@@ -97,6 +100,26 @@ class FilesTest(ShortageTest):
         self.world.pass_time(5)
         wait(lambda: self.world.admin.get(ADMIN_PATH, ADMIN, "PolicyProblems"), 10, "a problem", 0.05)
         self.assertEqual(self.known(), ["com.example.board", "com.example.dice"])
+
+    def test_what_is_no_file(self):
+        """The daemon waits for nobody who might write into a pipe, says what is wrong, and all others count."""
+        manifest, rule = self.apps_directory / "com.example.strange.conf", self.policy / "20-strange.conf"
+        problems = lambda: [each["file"] for each in self.world.admin.get(ADMIN_PATH, ADMIN, "PolicyProblems")]
+        for kind, make in (
+                ("a pipe", os.mkfifo), ("a directory", Path.mkdir), ("a link to itself", lambda place: place.symlink_to(place.name)),
+                ("a device", lambda place: os.mknod(place, 0o600 | stat.S_IFCHR, os.makedev(1, 5))),
+                ("a socket", lambda place: os.mknod(place, 0o600 | stat.S_IFSOCK))):
+            with self.subTest(kind):
+                before = self.said(manifest.name)
+                make(manifest)
+                wait(lambda: self.said(manifest.name) > before, 10, "the manifest's problem", 0.05)
+                make(rule)
+                wait(lambda: any(str(each).endswith(rule.name) for each in problems()), 10, lambda: f"the rule's; there are {problems()}", 0.05)
+                self.assertEqual(self.known(), ["com.example.board", "com.example.dice"])
+                for each in (manifest, rule):
+                    each.rmdir() if each.is_dir() else each.unlink()
+                wait(lambda: not problems(), 10, "no problem", 0.05)
+                self.wait_rules("10-site.conf")
 
     def test_a_directory_that_is_replaced(self):
         for directory, what in ((self.apps_directory, "manifests"), (self.policy, "policy files")):

@@ -35,6 +35,15 @@ import Testing
         #expect(!SystemFile.exists(target + ".new"))
     }
 
+    /// Nobody may ever write into it, or read from it.
+    @Test func noPipeIsWaitedFor() throws {
+        #expect(mkfifo(path, 0o600) == 0 && mkfifo(path + ".new", 0o600) == 0)
+        let error = #expect(throws: SystemFileError.self) { try SystemFile.contents(path) }
+        #expect(error?.description == "\(path): Is a pipe" && SystemFile.isNoFile(path))
+        #expect(throws: SystemFileError.self) { try SystemFile.replace(path, with: "new".utf8, mode: 0o600) }
+        #expect(SystemFile.isNoFile(path))
+    }
+
     /// A link that somebody has laid out is not written through.
     @Test func aLinkIsNotFollowed() throws {
         let other = directory.path + "/other"
