@@ -134,7 +134,7 @@ public final class GrantStore: LedgerStore {
         if let damage {
             let entry = AuditEntry(
                 time: Int64(time(nil)), event: .storeReplaced, who: Requester.daemon.description,
-                why: "the store was damaged and is kept aside: \(damage.unicodeScalars.prefix(longestReason))")
+                why: "the store was damaged and is kept aside: \(String(damage.unicodeScalars.prefix(longestReason)))")
             _ = try database.transaction { try add([entry], to: database) }
         }
         if let record { try write(record, into: database) }

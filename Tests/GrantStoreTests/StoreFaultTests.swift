@@ -52,7 +52,8 @@ import Testing
         if store.keptAside != nil {
             let first = try #require(try store.page(of: AuditQuery(), from: 0, atMost: 1).entries.first)
             #expect(first.event == .storeReplaced && first.who == "accessorysetupd")
-            #expect(first.why.hasPrefix("the store was damaged and is kept aside: ") && first.why.count < 600)
+            let words = "the store was damaged and is kept aside: "
+            #expect(first.why.hasPrefix(words) && first.why.count < 600, "\(first.why)")
         }
         let used = try store.load().grants.map(\.id)
         let accessory = Accessory(
@@ -361,6 +362,8 @@ import Testing
         try {
             let store = try open()
             try store.write(record)
+            let lines = try store.page(of: AuditQuery(), from: 0, atMost: 10).entries
+            #expect(lines.map(\.why) == ["the store was damaged and is kept aside: file is not a database"])
         }()
         let begun = path + ".begun"
         let whole = try SystemFile.contents(path)
