@@ -9,7 +9,6 @@ from lab import DAEMON_NAME, STANDSTILL, CheckFailed, SystemBus, expect
 ROOT = "/org/accessorysetup1"
 # A join may take 18 s, and going home some more.
 JOIN_SECONDS = 30
-JOIN_TRIES = 3
 
 
 def sv(values):
@@ -73,17 +72,6 @@ class App(Client):
         expect(details.get("error") == f"{DAEMON_NAME}.Error.{error}", f"the picker was dismissed with {details.get('error')}")
 
     def join(self, accessory, **options):
-        """Joins its network: again where the kernel did not hear from the access point in its time, which is a fraction of a
-        second. A machine that stands still for so long is no fault of anybody's."""
-        for left in reversed(range(JOIN_TRIES)):
-            unanswered = self.lab.unanswered
-            try:
-                return self.join_once(accessory, **options)
-            except dbus.DBusException:
-                if not left or self.lab.unanswered == unanswered:
-                    raise
-
-    def join_once(self, accessory, **options):
         self.interface(accessory, "Accessory").JoinNetwork(sv(options), signature="a{sv}", timeout=JOIN_SECONDS)
 
     def begin_join(self, accessory, **options):
@@ -107,7 +95,7 @@ class App(Client):
 
     def expect_join_fails(self, accessory, says, **options):
         try:
-            self.join_once(accessory, **options)
+            self.join(accessory, **options)
         except dbus.DBusException as error:
             expect(error.get_dbus_name() == f"{DAEMON_NAME}.Error.ConnectionFailed", f"JoinNetwork failed with {error}")
             expect(says in error.get_dbus_message(), f"JoinNetwork says “{error.get_dbus_message()}”, nothing of “{says}”")

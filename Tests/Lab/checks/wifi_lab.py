@@ -80,11 +80,6 @@ class WiFiLab(Lab):
         return self._told("scan started")
 
     @property
-    def unanswered(self):
-        """How often an access point has not answered in the kernel's time."""
-        return self._told("timed out to")
-
-    @property
     def refused_handshakes(self):
         """How often an access point has given a handshake up."""
         return self._told("deauth .*reason (2|15)[: ]")

@@ -85,6 +85,10 @@ class Supplicant(Service):
     def disconnect(self):
         self.object(self.path, self.interface).Disconnect()
 
+    def rest(self):
+        for network in self.get(self.path, self.interface, "Networks"):
+            self.object(network, dbus.PROPERTIES_IFACE).Set("fi.w1.wpa_supplicant1.Network", "Enabled", dbus.Boolean(False, variant_level=1))
+
 
 class NetworkManager(Service):
     name, bus_name = "NetworkManager", "org.freedesktop.NetworkManager"
@@ -119,6 +123,10 @@ class NetworkManager(Service):
     def disconnect_below(self):
         """Ends what is below has, or is about: until it is told so it connects to nothing more."""
         Supplicant(self.lab).disconnect()
+
+    def rest_below(self):
+        """What is below looks for none of the networks any longer that it was told of, and says nothing of that."""
+        Supplicant(self.lab).rest()
 
     def profiles(self):
         settings = self.object("/org/freedesktop/NetworkManager/Settings", "org.freedesktop.NetworkManager.Settings")
