@@ -81,6 +81,10 @@ public final class GrantStore: LedgerStore {
     /// - Returns: besides, where the damaged one is now.
     /// - Throws: `GrantStoreError` of a newer daemon's store; what SQLite and the disk say.
     private static func openSound(_ path: String, _ log: Logger) throws -> (Database, keptAside: String?) {
+        // Where it leads may be there at the next start: a disk that is not mounted.
+        guard SystemFile.exists(path) || !SystemFile.isNoFile(path) else {
+            throw GrantStoreError.unusable(path: path, reason: "is a link that leads nowhere")
+        }
         do {
             try clearPlaces(beside: path, log)
             try takeBegun(path, log)

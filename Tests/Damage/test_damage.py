@@ -155,6 +155,8 @@ class InItsPlace(_Damage):
                 if began:
                     self.assertEqual(self.read_grants(), self.granted if each else set())
                     self.look({})
+                else:
+                    self.assertTrue(place.exists() or place.is_symlink(), "it refuses and takes it away")
                 self.assertIn("theirs", self.simulator.bonds)
                 self.leave()
                 self.lay(self.sound[1])
@@ -182,6 +184,23 @@ class InItsPlace(_Damage):
 
     def test_a_link_to_nothing(self):
         self.check_refused(lambda place: place.symlink_to("nowhere"))
+
+    def test_a_disk_that_is_not_there(self):
+        """The store is elsewhere, and comes back: nothing else takes its place meanwhile."""
+        self.lay(self.sound[1])
+        disk = self.world.directory / "disk"
+        disk.mkdir()
+        self.file.rename(disk / "grants.sqlite")
+        self.file.symlink_to(disk / "grants.sqlite")
+        disk.rename(disk.with_suffix(".away"))
+        self.assertFalse(self.starts())
+        disk.with_suffix(".away").rename(disk)
+        self.assertTrue(self.starts())
+        self.assertEqual(self.read_grants(), self.granted)
+        self.look({})
+        self.leave()
+        self.lay(self.sound[1])
+        self.world.start_daemon()
 
     def test_who_holds_the_lock(self):
         """Another program has it: the daemon waits for nobody and says so, or works once it is free."""
