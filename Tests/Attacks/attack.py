@@ -40,6 +40,12 @@ def call(bus, path=ROOT, interface=MANAGER, member="CreateSession", signature="a
 
 def version(bus):
     return call(bus, ROOT, "org.freedesktop.DBus.Properties", "Get", "ss", MANAGER, "Version")
+
+# The bus keeps so many bytes and descriptors for the daemon, and refuses calls to it while these are not read.
+def version_in_the_end(bus):
+    while "LimitsExceeded" in (said := version(bus)):
+        pass
+    return said
 """
 
 
