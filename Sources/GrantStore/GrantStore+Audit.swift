@@ -31,11 +31,11 @@ extension GrantStore: AuditTrail {
     ///
     /// - Returns: the lines' numbers.
     /// - Throws: what SQLite says; nothing has changed then.
-    public func append(_ entries: [AuditEntry]) throws -> [Int64] { try database.transaction { try add(entries) } }
+    public func append(_ entries: [AuditEntry]) throws -> [Int64] {
+        try database.transaction { try Self.add(entries, to: database) }
+    }
 
     /// As `append`, in a transaction that is under way.
-    func add(_ entries: [AuditEntry]) throws -> [Int64] { try Self.add(entries, to: database) }
-
     static func add(_ entries: [AuditEntry], to database: Database) throws -> [Int64] {
         let numbers = try entries.map { entry in
             try database.integer(

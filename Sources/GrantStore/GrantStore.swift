@@ -91,6 +91,7 @@ public final class GrantStore: LedgerStore {
             if isFree(path) {
                 try begin(path + begunSuffix, with: nil, insteadOf: nil, log)
                 try nameBegun(path)
+                return (try open(path, log), nil)
             }
             let found = try examine(path)
             guard found != .newer else { throw GrantStoreError.newer(path: path) }
@@ -201,7 +202,7 @@ public final class GrantStore: LedgerStore {
         }
         // SQLite takes an empty file for a new one. We never leave one behind.
         guard size > 0 else { throw DatabaseError.damage("the file is empty") }
-        let hasLog = hasLog(path)
+        let hasLog = !logs(of: path).isEmpty
         // Nobody else writes, and without a log there is nothing to fold in: no lock and no other file is needed.
         if !hasLog, case let database = try Database(path: path, .immutable), try finding(in: database) == .sound {
             try rehearse(database)
@@ -219,16 +220,15 @@ public final class GrantStore: LedgerStore {
         }
     }
 
-    private static func hasLog(_ path: String) -> Bool { logSuffixes.contains { (SystemFile.size(path + $0) ?? 0) > 0 } }
+    /// Those of a store's logs that say something, by how their names end.
+    private static func logs(of path: String) -> [String] { logSuffixes.filter { (SystemFile.size(path + $0) ?? 0) > 0 } }
 
     /// Opens a copy of a file with its log, and removes it again.
     private static func withCopy<Result>(of original: String, _ body: (Database) throws -> Result) throws -> Result {
         let copy = original + copySuffix
         defer { remove(copy) }
         try SystemFile.copy(original, to: copy)
-        for suffix in logSuffixes where (SystemFile.size(original + suffix) ?? 0) > 0 {
-            try SystemFile.copy(original + suffix, to: copy + suffix)
-        }
+        for suffix in logs(of: original) { try SystemFile.copy(original + suffix, to: copy + suffix) }
         return try body(try Database(path: copy))
     }
 
@@ -417,7 +417,7 @@ public final class GrantStore: LedgerStore {
             }
             for intent in change.noted { try Rows.put(intent, in: database) }
             for intent in change.finished { try Rows.delete(intent, in: database) }
-            return try add(change.lines)
+            return try Self.add(change.lines, to: database)
         }
         if change.steps.contains(where: \.changesAccess) { Self.fold(database, log) }
         return numbers
