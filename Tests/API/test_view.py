@@ -9,7 +9,7 @@ import unittest
 
 import dbus
 
-from harness.names import BUS_ERROR, GRANT, MANAGER, NAME, PINK, PROPERTIES, ROOT, SESSION, SOMEBODY_ELSE, UNKNOWN_OBJECT, error
+from harness.names import BUS_ERROR, GRANT, MANAGER, NAME, OBJECT_MANAGER, PINK, PROPERTIES, ROOT, SESSION, SOMEBODY_ELSE, UNKNOWN_OBJECT, error
 from harness.radio import accessory, scenario
 from harness.values import item, sv
 from harness.waiting import STANDSTILL, wait
@@ -432,6 +432,21 @@ class Revocation(ViewTest):
         self.revoke()
         wait(lambda: answers, what="an answer")
         self.assertIsInstance(answers[0][0], dbus.DBusException)
+
+    def test_a_list_of_objects_that_waits_is_answered_without_the_grant(self):
+        """A client that gets an error for it does not ask again: the service is there all the time."""
+        view = self.view()
+        self.assertIn(self.pink, view.tree())
+        self.simulator.pause()
+        self.addCleanup(self.simulator.resume)
+        answers = []
+        view.call_later("/", OBJECT_MANAGER, "GetManagedObjects", lambda *result: answers.append(result), to=BLUEZ)
+        # The daemon takes a connection's calls in their order: the first one is on its way now.
+        view.driver("GetId")
+        self.assertEqual(answers, [])
+        self.world.admin.call(self.grant(), PROPERTIES, "Set", "ssv", GRANT, "Enabled", False)
+        wait(lambda: answers, what="an answer")
+        self.assertEqual([list(each) for each in answers[0]], [[ADAPTER]])
 
     def test_switching_a_grant_off_and_on(self):
         view = self.view().connect(self.pink)

@@ -35,6 +35,17 @@ import Testing
         var events: Mailbox { recorder.events }
     }
 
+    /// The service stays, so no new owner of its name would have the objects read again.
+    @Test func objectsThatCannotBeReadAreReadAgain() async throws {
+        let view = try await FakeView { member, count in
+            member == "GetManagedObjects" && count == 0 ? [.fail("org.bluez.Error.NotReady", "Resource Not Ready")] : nil
+        }
+        let recorder = Recorder()
+        let manager = CBCentralManager(delegate: recorder, queue: recorder.queue, bus: view.address)
+        try await recorder.events.wait("state poweredOn")
+        #expect(manager.retrievePeripherals(withIdentifiers: [FakeView.identifier]).count == 1)
+    }
+
     @Test func valuesBeforeTheAnswerAreToldAfterIt() async throws {
         let played = try await Played { member, _ in
             member == "StartNotify" ? [.value([1]), .value([2]), .answer([]), .value([3])] : nil

@@ -166,7 +166,11 @@ final class BlueZSide {
         switch outcome {
         case .reply(let answer), .error(let answer): connection.pass(answer, answering: call, from: service)
         case .noReply: connection.fail(call, .standard("NoReply", "org.bluez has gone"), from: service)
-        case .abandoned(let error): connection.fail(call, error, from: service)
+        case .abandoned(let error):
+            // The last grant has ended while all objects were read: the adapter is left. Clients would take an error for
+            // the end of the service, and never ask again.
+            if scope.isEmpty, feed.alias != nil, isForAllObjects(call) { return answerManagedObjects(call) }
+            connection.fail(call, error, from: service)
         }
     }
 
@@ -321,6 +325,10 @@ final class BlueZSide {
             let devices = shown.objects(try answer.arguments(limits: .generous).first?.entries ?? [])
             return try call.reply([ObjectTree.value(shown.adapterObject.merging(devices) { _, device in device })])
         }
+    }
+
+    private func isForAllObjects(_ call: Message) -> Bool {
+        if case .managedObjects? = verdict(on: call)?.2 { true } else { false }
     }
 
     // MARK: Discovery

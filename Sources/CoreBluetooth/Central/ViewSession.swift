@@ -43,6 +43,9 @@ final class ViewSession {
     /// often (Accessory Design Guidelines, Bluetooth, connection parameters).
     private static let pace = StreamPace(pause: .milliseconds(12), interval: .microseconds(2500))
 
+    /// Until objects that could not be read are asked for again.
+    private static let reload = Duration.seconds(1)
+
     /// Whether org.bluez is there.
     private enum Radio: Equatable {
         case unknown
@@ -325,8 +328,12 @@ final class ViewSession {
                 self.finishLoading()
             case .failure(let error) where error.isStandard("AccessDenied"): self.refused()
             case .failure:
-                // It went while it was asked; the next owner of the name is asked again.
+                // Where the service has gone, the next owner of the name is asked instead.
                 self.held = nil
+                self.loop.after(Self.reload) { [weak self] in
+                    guard let self, self.loading == number, case .present = self.radio else { return }
+                    self.load()
+                }
             }
         }
     }
