@@ -30,6 +30,8 @@ TARGET ?=
 ROOT ?=
 BUS ?=
 SAMPLE ?=
+# Of the lab's checks: one group (wifi) or a pattern over the names (wifi.joins_*).
+ONLY ?=
 # How many of its guests run side by side.
 AT_ONCE ?= 1
 # The simulator is in accessoryctl, under its own name.
@@ -60,7 +62,8 @@ help:
 	@echo "make test                     all tests but the lab's (installs bleak and BlueZ' tools for them)"
 	@echo "make kills [PART=I/N] [MORE=] the daemon killed at each effect (many minutes, or a part of it)"
 	@echo "make lab [DEB=\"FILE …\"]      the radio lab: a real kernel and a real bluetoothd under qemu"
-	@echo "                              ROOT=trixie|forky [BUS=broker]: on that release of Debian; SAMPLE=1: a few checks; AT_ONCE=2: faster"
+	@echo "                              ONLY=wifi: one group; SAMPLE=1: a check of each group; AT_ONCE=2: faster"
+	@echo "                              ROOT=trixie|forky [BUS=broker]: on that release of Debian"
 	@echo "make lab-all                  the lab on every release, and Docs/Platforms.md of that (hours)"
 	@echo "make fresh ROOT=trixie        make demo and make test on a fresh machine with another release (many minutes, as root)"
 	@echo "make answers                  every wrong answer to every call that the daemon makes (many minutes)"
@@ -142,7 +145,7 @@ lab: build
 	$(if $(DEB),,Tests/Support/deps-package)
 	$(if $(DEB),,$(MAKE) deb)
 	Tests/Lab/run --bin $(BIN) --deb $(or $(DEB),.build/deb/*.deb) $(if $(ROOT),--root $(ROOT)) $(if $(BUS),--bus $(BUS)) $(if $(SAMPLE),--sample) \
-		--at-once $(AT_ONCE)
+		$(if $(ONLY),--only '$(ONLY)$(if $(findstring .,$(ONLY)),,.*)') --at-once $(AT_ONCE)
 
 # All checks on every release, one after the other: hours. What failed does not keep the others from running.
 lab-all: build
@@ -170,6 +173,8 @@ bench: release
 	$(SWIFT) build $(RELEASE_FLAGS) --product relay-baseline
 	$(SWIFT) build $(RELEASE_FLAGS) --product scan-baseline
 	/usr/bin/python3 Tests/Bench/run $(RELEASE)
+	Tests/Support/deps-web
+	BIN=$(CURDIR)/$(RELEASE) Tests/Support/in-memory /usr/bin/python3 -W ignore Tests/Bench/page
 
 # All answers that there may be to the daemon's calls: many minutes.
 answers: build

@@ -62,7 +62,8 @@ final class Air {
     let accessories: [AirAccessory]
     private let loop: MainLoop
     private var listeners: [ObjectIdentifier: (AirAccessory, Scenario.Advert) -> Void] = [:]
-    private let start: ContinuousClock.Instant
+    /// In microseconds of the loop.
+    private let start: Int64
     private var isPlaying = false
     /// Adverts that somebody listened to.
     private(set) var sent: UInt64 = 0
@@ -71,13 +72,12 @@ final class Air {
         self.input = input
         self.loop = loop
         accessories = scenario.accessories.map(AirAccessory.init)
-        start = .now
+        start = loop.now
     }
 
     /// Seconds since the start.
     var now: Double {
-        let (seconds, attoseconds) = (ContinuousClock.now - start).components
-        return Double(seconds) + Double(attoseconds) / 1e18
+        Double(loop.now - start) / 1e6
     }
 
     func play() {

@@ -66,6 +66,9 @@ public struct SimulatorProgram: ParsableCommand {
 
     private func serve(_ scenario: Scenario, _ log: Logger) throws {
         let loop = MainLoop()
+        #if DEBUG
+            loop.letTimePass { StandardOutput.line("test clock: \($0) s") }
+        #endif
         let simulator = try Simulator(scenario, bus: Connection.Address(bus), inputDirectory: inputDirectory, loop: loop, log: log)
         simulator.onDisconnect = { loop.quit() }
         for signal in [SIGTERM, SIGINT] {

@@ -59,7 +59,7 @@ struct Daemon {
         let configuration = try readConfiguration()
         let loop = MainLoop()
         #if DEBUG
-            letTimePass(on: loop, log)
+            loop.letTimePass { log.debug("test clock: \($0) s") }
         #endif
         let radioBus = Connection.Address(options.bluezBus ?? options.bus)
         // The bus looks who we are while the store is read.
@@ -162,29 +162,6 @@ struct Daemon {
 
     /// As in the unit (systemd/accessorysetupd.service).
     private static let descriptors: rlim_t = 16_384
-
-    #if DEBUG
-        /// For tests of what takes long: at SIGUSR1 a second has passed.
-        private func letTimePass(on loop: MainLoop, _ log: Logger) {
-            guard getenv("ACCESSORY_TEST_CLOCK") != nil else { return }
-            loop.letsTimePass = true
-            var seconds = 0
-            // In steps, so that what comes four times a second comes four times.
-            func pass(_ steps: Int) {
-                // What is due now is done before the next step.
-                loop.pass(.milliseconds(250))
-                loop.after(.zero) {
-                    guard steps == 1 else { return pass(steps - 1) }
-                    seconds += 1
-                    log.debug("test clock: \(seconds) s")
-                }
-            }
-            loop.onSignal(SIGUSR1) {
-                pass(4)
-                return true
-            }
-        }
-    #endif
 
     /// The scoped view, where there is a socket for it.
     private func openView(

@@ -192,7 +192,9 @@ class InputDevices(Authorization):
     def test_what_is_no_input_device_is_not_set_up(self):
         self.dice.show_picker(item(supportedOptions=["bluetoothHID"]))
         self.person.pick("mute")
-        failed = self.dice.wait_event("pickerSetupFailed", 20)
+        self.dice.wait_event("pickerSetupPairing")
+        self.world.pass_until(lambda: "pickerSetupFailed" in self.dice.told(), 20, "the wait for the input device to end")
+        failed = self.dice.wait_event("pickerSetupFailed")
         self.assertIn("input device", failed["message"])
         self.person.cancel()
         self.assertDismissed(self.dice, "UserCancelled")

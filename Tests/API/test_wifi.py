@@ -68,6 +68,14 @@ class WiFiTest(APITest):
     def join(self, app, accessory, **options):
         app.call(accessory, ACCESSORY, "JoinNetwork", "a{sv}", sv(options), seconds=30)
 
+    def join_in_time(self, app, accessory, **options):
+        """The same where that takes its time, which passes at once."""
+        answers = []
+        app.call_later(accessory, ACCESSORY, "JoinNetwork", lambda *answer: answers.append(answer), "a{sv}", sv(options))
+        self.world.pass_until(lambda: answers, 40, "an answer to JoinNetwork")
+        if answers[0] and isinstance(answers[0][0], Exception):
+            raise answers[0][0]
+
     def leave(self, app, accessory):
         app.call(accessory, ACCESSORY, "LeaveNetwork", seconds=30)
 
@@ -107,7 +115,7 @@ class Discovery(WiFiTest):
                 app, picker = self.serve_both(service)
                 before = self.simulator.scans
                 app.show_picker(network(ssidPrefix="Nobody-"))
-                wait(lambda: self.simulator.scans > before + 1, 15, "scans", also_every=0.05)
+                self.world.pass_until(lambda: self.simulator.scans > before + 1, 15, "scans")
                 picker.cancel()
                 picker.wait_gone()
                 # One may have begun.
@@ -156,15 +164,15 @@ class Discovery(WiFiTest):
             with self.subTest(service):
                 app, picker = self.serve(service)
                 self.simulator.do("vanish", "die")
-                app.show_picker(network(ssid="Dice-1234"))
-                wait(lambda: self.simulator.scans >= 2, 15, "a scan", also_every=0.05)
+                app.show_picker(network(ssid="Dice-1234"), discoveryTimeout=float("inf"))
+                self.world.pass_until(lambda: self.simulator.scans >= 2, 15, "a scan")
                 self.simulator.do("return", "die")
                 picker.wait_offer("Dice-1234")
                 self.simulator.do("vanish", "die")
                 if service == "iwd":
                     # It lists what it has heard within half a minute, so the offer outlives this test.
                     continue
-                wait(lambda: not picker.offers, 30, "the offer to go")
+                self.world.pass_until(lambda: not picker.offers, 30, "the offer to go")
                 self.simulator.do("return", "die")
                 picker.wait_offer("Dice-1234")
 
@@ -375,16 +383,16 @@ class Joining(WiFiTest):
             with self.subTest(service):
                 app, picker = self.serve(service)
                 path = self.grant(app, picker, "Dice-1234")
-                self.assertFails(error("ConnectionFailed"), self.join, app, path, passphrase="not the one", says=["passphrase"])
+                self.assertFails(error("ConnectionFailed"), self.join_in_time, app, path, passphrase="not the one", says=["passphrase"])
                 self.assertRestored()
                 protected = self.grant(app, picker, "Dice-SAE")
-                self.assertFails(error("ConnectionFailed"), self.join, app, protected, passphrase="not the one", says=["passphrase"])
+                self.assertFails(error("ConnectionFailed"), self.join_in_time, app, protected, passphrase="not the one", says=["passphrase"])
                 self.assertRestored()
                 full = self.grant(app, picker, "Dice-Full")
-                self.assertFails(error("ConnectionFailed"), self.join, app, full)
+                self.assertFails(error("ConnectionFailed"), self.join_in_time, app, full)
                 self.assertRestored()
                 self.simulator.do("vanish", "die")
-                self.assertFails(error("ConnectionFailed"), self.join, app, path, passphrase="sixsided1")
+                self.assertFails(error("ConnectionFailed"), self.join_in_time, app, path, passphrase="sixsided1")
                 self.assertRestored()
                 self.simulator.do("return", "die")
                 self.join(app, path, passphrase="sixsided1")
@@ -419,13 +427,13 @@ class Joining(WiFiTest):
                 app, picker = self.serve(*services, more=[deaf | {"faultCount": 1}])
                 self.world.daemon.wait_for(f"Wi-Fi interface .*{services[-1]}")
                 path = self.grant(app, picker, "Dice-Deaf")
-                self.join(app, path, passphrase="sixsided8")
+                self.join_in_time(app, path, passphrase="sixsided8")
                 self.simulator.wait_joined("Dice-Deaf")
                 self.leave(app, path)
                 self.assertRestored()
                 app, picker = self.serve(*services, more=[deaf])
                 path = self.grant(app, picker, "Dice-Deaf")
-                self.assertFails(error("ConnectionFailed"), self.join, app, path, passphrase="sixsided8", says=["not joined in time"])
+                self.assertFails(error("ConnectionFailed"), self.join_in_time, app, path, passphrase="sixsided8", says=["not joined in time"])
                 self.assertRestored()
 
     def test_an_attempt_that_is_displaced_counts_for_none(self):
@@ -502,7 +510,7 @@ class Joining(WiFiTest):
                 path = self.grant(app, picker, "Dice-1234")
                 self.join(app, path, passphrase="sixsided1")
                 self.simulator.do("vanish", "die")
-                wait(lambda: app.get(path, NETWORK, "Interface") == "", 20, "the daemon to notice", also_every=0.2)
+                self.world.pass_until(lambda: app.get(path, NETWORK, "Interface") == "", 20, "the daemon to notice")
                 self.assertRestored()
                 self.simulator.do("return", "die")
                 self.join(app, path, passphrase="sixsided1")

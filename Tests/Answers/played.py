@@ -33,7 +33,6 @@ LEAVING = ("gone", "away")
 
 
 class PlayedWorld(World):
-    daemon_environment = {"ACCESSORY_TEST_CLOCK": "1"}
     proxy = None
 
     @property
@@ -98,9 +97,7 @@ class Played(APITest):
         """A second passes for the daemon, when all that it has asked for besides is answered."""
         wait(lambda: self.world.proxy.is_quiet, what=lambda: f"answers to {self.world.proxy.unanswered}", also_every=0.01)
         self.seconds += 1
-        os.kill(self.world.daemon._process.pid, signal.SIGUSR1)
-        line = f"test clock: {self.seconds} s"
-        wait(lambda: any(line in each for each in self.world.daemon.lines), what=line)
+        self.world.daemon.pass_second()
 
     def told(self, happened, what, limit=PATIENCE):
         """Waits until it happened; once the fault was played, that may take so many seconds of the daemon's time."""

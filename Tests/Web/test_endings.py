@@ -107,7 +107,9 @@ class Elsewhere(WebTest):
         for each in processes:
             os.kill(each, signal.SIGSTOP)
         try:
-            self.assertDismissed(app, "UserCancelled", 120)
+            for _ in range(90):
+                self.world.pass_second()
+            self.assertDismissed(app, "UserCancelled")
             self.assertFalse(self.world.admin.get(ROOT, MANAGER, "PickerAvailable"))
         finally:
             for each in processes:

@@ -85,13 +85,13 @@ class Discovery(WebTest):
     def test_what_goes_out_of_range_leaves_and_nothing_jumps(self):
         self.start(scenario(accessory("one", 1), accessory("two", 2)))
         page, app = self.open(), self.app()
-        app.show_picker(item())
+        app.show_picker(item(), discoveryTimeout=float("inf"))
         page.wait(lambda: len(page.offers()) == 2, "two offers")
         names = lambda: page.driver.execute_script("return [...document.querySelectorAll('.offer .advertised')].map(each => each.textContent)")
         [first, second] = names()
         page.driver.execute_script("document.querySelector('.offers').dispatchEvent(new PointerEvent('pointerdown', {bubbles: true}))")
         self.simulator.do("vanish", first)
-        page.wait(lambda: names() == [second], "the first to go", 60)
+        self.world.pass_until(lambda: names() == [second], 60, "the first to go")
 
 
 class Missing(WebTest):

@@ -4,6 +4,7 @@ server and bridge on that bus, and a real Chromium in front."""
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -36,7 +37,8 @@ class Cockpit:
         folder = world.directory / f"cockpit-{number}"
         package = folder / "data/cockpit/accessories"
         package.parent.mkdir(parents=True)
-        package.symlink_to(PAGE)
+        # Wherever the repository is, the session's user can read it here.
+        shutil.copytree(PAGE, package)
         (folder / "run").mkdir()
         for each in (folder, folder / "run"):
             os.chown(each, uid, -1)

@@ -167,8 +167,8 @@ final class BlueZSide {
         case .reply(let answer), .error(let answer): connection.pass(answer, answering: call, from: service)
         case .noReply: connection.fail(call, .standard("NoReply", "org.bluez has gone"), from: service)
         case .abandoned(let error):
-            // The last grant has ended while all objects were read: the adapter is left. Clients would take an error for
-            // the end of the service, and never ask again.
+            // The last grant has ended while all objects were read: the adapter is left. Clients would take an error
+            // for the end of the service, and never ask again.
             if scope.isEmpty, feed.alias != nil, isForAllObjects(call) { return answerManagedObjects(call) }
             connection.fail(call, error, from: service)
         }

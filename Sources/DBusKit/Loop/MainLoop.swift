@@ -6,6 +6,9 @@
 
 internal import CGLib
 internal import CSystem
+#if DEBUG
+    internal import Glibc
+#endif
 
 /// GLib's main loop, private to the thread that creates and runs it.
 public final class MainLoop {
@@ -19,8 +22,7 @@ public final class MainLoop {
         /// All timers, where tests let time pass; what is done with is dropped at times.
         private var timers: [UnsafeMutablePointer<GSource>] = []
         private var passed: Int64 = 0
-        /// Whether `pass` is to work.
-        public var letsTimePass = false
+        private var letsTimePass = false
     #endif
 
     /// A loop that nothing runs yet, with a context of its own.
@@ -119,8 +121,31 @@ public final class MainLoop {
     }
 
     #if DEBUG
-        /// Lets time pass at once for everything that waits for it here, for tests of what takes long.
-        public func pass(_ time: Duration) {
+        /// For tests of what takes long: with `ACCESSORY_TEST_CLOCK` in the environment a second passes at each
+        /// SIGUSR1.
+        ///
+        /// - Parameter report: gets how many seconds have passed, once everything that was due in the last one is done.
+        public func letTimePass(_ report: @escaping (Int) -> Void) {
+            guard getenv("ACCESSORY_TEST_CLOCK") != nil else { return }
+            letsTimePass = true
+            var seconds = 0
+            // In steps, so that a timer that fires four times a second fires four times.
+            func take(steps: Int) {
+                pass(.milliseconds(250))
+                // Timers that are due now fire before the next step.
+                after(.zero) {
+                    guard steps == 1 else { return take(steps: steps - 1) }
+                    seconds += 1
+                    report(seconds)
+                }
+            }
+            onSignal(SIGUSR1) {
+                take(steps: 4)
+                return true
+            }
+        }
+
+        private func pass(_ time: Duration) {
             let micros = Int64(Self.milliseconds(time)) * 1000
             passed += micros
             dropEndedTimers()

@@ -81,7 +81,7 @@ final class IWDNetwork: ExportedObject {
     let ssid: [UInt8]
     let type: String
     private(set) var interfaces: [ExportedInterface] = []
-    private(set) var points: [ObjectIdentifier: (point: AirAccessPoint, seen: ContinuousClock.Instant)] = [:]
+    private(set) var points: [ObjectIdentifier: (point: AirAccessPoint, seen: Double)] = [:]
     private unowned let station: IWDStation
 
     init(_ ssid: [UInt8], _ type: String, _ station: IWDStation) {
@@ -117,10 +117,12 @@ final class IWDNetwork: ExportedObject {
         }
     }
 
-    func seen(_ point: AirAccessPoint) { points[ObjectIdentifier(point)] = (point, .now) }
+    func seen(_ point: AirAccessPoint) { points[ObjectIdentifier(point)] = (point, station.device.radio.air.now) }
 
     /// Forgets access points that were not heard for long.
-    func expire(after age: Duration) { points = points.filter { $0.value.seen.duration(to: .now) < age } }
+    ///
+    /// - Parameter age: in seconds.
+    func expire(after age: Double) { points = points.filter { station.device.radio.air.now - $0.value.seen < age } }
 
     /// The strongest of its access points.
     var best: AirAccessPoint? { points.values.map(\.point).max { $0.scenario.rssi < $1.scenario.rssi } }

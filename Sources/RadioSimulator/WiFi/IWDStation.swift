@@ -32,7 +32,7 @@ final class IWDStation: RadioListener {
     private static let step = 0.03
     private static let searchInterval = 1.0
     /// As `station_bss_list_remove_expired_bsses`.
-    private static let maximumAge = Duration.seconds(30)
+    private static let maximumAge = 30.0
 
     init(_ device: IWDDevice) {
         self.device = device

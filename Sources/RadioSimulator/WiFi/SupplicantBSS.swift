@@ -9,11 +9,14 @@ final class SupplicantBSS: ExportedObject {
     let point: AirAccessPoint
     let ssid: [UInt8]
     private(set) var interfaces: [ExportedInterface] = []
-    private var lastSeen = ContinuousClock.now
+    private let air: WiFiAir
+    private var lastSeen: Double
     /// Scans since that did not hear it.
     var misses = 0
 
-    init(_ sighting: Sighting, _ path: ObjectPath, _ bus: ServiceBus) {
+    init(_ sighting: Sighting, _ path: ObjectPath, _ bus: ServiceBus, _ air: WiFiAir) {
+        self.air = air
+        lastSeen = air.now
         self.path = path
         point = sighting.point
         ssid = sighting.ssid
@@ -25,7 +28,7 @@ final class SupplicantBSS: ExportedObject {
     func isVisible(to caller: String) -> Bool { true }
 
     func seen() {
-        lastSeen = .now
+        lastSeen = air.now
         misses = 0
     }
 
@@ -43,7 +46,7 @@ final class SupplicantBSS: ExportedObject {
             "WPA": .vardict(wpa),
             "RSN": .vardict(rsn),
             "IEs": .bytes([0, UInt8(ssid.count)] + ssid),
-            "Age": .uint32(UInt32(clamping: (ContinuousClock.now - lastSeen).components.seconds)),
+            "Age": .uint32(UInt32(air.now - lastSeen)),
         ]
     }
 

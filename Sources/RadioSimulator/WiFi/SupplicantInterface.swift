@@ -24,7 +24,8 @@ final class SupplicantInterface: ExportedObject, RadioListener {
     private var wantsResults = false
     /// Another scan follows the running one.
     private var wantsScan = false
-    private var lastScan: ContinuousClock.Instant?
+    /// A moment of the air, in seconds.
+    private var lastScan: Double?
     private var disconnectReason: Int32 = 0
     private var authenticationStatus: Int32 = 0
     private var associationStatus: Int32 = 0
@@ -44,7 +45,7 @@ final class SupplicantInterface: ExportedObject, RadioListener {
     /// Between two scans for a network that is not there; the real one's default is 5 s.
     private static let scanInterval = 1.0
     /// Results this young are used without another scan, as in `wpa_supplicant_fast_associate`.
-    private static let freshness = Duration.seconds(5)
+    private static let freshness = 5.0
 
     init(_ radio: Radio, _ number: Int, _ supplicant: SimulatedSupplicant) {
         self.radio = radio
@@ -322,7 +323,7 @@ final class SupplicantInterface: ExportedObject, RadioListener {
     }
 
     private func update(_ sightings: [Sighting]) {
-        lastScan = .now
+        lastScan = radio.air.now
         for bss in table.values { bss.misses += 1 }
         let before = table.count
         for sighting in sightings { hear(sighting) }
@@ -343,7 +344,7 @@ final class SupplicantInterface: ExportedObject, RadioListener {
             bss.seen()
             return bss
         }
-        let bss = SupplicantBSS(sighting, path.appending("BSSs")!.appending("\(nextBSS)")!, bus)
+        let bss = SupplicantBSS(sighting, path.appending("BSSs")!.appending("\(nextBSS)")!, bus, radio.air)
         nextBSS += 1
         table[key] = bss
         bus.server.export(bss)
@@ -374,7 +375,7 @@ final class SupplicantInterface: ExportedObject, RadioListener {
             setCurrent(nil, nil)
             return setState(.inactive)
         }
-        if let lastScan, ContinuousClock.now - lastScan < Self.freshness, joinBest() { return }
+        if let lastScan, radio.air.now - lastScan < Self.freshness, joinBest() { return }
         setState(.scanning)
         wantsResults = true
         // While somebody else's scan runs, its results do, except for hidden networks; those get the next scan.
@@ -385,7 +386,7 @@ final class SupplicantInterface: ExportedObject, RadioListener {
     private func joinBest() -> Bool {
         guard !isHeld, radio.isUsable else { return true }
         guard state != .completed, !state.isJoining else { return true }
-        let now = ContinuousClock.now
+        let now = radio.air.now
         let choices = networks.values.filter { $0.isEnabled && ($0.notBefore.map { $0 <= now } ?? true) }.flatMap { network in
             table.values.filter { $0.misses == 0 && $0.ssid == network.ssid && network.method(for: $0.point.scenario) != nil }
                 .map { (network, $0) }
@@ -455,7 +456,7 @@ final class SupplicantInterface: ExportedObject, RadioListener {
     /// The access point ended the handshake; the network rests for a while, longer each time.
     private func rejectKey(_ network: SupplicantNetwork) {
         network.failures += 1
-        network.notBefore = .now + .seconds(network.failures > 2 ? 30 : 10 * network.failures)
+        network.notBefore = radio.air.now + (network.failures > 2 ? 30 : 10 * Double(network.failures))
         leave(reason: 15)
         findNetwork(after: 0.1)
     }

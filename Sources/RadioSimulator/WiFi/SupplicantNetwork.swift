@@ -15,8 +15,8 @@ final class SupplicantNetwork: ExportedObject {
     private var saePassword: String?
     private var settings: [String: String] = [:]
     private unowned let owner: SupplicantInterface
-    /// Not tried before this moment, as after a wrong key.
-    var notBefore: ContinuousClock.Instant?
+    /// Not tried before this moment of the air, in seconds, as after a wrong key.
+    var notBefore: Double?
     var failures = 0
 
     /// Keys whose texts the real one puts between quotes (`should_quote_opt`).

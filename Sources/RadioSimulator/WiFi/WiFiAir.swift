@@ -138,6 +138,8 @@ final class WiFiAir {
     let points: [AirAccessPoint]
     let awareServices: [Scenario.AwareService]
     let loop: MainLoop
+    /// In seconds; which moment is zero has no meaning.
+    var now: Double { Double(loop.now) / 1e6 }
     private(set) var radios: [Radio] = []
     fileprivate(set) var scans: UInt32 = 0
     private(set) var isBlocked = false

@@ -21,12 +21,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Has a debug build let a second pass at SIGUSR1.
+TEST_CLOCK = {"ACCESSORY_TEST_CLOCK": "1"}
+
+
 class Program:
     """A process under test; its output can be waited for."""
 
     def __init__(self, *command, environment={}, stdin=subprocess.DEVNULL):
         self.command = [str(each) for each in command]
         self.lines = []
+        self._seconds = 0
         self._rest = b""
         self._process = subprocess.Popen(
             self.command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -71,6 +76,13 @@ class Program:
             return found
 
         return wait(look, seconds, lambda: f"“{pattern}”, said was:\n" + "\n".join(self.lines[-20:]))
+
+    def pass_second(self):
+        """A second passes for it, beside those of this machine, and all that was due in it is done: of a debug build with
+        `ACCESSORY_TEST_CLOCK` in its environment."""
+        self._seconds += 1
+        self._process.send_signal(signal.SIGUSR1)
+        self.wait_for(f"test clock: {self._seconds} s$")
 
     def pause(self):
         """It stands still until it is resumed or killed."""
@@ -127,7 +139,7 @@ class Daemon(Program):
             BIN / "accessorysetupd", "--bus", world.daemon_address, "--state-directory", world.state, "--view", world.view,
             "--policy", world.policy, "--lockdown-file", world.lockdown_file, "--lockdown-policy", world.lockdown_policy,
             "--input-directory", world.inputs, "--route-directory", world.routes, "--log-level", "debug",
-            *arguments, environment=world.daemon_environment | environment)
+            *arguments, environment=TEST_CLOCK | environment)
         wait(lambda: world.admin.has_owner(NAME) or not self.running, 20, "the daemon's name", also_every=0.02)
         if not self.running:
             raise AssertionError("the daemon has ended:\n" + "\n".join(self.lines[-20:]))

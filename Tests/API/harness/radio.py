@@ -8,7 +8,7 @@ import dbus.service
 
 from harness.clients import Client
 from harness.names import OBJECT_MANAGER, PINK, PROPERTIES
-from harness.programs import BIN, TESTS, Program
+from harness.programs import BIN, TEST_CLOCK, TESTS, Program
 from harness.waiting import wait
 
 
@@ -32,7 +32,7 @@ class Simulator(Program):
             path.write_text(json.dumps(scenario))
         else:
             path = TESTS / "Scenarios" / scenario
-        super().__init__(BIN / "accessory-sim", "--bus", world.bus.address, "--input-directory", world.inputs, path)
+        super().__init__(BIN / "accessory-sim", "--bus", world.bus.address, "--input-directory", world.inputs, path, environment=TEST_CLOCK)
         self.wait_for("^ready")
         self._client = Client(world)
 
@@ -40,6 +40,10 @@ class Simulator(Program):
         return self._client.call(
             "/org/accessorysetup/simulator", "org.accessorysetup.Simulator1", member, signature, *arguments,
             to="org.accessorysetup.Simulator1")
+
+    def exchange(self):
+        """It has taken all that was sent to it until now."""
+        self._call("Scans")
 
     def do(self, action, target=""):
         self._call("Do", "ss", action, target)

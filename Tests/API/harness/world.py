@@ -24,13 +24,13 @@ from harness.pickers import PickerProgram
 from harness.programs import BIN, Bus, Daemon
 from harness.radio import Simulator
 from harness.values import item
-from harness.waiting import wait
+from harness.waiting import happens_within, wait
+
+# Between two seconds that are passed: how often daemon and simulator have their turn.
+EXCHANGES = 3
 
 
 class World:
-    # What the daemon's environment has more than that of the tests.
-    daemon_environment = {}
-
     def __init__(self, scenario, apps, manifest={}):
         self.clients = []
         self.directory = Path(tempfile.mkdtemp(prefix="accessory-api-"))
@@ -122,6 +122,23 @@ class World:
 
     def wait_wifi(self, state, seconds=10):
         wait(lambda: self.manager("WiFi") == state, seconds, f"Wi-Fi to be {state}", also_every=0.1)
+
+    def pass_second(self):
+        """A second passes for the daemon and the simulator at once. Before it does, each has taken what the other had sent: so a call
+        between them, which has ten seconds or more, is never late because this machine is slow."""
+        for _ in range(EXCHANGES):
+            self.simulator.exchange()
+            self.manager("Version")
+        self.simulator.pass_second()
+        self.daemon.pass_second()
+
+    def pass_until(self, happens, seconds, what="it"):
+        """Lets so many seconds pass, or fewer, until it happens; returns what `happens` returned."""
+        for _ in range(seconds):
+            if happens_within(0.02, happens):
+                break
+            self.pass_second()
+        return wait(happens, what=what, also_every=0.05)
 
     def grants(self):
         """All grants, as the admin sees them: path → properties."""

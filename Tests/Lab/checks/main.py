@@ -19,12 +19,12 @@ GROUPS = {
 }
 # Runs for as long as it is told to, and only then.
 ON_DEMAND = ("soak",)
-# A short one of each group that another release may break, for other releases of Debian, where CI has no time for all
-# of them.
+# A short check of each group, for CI and for a look at another release of Debian. Together they meet each service once:
+# bluetoothd, wpa_supplicant below NetworkManager, iwd, systemd, polkit, Flatpak and Cockpit.
 SAMPLE = (
     "radio.pairs_with_numeric_comparison", "journeys.adds_the_pink_dice", "central.discovers_reads_and_writes",
     "trouble.says_when_the_adapter_is_off", "requests.renames_for_the_app", "hostile.shouts_what_no_accessory_should",
-    "wifi.joins_and_leaves_with_NetworkManager", "systemd.bleak_finds_and_uses_what_was_picked",
+    "wifi.joins_and_leaves_with_NetworkManager", "wifi.joins_and_leaves_with_iwd", "systemd.bleak_finds_and_uses_what_was_picked",
     "people.an_administrator_proves_it_to_polkit", "flatpak.it_sets_up_and_uses_an_accessory",
     "upgrades.an_upgrade_in_the_middle_of_a_setup_ends_it", "web.a_person_picks_in_a_page", "packages.a_purge_leaves_nothing",
 )
