@@ -97,13 +97,14 @@ release: deps $(STATIC)
 	$(SWIFT) build $(DAEMON_FLAGS) --product accessorysetupd
 	$(SWIFT) build $(RELEASE_FLAGS) --product accessoryctl
 
-$(STATIC):
+$(STATIC): | deps
 	install -d $@
 	library=$$($$(dirname $$(readlink -f $$(command -v $(SWIFT))))/clang -print-file-name=libstdc++.a) && \
 		if [ -f "$$library" ]; then ln -sf "$$library" $@/libstdc++.a; fi
 
-# After changes to what the daemon does when it starts; needs valgrind.
+# After changes to what the daemon does when it starts.
 start-order: release
+	@Tests/Support/deps valgrind
 	Tests/Bench/start-order $(RELEASE) > $(START_ORDER).new
 	mv $(START_ORDER).new $(START_ORDER)
 
@@ -142,14 +143,12 @@ outside: build
 
 # With the packages in DEB, if they are given, else with some that are built now.
 lab: build
-	$(if $(DEB),,Tests/Support/deps-package)
 	$(if $(DEB),,$(MAKE) deb)
 	Tests/Lab/run --bin $(BIN) --deb $(or $(DEB),.build/deb/*.deb) $(if $(ROOT),--root $(ROOT)) $(if $(BUS),--bus $(BUS)) $(if $(SAMPLE),--sample) \
 		$(if $(ONLY),--only '$(ONLY)$(if $(findstring .,$(ONLY)),,.*)') --at-once $(AT_ONCE)
 
 # All checks on every release, one after the other: hours. What failed does not keep the others from running.
 lab-all: build
-	Tests/Support/deps-package
 	$(MAKE) deb
 	@failed=0; run() { results=.build/lab/$$1.json; shift; Tests/Lab/run --bin $(BIN) --deb .build/deb/*.deb --at-once $(AT_ONCE) --results $$results "$$@" || failed=1; }; \
 		rm -rf .build/lab; \
@@ -207,7 +206,7 @@ growth: build
 	@Tests/Support/deps-test
 	BIN=$(BIN) Tests/Support/in-memory Tests/Soak/growth $(if $(SHORT),--short)
 
-lint:
+lint: deps
 	$(SWIFT) format lint --strict --recursive Sources Tests Package.swift
 	Tests/Support/check-calls
 	Tests/Support/check-imports
@@ -215,7 +214,7 @@ lint:
 	Tests/Support/check-prose
 	Tests/Support/check-reasons
 
-format:
+format: deps
 	$(SWIFT) format --in-place --recursive Sources Tests Package.swift
 	Tests/Support/check-prose --write
 
@@ -224,6 +223,7 @@ man: deps
 	Docs/Man/render .build/man $(VERSION) $$(date -u -d @$(SOURCE_DATE_EPOCH) +%F)
 
 check-man: man build
+	@Tests/Support/deps-check
 	Tests/Support/check-man-pages .build/man $(BIN)
 
 install: release man install-files
@@ -271,6 +271,7 @@ uninstall:
 
 # Built in .build/deb/source, because the packaging expects to stand in the middle of what it packs.
 deb: release man
+	@Tests/Support/deps-package
 	$(MAKE) pack
 
 pack:
