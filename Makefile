@@ -212,6 +212,7 @@ lint: deps
 	Tests/Support/check-imports
 	Tests/Support/check-licences
 	Tests/Support/check-prose
+	Tests/Support/check-readme
 	Tests/Support/check-reasons
 
 format: deps
