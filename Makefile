@@ -61,11 +61,12 @@ help:
 	@echo "make web [PICK=\"Pink Dice\"]   the same in the browser at hand: the page for Cockpit (installs cockpit-ws)"
 	@echo "make test                     all tests but the lab's (installs bleak and BlueZ' tools for them)"
 	@echo "make kills [PART=I/N] [MORE=] the daemon killed at each effect (many minutes, or a part of it)"
-	@echo "make lab [DEB=\"FILE …\"]      the radio lab: a real kernel and a real bluetoothd under qemu"
+	@echo "make lab [DEB=\"FILE …\"]      the radio lab: a real kernel and a real bluetoothd under qemu; then make fresh"
 	@echo "                              ONLY=wifi: one group; SAMPLE=1: a check of each group; AT_ONCE=2: faster"
 	@echo "                              ROOT=trixie|forky [BUS=broker]: on that release of Debian"
 	@echo "make lab-all                  the lab on every release, and Docs/Platforms.md of that (hours)"
-	@echo "make fresh ROOT=trixie        make demo and make test on a fresh machine with another release (many minutes, as root)"
+	@echo "make fresh [ROOT=trixie]      README's commands on a fresh machine (as root)"
+	@echo "                              ALSO=\"test arm64\": make test and make deb-arm64, too"
 	@echo "make answers                  every wrong answer to every call that the daemon makes (many minutes)"
 	@echo "make calls                    writes Docs/Calls.md anew, after changes to the list of calls"
 	@echo "make air [MINUTES=60]         ten thousand accessories with changing addresses, five thousand adverts a second"
@@ -141,11 +142,13 @@ damage: build
 outside: build
 	BIN=$(BIN) Tests/Outside/run
 
-# With the packages in DEB, if they are given, else with some that are built now.
+# With the packages in DEB, if they are given, else with some that are built now. The machine that builds from source is no
+# guest of the lab's, so it comes last, and where all is wanted.
 lab: build
 	$(if $(DEB),,$(MAKE) deb)
 	Tests/Lab/run --bin $(BIN) --deb $(or $(DEB),.build/deb/*.deb) $(if $(ROOT),--root $(ROOT)) $(if $(BUS),--bus $(BUS)) $(if $(SAMPLE),--sample) \
 		$(if $(ONLY),--only '$(ONLY)$(if $(findstring .,$(ONLY)),,.*)') --at-once $(AT_ONCE)
+	$(if $(ONLY)$(SAMPLE)$(ROOT)$(BUS),,Tests/Lab/fresh bookworm)
 
 # All checks on every release, one after the other: hours. What failed does not keep the others from running.
 lab-all: build
@@ -156,12 +159,13 @@ lab-all: build
 		run 2-trixie --root trixie; \
 		run 3-trixie-broker --root trixie --bus broker; \
 		run 4-forky --root forky; \
-		Tests/Lab/fresh trixie --results .build/lab/5-fresh-trixie.json || failed=1; \
+		for release in bookworm trixie; do Tests/Lab/fresh $$release --also test --results .build/lab/5-fresh-$$release.json || failed=1; done; \
 		Tests/Lab/platforms .build/lab/*.json && exit $$failed
 
-# README's two commands where nothing is installed: in a root of another release, made for it.
-fresh: build
-	Tests/Lab/fresh $(or $(ROOT),trixie)
+# README's commands for the build machine, where nothing is installed: in a root that is made for it.
+ALSO ?=
+fresh: deps
+	Tests/Lab/fresh $(or $(ROOT),bookworm) $(addprefix --also=,$(ALSO))
 
 bench: release
 	@Tests/Support/deps-test
