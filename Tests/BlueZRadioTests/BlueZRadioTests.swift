@@ -102,8 +102,8 @@ private final class Stage {
         radio.start()
     }
 
-    func wait(_ condition: () -> Bool, seconds: Int = 20, _ what: String = "", location: SourceLocation = #_sourceLocation) {
-        let happened = loop.run(until: condition, timeout: .seconds(seconds))
+    func wait(_ condition: () -> Bool, _ what: String = "", location: SourceLocation = #_sourceLocation) {
+        let happened = loop.run(until: condition, timeout: .hang)
         #expect(happened, "\(what)", sourceLocation: location)
     }
 

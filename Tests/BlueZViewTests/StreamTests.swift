@@ -64,7 +64,7 @@ private let anHour = StreamPace(pause: .seconds(3600))
         let stage = try Stage(loop, anHour)
         for number: Int32 in 1...2 {
             Stage.send(number, to: stage.service)
-            #expect(loop.run(until: { stage.received.last == number }, timeout: .seconds(10)))
+            #expect(loop.run(until: { stage.received.last == number }, timeout: .hang))
         }
         Stage.send(3, to: stage.service)
         for _ in 0..<3 { loop.iterate(mayBlock: false) }
@@ -82,12 +82,12 @@ private let anHour = StreamPace(pause: .seconds(3600))
             }
             return sent < 150
         }
-        #expect(loop.run(until: { stage.received.count == 150 }, timeout: .seconds(10)))
+        #expect(loop.run(until: { stage.received.count == 150 }, timeout: .hang))
         #expect(stage.received == Array(1...150))
         // The last one is followed by pauses, and these by nothing.
-        #expect(loop.run(until: { !stage.relay.isPausing }, timeout: .seconds(10)))
+        #expect(loop.run(until: { !stage.relay.isPausing }, timeout: .hang))
         Stage.send(151, to: stage.service)
-        #expect(loop.run(until: { stage.received.last == 151 }, timeout: .seconds(10)))
+        #expect(loop.run(until: { stage.received.last == 151 }, timeout: .hang))
     }
 
     /// More than the sockets hold: whoever sends has to wait, and nothing is lost.
@@ -103,7 +103,7 @@ private let anHour = StreamPace(pause: .seconds(3600))
             }
             return true
         }
-        #expect(loop.run(until: { stage.received.count == 5000 }, timeout: .seconds(20)))
+        #expect(loop.run(until: { stage.received.count == 5000 }, timeout: .hang))
         #expect(stage.received == Array(1...5000))
         source.cancel()
     }
@@ -132,7 +132,7 @@ private let anHour = StreamPace(pause: .seconds(3600))
             number = Stage.receive(stage.service)
             return false
         }
-        #expect(loop.run(until: { number == 7 }, timeout: .seconds(10)))
+        #expect(loop.run(until: { number == 7 }, timeout: .hang))
         source.cancel()
     }
 
@@ -141,7 +141,7 @@ private let anHour = StreamPace(pause: .seconds(3600))
         var isClosed = false
         stage.relay.whenClosed { isClosed = true }
         shutdown(stage.app.rawValue, Int32(SHUT_RDWR))
-        #expect(loop.run(until: { isClosed }, timeout: .seconds(10)))
+        #expect(loop.run(until: { isClosed }, timeout: .hang))
         #expect(!stage.relay.isPausing && Stage.receive(stage.service) == -1)
     }
 
@@ -155,7 +155,7 @@ private let anHour = StreamPace(pause: .seconds(3600))
                 isThere = Stage.receive(stage.service) == number
                 return false
             }
-            #expect(loop.run(until: { isThere }, timeout: .seconds(10)))
+            #expect(loop.run(until: { isThere }, timeout: .hang))
             source.cancel()
         }
         #expect(stage.relay.isPausing)
@@ -203,7 +203,7 @@ private let anHour = StreamPace(pause: .seconds(3600))
             try upstream.forward(call, about: device) { outcome in
                 if case .reply = outcome { isAnswered = true }
             }
-            #expect(loop.run(until: { isAnswered }, timeout: .seconds(10)))
+            #expect(loop.run(until: { isAnswered }, timeout: .hang))
         }
 
         func tell(_ number: Int) throws {
@@ -217,7 +217,7 @@ private let anHour = StreamPace(pause: .seconds(3600))
         func beginPause() throws {
             for number in 1...2 {
                 try tell(number)
-                #expect(loop.run(until: { self.heard.last == number }, timeout: .seconds(10)))
+                #expect(loop.run(until: { self.heard.last == number }, timeout: .hang))
             }
             try tell(3)
             service.flush()
@@ -236,10 +236,10 @@ private let anHour = StreamPace(pause: .seconds(3600))
             try? stage.tell(sent)
             return sent < 200
         }
-        #expect(stage.loop.run(until: { stage.heard.count >= 100 }, timeout: .seconds(10)))
+        #expect(stage.loop.run(until: { stage.heard.count >= 100 }, timeout: .hang))
         // A call in the middle of it, too.
         try stage.ask()
-        #expect(stage.loop.run(until: { stage.heard.count == 200 }, timeout: .seconds(10)))
+        #expect(stage.loop.run(until: { stage.heard.count == 200 }, timeout: .hang))
         #expect(stage.heard == Array(1...200))
     }
 

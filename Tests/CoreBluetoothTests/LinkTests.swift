@@ -85,7 +85,7 @@ import Testing
         #expect(other.state == .connected && app.peripheral.state == .connecting)
         try world.play("return", "pink")
         // When it is heard: the next attempt without a sign of it would be made after this wait.
-        try await app.events.wait("connected", count: 2, seconds: 12)
+        try await app.events.wait("connected", count: 2)
         #expect(app.peripheral.state == .connected)
     }
 

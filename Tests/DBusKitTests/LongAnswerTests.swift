@@ -116,7 +116,7 @@ private final class Stage {
     }
 
     func run(until count: Int) {
-        let isComplete = loop.run(until: { story.count >= count }, timeout: .seconds(60))
+        let isComplete = loop.run(until: { story.count >= count }, timeout: .hang)
         #expect(isComplete)
     }
 }
@@ -197,7 +197,7 @@ private final class Stage {
         stage.lister.call(stage.server.uniqueName, "/test/slow", Bus.introspectable, "Introspect") {
             xml = (try? $0.get())?.first?.stringValue ?? "none"
         }
-        #expect(stage.loop.run(until: { !xml.isEmpty }, timeout: .seconds(10)))
+        #expect(stage.loop.run(until: { !xml.isEmpty }, timeout: .hang))
         #expect(xml.matches(of: /<node name=/).count == 100)
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // When a busy socket is read: the paces as values that are given the time, and the pauses that they ask for.
 
+import TestSupport
 import Testing
 
 @testable import DBusKit
@@ -201,7 +202,7 @@ import Testing
         let reader = Reader(loop, [nil, .milliseconds(1), .milliseconds(1), .milliseconds(2), nil])
         #expect(reader.pauses?.begin(after: 1) == false && !reader.isPausing)
         #expect(reader.pauses?.begin(after: 1) == true && reader.isPausing)
-        #expect(loop.run(until: { reader.listenings > 0 }, timeout: .seconds(10)))
+        #expect(loop.run(until: { reader.listenings > 0 }, timeout: .hang))
         #expect(reader.readings == 3 && reader.listenings == 1 && !reader.isPausing)
     }
 
@@ -209,7 +210,7 @@ import Testing
         let reader = Reader(loop, [.milliseconds(1)])
         reader.onRead = { reader.pauses?.end() }
         #expect(reader.pauses?.begin(after: 1) == true)
-        #expect(loop.run(until: { reader.readings == 1 }, timeout: .seconds(10)))
+        #expect(loop.run(until: { reader.readings == 1 }, timeout: .hang))
         #expect(reader.listenings == 0 && !reader.isPausing)
     }
 
@@ -222,7 +223,7 @@ import Testing
             #expect(reader.pauses?.begin(after: 1) == true)
         }
         #expect(reader.pauses?.begin(after: 1) == true)
-        #expect(loop.run(until: { reader.listenings > 0 }, timeout: .seconds(10)))
+        #expect(loop.run(until: { reader.listenings > 0 }, timeout: .hang))
         #expect(reader.readings == 2 && !reader.isPausing)
     }
 
@@ -232,7 +233,7 @@ import Testing
         reader.pauses = nil
         var isLater = false
         loop.after(.milliseconds(2)) { isLater = true }
-        #expect(loop.run(until: { isLater }, timeout: .seconds(10)))
+        #expect(loop.run(until: { isLater }, timeout: .hang))
         #expect(reader.readings == 0)
     }
 }

@@ -61,7 +61,7 @@ import Testing
             index += size
             loop.iterate(mayBlock: false)
         }
-        #expect(loop.run(until: { told.changes.count == 20 }, timeout: .seconds(10)))
+        #expect(loop.run(until: { told.changes.count == 20 }, timeout: .hang))
         #expect(told.changes.last == "/org/bluez/hci0/dev_1 RSSI=19" && told.failures.isEmpty)
         feed.close()
     }
@@ -73,7 +73,7 @@ import Testing
         bus.say(Self.greeting)
         bus.say(try change(1, name: String(repeating: "x", count: 100_000)))
         bus.say(try change(2))
-        #expect(loop.run(until: { told.changes.count == 2 }, timeout: .seconds(10)))
+        #expect(loop.run(until: { told.changes.count == 2 }, timeout: .hang))
         #expect(told.changes[0].utf8.count > 100_000 && told.changes[1].hasSuffix("RSSI=2"))
         feed.close()
     }
@@ -102,7 +102,7 @@ import Testing
             bus.say(try #require(other.wireFormat(serial: 9)))
         }
         bus.say(try change(2))
-        #expect(loop.run(until: { !told.changes.isEmpty }, timeout: .seconds(10)))
+        #expect(loop.run(until: { !told.changes.isEmpty }, timeout: .hang))
         #expect(told.changes == ["/org/bluez/hci0/dev_1 RSSI=2"] && signals == [":1.7"] && told.failures.isEmpty)
         // Of another interface, the same signal is one among others.
         #expect(others == 1)
@@ -122,7 +122,7 @@ import Testing
             if case .failure(let error) = result { answers.append(error) }
         }
         bus.say(words)
-        #expect(loop.run(until: { !told.failures.isEmpty }, timeout: .seconds(10)))
+        #expect(loop.run(until: { !told.failures.isEmpty }, timeout: .hang))
         #expect(told.failures.count == 1 && told.failures[0].contains(reason), "\(told.failures)")
         #expect(answers.count == 1 && told.changes.isEmpty)
     }
@@ -153,9 +153,9 @@ import Testing
                         told.changes.append(text)
                     }, onFailure: { told.failures.append($0) })
                 bus.say(Self.greeting + before + bytes + next)
-                #expect(loop.run(until: { !bus.heard().isEmpty }, timeout: .seconds(10)))
+                #expect(loop.run(until: { !bus.heard().isEmpty }, timeout: .hang))
                 bus.hangUp()
-                #expect(loop.run(until: { !told.failures.isEmpty }, timeout: .seconds(10)))
+                #expect(loop.run(until: { !told.failures.isEmpty }, timeout: .hang))
                 outcomes.append(Array(told.changes.dropFirst(before.isEmpty ? 0 : 1)) + told.failures)
                 feed.close()
             }
@@ -171,7 +171,7 @@ import Testing
             pause: .milliseconds(5), onChange: { _, _ in told.append("change") }, onRead: { told.append("read") },
             onFailure: { told.append($0) })
         bus.say(Self.greeting + (try change(1)) + (try change(2)) + (try change(3, sender: ":1.8")))
-        #expect(loop.run(until: { told.last == "read" }, timeout: .seconds(10)))
+        #expect(loop.run(until: { told.last == "read" }, timeout: .hang))
         #expect(told == ["change", "change", "read"])
         bus.say(try change(4, sender: ":1.8"))
         #expect(!loop.run(until: { told.count > 3 }, timeout: .milliseconds(50)))
@@ -197,7 +197,7 @@ import Testing
             loop.iterate(mayBlock: false)
             for _ in 0..<20 where told.failures.isEmpty && told.changes.isEmpty { loop.iterate(mayBlock: false) }
             bus.hangUp()
-            #expect(loop.run(until: { !told.failures.isEmpty }, timeout: .seconds(10)))
+            #expect(loop.run(until: { !told.failures.isEmpty }, timeout: .hang))
             if told.changes.isEmpty { ended += 1 }
             feed.close()
         }
@@ -208,9 +208,9 @@ import Testing
         let told = Told()
         let feed = try open(told)
         bus.say(Self.greeting)
-        #expect(loop.run(until: { !bus.heard().isEmpty }, timeout: .seconds(10)))
+        #expect(loop.run(until: { !bus.heard().isEmpty }, timeout: .hang))
         bus.hangUp()
-        #expect(loop.run(until: { !told.failures.isEmpty }, timeout: .seconds(10)))
+        #expect(loop.run(until: { !told.failures.isEmpty }, timeout: .hang))
         withExtendedLifetime(feed) {}
     }
 
@@ -238,7 +238,7 @@ import Testing
             try Message.call(
                 to: Bus.name, path: Bus.path, interface: Bus.name, member: "GetNameOwner", [.string(sender.uniqueName)])
         ) { owner = (try? $0.get().arguments())?.first?.stringValue }
-        #expect(loop.run(until: { owner != nil || !failures.isEmpty }, timeout: .seconds(10)))
+        #expect(loop.run(until: { owner != nil || !failures.isEmpty }, timeout: .hang))
         #expect(owner == sender.uniqueName && failures.isEmpty)
         for _ in 0..<500 {
             sender.send(
@@ -246,7 +246,7 @@ import Testing
                     path: "/org/bluez/hci0/dev_1", interface: Bus.properties, member: "PropertiesChanged",
                     [.string("org.bluez.Device1"), .vardict(["RSSI": .int16(-50)]), .array(of: "s", [])]))
         }
-        #expect(loop.run(until: { changes == 500 || !failures.isEmpty }, timeout: .seconds(10)))
+        #expect(loop.run(until: { changes == 500 || !failures.isEmpty }, timeout: .hang))
         #expect(changes == 500 && failures.isEmpty)
         feed.close()
     }

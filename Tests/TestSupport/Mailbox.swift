@@ -5,6 +5,11 @@
 internal import Dispatch
 internal import Synchronization
 
+extension Duration {
+    /// What takes longer hangs: no machine is so slow. The limit of all waiting in tests.
+    public static let hang = Duration.seconds(300)
+}
+
 /// What a test waited for did not come.
 public struct Overdue: Error, CustomStringConvertible {
     /// What, and what there is.
@@ -48,7 +53,8 @@ public final class Mailbox<Element: Sendable>: Sendable {
 
     /// Waits until `find` finds something among all elements so far.
     public func wait<Value: Sendable>(
-        _ what: String, seconds: Double = 60, _ find: @escaping @Sendable ([Element]) -> Value?
+        _ what: String, seconds: Double = Double(Duration.hang.components.seconds),
+        _ find: @escaping @Sendable ([Element]) -> Value?
     ) async throws -> Value {
         try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Value, any Error>) in
             state.withLock { state in

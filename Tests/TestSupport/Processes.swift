@@ -78,9 +78,9 @@ public final class ChildProcess {
 
     /// Reads until a line contains `text`; earlier lines stay in `lines`.
     @discardableResult
-    public func waitForLine(containing text: String, seconds: Double = 20) throws -> String {
+    public func waitForLine(containing text: String, within limit: Duration = .hang) throws -> String {
         var seen = 0
-        let end = Date().addingTimeInterval(seconds)
+        let end = Date().addingTimeInterval(Double(limit.components.seconds))
         while true {
             while seen < lines.count {
                 if lines[seen].contains(text) { return lines[seen] }

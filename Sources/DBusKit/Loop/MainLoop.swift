@@ -22,7 +22,8 @@ public final class MainLoop {
         /// All timers, where tests let time pass; what is done with is dropped at times.
         private var timers: [UnsafeMutablePointer<GSource>] = []
         private var passed: Int64 = 0
-        private var letsTimePass = false
+        /// Whether `pass` works: timers that are made from then on are kept for it.
+        public var letsTimePass = false
     #endif
 
     /// A loop that nothing runs yet, with a context of its own.
@@ -145,7 +146,8 @@ public final class MainLoop {
             }
         }
 
-        private func pass(_ time: Duration) {
+        /// Lets time pass at once for everything that waits for it here.
+        public func pass(_ time: Duration) {
             let micros = Int64(Self.milliseconds(time)) * 1000
             passed += micros
             dropEndedTimers()

@@ -8,6 +8,8 @@ from gi.repository import GLib
 # How much longer anything may take than is said where it is waited for, because the machine may stand still meanwhile.
 # It multiplies limits that only end what hangs, and nothing is timed by it.
 STANDSTILL = 4
+# What takes longer hangs, whatever is waited for: no machine is so slow.
+HANG = 120
 
 
 class Interruption:
@@ -20,8 +22,12 @@ class Interruption:
 
 def wait(happens, seconds=10, what="it", also_every=None):
     """Runs the main loop until `happens()` is true, and returns what it returned. Asked after everything that arrives, and, for
-    what announces itself to nobody, every so many seconds. It must happen: what does not would take STANDSTILL times as long."""
-    seconds *= STANDSTILL
+    what announces itself to nobody, every so many seconds. It must happen: a hang ends after `HANG` seconds, or STANDSTILL times
+    those that are given, whichever is later."""
+    return _wait(happens, max(HANG, STANDSTILL * seconds), what, also_every)
+
+
+def _wait(happens, seconds, what, also_every):
     deadline = time.monotonic() + seconds
     context = GLib.MainContext.default()
     while not (result := happens()):
@@ -40,7 +46,7 @@ def wait(happens, seconds=10, what="it", also_every=None):
 def happens_within(seconds, happens, also_every=None):
     """Whether it happens so soon, where either is right: STANDSTILL has no part in it."""
     try:
-        wait(happens, seconds / STANDSTILL, also_every=also_every)
+        _wait(happens, seconds, "it", also_every)
         return True
     except AssertionError:
         return False

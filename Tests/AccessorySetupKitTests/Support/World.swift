@@ -103,7 +103,7 @@ final class World {
         let value = try connection.callAndWait(
             service, "/org/accessorysetup1", Bus.properties, "Get", [.string(manager), .string("Bluetooth")])
         state = value.first?.unwrapped.stringValue
-        guard loop.run(until: { state == expected }, timeout: .seconds(30)) else {
+        guard loop.run(until: { state == expected }, timeout: .hang) else {
             throw Overdue(description: "Bluetooth is \(state ?? "unknown")")
         }
     }
@@ -119,7 +119,7 @@ final class World {
             if (try? message.arguments())?.first?.objectPathValue == device { isThere = true }
         }
         _ = try connection.callAndWait(bluez, "/org/bluez/hci0", "org.bluez.Adapter1", "StartDiscovery")
-        guard loop.run(until: { isThere }, timeout: .seconds(30)) else { throw Overdue(description: "\(device) is not heard") }
+        guard loop.run(until: { isThere }, timeout: .hang) else { throw Overdue(description: "\(device) is not heard") }
         _ = try connection.callAndWait(bluez, device, "org.bluez.Device1", "Pair")
         _ = try connection.callAndWait(bluez, device, "org.bluez.Device1", "Disconnect")
         subscription.cancel()

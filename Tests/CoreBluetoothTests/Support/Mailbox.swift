@@ -10,8 +10,8 @@ extension TestSupport.Mailbox where Element == String {
 
     /// Waits for the `count`-th line that is, or begins with, `text`.
     @discardableResult
-    func wait(_ text: String, count: Int = 1, seconds: Double = 30) async throws -> String {
-        try await wait("“\(text)” number \(count)", seconds: seconds) { lines in
+    func wait(_ text: String, count: Int = 1) async throws -> String {
+        try await wait("“\(text)” number \(count)") { lines in
             let fitting = lines.filter { $0 == text || $0.hasPrefix(text + " ") }
             return fitting.count >= count ? fitting[count - 1] : nil
         }
