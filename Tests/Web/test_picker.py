@@ -72,6 +72,8 @@ class Discovery(WebTest):
         page.wait(lambda: (keys("\ue007") or True) and page.sheet and "Setting up" in page.sheet or "ready" in page.sheet, "the set-up")
         app.wait_event("accessoryAdded")
         page.sheet_says("ready to use")
+        # The focus follows the words; a key before it is another element's.
+        page.wait(lambda: page.driver.execute_script("return document.activeElement.matches('dialog button')"), "the focus on a button")
         keys("\ue007")
         page.no_sheet()
 
