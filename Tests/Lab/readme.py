@@ -31,7 +31,7 @@ BLOCKS = {
     ("In an app", "let descriptor = ASDiscoveryDescriptor()"): (SAMPLE, "it has a gap; the calls are those of Sources/dice, which is built"),
     ("Without hardware", "make build"): (FRESH,),
 }
-# By section and command: the place, and what is typed there where the text leaves something out.
+# By section and command: the place, and the line to type there where the text abridges the command.
 INLINE = {
     ("Try it", "make lab"): (SAMPLE, "it runs all that is here"),
     ("Every day", 'accessoryctl picker --pick "Pink Dice" --accept-passkey'): (GATEWAY,),

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import termios
 
-# The shell, wherever it runs: the command's last words, and what is in its environment. Each prompt begins with the
+# The shell, wherever it runs: the command's last words, and its environment. Each prompt begins with the
 # exit status of the command before, also in a shell that is started there.
 BASH = ("setsid", "--ctty", "bash", "--norc", "--noprofile", "--noediting", "-i")
 ENVIRONMENT = ("TERM=xterm-256color", r"PROMPT_COMMAND=printf '\036%s\036' $?", "PS1=$ ", "HISTFILE=/dev/null")
