@@ -32,6 +32,8 @@ BUS ?=
 SAMPLE ?=
 # Of the lab's checks: one group (wifi) or a pattern over the names (wifi.joins_*).
 ONLY ?=
+# By itself swift-testing begins all tests at once: on a busy machine each stands still for longer than a call may take.
+FEW_AT_ONCE := SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=6
 # How many of its guests run side by side.
 AT_ONCE ?= 1
 # The simulator is in accessoryctl, under its own name.
@@ -43,7 +45,7 @@ export SOURCE_DATE_EPOCH
 
 # Where D-Bus, systemd and the daemon look is the system's choice, whatever PREFIX is.
 DATADIR := /usr/share
-UNITDIR ?= /lib/systemd/system
+UNITDIR ?= /usr/lib/systemd/system
 SYSUSERSDIR ?= /usr/lib/sysusers.d
 TMPFILESDIR ?= /usr/lib/tmpfiles.d
 MANDIR ?= $(PREFIX)/share/man
@@ -118,7 +120,7 @@ web: build
 test: build
 	@Tests/Support/deps-test
 	@Tests/Support/deps-web
-	$(SWIFT) test
+	$(FEW_AT_ONCE) $(SWIFT) test
 	BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/API Tests/Simulator Tests/Attacks Tests/Answers Tests/Kills Tests/Damage Tests/Resources Tests/Web
 	PICK="Pink Dice" PATIENCE=4 BIN=$(BIN) Tests/Demo/run
 

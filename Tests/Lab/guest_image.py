@@ -3,6 +3,7 @@
 installed), an initrd with busybox and the few modules that reach the host's file system, and a Python environment with
 bumble for the air and bleak for an app. Each part is built once and again only when what it is made from has changed."""
 
+import copy
 import hashlib
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import guest_qemu
 from guest_parts import PYTHON_PACKAGES, ImageError, replace_folder, run, say, uncompressed_module, unpack_kernel
-from guest_root import OtherRoot
+from guest_root import OtherRoot, gateway_root
 
 # In order of preference. Not 6.1.0-56 (6.1.192-2): a list corruption in its hci_chan_del kills bluetoothd when a link
 # drops while pairing.
@@ -55,6 +56,12 @@ class Image:
         self.modules = next((self.kernel / "lib/modules").iterdir())
         self.initrd = self._initrd()
         self.qemu = guest_qemu.command(cache)
+
+    def of_gateway(self, debs):
+        """The same with a root that has nothing of this machine's."""
+        gateway = copy.copy(self)
+        gateway.root = gateway_root(self.cache, debs)
+        return gateway
 
     def _kernel(self):
         for name in KERNEL_PACKAGES:

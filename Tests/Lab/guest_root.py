@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The root of another release of Debian for the guest: made by mmdebstrap into the lab's cache folder, with that release's
-kernel beside it and a Python environment of its own inside. It is made once, and again only when its recipe changes. The
-mirror is that of this machine's own apt. What the checks need of this machine (the repository, what was built) the guest
-gets at the same paths, see guest/init."""
+"""The guest's root, where that is not this machine's: that of another release of Debian, made by mmdebstrap into the lab's
+cache folder, with that release's kernel beside it and a Python environment of its own inside; or a gateway's. Each is made
+once, and again only when its recipe changes. The mirror is that of this machine's own apt. What the checks need of this
+machine (the repository, what was built) another release's gets at the same paths, a gateway in a folder: guest/init."""
 
 import hashlib
 import os
@@ -33,6 +33,11 @@ PARTS = re.compile(r"Depends: (linux-(?:base|binary|modules)-\S+)")
 NETWORK_FILES = ("/etc/resolv.conf", "/etc/ssl/certs/ca-certificates.crt", "/etc/pip.conf", "/root/.config/pip/pip.conf")
 # A release that is not out yet has a list of contents that expires.
 APT_OPTIONS = ('Acquire::Check-Valid-Until "false"',)
+
+
+# A gateway before it gets the packages: what Debian's installer leaves, as far as the commands for it need that.
+GATEWAY_RELEASE = "bookworm"
+GATEWAY_PACKAGES = ("bluez", "dbus", "kmod", "man-db", "systemd", "systemd-sysv", "udev", "wpasupplicant")
 
 
 class OtherRoot:
@@ -80,6 +85,32 @@ class OtherRoot:
         # The mount ends with the command.
         run("unshare", "--mount", "sh", "-c", 'mount --bind "$1" "$2/mnt" && exec chroot "$2" python3 -m compileall -q -s /mnt -p "$1" /mnt',
             "sh", lab, self.folder)
+
+
+def gateway_root(cache, debs):
+    """The root of a gateway that is about to install these packages. It will have no network: apt's cache has all that they ask for."""
+    made = cache / "roots" / "gateway"
+    asked = [run("dpkg-deb", "--field", each, "Depends", "Recommends") for each in debs]
+    recipe = hashlib.sha256(repr((GATEWAY_RELEASE, GATEWAY_PACKAGES, asked)).encode()).hexdigest()
+    if not (made / "recipe").exists() or (made / "recipe").read_text() != recipe:
+        if os.geteuid() != 0:
+            raise ImageError("only root can make a root of a gateway")
+        say("making a root of a gateway")
+        replace_folder(made, lambda new: _make_gateway(new, debs, recipe))
+    return made / "root"
+
+
+def _make_gateway(new, debs, recipe):
+    root = new / "root"
+    make_root(root, GATEWAY_RELEASE, GATEWAY_PACKAGES)
+    with tempfile.TemporaryDirectory(dir=root) as folder:
+        for each in debs:
+            shutil.copy(each, folder)
+        inside = [f"/{Path(folder).name}/{each.name}" for each in debs]
+        Path(folder).chmod(0o755)
+        run("chroot", root, "apt-get", "install", "--download-only", "--yes", *inside)
+    run("rm", root / "etc/resolv.conf")
+    (new / "recipe").write_text(recipe)
 
 
 def make_root(root, release, packages):

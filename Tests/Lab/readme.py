@@ -11,7 +11,7 @@ README = Path(__file__).resolve().parent.parent.parent / "README.md"
 
 # On a fresh build machine (Tests/Lab/fresh); on a gateway, which has nothing but the packages; nowhere.
 FRESH, GATEWAY, SAMPLE = "fresh", "gateway", "sample"
-# By section and first line: the place, and for a sample what checks it, or why nothing does.
+# By section and first line: the place; of a file's text the file; and for a sample what checks it, or why nothing does.
 BLOCKS = {
     ("Try it", "make demo"): (FRESH,),
     ("Installing on a real gateway", "make deb"): (FRESH,),
@@ -19,22 +19,21 @@ BLOCKS = {
     ("Installing on a real gateway", "adduser alice accessory-picker"): (GATEWAY,),
     ("Installing on a real gateway", "apt install ./cockpit-accessories_*.deb"): (GATEWAY,),
     ("Installing on a real gateway", "make deb-arm64"): (FRESH,),
-    ("Letting an app in", "[Application]"): (GATEWAY,),
-    ("Letting an app in", "Environment=DBUS_SYSTEM_BUS_ADDRESS=unix:path=/run/accessory-setup/bus"): (GATEWAY,),
+    ("Letting an app in", "[Application]"): (GATEWAY, "/etc/accessory-setup/apps/com.example.dice.conf"),
+    ("Letting an app in", "Environment=DBUS_SYSTEM_BUS_ADDRESS=unix:path=/run/accessory-setup/bus"): (GATEWAY, "/etc/systemd/system/dice.service.d/bus.conf"),
     ("Letting an app in", "accessoryctl lockdown on"): (GATEWAY,),
     ("Letting an app in", "accessoryctl audit --since 1d"): (GATEWAY,),
     ("Every day", "accessoryctl picker"): (GATEWAY,),
     ("Every day", "busctl tree org.accessorysetup1"): (GATEWAY,),
     ("Removing it", "apt remove accessorysetupd"): (GATEWAY,),
     ("Without packages", "make install PREFIX=/usr DESTDIR=/tmp/stage"): (FRESH,),
-    ("Without packages", "systemd-sysusers"): (GATEWAY,),
+    ("Without packages", "tar -C / --no-overwrite-dir -xzf accessorysetup.tar.gz"): (GATEWAY,),
     ("In an app", "let descriptor = ASDiscoveryDescriptor()"): (SAMPLE, "it has a gap; the calls are those of Sources/dice, which is built"),
     ("Without hardware", "make build"): (FRESH,),
 }
 # By section and command: the place, and the line to type there where the text abridges the command.
 INLINE = {
     ("Try it", "make lab"): (SAMPLE, "it runs all that is here"),
-    ("Every day", 'accessoryctl picker --pick "Pink Dice" --accept-passkey'): (GATEWAY,),
     ("Without packages", "make uninstall"): (FRESH, "make uninstall PREFIX=/usr DESTDIR=/tmp/stage"),
     ("Read on", "man accessorysetupd"): (GATEWAY,),
     ("Read on", "man accessoryctl"): (GATEWAY,),

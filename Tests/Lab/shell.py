@@ -10,6 +10,8 @@ import select
 import subprocess
 import sys
 import termios
+from dataclasses import dataclass
+from typing import Callable
 
 # The shell, wherever it runs: the command's last words, and its environment. Each prompt begins with the
 # exit status of the command before, also in a shell that is started there.
@@ -27,6 +29,39 @@ DRAWN_OVER = re.compile(r".*(?:\r|\x1b\[2K)(?=.)|\x1b\[[0-9;?]*[A-Za-z]|\r|\x1e\
 
 class Unexpected(Exception):
     """A command did not do what README says of it."""
+
+
+@dataclass
+class Step:
+    """How a command is seen to do what README says, besides its exit status."""
+
+    # What a person does meanwhile, what is shown, and what is true afterwards, by commands in the same shell.
+    play: Callable = None
+    shows: str = ""
+    leaves: tuple = ()
+
+
+def take(terminal, line, step):
+    """Returns why a line failed, or nothing."""
+    try:
+        status, shown = terminal.run(line, step.play)
+        if status != 0:
+            return f"it ended with status {status}"
+        if not re.search(step.shows, shown):
+            return f"it showed no “{step.shows}”"
+        for each in step.leaves:
+            if terminal.run(each)[0] != 0:
+                return f"not so afterwards: {each}"
+    except (Unexpected, subprocess.CalledProcessError) as failure:
+        return str(failure)
+    return None
+
+
+def pick_pink_dice(terminal):
+    """In the terminal's picker: the die that pairs without a question."""
+    while "Pink Dice" not in terminal.wait_for(r"\x1b\[7m > [^\x1b\r\n]*Dice"):
+        terminal.type("\x1b[B")
+    terminal.type("\r")
 
 
 class Shell:

@@ -312,6 +312,11 @@ class Lab:
     def open_air_log(self):
         return open(self.air_log)
 
+    def note(self, text):
+        """A line for who reads the results."""
+        with (self.logs / "notes").open("a") as notes:
+            notes.write(text + "\n")
+
     # Waiting
 
     def wait_until(self, happens, seconds=10, what="it", every=0.5):

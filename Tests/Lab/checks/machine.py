@@ -304,8 +304,9 @@ class BootEnds(Exception):
 
 # The runner
 
-def run_all(checks, logs, stock):
-    """Runs them in order, one line each, over as many boots as that takes, and returns the exit status."""
+def run_all(checks, logs, stock, scenario=scenario):
+    """Runs them in order, one line each, over as many boots as that takes, and returns the exit status. `scenario` writes the
+    air's into a file."""
     kept = logs / "boot.json"
     before = json.loads(kept.read_text()) if kept.exists() else {"check": None, "seconds": 0, "keys": {}}
     results = framework.Results(logs)

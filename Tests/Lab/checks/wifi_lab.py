@@ -63,11 +63,6 @@ class WiFiLab(Lab):
         self.wait_joined(HOME, 60)
         self.start_wifi_daemon()
 
-    def note(self, text):
-        """A line for who reads the results."""
-        with (self.logs / "notes").open("a") as notes:
-            notes.write(text + "\n")
-
     # The kernel
 
     def _told(self, pattern):
