@@ -5,10 +5,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stddef.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 // A sealable anonymous file, close-on-exec; -1 on failure. (MFD_CLOEXEC 1, MFD_ALLOW_SEALING 2)
@@ -68,6 +72,51 @@ static inline int csystem_peer_pidfd(int descriptor) {
     socklen_t length = sizeof process;
     if (getsockopt(descriptor, SOL_SOCKET, 77, &process, &length) != 0) return -1;
     return process;
+}
+
+// A listening Unix socket at a path, close-on-exec and not blocking, that every user may connect to; a socket that was
+// there is replaced. -1 on failure, with `errno`.
+static inline int csystem_listen(const char *path) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct stat old;
+    if (strlen(path) >= sizeof address.sun_path) { errno = ENAMETOOLONG; return -1; }
+    strcpy(address.sun_path, path);
+    if (lstat(path, &old) == 0 && S_ISSOCK(old.st_mode)) unlink(path);
+    int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (descriptor < 0) return -1;
+    if (bind(descriptor, (struct sockaddr *)&address, sizeof address) == 0 && chmod(path, 0666) == 0 &&
+        listen(descriptor, SOMAXCONN) == 0) return descriptor;
+    int reason = errno;
+    close(descriptor);
+    errno = reason;
+    return -1;
+}
+
+// The next connection of a listening socket, close-on-exec and not blocking; -1 without one.
+static inline int csystem_accept(int descriptor) {
+    return accept4(descriptor, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
+// Makes a number, close-on-exec, stand for what another descriptor stands for; what it stood for is closed. (dup3; 0
+// on success)
+static inline int csystem_become(int descriptor, int other) {
+    return syscall(SYS_dup3, other, descriptor, O_CLOEXEC) == descriptor ? 0 : -1;
+}
+
+// A socket that is connected to one in the abstract namespace, close-on-exec and not blocking; -1 on failure.
+static inline int csystem_connect_abstract(const char *name) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t length = strlen(name);
+    if (length >= sizeof address.sun_path) { errno = ENAMETOOLONG; return -1; }
+    memcpy(address.sun_path + 1, name, length);
+    int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (descriptor < 0) return -1;
+    if (connect(descriptor, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) == 0)
+        return descriptor;
+    int reason = errno;
+    close(descriptor);
+    errno = reason;
+    return -1;
 }
 
 // How many columns a terminal has; 0 when it is none, or does not know. (TIOCGWINSZ 0x5413; glibc 2.41 has its

@@ -250,6 +250,22 @@ private let anHour = StreamPace(pause: .seconds(3600))
         #expect(stage.heard == [1, 2, 3])
     }
 
+    /// Nor does a name that the bus gives, which comes at about the same time.
+    @Test func aSignalBesideAnAnswerBeginsNoPause() throws {
+        let stage = try Stage(anHour)
+        stage.service.onCall = { [unowned stage] call in
+            guard let reply = try? call.reply([]), (try? stage.tell(1)) != nil else { return false }
+            stage.service.send(reply)
+            // Both have passed the bus before either is read.
+            return (try? stage.service.callAndWait(Bus.name, Bus.path, Bus.name, "GetId")) != nil
+        }
+        try stage.ask()
+        for number in 2...3 {
+            try stage.tell(number)
+            #expect(stage.loop.run(until: { stage.heard.last == number }, timeout: .hang))
+        }
+    }
+
     @Test func whatCameBeforeTheLinkEndedIsTold() throws {
         let stage = try Stage(anHour)
         try stage.beginPause()

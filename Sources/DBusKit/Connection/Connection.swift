@@ -65,6 +65,11 @@ public final class Connection {
     private var passed: UInt32 = 0
     /// Whether the bus (or the peer) is there; never true again once it is gone.
     public private(set) var isConnected = true
+    /// Of a peer that has not begun to send messages, and what reads for it; libdbus does not yet.
+    private var handshake: Handshake?
+    private var handshakeSource: LoopSource?
+    /// Whether descriptors may be sent: a peer has to agree, with a bus libdbus sees to it.
+    private var takesDescriptors = true
     /// A peer of our own: nothing on it is for libdbus to answer.
     private let isPeer: Bool
     /// Messages of some size that a socket's buffer holds.
@@ -94,24 +99,25 @@ public final class Connection {
     }
 
     /// The other end of a `BusServer`'s socket, from its first byte on; there is no bus behind it.
-    init(peer raw: OpaquePointer, named name: String, limits: PeerLimits, loop: MainLoop) {
+    init(peer raw: OpaquePointer, named name: String, _ handshake: Handshake, limits: PeerLimits, loop: MainLoop) {
         self.loop = loop
         self.raw = raw
         isPeer = true
         reading = .immediate
         uniqueName = name
-        dbus_connection_set_exit_on_disconnect(raw, 0)
-        // Whoever they are: the kernel says it, and what they may do is decided for each call.
-        dbus_connection_set_unix_user_function(raw, { _, _, _ in 1 }, nil, nil)
         limitMessages(to: limits.messageBytes)
         dbus_connection_set_max_message_unix_fds(raw, limits.messageDescriptors)
         dbus_connection_set_max_received_unix_fds(raw, limits.messageDescriptors)
-        integrate()
+        // There is one: it was just made.
+        let socket = socket ?? -1
+        self.handshake = handshake
+        handshakeSource = loop.onReadable(socket) { [weak self] in self?.greet(socket) ?? false }
     }
 
     deinit {
         for source in watches.values { source.cancel() }
         for source in timeouts.values { source.cancel() }
+        handshakeSource?.cancel()
         dispatchSource?.cancel()
         pauses?.end()
         dbus_connection_set_watch_functions(raw, nil, nil, nil, nil, nil)
@@ -131,6 +137,12 @@ public final class Connection {
             peer.onDetoured?()
             return
         }
+        if !takesDescriptors, message.hasDescriptors {
+            // Left out, it would be waited for.
+            guard let refusal = message.refusalOfDescriptors else { return }
+            dbus_connection_send(raw, refusal.raw, nil)
+            return
+        }
         dbus_connection_send(raw, message.raw, nil)
     }
 
@@ -145,6 +157,7 @@ public final class Connection {
 
     /// Ends the connection; `onDisconnect` is called from the loop.
     public func close() {
+        endHandshake()
         dbus_connection_close(raw)
     }
 
@@ -333,6 +346,32 @@ public final class Connection {
         return text
     }
 
+    // MARK: A peer's first words
+
+    /// - Returns: whether there is more to come.
+    private func greet(_ socket: Int32) -> Bool {
+        guard var handshake else { return false }
+        let goesOn = PeerTransport.greet(socket, &handshake)
+        self.handshake = handshake
+        guard goesOn else {
+            close()
+            return false
+        }
+        guard handshake.step == .done else { return true }
+        takesDescriptors = handshake.takesDescriptors
+        endHandshake()
+        return false
+    }
+
+    /// From now on libdbus reads.
+    private func endHandshake() {
+        guard handshake != nil else { return }
+        handshake = nil
+        handshakeSource?.cancel()
+        handshakeSource = nil
+        integrate()
+    }
+
     // MARK: The pump
 
     private static let filter: DBusHandleMessageFunction = { _, message, data in
@@ -448,7 +487,7 @@ public final class Connection {
     }
 
     private func handle(_ watch: OpaquePointer, _ what: UInt32) {
-        let before = signals
+        let before = counted
         let messages = read(watch, what)
         if what & DBUS_WATCH_READABLE.rawValue != 0 { pauseReading(watch, after: taken(messages, before)) }
     }
@@ -485,18 +524,23 @@ public final class Connection {
         return dispatchAll()
     }
 
-    /// What a reading counts for the pace: of a stream its signals, and nothing while somebody waits for an answer.
+    /// The signals that came so far; nil while an answer is awaited.
+    private var counted: Int? { forwarded.isEmpty && waiting.isEmpty ? signals : nil }
+
+    /// What a reading counts for the pace: of a stream its signals, and nothing while an answer is awaited, or with
+    /// one.
     ///
-    /// - Parameter before: signals that had come before it.
-    private func taken(_ messages: Int, _ before: Int) -> Int {
+    /// - Parameter before: what was counted before it.
+    private func taken(_ messages: Int, _ before: Int?) -> Int {
         guard case .streamed = reading else { return messages }
-        return forwarded.isEmpty && waiting.isEmpty ? signals - before : 0
+        guard let before, let counted else { return 0 }
+        return counted - before
     }
 
     /// Reads until the socket is empty, but not for ever: the loop's other sources must have their turn. libdbus takes
     /// 2 KiB at a time.
     private func drain() -> Int {
-        let before = signals
+        let before = counted
         // So few were all that there was; or else the next reading has the rest.
         let few = if case .streamed = reading { 2 } else { 0 }
         var total = 0

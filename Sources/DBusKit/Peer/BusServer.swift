@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A socket of our own that D-Bus clients connect to. libdbus authenticates them (EXTERNAL: by what the kernel says) and
-// reads their messages; who takes the connections decides what they get to see.
+// A socket of our own that D-Bus clients connect to. Who takes the connections decides what they get to see.
 
-internal import CDBus
+internal import CSystem
 
 #if canImport(Glibc)
     internal import Glibc
@@ -27,101 +26,91 @@ public final class BusServer {
     public enum Address: Hashable, Sendable {
         /// A socket at this path, which any local user may connect to. An old socket there is replaced.
         case path(String)
-        /// The sockets that systemd handed to this process (`LISTEN_FDS`).
+        /// The sockets that systemd handed to this process (`LISTEN_FDS`, sd_listen_fds(3)).
         case inherited
     }
 
     /// Takes a connection as soon as it is there: nothing was read yet.
     public var onConnection: ((Connection) -> Void)?
+    /// The server's own identifier, 32 hexadecimal digits.
+    public let identifier: String
 
-    private let raw: OpaquePointer
+    private let address: Address
     private let loop: MainLoop
     private let limits: PeerLimits
     private let nameNext: () -> String
-    private var watches: [OpaquePointer: LoopSource] = [:]
-    /// Connections that were taken, to notice when one could not be.
-    private var taken = 0
+    private var sockets: [FileDescriptor] = []
+    private var sources: [Int32: LoopSource] = [:]
     /// Until somebody who could not be let in is tried again: no descriptor was free, and the socket stays readable.
     private static let pause = Duration.milliseconds(500)
+    /// sd_listen_fds(3): the first of them.
+    private static let firstInherited: Int32 = 3
 
     /// - Parameter naming: the unique name of the next connection.
     /// - Throws: when the socket cannot be made.
     public init(
         _ address: Address, loop: MainLoop, limits: PeerLimits = PeerLimits(), naming nameNext: @escaping () -> String
     ) throws(BusError) {
+        self.address = address
         self.loop = loop
         self.limits = limits
         self.nameNext = nameNext
-        let text: String
+        identifier = (0..<16).map { _ in Self.hexadecimal(.random(in: .min ... .max)) }.joined()
         switch address {
-        case .inherited: text = "systemd:"
         case .path(let path):
-            guard let escaped = dbus_address_escape_value(path) else { throw .failed("out of memory") }
-            defer { dbus_free(escaped) }
-            text = "unix:path=\(String(cString: escaped))"
+            let socket = csystem_listen(path)
+            guard socket >= 0 else { throw .failed("cannot listen at \(path): \(String(cString: strerror(errno)))") }
+            sockets = [FileDescriptor(owning: socket)]
+        case .inherited: sockets = Self.inheritedSockets()
         }
-        var failure = CDBus.DBusError()
-        dbus_error_init(&failure)
-        guard let raw = dbus_server_listen(text, &failure) else { throw BusError(taking: &failure) }
-        self.raw = raw
-        var mechanisms: [UnsafePointer<CChar>?] = []
-        // Only what the kernel vouches for: no cookies, nobody anonymous. libdbus copies the list.
-        "EXTERNAL".withCString { name in
-            mechanisms = [name, nil]
-            mechanisms.withUnsafeMutableBufferPointer { _ = dbus_server_set_auth_mechanisms(raw, $0.baseAddress) }
-        }
-        let me = Unmanaged.passUnretained(self).toOpaque()
-        dbus_server_set_watch_functions(
-            raw,
-            { watch, data in
-                Unmanaged<BusServer>.fromOpaque(data!).takeUnretainedValue().update(watch!)
-                return 1
-            },
-            { watch, data in Unmanaged<BusServer>.fromOpaque(data!).takeUnretainedValue().remove(watch!) },
-            { watch, data in Unmanaged<BusServer>.fromOpaque(data!).takeUnretainedValue().update(watch!) },
-            me, nil)
-        dbus_server_set_new_connection_function(
-            raw,
-            { _, connection, data in Unmanaged<BusServer>.fromOpaque(data!).takeUnretainedValue().accept(connection!) },
-            me, nil)
+        guard !sockets.isEmpty else { throw .failed("systemd has handed over no socket") }
+        for socket in sockets { listen(socket.rawValue) }
     }
 
     deinit {
-        for source in watches.values { source.cancel() }
-        dbus_server_set_watch_functions(raw, nil, nil, nil, nil, nil)
-        dbus_server_set_new_connection_function(raw, nil, nil, nil)
-        dbus_server_disconnect(raw)
-        dbus_server_unref(raw)
+        for source in sources.values { source.cancel() }
+        if case .path(let path) = address { unlink(path) }
     }
 
-    /// The server's own identifier, 32 hexadecimal digits.
-    public var identifier: String {
-        guard let text = dbus_server_get_id(raw) else { return "" }
-        defer { dbus_free(text) }
-        return String(cString: text)
+    private static func hexadecimal(_ byte: UInt8) -> String {
+        let digits = String(byte, radix: 16)
+        return digits.count < 2 ? "0" + digits : digits
     }
 
-    private func accept(_ connection: OpaquePointer) {
-        taken += 1
-        guard let onConnection else { return }
-        dbus_connection_ref(connection)
-        onConnection(Connection(peer: connection, named: nameNext(), limits: limits, loop: loop))
+    /// Takes them once: a program that this one starts must not take them for its own.
+    private static func inheritedSockets() -> [FileDescriptor] {
+        defer {
+            unsetenv("LISTEN_PID")
+            unsetenv("LISTEN_FDS")
+            unsetenv("LISTEN_FDNAMES")
+        }
+        guard getenv("LISTEN_PID").flatMap({ pid_t(String(cString: $0)) }) == getpid(),
+            let count = getenv("LISTEN_FDS").flatMap({ Int32(String(cString: $0)) }), count > 0
+        else { return [] }
+        return (firstInherited..<firstInherited + count).map { number in
+            _ = fcntl(number, F_SETFD, FD_CLOEXEC)
+            _ = fcntl(number, F_SETFL, fcntl(number, F_GETFL) | O_NONBLOCK)
+            return FileDescriptor(owning: number)
+        }
     }
 
-    private func update(_ watch: OpaquePointer) {
-        remove(watch)
-        guard dbus_watch_get_enabled(watch) != 0 else { return }
-        watches[watch] = loop.onReadable(dbus_watch_get_unix_fd(watch)) { [weak self] in
+    private func listen(_ socket: Int32) {
+        sources[socket] = loop.onReadable(socket) { [weak self] in
             guard let self else { return false }
-            let before = self.taken
-            dbus_watch_handle(watch, DBUS_WATCH_READABLE.rawValue)
-            guard self.taken == before, self.watches[watch] != nil else { return true }
-            self.watches[watch] = self.loop.after(Self.pause) { [weak self] in self?.update(watch) }
+            if self.accept(socket) { return true }
+            self.sources[socket] = self.loop.after(Self.pause) { [weak self] in self?.listen(socket) }
             return false
         }
     }
 
-    private func remove(_ watch: OpaquePointer) {
-        watches.removeValue(forKey: watch)?.cancel()
+    /// - Returns: false when somebody is there who could not be let in.
+    private func accept(_ socket: Int32) -> Bool {
+        let descriptor = csystem_accept(socket)
+        guard descriptor >= 0 else { return [EAGAIN, ECONNABORTED, EINTR].contains(errno) }
+        let client = FileDescriptor(owning: descriptor)
+        guard let onConnection else { return true }
+        guard let raw = try? PeerTransport.open(client.rawValue) else { return false }
+        onConnection(Connection(peer: raw, named: nameNext(), Handshake(identifier), limits: limits, loop: loop))
+        return true
     }
 }

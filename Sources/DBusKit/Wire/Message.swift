@@ -142,6 +142,21 @@ public final class Message {
         return dbus_message_new_error(raw, name, text).map { Message(adopting: $0) }
     }
 
+    /// What a peer that takes no descriptors gets in place of an answer with some; nil for what is no answer.
+    var refusalOfDescriptors: Message? {
+        guard dbus_message_get_type(raw) == DBUS_MESSAGE_TYPE_METHOD_RETURN, let error = dbus_message_new(DBUS_MESSAGE_TYPE_ERROR)
+        else { return nil }
+        let refusal = Message(adopting: error)
+        dbus_message_set_error_name(error, "org.freedesktop.DBus.Error.NotSupported")
+        dbus_message_set_reply_serial(error, dbus_message_get_reply_serial(raw))
+        dbus_message_set_sender(error, dbus_message_get_sender(raw))
+        dbus_message_set_destination(error, dbus_message_get_destination(raw))
+        try? refusal.append([
+            .string("the answer is a descriptor, and this connection has not agreed to descriptors (NEGOTIATE_UNIX_FD)")
+        ])
+        return refusal
+    }
+
     /// Characters of an error's text: what a peer sent is quoted in some.
     private static let longestError = 4096
 
