@@ -74,6 +74,10 @@ public struct Caller: Hashable, Sendable {
     /// It runs in a Flatpak, or says so, and the daemon may not read in which.
     public var isInUnreadableFlatpak = false
 
+    /// It is in a user, mount or pid namespace that is not the machine's, or that cannot be excluded: its uid is not
+    /// that of a person at the machine.
+    public var isContained = false
+
     /// A caller of whom nothing more is known.
     public init(uid: UInt32, groups: Set<UInt32> = [], pid: Int32) {
         self.uid = uid
@@ -93,6 +97,7 @@ public struct Caller: Hashable, Sendable {
         if isInUnreadableFlatpak { parts.append("Flatpak unreadable") }
         if let snap { parts.append("snap \(snap)") }
         if let securityLabel { parts.append("security label \(securityLabel)") }
+        if isContained { parts.append("in a container") }
         return parts.joined(separator: ", ")
     }
 }

@@ -31,7 +31,8 @@ extension AccessRule where Object == ManagerObject {
                 ? .granted
                 : .refused(
                     .accessDenied(
-                        "a picker program runs as root or as a member of the group \(manager.service.clients.pickerGroup)"))
+                        "a picker program runs as root or as a member of the group \(manager.service.clients.pickerGroup), "
+                            + "outside of containers, and registers on the system bus"))
         }
     }
 

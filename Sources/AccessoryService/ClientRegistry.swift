@@ -19,12 +19,21 @@ final class Client {
         case unknown(IdentityFailure)
     }
 
+    /// Where it came in.
+    enum Door {
+        case bus
+        /// The view is for apps alone: whoever holds its socket may be in any container.
+        case view
+    }
+
     let name: String
+    let door: Door
     fileprivate(set) var state = State.resolving([])
     fileprivate var watch: Subscription?
 
-    init(name: String) {
+    init(name: String, by door: Door) {
         self.name = name
+        self.door = door
     }
 
     /// It speaks for an app because of what it executes, and must go on executing that.
@@ -77,18 +86,22 @@ final class ClientRegistry {
 
     func caller(_ name: String) -> Caller? { clients[name]?.caller }
 
-    /// Root, and the daemon's own user. Root cannot be contained anyway; nobody else runs as the daemon's user where it
-    /// has its own.
+    /// Root, and the daemon's own user, on the bus; not as root of a container. Root itself cannot be contained anyway;
+    /// nobody else runs as the daemon's user where it has its own.
     func isAdmin(_ name: String) -> Bool {
-        guard let caller = caller(name) else { return false }
-        return caller.uid == 0 || caller.uid == geteuid() || clients[name]?.isAuthorized == true
+        guard let client = clients[name], client.door == .bus, let caller = client.caller else { return false }
+        return client.isAuthorized || Self.administers(caller.uid) && !caller.isContained
     }
+
+    private static func administers(_ uid: UInt32) -> Bool { uid == 0 || uid == geteuid() }
 
     /// Has polkit ask the person behind a client, and then has its request served, as an admin's or not.
     func authorize(_ message: Message, then serve: @escaping (Message) -> Void) -> Bool {
         guard let name = message.sender, let client = clients[name], client.unauthorized.count < Limits.waitingRequestsPerClient,
             Self.mayWait(message)
         else { return false }
+        // polkit asks nothing of root, wherever that is.
+        guard let caller = client.caller, !Self.administers(caller.uid) else { return false }
         client.unauthorized.append(message)
         guard client.unauthorized.count == 1 else { return true }
         client.question = polkit.check(name, Polkit.manage) { [weak self, weak client] isAuthorized in
@@ -104,8 +117,8 @@ final class ClientRegistry {
     }
 
     func mayShowPickers(_ name: String) -> Bool {
-        guard let caller = caller(name) else { return false }
         if isAdmin(name) { return true }
+        guard let client = clients[name], client.door == .bus, let caller = client.caller else { return false }
         return getgrnam(pickerGroup).map { caller.groups.contains($0.pointee.gr_gid) } ?? false
     }
 
@@ -148,7 +161,7 @@ final class ClientRegistry {
         guard clients.count < Limits.clients else {
             return refuse(message, .limitsExceeded("\(Limits.clients) connections use this service already"))
         }
-        let client = Client(name: name)
+        let client = Client(name: name, by: .bus)
         client.state = .resolving([message])
         clients[name] = client
         // Asked for before the identity: an end in between is then not missed.
@@ -173,9 +186,9 @@ final class ClientRegistry {
         return getpwuid(uid).map { String(cString: $0.pointee.pw_name) } ?? "\(uid)"
     }
 
-    /// A connection that did not come over the bus, and is known already.
+    /// A connection that came by the view, and is known already.
     func adopt(_ name: String, _ pinned: PinnedCaller) {
-        let client = Client(name: name)
+        let client = Client(name: name, by: .view)
         client.state = .known(pinned)
         clients[name] = client
     }

@@ -68,7 +68,8 @@ public enum AppMatching {
 
     /// The line of a manifest that would fit.
     private static func line(for caller: Caller) -> String {
-        if let unit = caller.unit { return "Unit=\(unit)" }
+        // Most scopes are named anew at every start: a login's, a container's.
+        if let unit = caller.unit, !unit.hasSuffix(".scope") { return "Unit=\(unit)" }
         if let flatpak = caller.flatpak { return "Flatpak=\(flatpak) and User=\(caller.uid)" }
         if let snap = caller.snap { return "Snap=\(snap)" + (caller.choosesLabel ? " and User=\(caller.uid)" : "") }
         if caller.isInUnreadableFlatpak { return "Flatpak=NAME and User=\(caller.uid)" }

@@ -42,6 +42,7 @@ public enum ProcessFacts {
         }
         if let name = snap(label: caller.securityLabel), !caller.isSnapService { caller.snap = name }
         caller.choosesLabel = caller.securityLabel != nil && labelsAreChosen(procfs)
+        caller.isContained = isContained(process, procfs: procfs)
         caller.flatpak = try flatpak(process, &caller)
         guard caller.groups.isEmpty, let status = try? SystemFile.text(process + "/status") else { return }
         for line in status.split(separator: "\n") where line.hasPrefix("Groups:") || line.hasPrefix("Gid:") {
@@ -108,6 +109,36 @@ public enum ProcessFacts {
         clock_gettime(CLOCK_BOOTTIME, &now)
         let ticks = UInt64(sysconf(Int32(_SC_CLK_TCK)))
         return UInt64(now.tv_sec) * ticks + UInt64(now.tv_nsec) * ticks / 1_000_000_000
+    }
+
+    // MARK: Namespaces
+
+    /// CAP_SYS_ADMIN (capabilities(7)): who has it on the machine can enter every mount namespace.
+    private static let entersNamespaces: UInt64 = 1 << 21
+
+    /// Whether a process is in a user, mount or pid namespace of its own. The namespaces of other users' processes are
+    /// not for the daemon to see (namespaces(7)). Then the map of users and the list of numbers show the first and the
+    /// last, and in the machine's own only a process with CAP_SYS_ADMIN is known to have the run of its files.
+    static func isContained(_ process: String, procfs: String = "/proc") -> Bool {
+        guard let status = try? SystemFile.text(process + "/status") else { return true }
+        func words(_ key: String) -> [Substring] {
+            let line = status.split(separator: "\n").first { $0.hasPrefix(key + ":") }
+            return line.map { Array($0.split(whereSeparator: \.isWhitespace).dropFirst()) } ?? []
+        }
+        guard words("NSpid").count == 1, let users = try? SystemFile.text(process + "/uid_map"),
+            users == (try? SystemFile.text(procfs + "/self/uid_map"))
+        else { return true }
+        if let theirs = link(process + "/ns/user"), theirs != link(procfs + "/self/ns/user") { return true }
+        if let theirs = link(process + "/ns/mnt") {
+            return ![link(procfs + "/self/ns/mnt"), link(procfs + "/1/ns/mnt")].contains(theirs)
+        }
+        return (words("CapEff").first.flatMap { UInt64($0, radix: 16) } ?? 0) & entersNamespaces == 0
+    }
+
+    private static func link(_ path: String) -> String? {
+        var buffer = [UInt8](repeating: 0, count: 64)
+        let length = buffer.withUnsafeMutableBytes { readlink(path, $0.baseAddress!, $0.count) }
+        return length > 0 ? String(decoding: buffer.prefix(length), as: UTF8.self) : nil
     }
 
     // MARK: Units

@@ -243,14 +243,14 @@ class Session(ViewTest):
         self.assertFails(error("ActivationFailed"), view.call, ROOT, MANAGER, "CreateSession", "a{sv}", sv({}), says=["no manifest fits"])
         self.assertEqual(view.paths("accessory"), [])
 
-    def test_a_picker_program_over_the_view(self):
+    def test_root_is_nobody_over_the_view(self):
+        """No picker program and no admin: whoever has the socket may be root of a container."""
         view = View(self.world, "dice", 0)
-        view.call(ROOT, MANAGER, "RegisterPicker", "a{sv}", sv({}))
-        self.person.unregister()
-        self.board.show_picker(item("Other"))
-        wait(lambda: [each for each in view.signals if "picker" in each.path or "/picker/" in str(each.arguments)], what="the picker")
-        view.close()
-        self.assertEqual(self.board.wait_event("pickerDidDismiss").get("error"), error("UserCancelled"))
+        self.assertFails(BUS_ERROR + "AccessDenied", view.call, ROOT, MANAGER, "RegisterPicker", "a{sv}", sv({}), says=["on the system bus"])
+        for path in (self.grant(), self.grant().replace("grant", "app"), ROOT + "/admin"):
+            self.assertFails(UNKNOWN_OBJECT, view.call, path, PROPERTIES, "GetAll", "s", "")
+        self.assertEqual(view.paths("accessory"), [])
+        self.assertEqual(view.paths("grant"), [])
 
 
 class Use(ViewTest):

@@ -4,15 +4,16 @@ executable that they no longer are. Each gets no session, and a program that is 
 
 import os
 import shutil
+import signal
 import subprocess
 import textwrap
 from pathlib import Path
 
-from attack import AS_SOMEBODY, AS_SOMEBODY_ELSE, Attack
+from attack import AS_SOMEBODY, AS_SOMEBODY_ELSE, PROGRAM, Attack
 from harness.apps import App
 from harness.clients import Client, Identity
-from harness.names import MANAGER, NAME, ROOT, SOMEBODY, error
-from harness.programs import Daemon
+from harness.names import MANAGER, NAME, ROOT, SOMEBODY, UNKNOWN_OBJECT, error
+from harness.programs import Daemon, Program
 from harness.values import item, sv
 from harness.waiting import wait
 from view import ACCESS_DENIED, DRIVER
@@ -204,3 +205,59 @@ class Descriptors(Attack):
             self.assertFails(error("ActivationFailed"), App(self.world).create_session, says=["ProcessFD", "pidfd-only", "socket of the view"])
             self.assertFails(ACCESS_DENIED, Client(self.world, Identity("dice")).get, ROOT, MANAGER, "Version", says=["socket of the view"])
         self.assertIn("/session/", str(self.view().call(ROOT, MANAGER, "CreateSession", "a{sv}", sv({}))))
+
+
+class Containers(Attack):
+    """Root of a container that was given the bus, or the view's socket alone."""
+
+    ASK = """
+        empty = dbus.Dictionary(signature="sv")
+        for bus in (dbus.bus.BusConnection(BUS), dbus.bus.BusConnection(VIEW)):
+            say(call(bus, ROOT, MANAGER, "RegisterPicker", "a{sv}", empty))
+            say(call(bus, ROOT + "/admin", NAME + ".Admin", "GetAudit", "a{sv}", empty))
+            say(call(bus, sys.argv[3], NAME + ".Grant", "Revoke", ""))
+            say(call(bus, ROOT, "org.freedesktop.DBus.ObjectManager", "GetManagedObjects", ""))
+        """
+
+    def ask(self, *container):
+        program = Program(*container, "/usr/bin/python3", "-c", PROGRAM + textwrap.dedent(self.ASK), self.world.bus.address,
+                          f"unix:path={self.world.view}", self.grant())
+        self.addCleanup(lambda: program.stop(signal.SIGKILL))
+        self.assertEqual(program.wait_end(), 0, program.lines)
+        return program.lines
+
+    def assertNobody(self, said):
+        register, audit, revoke, objects = said
+        self.assertIn(ACCESS_DENIED, register)
+        self.assertIn(UNKNOWN_OBJECT, audit)
+        self.assertIn(UNKNOWN_OBJECT, revoke)
+        for each in ("/grant/", "/accessory/", "/app/", "/admin"):
+            self.assertNotIn(ROOT + each, objects)
+
+    def test_root_of_a_container_is_nobody(self):
+        unshare = "/usr/bin/unshare"
+        for container in ((unshare, "--pid", "--fork"), (unshare, "--mount"), (unshare, "--user", "--map-root-user"),
+                          (unshare, "--user", "--map-root-user", "--pid", "--fork", "--mount", "--net")):
+            with self.subTest(container):
+                said = self.ask(*container)
+                self.assertNobody(said[:4])
+                self.assertNobody(said[4:])
+
+    def test_root_outside_is_an_admin_on_the_bus_alone(self):
+        said = self.ask("/usr/bin/env")
+        self.assertIn("answered", said[1])
+        self.assertNobody(said[4:])
+
+    def test_who_calls_itself_root_is_whom_the_kernel_says(self):
+        """In a container without privileges a program is root by its own account: it gets in, and is its user's app."""
+        said = self.attack("""
+            mine = os.getuid()
+            if libc.unshare(0x10000000):
+                raise OSError(ctypes.get_errno(), "no user namespace")
+            open("/proc/self/uid_map", "w").write(f"0 {mine} 1")
+            assert os.getuid() == 0
+            for address in (VIEW,):
+                say(call(dbus.bus.BusConnection(address)))
+            """, executable=Identity("dice").executable)
+        self.assertEqual(said.wait_end(), 0, said.lines)
+        self.assertIn("/session/", said.lines[-1])

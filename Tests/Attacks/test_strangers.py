@@ -178,7 +178,9 @@ class Member(Identity):
 class Members(Attack):
     def setUp(self):
         super().setUp()
-        # The daemon sees a machine that has the group.
+        self.dices = self.grant()
+        # The daemon sees a machine that has the group, and is in a mount namespace of its own for it: no admin is
+        # outside.
         groups = self.world.directory / "group"
         groups.write_text(f"{Path('/etc/group').read_text().rstrip()}\naccessory-picker:x:{Member.GROUP}:\n")
         for client in (self.person, self.dice, self.board):
@@ -196,7 +198,7 @@ class Members(Attack):
         self.dice.show_picker(item("Other"))
         member.wait_offer("other")
         self.assertEqual(set(member.objects()), {member.path})
-        for path, interface, method in ((self.grant(), GRANT, "Revoke"), (self.accessory, ACCESSORY, "Remove"),
+        for path, interface, method in ((self.dices, GRANT, "Revoke"), (self.accessory, ACCESSORY, "Remove"),
                                         (self.dice.session, SESSION, "Invalidate")):
             self.assertFails(UNKNOWN_OBJECT, member.call, path, interface, method)
         self.assertFails(UNKNOWN_OBJECT, member.call, f"{ROOT}/admin", f"{NAME}.Admin", "GetAudit", "a{sv}", sv({}))
