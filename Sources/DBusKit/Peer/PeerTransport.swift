@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A libdbus connection on a socket that libdbus has neither accepted nor authenticated. libdbus has no call for that: it
-// makes a connection with a socket of its own, authenticated as this process, and that descriptor then becomes the other
-// socket (dup3(2)).
+// A libdbus connection on a socket that libdbus has neither accepted nor authenticated. libdbus has no call for that:
+// it makes a connection with a socket of its own, authenticated as this process, and that descriptor then becomes the
+// other socket (dup3(2)).
 
 internal import CDBus
 internal import CSystem
