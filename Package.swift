@@ -127,7 +127,7 @@ let package = Package(
         .target(name: "UIKit", dependencies: ["AccessorySetupKit"], swiftSettings: settings),
 
         // Programs.
-        .target(name: "ProgramSupport", dependencies: ["AccessoryModel", "DBusKit", log], swiftSettings: settings),
+        .target(name: "ProgramSupport", dependencies: ["AccessoryModel", "CSystem", "DBusKit", log], swiftSettings: settings),
         .executableTarget(
             name: "accessorysetupd",
             dependencies: [

@@ -25,6 +25,9 @@ public struct AppManifest: Hashable, Sendable {
     /// means any user for `executables`, and nobody for the rest.
     public var users: Set<String> = []
 
+    /// `Socket=`: a socket of the app's own; nil without one.
+    public var socket: AppSocket?
+
     /// `Supports=`: the radios that its descriptors may use; never empty in a manifest that was read.
     public var supports: Set<Technology> = []
     /// `BluetoothServices=`: the services that its descriptors may name.
@@ -44,6 +47,19 @@ public struct AppManifest: Hashable, Sendable {
     }
 }
 
+/// A socket that belongs to one app: whoever connects to it is that app, so these are the only ones who may.
+public struct AppSocket: Hashable, Sendable {
+    /// `SocketUser=`: a user who may connect; root without it.
+    public var user: UInt32 = 0
+    /// `SocketGroup=`: a group whose members may.
+    public var group: UInt32?
+    /// `SocketMode=`: as of a file of that user and group; those who may write, may connect.
+    public var mode: UInt16 = 0o660
+
+    /// For root alone.
+    public init() {}
+}
+
 /// A program on the bus, as the daemon sees it: resolved once per connection, from the kernel.
 public struct Caller: Hashable, Sendable {
     /// The user that it runs as, effective.
@@ -56,6 +72,11 @@ public struct Caller: Hashable, Sendable {
     public var executable: String?
     /// The systemd unit, from the control group.
     public var unit: String?
+    /// The app whose own socket it came by: it is that app, whatever else it is.
+    public var socket: AppID?
+    /// The container that it runs in, by its control group where root made that: the engine and the container's number
+    /// or name.
+    public var container: String?
     /// What the kernel's security module calls it (AppArmor, SELinux); nil when nothing confines it.
     public var securityLabel: String?
     /// The identifier of the Flatpak that it runs in.
@@ -87,12 +108,14 @@ public struct Caller: Hashable, Sendable {
 
     /// As an admin reads it in the audit trail.
     public var program: String {
-        "\(flatpak ?? snap ?? unit ?? executable ?? "unknown program"), uid \(uid), pid \(pid)"
+        "\(container ?? flatpak ?? snap ?? unit ?? executable ?? "unknown program"), uid \(uid), pid \(pid)"
     }
 
     /// As a developer reads it in a refusal.
     public var summary: String {
         var parts = ["uid \(uid)", "executable \(executable ?? "unreadable")", "unit \(unit ?? "none")"]
+        if let socket { parts.insert("socket of \(socket)", at: 0) }
+        if let container { parts.append("container \(container)") }
         if let flatpak { parts.append("Flatpak \(flatpak)") }
         if isInUnreadableFlatpak { parts.append("Flatpak unreadable") }
         if let snap { parts.append("snap \(snap)") }

@@ -17,6 +17,8 @@ public import Logging
 public final class AccessoryService {
     let engine: AccessoryEngine
     let manifests: ManifestStore
+    /// The path of an app's own socket, by the app's identifier; nil for one without.
+    public var socketOfApp: (String) -> String? = { _ in nil }
     let policies: PolicyStore
     /// The bus' configuration and the policy that a lock-down includes there.
     let lockdown: LockdownFiles
@@ -104,7 +106,7 @@ public final class AccessoryService {
             if let object = appObjects[id] {
                 guard object.update(entry) else { continue }
                 server.propertiesChanged(
-                    object, AccessoryBus.app, ["Name", "Source", "Problems", "Manifest"], to: .only(clients.admins))
+                    object, AccessoryBus.app, ["Name", "Source", "Problems", "Socket", "Manifest"], to: .only(clients.admins))
             } else {
                 let object = AppObject(entry, self)
                 appObjects[id] = object
@@ -140,7 +142,7 @@ public final class AccessoryService {
     /// A client that did not come over the bus: it is answered on its own connection, and is like any other else.
     public func adopt(_ peer: Connection, _ pinned: PinnedCaller) {
         peers[peer.uniqueName] = peer
-        clients.adopt(peer.uniqueName, pinned)
+        clients.adopt(peer.uniqueName, pinned, by: .view)
     }
 
     /// Takes a call of an adopted client to our name.

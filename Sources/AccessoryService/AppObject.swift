@@ -32,6 +32,7 @@ final class AppObject: ServiceObject {
         table.property("Name", for: .admins) { app, _ in .string(ShownName.marked(app.entry.name)) }
         table.property("Source", for: .admins) { app, _ in .string(ShownName.marked(app.entry.source)) }
         table.property("Problems", for: .admins) { app, _ in .strings(app.entry.problems.map(ShownName.marked)) }
+        table.property("Socket", for: .admins) { app, _ in .string(app.service.socketOfApp(app.entry.id) ?? "") }
         table.property("Manifest", for: .admins) { app, _ in encode(app.entry.manifest) }
         return table.complete()
     }
@@ -45,6 +46,7 @@ final class AppObject: ServiceObject {
                     ("Unit", manifest.units.sorted()), ("Executable", manifest.executables.sorted()),
                     ("Users", manifest.users.sorted()), ("Flatpak", manifest.flatpaks.sorted()), ("Snap", manifest.snaps.sorted()),
                     ("SecurityLabel", manifest.securityLabels.sorted()),
+                    ("Socket", manifest.socket == nil ? [] : ["yes"]),
                     ("Supports", manifest.supports.map(\.rawValue).sorted()),
                     ("BluetoothServices", manifest.services.sorted().map(\.description)),
                     ("BluetoothNames", manifest.names.sorted()),

@@ -22,7 +22,7 @@ final class Client {
     /// Where it came in.
     enum Door {
         case bus
-        /// The view is for apps alone: whoever holds its socket may be in any container.
+        /// The view, or an app's own socket, are for apps alone: whoever holds it may be in any container.
         case view
     }
 
@@ -186,9 +186,9 @@ final class ClientRegistry {
         return getpwuid(uid).map { String(cString: $0.pointee.pw_name) } ?? "\(uid)"
     }
 
-    /// A connection that came by the view, and is known already.
-    func adopt(_ name: String, _ pinned: PinnedCaller) {
-        let client = Client(name: name, by: .view)
+    /// A connection that is known already.
+    func adopt(_ name: String, _ pinned: PinnedCaller, by door: Client.Door) {
+        let client = Client(name: name, by: door)
         client.state = .known(pinned)
         clients[name] = client
     }

@@ -3,6 +3,7 @@
 // at all.
 
 public import AccessoryModel
+internal import Glibc
 public import KeyFiles
 internal import SystemFiles
 
@@ -11,7 +12,10 @@ public enum ManifestReader {
     private static let application = "Application"
     private static let setup = "AccessorySetup"
     private static let known: [String: Set<String>] = [
-        application: ["Id", "Name", "SecurityLabel", "Flatpak", "Snap", "Unit", "Executable", "User"],
+        application: [
+            "Id", "Name", "SecurityLabel", "Flatpak", "Snap", "Unit", "Executable", "User", "Socket", "SocketUser", "SocketGroup",
+            "SocketMode",
+        ],
         setup: ["Supports", "BluetoothServices", "BluetoothNames", "BluetoothCompanyIdentifiers", "InfoPlist"],
     ]
 
@@ -57,10 +61,11 @@ public enum ManifestReader {
             note(application, "Executable", "\(executable): not an absolute path")
         }
         let speakers = [manifest.securityLabels, manifest.flatpaks, manifest.snaps, manifest.units, manifest.executables]
-        if speakers.allSatisfy(\.isEmpty) {
+        manifest.socket = try socket(file) { note(application, $0, $1) }
+        if speakers.allSatisfy(\.isEmpty), !file.has(application, "Socket") {
             note(
                 application, "Unit",
-                "is missing, and so are SecurityLabel, Flatpak, Snap and Executable: nobody could speak for this app")
+                "is missing, and so are Socket, SecurityLabel, Flatpak, Snap and Executable: nobody could speak for this app")
         }
         let restricted = [manifest.executables, manifest.flatpaks, manifest.snaps, manifest.securityLabels]
         if !manifest.users.isEmpty, restricted.allSatisfy(\.isEmpty) {
@@ -93,6 +98,40 @@ public enum ManifestReader {
         manifest.names = Set(try file.list(setup, "BluetoothNames"))
         if let plist { InfoPlist.read(plist, into: &manifest, &files) { note(setup, "InfoPlist", "\(plist): \($0)") } }
         return problems.isEmpty ? .success(manifest) : .failure(ManifestProblems(list: problems))
+    }
+}
+
+extension ManifestReader {
+    /// The socket that a manifest asks for.
+    private static func socket(_ file: KeyFile, note: (String, String) -> Void) throws(KeyFileProblem) -> AppSocket? {
+        let wanted = try file.string(application, "Socket") ?? "no"
+        guard ["yes", "no"].contains(wanted) else {
+            note("Socket", "\(wanted): neither yes nor no")
+            return nil
+        }
+        var socket = AppSocket()
+        if let user = try file.string(application, "SocketUser") {
+            if let number = UInt32(user) ?? getpwnam(user).map({ $0.pointee.pw_uid }) {
+                socket.user = number
+            } else {
+                note("SocketUser", "\(user): no such user")
+            }
+        }
+        if let group = try file.string(application, "SocketGroup") {
+            socket.group = UInt32(group) ?? getgrnam(group).map { $0.pointee.gr_gid }
+            if socket.group == nil { note("SocketGroup", "\(group): no such group") }
+        }
+        if let mode = try file.string(application, "SocketMode") {
+            if let number = UInt16(mode, radix: 8), number <= 0o777 {
+                socket.mode = number
+            } else {
+                note("SocketMode", "\(mode): not an octal number from 0 to 777")
+            }
+        }
+        for key in ["SocketUser", "SocketGroup", "SocketMode"] where wanted == "no" && file.has(application, key) {
+            note(key, "needs Socket=yes")
+        }
+        return wanted == "yes" ? socket : nil
     }
 }
 

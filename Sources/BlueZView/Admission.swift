@@ -3,6 +3,25 @@
 // goes for a user who has fewer. Nobody can keep others out by coming often. Memory is shared out in the same way: who
 // may send long messages, and who goes when too much waits to be read.
 
+internal import AccessoryModel
+
+/// Who has a share: a user, or an app on its own socket, whose users are the container's.
+enum Party: Hashable, Comparable, Sendable, CustomStringConvertible {
+    case user(UInt32)
+    case app(AppID)
+
+    init(_ caller: Caller) {
+        self = caller.socket.map { .app($0) } ?? .user(caller.uid)
+    }
+
+    var description: String {
+        switch self {
+        case .user(let uid): "user \(uid)"
+        case .app(let app): "\(app)"
+        }
+    }
+}
+
 /// The places that there are for clients, and who has them.
 struct Admission: Hashable, Sendable {
     /// What becomes of somebody who comes.
@@ -13,7 +32,7 @@ struct Admission: Hashable, Sendable {
     }
 
     private struct Place: Hashable, Sendable {
-        let uid: UInt32
+        let party: Party
         /// Counted up: who came later has the higher one.
         let number: Int
         /// It has not said hello.
@@ -33,23 +52,23 @@ struct Admission: Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - name: the client's unique name in the view.
-    ///   - uid: the user whose process it is.
-    mutating func admit(_ name: String, of uid: UInt32) -> Verdict {
-        guard places.values.count(where: { $0.uid == uid }) < limits.clientsPerUser else {
-            return .refused(why: "user \(uid) has \(limits.clientsPerUser) connections already")
+    ///   - party: whose share it takes.
+    mutating func admit(_ name: String, of party: Party) -> Verdict {
+        guard places.values.count(where: { $0.party == party }) < limits.clientsPerUser else {
+            return .refused(why: "\(party) has \(limits.clientsPerUser) connections already")
         }
         let strangers = places.values.filter(\.isStranger)
-        guard strangers.count(where: { $0.uid == uid }) < limits.strangersPerUser else {
-            return .refused(why: "user \(uid) has \(limits.strangersPerUser) connections that have not said hello")
+        guard strangers.count(where: { $0.party == party }) < limits.strangersPerUser else {
+            return .refused(why: "\(party) has \(limits.strangersPerUser) connections that have not said hello")
         }
         var victim: String?
         if strangers.count >= limits.strangers || places.count >= limits.clients {
-            victim = whoGoes(for: uid)
+            victim = whoGoes(for: party)
             guard let victim else { return .refused(why: "\(limits.clients) clients are here already") }
             places[victim] = nil
         }
         admitted += 1
-        places[name] = Place(uid: uid, number: admitted)
+        places[name] = Place(party: party, number: admitted)
         return .admitted(insteadOf: victim)
     }
 
@@ -65,7 +84,7 @@ struct Admission: Hashable, Sendable {
         guard let place = places[name], !place.takesLongMessages else { return false }
         let taken = places.values.filter(\.takesLongMessages)
         guard taken.count < limits.longMessageClients,
-            taken.count(where: { $0.uid == place.uid }) < limits.longMessageClientsPerUser
+            taken.count(where: { $0.party == place.party }) < limits.longMessageClientsPerUser
         else { return false }
         places[name]?.takesLongMessages = true
         return true
@@ -86,7 +105,7 @@ struct Admission: Hashable, Sendable {
     func whoReadsLeast(_ unread: [String: Int]) -> String? {
         let known = unread.filter { places[$0.key] != nil }
         guard known.values.reduce(0, +) > limits.unreadBytesOfAll else { return nil }
-        let byUser = Dictionary(grouping: known) { places[$0.key]?.uid ?? 0 }
+        let byUser = Dictionary(grouping: known) { places[$0.key]?.party }
         let most = byUser.values.max { total($0) < total($1) }
         return most?.max { ($0.value, places[$0.key]?.number ?? 0) < ($1.value, places[$1.key]?.number ?? 0) }?.key
     }
@@ -100,16 +119,16 @@ struct Admission: Hashable, Sendable {
 
     /// First who has not said hello, then the latest connection of the user who has most, if that is more than this
     /// one's would be.
-    private func whoGoes(for uid: UInt32) -> String? {
-        let counts = Dictionary(grouping: places.values, by: \.uid).mapValues(\.count)
+    private func whoGoes(for party: Party) -> String? {
+        let counts = Dictionary(grouping: places.values, by: \.party).mapValues(\.count)
         let strangers = places.filter(\.value.isStranger)
         if let stranger = strangers.max(by: {
-            (counts[$0.value.uid] ?? 0, $0.value.number) < (counts[$1.value.uid] ?? 0, $1.value.number)
+            (counts[$0.value.party] ?? 0, $0.value.number) < (counts[$1.value.party] ?? 0, $1.value.number)
         }) {
             return stranger.key
         }
-        guard let most = counts.max(by: { ($0.value, $1.key) < ($1.value, $0.key) }), most.value > counts[uid, default: 0] + 1
+        guard let most = counts.max(by: { ($0.value, $1.key) < ($1.value, $0.key) }), most.value > counts[party, default: 0] + 1
         else { return nil }
-        return places.filter { $0.value.uid == most.key }.max { $0.value.number < $1.value.number }?.key
+        return places.filter { $0.value.party == most.key }.max { $0.value.number < $1.value.number }?.key
     }
 }

@@ -95,6 +95,9 @@ public struct ViewLimits: Hashable, Sendable {
 public final class BlueZView {
     private let environment: ViewEnvironment
     private let server: BusServer
+    /// Those of apps' own sockets.
+    private var servers: [AppID: BusServer] = [:]
+    private let nameNext: () -> String
     private let loop: MainLoop
     private var admission: Admission
     private var clients: [String: ViewClient] = [:]
@@ -120,33 +123,50 @@ public final class BlueZView {
     ) throws(BusError) {
         loop = connection.loop
         var made = 0
-        server = try BusServer(address, loop: loop) {
+        nameNext = {
             made += 1
             return ":view.\(made)"
         }
+        server = try BusServer(address, loop: loop, naming: nameNext)
         let feed = RadioFeed(on: connection)
         environment = ViewEnvironment(
             authority: authority, service: service, feed: feed,
             links: LinkCoordinator(feed, loop: loop, linger: .seconds(limits.linger), log: log), limits: limits,
             bus: bus, identifier: server.identifier, log: log)
         admission = Admission(limits)
-        server.onConnection = { [weak self] in self?.admit($0) }
+        server.onConnection = { [weak self] in self?.admit($0, to: nil) }
         links.start(observer: self)
         feed.start(observer: self)
     }
 
     // MARK: Coming and going
 
-    private func admit(_ peer: Connection) {
+    /// Serves an app at its own socket as well: whoever connects there is that app.
+    ///
+    /// - Throws: when the socket cannot be served.
+    public func listen(on socket: FileDescriptor, for app: AppID) throws(BusError) {
+        let server = try BusServer(.listening([socket]), loop: loop, naming: nameNext)
+        server.onConnection = { [weak self] in self?.admit($0, to: app) }
+        servers[app] = server
+    }
+
+    /// Closes an app's own socket; the connections that came by it end.
+    public func stopListening(for app: AppID) {
+        servers[app] = nil
+        for client in clients.values where client.socket == app { client.cutOff("the app has no socket any more") }
+    }
+
+    /// - Parameter app: whose own socket it is.
+    private func admit(_ peer: Connection, to app: AppID?) {
         let caller: PinnedCaller
         do throws(IdentityFailure) {
             guard let socket = peer.socket else { throw IdentityFailure(description: "no socket") }
-            caller = try CallerResolver.resolve(socket: socket)
+            caller = try CallerResolver.resolve(socket: socket, of: app)
         } catch {
             return refuse(peer, why: "\(error)")
         }
         let name = peer.uniqueName
-        switch admission.admit(name, of: caller.caller.uid) {
+        switch admission.admit(name, of: Party(caller.caller)) {
         case .refused(let why): return refuse(peer, why: why)
         case .admitted(let victim?):
             clients[victim]?.cutOff("its place was needed for another user")

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
@@ -13,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 // A sealable anonymous file, close-on-exec; -1 on failure. (MFD_CLOEXEC 1, MFD_ALLOW_SEALING 2)
@@ -74,9 +76,9 @@ static inline int csystem_peer_pidfd(int descriptor) {
     return process;
 }
 
-// A listening Unix socket at a path, close-on-exec and not blocking, that every user may connect to; a socket that was
-// there is replaced. -1 on failure, with `errno`.
-static inline int csystem_listen(const char *path) {
+// A listening Unix socket at a path, close-on-exec and not blocking, with these permissions from its first moment on; a
+// socket that was there is replaced. -1 on failure, with `errno`.
+static inline int csystem_listen(const char *path, unsigned mode) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct stat old;
     if (strlen(path) >= sizeof address.sun_path) { errno = ENAMETOOLONG; return -1; }
@@ -84,12 +86,58 @@ static inline int csystem_listen(const char *path) {
     if (lstat(path, &old) == 0 && S_ISSOCK(old.st_mode)) unlink(path);
     int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (descriptor < 0) return -1;
-    if (bind(descriptor, (struct sockaddr *)&address, sizeof address) == 0 && chmod(path, 0666) == 0 &&
+    if (bind(descriptor, (struct sockaddr *)&address, sizeof address) == 0 && chmod(path, mode) == 0 &&
         listen(descriptor, SOMAXCONN) == 0) return descriptor;
     int reason = errno;
     close(descriptor);
     errno = reason;
     return -1;
+}
+
+// Sends a datagram with a descriptor on a connected socket; 0 on success.
+static inline int csystem_send_descriptor(int socket, const char *text, int descriptor) {
+    union { struct cmsghdr header; char space[CMSG_SPACE(sizeof(int))]; } control;
+    struct iovec part = {.iov_base = (void *)text, .iov_len = strlen(text)};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
+    memset(&control, 0, sizeof control);
+    control.header.cmsg_level = SOL_SOCKET;
+    control.header.cmsg_type = SCM_RIGHTS;
+    control.header.cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(&control.header), &descriptor, sizeof descriptor);
+    return sendmsg(socket, &message, MSG_NOSIGNAL) < 0 ? -1 : 0;
+}
+
+// Says who may connect to a socket of ours at `path`, besides us: a user, a group if there is one (-1: none), and
+// others, with the bits of a mode. An access control list can name others without any right of a superuser (acl(5), and
+// uapi/linux/posix_acl_xattr.h). The path is not followed, and must be a socket of ours. 0 on success.
+static inline int csystem_permit(const char *path, unsigned user, long long group, unsigned mode) {
+    struct { unsigned version; struct { unsigned short tag, permissions; unsigned identifier; } entries[6]; } list = {
+        2, {{0x01, 6, -1u}, {0x02, mode >> 6 & 7, user}, {0x04, 0, -1u}}};
+    int count = 3;
+    if (group >= 0) {
+        list.entries[count].tag = 0x08;
+        list.entries[count].permissions = mode >> 3 & 7;
+        list.entries[count++].identifier = (unsigned)group;
+    }
+    list.entries[count].tag = 0x10;
+    list.entries[count].permissions = 7;
+    list.entries[count++].identifier = -1u;
+    list.entries[count].tag = 0x20;
+    list.entries[count].permissions = mode & 7;
+    list.entries[count++].identifier = -1u;
+    struct stat found;
+    char link[64];
+    int descriptor = open(path, 010000000 | O_NOFOLLOW | O_CLOEXEC);  // O_PATH
+    if (descriptor < 0) return -1;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+    int done = -1;
+    if (fstat(descriptor, &found) != 0 || !S_ISSOCK(found.st_mode) || found.st_uid != geteuid()) errno = EEXIST;
+    else done = setxattr(link, "system.posix_acl_access", &list, 4 + (size_t)count * 8, 0);
+    int reason = errno;
+    close(descriptor);
+    errno = reason;
+    return done;
 }
 
 // The next connection of a listening socket, close-on-exec and not blocking; -1 without one.

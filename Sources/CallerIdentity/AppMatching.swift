@@ -9,6 +9,8 @@ internal import Glibc
 public enum AppMatching {
     /// What a match rests on, strongest first.
     public enum Basis: String, Hashable, Sendable {
+        /// It came by the app's own socket: the admin's word, who gave it that.
+        case socket
         /// The kernel's word, where a process cannot choose it.
         case label = "security label"
         /// systemd's: a system service of the snap's, or the label as above.
@@ -32,6 +34,12 @@ public enum AppMatching {
 
     /// - Throws: why there is none, for the developer who reads the refusal.
     public static func match(_ caller: Caller, in store: ManifestStore) throws(IdentityFailure) -> Match {
+        if let id = caller.socket {
+            guard let app = store.apps[id], app.socket != nil else {
+                throw IdentityFailure(description: "no manifest has the socket of \(id) any more")
+            }
+            return Match(app: app, basis: .socket)
+        }
         let seen = caller.summary
         let (fitting, basis) = fitting(caller, in: store)
         guard fitting.count <= 1 else {
@@ -68,7 +76,8 @@ public enum AppMatching {
 
     /// The line of a manifest that would fit.
     private static func line(for caller: Caller) -> String {
-        // Most scopes are named anew at every start: a login's, a container's.
+        if caller.isContained { return "Socket=yes (and the directory of that socket mounted into the container)" }
+        // Most scopes are named anew at every start: a login's, for example.
         if let unit = caller.unit, !unit.hasSuffix(".scope") { return "Unit=\(unit)" }
         if let flatpak = caller.flatpak { return "Flatpak=\(flatpak) and User=\(caller.uid)" }
         if let snap = caller.snap { return "Snap=\(snap)" + (caller.choosesLabel ? " and User=\(caller.uid)" : "") }

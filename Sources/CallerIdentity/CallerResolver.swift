@@ -106,13 +106,15 @@ public final class CallerResolver {
 
     /// Resolves who has just connected to a socket of ours.
     ///
+    /// - Parameter app: whose own socket that is; nil for one that is for all.
     /// - Throws: why it cannot be known.
-    public static func resolve(socket: Int32) throws(IdentityFailure) -> PinnedCaller {
+    public static func resolve(socket: Int32, of app: AppID? = nil) throws(IdentityFailure) -> PinnedCaller {
         var peer = csystem_peer()
         guard csystem_peer_credentials(socket, &peer) == 0, peer.pid > 0 else {
             throw IdentityFailure(description: "the kernel does not say who connected")
         }
         var caller = Caller(uid: peer.uid, pid: peer.pid)
+        caller.socket = app
         var groups = [UInt32](repeating: 0, count: 1024)
         let count = csystem_peer_groups(socket, &groups, Int32(groups.count))
         caller.groups = Set(groups.prefix(Int(max(0, count)))).union([peer.gid])

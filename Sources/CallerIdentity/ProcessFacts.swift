@@ -39,11 +39,13 @@ public enum ProcessFacts {
             caller.snap = snap(label: caller.unit)
             caller.isSnapService = caller.snap != nil
             caller.isInSnapScope = isInSnapScope(text)
+            caller.container = container(cgroup: text)
         }
         if let name = snap(label: caller.securityLabel), !caller.isSnapService { caller.snap = name }
         caller.choosesLabel = caller.securityLabel != nil && labelsAreChosen(procfs)
-        caller.isContained = isContained(process, procfs: procfs)
-        caller.flatpak = try flatpak(process, &caller)
+        caller.isContained = isContained(process, of: caller.uid, procfs: procfs)
+        // A root directory that cannot be read is no reason to turn away who is known by its socket.
+        if caller.socket == nil { caller.flatpak = try flatpak(process, &caller) }
         guard caller.groups.isEmpty, let status = try? SystemFile.text(process + "/status") else { return }
         for line in status.split(separator: "\n") where line.hasPrefix("Groups:") || line.hasPrefix("Gid:") {
             for word in line.split(whereSeparator: \.isWhitespace).dropFirst() {
@@ -118,8 +120,8 @@ public enum ProcessFacts {
 
     /// Whether a process is in a user, mount or pid namespace of its own. The namespaces of other users' processes are
     /// not for the daemon to see (namespaces(7)). Then the map of users and the list of numbers show the first and the
-    /// last, and in the machine's own only a process with CAP_SYS_ADMIN is known to have the run of its files.
-    static func isContained(_ process: String, procfs: String = "/proc") -> Bool {
+    /// last, and of root's in the machine's own only one with CAP_SYS_ADMIN is known to have the run of its files.
+    static func isContained(_ process: String, of uid: UInt32, procfs: String = "/proc") -> Bool {
         guard let status = try? SystemFile.text(process + "/status") else { return true }
         func words(_ key: String) -> [Substring] {
             let line = status.split(separator: "\n").first { $0.hasPrefix(key + ":") }
@@ -132,7 +134,7 @@ public enum ProcessFacts {
         if let theirs = link(process + "/ns/mnt") {
             return ![link(procfs + "/self/ns/mnt"), link(procfs + "/1/ns/mnt")].contains(theirs)
         }
-        return (words("CapEff").first.flatMap { UInt64($0, radix: 16) } ?? 0) & entersNamespaces == 0
+        return uid == 0 && (words("CapEff").first.flatMap { UInt64($0, radix: 16) } ?? 0) & entersNamespaces == 0
     }
 
     private static func link(_ path: String) -> String? {
@@ -149,6 +151,24 @@ public enum ProcessFacts {
         let parts = path(cgroup)
         guard parts.first?.hasSuffix(".slice") == true, parts.first != "user.slice" else { return nil }
         return parts.first { $0.hasSuffix(".service") || $0.hasSuffix(".scope") }.map(unescape)
+    }
+
+    /// The container of a control group that no user could have made, for people: `podman 0123456789ab`. Docker,
+    /// containerd, CRI-O and podman name scopes after the engine and the container's number, nspawn and LXC after the
+    /// machine.
+    static func container(cgroup: String) -> String? {
+        let parts = path(cgroup)
+        guard parts.first != "user.slice", let last = parts.last(where: { $0.hasSuffix(".scope") || $0.hasPrefix("lxc.payload.") })
+        else { return nil }
+        let name = last.hasSuffix(".scope") ? last.dropLast(".scope".count) : last
+        for (prefix, engine) in [
+            ("libpod-", "podman"), ("docker-", "docker"), ("cri-containerd-", "containerd"), ("crio-", "CRI-O"),
+            ("machine-", "machine"), ("lxc.payload.", "LXC"),
+        ] where name.hasPrefix(prefix) {
+            let number = name.dropFirst(prefix.count)
+            return "\(engine) \(number.count == 64 ? number.prefix(12) : number)"
+        }
+        return nil
     }
 
     private static func path(_ cgroup: String) -> [Substring] {

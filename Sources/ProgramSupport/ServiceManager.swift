@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the service manager hears of a daemon: that it is ready, that it ends, and that its loop still turns.
+// What the service manager hears of a daemon: that it is ready, that it ends, that its loop still turns; and the
+// sockets that it keeps for it.
 
+internal import CSystem
 public import DBusKit
 
 #if canImport(Glibc)
@@ -13,13 +15,51 @@ public import DBusKit
 public enum ServiceManager {
     /// - Parameter state: assignments as in sd_notify(3), for example `READY=1`.
     public static func notify(_ state: String) {
+        withSocket { descriptor in _ = state.withCString { send(descriptor, $0, strlen($0), Int32(MSG_NOSIGNAL)) } }
+    }
+
+    private static func withSocket(_ body: (Int32) -> Void) {
         guard let path = getenv("NOTIFY_SOCKET").map({ String(cString: $0) }) else { return }
         let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return }
         defer { close(descriptor) }
         guard UnixDatagram.connect(descriptor, to: path) else { return }
-        _ = state.withCString { send(descriptor, $0, strlen($0), Int32(MSG_NOSIGNAL)) }
+        body(descriptor)
     }
+
+    // MARK: Descriptors
+
+    /// Has the service manager keep a descriptor, which the next run gets (`FileDescriptorStoreMax=`).
+    ///
+    /// - Parameter name: at most 255 characters of ASCII, no colon.
+    public static func keep(_ descriptor: FileDescriptor, named name: String) {
+        withSocket { _ = csystem_send_descriptor($0, "FDSTORE=1\nFDNAME=\(name)", descriptor.rawValue) }
+    }
+
+    /// Has the service manager close what it keeps by this name.
+    public static func forget(_ name: String) {
+        notify("FDSTOREREMOVE=1\nFDNAME=\(name)")
+    }
+
+    /// Takes the descriptors that the service manager has handed to this process: those of its socket units, and those
+    /// that it kept (sd_listen_fds(3)). It does so once: a program that this one starts must not take them for its own.
+    public static func takeDescriptors() -> [(name: String, descriptor: FileDescriptor)] {
+        let names = getenv("LISTEN_FDNAMES").map { String(cString: $0) } ?? ""
+        let named = names.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
+        defer { for each in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"] { unsetenv(each) } }
+        guard getenv("LISTEN_PID").flatMap({ pid_t(String(cString: $0)) }) == getpid(),
+            let count = getenv("LISTEN_FDS").flatMap({ Int32(String(cString: $0)) }), (1...65_536).contains(count)
+        else { return [] }
+        return (0..<count).map { number in
+            // After the three standard ones.
+            let descriptor = number + 3
+            _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+            _ = fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK)
+            return (named.indices.contains(Int(number)) ? named[Int(number)] : "", FileDescriptor(owning: descriptor))
+        }
+    }
+
+    // MARK: The watchdog
 
     /// Tells the service manager twice in each interval of its watchdog that the loop turns, if it asked for that
     /// (sd_watchdog_enabled(3)). A timer of the loop itself: a loop that hangs misses it.

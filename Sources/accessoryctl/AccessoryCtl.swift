@@ -19,8 +19,8 @@ struct AccessoryCtl: ParsableCommand {
             """,
         version: Version.current,
         subcommands: [
-            Status.self, List.self, Show.self, Grants.self, Revoke.self, Remove.self, Rename.self, Apps.self, Manifest.self,
-            WhoAmI.self, Policy.self, Explain.self, Audit.self, Lockdown.self, Picker.self,
+            Status.self, List.self, Show.self, Grants.self, Revoke.self, Remove.self, Rename.self, Apps.self, App.self,
+            Manifest.self, WhoAmI.self, Policy.self, Explain.self, Audit.self, Lockdown.self, Picker.self,
         ],
         defaultSubcommand: Status.self)
 

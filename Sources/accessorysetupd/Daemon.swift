@@ -95,7 +95,13 @@ struct Daemon {
             resolver: CallerResolver(on: connection, needsDescriptor: configuration.needsProcessDescriptor),
             connection: connection, log: log)
 
-        let view = try openView(ViewGate(engine, manifests, radio), service, linger: configuration.linger, loop, log)
+        let given = ServiceManager.takeDescriptors()
+        let view = try openView(ViewGate(engine, manifests, radio), service, given, linger: configuration.linger, loop, log)
+        let appSockets = view.flatMap { view in
+            appSocketDirectory.map { AppSockets($0, view, kept: given, log: log) }
+        }
+        appSockets?.update(manifests.apps)
+        service.socketOfApp = { [weak appSockets] in appSockets?.path(of: $0) }
         engine.listen { [weak view] in if case .access = $0 { view?.updateScopes() } }
 
         var failure: String?
@@ -115,6 +121,7 @@ struct Daemon {
         // Manifests say who an app is, so they move the view's edge too.
         let exported = manifests.onChange
         manifests.onChange = { [weak view] in
+            appSockets?.update(manifests.apps)
             exported?()
             view?.updateScopes()
         }
@@ -141,7 +148,7 @@ struct Daemon {
         }
         if connection.isConnected { connection.flush() }
         for radio in [radioConnection, wifiConnection] where radio.isConnected { radio.flush() }
-        withExtendedLifetime((service, radio, manifests, policies, view)) {}
+        withExtendedLifetime((service, radio, manifests, policies, view, appSockets)) {}
         if let failure {
             log.critical("\(failure)")
             return false
@@ -165,9 +172,10 @@ struct Daemon {
 
     /// The scoped view, where there is a socket for it.
     private func openView(
-        _ gate: ViewGate, _ service: AccessoryService, linger: Int, _ loop: MainLoop, _ log: Logger
+        _ gate: ViewGate, _ service: AccessoryService, _ given: [(name: String, descriptor: FileDescriptor)], linger: Int,
+        _ loop: MainLoop, _ log: Logger
     ) throws -> BlueZView? {
-        guard let address = viewAddress(log) else { return nil }
+        guard let address = viewAddress(given, log) else { return nil }
         let bus = Connection.Address(options.bluezBus ?? options.bus)
         // A connection of its own: the radio's reads with pauses while adverts pour in.
         let connection = try Connection(bus, loop: loop)
@@ -176,9 +184,17 @@ struct Daemon {
         return try BlueZView(address, on: connection, bus: bus, authority: gate, service: service, limits: limits, log: log)
     }
 
-    private func viewAddress(_ log: Logger) -> BusServer.Address? {
+    /// Where apps with a socket of their own find it; nil where there is no such place.
+    private var appSocketDirectory: String? {
+        if let directory = options.appSockets { return directory }
+        guard Connection.Address(options.bus) == .system, access(AppSockets.standardDirectory, W_OK) == 0 else { return nil }
+        return AppSockets.standardDirectory
+    }
+
+    private func viewAddress(_ given: [(name: String, descriptor: FileDescriptor)], _ log: Logger) -> BusServer.Address? {
         if let path = options.viewPath { return .path(path) }
-        if getenv("LISTEN_FDS") != nil, getenv("LISTEN_PID").map({ String(cString: $0) }) == String(getpid()) { return .inherited }
+        let inherited = given.filter { !$0.name.hasPrefix(AppSockets.prefix) }.map(\.descriptor)
+        if !inherited.isEmpty { return .listening(inherited) }
         // Without systemd: the usual place, on the system's own bus only. Two daemons on test buses must not fight for
         // it.
         guard Connection.Address(options.bus) == .system else { return nil }

@@ -28,6 +28,8 @@ struct Options {
     var routeDirectory = "/proc/1/net"
     /// The socket of the scoped view; nil for the usual place.
     var viewPath: String?
+    /// The directory of apps' own sockets; nil for the usual place.
+    var appSockets: String?
     var logLevel = Logger.Level.info
     /// What only is to be printed, when the help or the version is asked for.
     var answer: String?
@@ -99,6 +101,10 @@ struct Options {
                 /run/accessory-setup/bus when --bus is system)
                 """
         ) { options, value in options.viewPath = value },
+        Option(
+            name: "app-sockets", value: "DIRECTORY",
+            help: "Where apps with Socket=yes find theirs, as ID/bus (default: /run/accessory-setup/app when --bus is system)"
+        ) { options, value in options.appSockets = value },
         Option(
             name: "log-level", value: "LEVEL",
             help: "trace, debug, info, notice, warning, error or critical; addresses appear at debug only (default: info)"

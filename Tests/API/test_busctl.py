@@ -16,7 +16,7 @@ README = TESTS.parent / "README.md"
 class Busctl(APITest):
     def test_the_readmes_session(self):
         self.add(self.app(), self.picker(), "Dice 4F")
-        lines = [line.strip() for line in README.read_text().splitlines() if re.match(r"    (busctl|accessory=)", line)]
+        lines = [line.strip() for line in README.read_text().splitlines() if re.match(r"    (busctl|accessory=|grant=)", line)]
         self.assertGreater(len(lines), 6)
         script = 'set -euo pipefail\nbusctl() { command busctl --address="$ADDRESS" "$@"; }\n' + "\n".join(lines)
         done = subprocess.run(

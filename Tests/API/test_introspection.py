@@ -47,7 +47,7 @@ API = {
     PICKER: {"App": "s", "AppName": "s", "Program": "s", "Kind": "s", "Stage": "s", "Offers": "aa{sv}", "Prompt": "a{sv}", "Deadline": "t",
              "Pick": "s→", "Respond": "a{sv}→", "Rename": "s→", "Cancel": "→", "GetImage": "s→h", "ImageData": "s→ay"},
     GRANT: {"App": "s", "Accessory": "o", "State": "s", "Enabled": "b", "Created": "t", "LastUsed": "t", "Revoke": "→"},
-    APP: {"Id": "s", "Name": "s", "Source": "s", "Problems": "as", "Manifest": "a{sas}"},
+    APP: {"Id": "s", "Name": "s", "Source": "s", "Problems": "as", "Socket": "s", "Manifest": "a{sas}"},
     ADMIN: {"GetAudit": "a{sv}→aa{sv}", "Explain": "a{sv}→aa{sv}", "Refresh": "→", "Audited": "→aa{sv}", "Policy": "aa{sv}", "PolicyProblems": "aa{sv}",
             "Lockdown": "s"},
 }

@@ -100,7 +100,7 @@ private let rows: [Row] = [
         ]),
     Row(
         place: .app, interface: AccessoryBus.app, seenBy: [.admin],
-        members: ["Id": admins, "Name": admins, "Source": admins, "Problems": admins, "Manifest": admins]),
+        members: ["Id": admins, "Name": admins, "Source": admins, "Problems": admins, "Socket": admins, "Manifest": admins]),
     Row(
         place: .admin, interface: AccessoryBus.admin, seenBy: [.admin],
         members: [

@@ -189,7 +189,7 @@ final class PlayedService {
         var caller = Caller(uid: kind == .admin ? 0 : 60_000 + number, pid: Int32(number) + 1)
         if kind == .picker || kind == .otherMember { caller.groups = [try #require(getgrnam(Self.group)).pointee.gr_gid] }
         caller.unit = kind.unit
-        service.clients.adopt(connection.uniqueName, PinnedCaller(caller, began: nil, image: nil))
+        service.clients.adopt(connection.uniqueName, PinnedCaller(caller, began: nil, image: nil), by: .bus)
         callers[kind] = connection
     }
 

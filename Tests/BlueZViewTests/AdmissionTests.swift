@@ -14,36 +14,36 @@ import Testing
     }
 
     /// Lets clients in that say hello at once.
-    private func admit(_ names: [String], of uid: UInt32, to admission: inout Admission) {
+    private func admit(_ names: [String], of party: Party, to admission: inout Admission) {
         for name in names {
-            #expect(admission.admit(name, of: uid) == .admitted(insteadOf: nil))
+            #expect(admission.admit(name, of: party) == .admitted(insteadOf: nil))
             admission.greeted(name)
         }
     }
 
     @Test func aUserHasAShare() {
         var admission = Admission(limits(clients: 10, perUser: 2, strangers: 10, strangersPerUser: 10))
-        admit(["a", "b"], of: 1, to: &admission)
-        #expect(admission.admit("c", of: 1) == .refused(why: "user 1 has 2 connections already"))
-        #expect(admission.admit("d", of: 2) == .admitted(insteadOf: nil))
+        admit(["a", "b"], of: .user(1), to: &admission)
+        #expect(admission.admit("c", of: .user(1)) == .refused(why: "user 1 has 2 connections already"))
+        #expect(admission.admit("d", of: .user(2)) == .admitted(insteadOf: nil))
         admission.left("a")
-        #expect(admission.admit("c", of: 1) == .admitted(insteadOf: nil))
+        #expect(admission.admit("c", of: .user(1)) == .admitted(insteadOf: nil))
     }
 
     @Test func aUserHasAShareOfStrangers() {
         var admission = Admission(limits(clients: 10, perUser: 10, strangers: 10, strangersPerUser: 1))
-        #expect(admission.admit("a", of: 1) == .admitted(insteadOf: nil))
-        #expect(admission.admit("b", of: 1) == .refused(why: "user 1 has 1 connections that have not said hello"))
+        #expect(admission.admit("a", of: .user(1)) == .admitted(insteadOf: nil))
+        #expect(admission.admit("b", of: .user(1)) == .refused(why: "user 1 has 1 connections that have not said hello"))
         admission.greeted("a")
-        #expect(admission.admit("b", of: 1) == .admitted(insteadOf: nil))
+        #expect(admission.admit("b", of: .user(1)) == .admitted(insteadOf: nil))
     }
 
     @Test func fewMaySendLongMessages() {
         var limits = ViewLimits()
         (limits.longMessageClients, limits.longMessageClientsPerUser) = (3, 2)
         var admission = Admission(limits)
-        admit(["a", "b", "c"], of: 1, to: &admission)
-        admit(["d", "e"], of: 2, to: &admission)
+        admit(["a", "b", "c"], of: .user(1), to: &admission)
+        admit(["d", "e"], of: .user(2), to: &admission)
         func ask(_ names: String...) -> [Bool] {
             var answers: [Bool] = []
             for name in names { answers.append(admission.takesLongMessages(name)) }
@@ -64,8 +64,8 @@ import Testing
         var limits = ViewLimits()
         limits.unreadBytesOfAll = 100
         var admission = Admission(limits)
-        admit(["a", "b", "c"], of: 1, to: &admission)
-        admit(["d"], of: 2, to: &admission)
+        admit(["a", "b", "c"], of: .user(1), to: &admission)
+        admit(["d"], of: .user(2), to: &admission)
         #expect(admission.whoReadsLeast(["a": 20, "b": 30, "c": 10, "d": 40]) == nil)
         #expect(admission.whoReadsLeast(["a": 20, "b": 30, "c": 10, "d": 41]) == "b")
         #expect(admission.whoReadsLeast(["a": 30, "b": 30, "c": 10, "d": 41]) == "b")
@@ -76,29 +76,29 @@ import Testing
 
     @Test func strangersGoFirst() {
         var admission = Admission(limits(clients: 4, perUser: 4, strangers: 4, strangersPerUser: 4))
-        admit(["a", "b", "c"], of: 1, to: &admission)
-        #expect(admission.admit("stranger", of: 2) == .admitted(insteadOf: nil))
-        #expect(admission.admit("d", of: 3) == .admitted(insteadOf: "stranger"))
+        admit(["a", "b", "c"], of: .user(1), to: &admission)
+        #expect(admission.admit("stranger", of: .user(2)) == .admitted(insteadOf: nil))
+        #expect(admission.admit("d", of: .user(3)) == .admitted(insteadOf: "stranger"))
     }
 
     @Test func amongStrangersTheLatestOfTheUserWithMost() {
         var admission = Admission(limits(clients: 10, perUser: 10, strangers: 3, strangersPerUser: 3))
         for (name, uid): (String, UInt32) in [("a", 1), ("b", 1), ("c", 2)] {
-            #expect(admission.admit(name, of: uid) == .admitted(insteadOf: nil))
+            #expect(admission.admit(name, of: .user(uid)) == .admitted(insteadOf: nil))
         }
-        #expect(admission.admit("d", of: 3) == .admitted(insteadOf: "b"))
+        #expect(admission.admit("d", of: .user(3)) == .admitted(insteadOf: "b"))
     }
 
     @Test func theLatestOfTheUserWithMostGoesForWhoHasFewer() {
         var admission = Admission(limits(clients: 4, perUser: 4, strangers: 4, strangersPerUser: 4))
-        admit(["a", "b", "c"], of: 1, to: &admission)
-        admit(["d"], of: 2, to: &admission)
-        #expect(admission.admit("e", of: 2) == .admitted(insteadOf: "c"))
+        admit(["a", "b", "c"], of: .user(1), to: &admission)
+        admit(["d"], of: .user(2), to: &admission)
+        #expect(admission.admit("e", of: .user(2)) == .admitted(insteadOf: "c"))
         admission.greeted("e")
         // Two each: one more would be no fairer.
-        #expect(admission.admit("f", of: 2) == .refused(why: "4 clients are here already"))
-        #expect(admission.admit("f", of: 1) == .refused(why: "4 clients are here already"))
+        #expect(admission.admit("f", of: .user(2)) == .refused(why: "4 clients are here already"))
+        #expect(admission.admit("f", of: .user(1)) == .refused(why: "4 clients are here already"))
         // Of users with as many, the one with the lower number.
-        #expect(admission.admit("g", of: 3) == .admitted(insteadOf: "b"))
+        #expect(admission.admit("g", of: .user(3)) == .admitted(insteadOf: "b"))
     }
 }

@@ -34,11 +34,21 @@ import Testing
         }
     }
 
-    private func isContained(_ process: String) -> Bool { ProcessFacts.isContained("\(procfs)/\(process)", procfs: procfs) }
+    private func isContained(_ process: String, of uid: UInt32 = 0) -> Bool {
+        ProcessFacts.isContained("\(procfs)/\(process)", of: uid, procfs: procfs)
+    }
 
     @Test func rootOfTheMachineIsNot() throws {
         try put("7", users: Self.machine, links: [:])
         #expect(!isContained("7"))
+    }
+
+    /// Who is not root has no capabilities anywhere.
+    @Test func aUserOfTheMachineIsNot() throws {
+        try put("7", users: Self.machine, capabilities: "0000000000000000", links: [:])
+        #expect(!isContained("7", of: 1000))
+        try put("8", users: "         0       1000          1\n", links: [:])
+        #expect(isContained("8", of: 1000))
     }
 
     @Test(arguments: [
@@ -61,5 +71,5 @@ import Testing
         #expect(self.isContained("7") == isContained)
     }
 
-    @Test func whoHasGoneIs() { #expect(isContained("8")) }
+    @Test func whoHasGoneIs() { #expect(isContained("9")) }
 }

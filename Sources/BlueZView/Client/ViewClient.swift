@@ -47,6 +47,9 @@ final class ViewClient {
     /// The app that it speaks for; nil for one that is none.
     var app: AppID? { identity.app }
 
+    /// The app whose own socket it came by.
+    var socket: AppID? { pinned.caller.socket }
+
     /// The devices that are to be followed for it; nil when it does not use org.bluez.
     var followedDevices: Set<ObjectPath>? { bluez.isEngaged ? Set(bluez.devices) : nil }
 

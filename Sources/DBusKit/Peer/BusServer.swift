@@ -23,11 +23,11 @@ public struct PeerLimits: Hashable, Sendable {
 /// Listens for D-Bus clients, on the thread of its `MainLoop` only.
 public final class BusServer {
     /// Where to listen.
-    public enum Address: Hashable, Sendable {
+    public enum Address: Sendable {
         /// A socket at this path, which any local user may connect to. An old socket there is replaced.
         case path(String)
-        /// The sockets that systemd handed to this process (`LISTEN_FDS`, sd_listen_fds(3)).
-        case inherited
+        /// Sockets that listen already.
+        case listening([FileDescriptor])
     }
 
     /// Takes a connection as soon as it is there: nothing was read yet.
@@ -43,8 +43,6 @@ public final class BusServer {
     private var sources: [Int32: LoopSource] = [:]
     /// Until somebody who could not be let in is tried again: no descriptor was free, and the socket stays readable.
     private static let pause = Duration.milliseconds(500)
-    /// sd_listen_fds(3): the first of them.
-    private static let firstInherited: Int32 = 3
 
     /// - Parameter naming: the unique name of the next connection.
     /// - Throws: when the socket cannot be made.
@@ -58,12 +56,11 @@ public final class BusServer {
         identifier = (0..<16).map { _ in Self.hexadecimal(.random(in: .min ... .max)) }.joined()
         switch address {
         case .path(let path):
-            let socket = csystem_listen(path)
+            let socket = csystem_listen(path, 0o666)
             guard socket >= 0 else { throw .failed("cannot listen at \(path): \(String(cString: strerror(errno)))") }
             sockets = [FileDescriptor(owning: socket)]
-        case .inherited: sockets = Self.inheritedSockets()
+        case .listening(let given): sockets = given
         }
-        guard !sockets.isEmpty else { throw .failed("systemd has handed over no socket") }
         for socket in sockets { listen(socket.rawValue) }
     }
 
@@ -75,23 +72,6 @@ public final class BusServer {
     private static func hexadecimal(_ byte: UInt8) -> String {
         let digits = String(byte, radix: 16)
         return digits.count < 2 ? "0" + digits : digits
-    }
-
-    /// Takes them once: a program that this one starts must not take them for its own.
-    private static func inheritedSockets() -> [FileDescriptor] {
-        defer {
-            unsetenv("LISTEN_PID")
-            unsetenv("LISTEN_FDS")
-            unsetenv("LISTEN_FDNAMES")
-        }
-        guard getenv("LISTEN_PID").flatMap({ pid_t(String(cString: $0)) }) == getpid(),
-            let count = getenv("LISTEN_FDS").flatMap({ Int32(String(cString: $0)) }), count > 0
-        else { return [] }
-        return (firstInherited..<firstInherited + count).map { number in
-            _ = fcntl(number, F_SETFD, FD_CLOEXEC)
-            _ = fcntl(number, F_SETFL, fcntl(number, F_GETFL) | O_NONBLOCK)
-            return FileDescriptor(owning: number)
-        }
     }
 
     private func listen(_ socket: Int32) {

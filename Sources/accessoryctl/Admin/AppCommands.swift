@@ -27,7 +27,7 @@ struct Apps: ParsableCommand {
                         apps.map { app in
                             [
                                 "id": JSON(app.id), "name": JSON(app.name), "source": JSON(app.source),
-                                "problems": JSON(app.problems),
+                                "socket": JSON(app.socket), "problems": JSON(app.problems),
                             ]
                         }))
             }
@@ -35,6 +35,37 @@ struct Apps: ParsableCommand {
                 ["ID", "NAME", "STATE", "SOURCE"],
                 apps.map { [$0.id, $0.name, $0.problems.isEmpty ? "good" : "refused", $0.source] })
             for problem in apps.flatMap(\.problems) { StandardOutput.line(StandardOutput.printable(problem)) }
+        }
+    }
+}
+
+struct App: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Works on an app.", subcommands: [Socket.self])
+
+    struct Socket: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Says where an app's own socket is, and how a container gets it.",
+            discussion: """
+                The manifest asks for it with Socket=yes, accessory-setup-manifest(5). Exit status: 0 when there is one, 1 otherwise.
+                """)
+        @OptionGroup var options: BusOptions
+        @OptionGroup var output: JSONOption
+        @Argument(help: "The app's identifier.") var app: String
+
+        func run() throws {
+            try Ending.guarding {
+                guard let found = try Inventory(options).apps.first(where: { $0.id == app }) else {
+                    throw BusError.failed("\(app): no such app; accessoryctl apps lists those that there are")
+                }
+                guard !found.socket.isEmpty else {
+                    throw BusError.failed("\(app) has no socket: \(found.source) needs Socket=yes in [Application]")
+                }
+                if output.json { return Output.json(["app": JSON(found.id), "socket": JSON(found.socket)]) }
+                let directory = found.socket.split(separator: "/").dropLast().map { "/\($0)" }.joined()
+                StandardOutput.line("socket       \(StandardOutput.printable(found.socket))")
+                StandardOutput.line("mount        \(StandardOutput.printable(directory)):/run/accessory-setup:ro")
+                StandardOutput.line("environment  DBUS_SYSTEM_BUS_ADDRESS=unix:path=/run/accessory-setup/bus")
+            }
         }
     }
 }

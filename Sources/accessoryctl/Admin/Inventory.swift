@@ -47,6 +47,8 @@ struct Inventory {
         var id: String { properties["Id"]?.stringValue ?? "" }
         var name: String { properties["Name"]?.stringValue ?? "" }
         var source: String { properties["Source"]?.stringValue ?? "" }
+        /// The path of its own socket; empty without one.
+        var socket: String { properties["Socket"]?.stringValue ?? "" }
         var problems: [String] { properties["Problems"]?.stringsValue ?? [] }
     }
 

@@ -12,8 +12,8 @@ from harness.waiting import wait
 class App(Client):
     """An app: an executable and a manifest that names it, and one session."""
 
-    def __init__(self, world, app="dice", uid=SOMEBODY):
-        super().__init__(world, Identity(app, uid))
+    def __init__(self, world, app="dice", uid=SOMEBODY, socket=None):
+        super().__init__(world, Identity(app, uid), socket)
         self.session = None
 
     def create_session(self):

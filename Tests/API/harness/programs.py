@@ -28,14 +28,14 @@ TEST_CLOCK = {"ACCESSORY_TEST_CLOCK": "1"}
 class Program:
     """A process under test; its output can be waited for."""
 
-    def __init__(self, *command, environment={}, stdin=subprocess.DEVNULL):
+    def __init__(self, *command, environment={}, stdin=subprocess.DEVNULL, pass_fds=()):
         self.command = [str(each) for each in command]
         self.lines = []
         self._seconds = 0
         self._rest = b""
         self._process = subprocess.Popen(
             self.command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            env=os.environ | environment)
+            env=os.environ | environment, pass_fds=pass_fds)
         os.set_blocking(self._process.stdout.fileno(), False)
         self._watch = GLib.io_add_watch(
             self._process.stdout, GLib.PRIORITY_DEFAULT, GLib.IOCondition.IN | GLib.IOCondition.HUP, self._read)
@@ -128,7 +128,8 @@ class Bus(Program):
 class Daemon(Program):
     """accessorysetupd; started again, it finds store and manifests as they were left."""
 
-    def __init__(self, world, environment={}):
+    def __init__(self, world, environment={}, before=(), pass_fds=()):
+        """`before` goes before the command, and ends with executing it."""
         world.daemon = self
         arguments = []
         for directory in world.app_directories:
@@ -136,10 +137,10 @@ class Daemon(Program):
         if world.config.exists():
             arguments += ["--config", world.config]
         super().__init__(
-            BIN / "accessorysetupd", "--bus", world.daemon_address, "--state-directory", world.state, "--view", world.view,
+            *before, BIN / "accessorysetupd", "--bus", world.daemon_address, "--state-directory", world.state, "--view", world.view,
             "--policy", world.policy, "--lockdown-file", world.lockdown_file, "--lockdown-policy", world.lockdown_policy,
             "--input-directory", world.inputs, "--route-directory", world.routes, "--log-level", "debug",
-            *arguments, environment=TEST_CLOCK | environment)
+            "--app-sockets", world.app_sockets, *arguments, environment=TEST_CLOCK | environment, pass_fds=pass_fds)
         wait(lambda: world.admin.has_owner(NAME) or not self.running, 20, "the daemon's name", also_every=0.02)
         if not self.running:
             raise AssertionError("the daemon has ended:\n" + "\n".join(self.lines[-20:]))

@@ -26,6 +26,10 @@ from harness.radio import Simulator
 from harness.values import item
 from harness.waiting import happens_within, wait
 
+# Those of a manifest's first group.
+APPLICATION_KEYS = (
+    "Id", "Name", "Executable", "User", "Unit", "Flatpak", "Snap", "SecurityLabel", "Socket", "SocketUser", "SocketGroup", "SocketMode",
+)
 # Between two seconds that are passed: how often daemon and simulator have their turn.
 EXCHANGES = 3
 
@@ -38,6 +42,8 @@ class World:
         self.state = self.directory / "state"
         self.inputs = self.directory / "inputs"
         self.view = self.directory / "view"
+        self.app_sockets = self.directory / "app-sockets"
+        self.app_sockets.mkdir()
         self.config = self.directory / "accessorysetupd.conf"
         self.policy = self.directory / "policy.d"
         self.lockdown_file = self.directory / "system-local.conf"
@@ -75,7 +81,7 @@ class World:
         application = {"Id": f"com.example.{app}", "Name": app.capitalize(), "Executable": Identity(app).executable}
         setup = {"Supports": "Bluetooth;", "BluetoothServices": f"{PINK};{BLUE};"}
         for key, value in keys.items():
-            (application if key in ("Id", "Name", "Executable", "User", "Unit", "Flatpak", "Snap", "SecurityLabel") else setup)[key] = value
+            (application if key in APPLICATION_KEYS else setup)[key] = value
         lines = ["[Application]", *(f"{key}={value}" for key, value in application.items() if value is not None)]
         lines += ["", "[AccessorySetup]", *(f"{key}={value}" for key, value in setup.items() if value is not None), ""]
         path = (directory or self.app_directories[0]) / f"com.example.{app}.conf"

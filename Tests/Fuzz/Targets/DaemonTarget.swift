@@ -237,7 +237,7 @@ private final class World {
             var caller = Caller(uid: kind == .admin ? 0 : 60_000 + UInt32(number), pid: Int32(number) + 1)
             if kind == .picker, let entry = getgrnam(group) { caller.groups = [entry.pointee.gr_gid] }
             caller.unit = kind.unit
-            service.clients.adopt(kind.rawValue, PinnedCaller(caller, began: nil, image: nil))
+            service.clients.adopt(kind.rawValue, PinnedCaller(caller, began: nil, image: nil), by: .bus)
         }
     }
 

@@ -105,7 +105,7 @@ class Gateway:
         self.roll()
 
     def steps(self):
-        grant = "busctl set-property org.accessorysetup1 /org/accessorysetup1/grant/3 org.accessorysetup1.Grant Enabled b"
+        grant = 'busctl set-property org.accessorysetup1 "$grant" org.accessorysetup1.Grant Enabled b'
         return {
             "apt install ./accessorysetupd_*.deb ./accessoryctl_*.deb": Step(agree, leaves=(READY,)),
             "systemctl status accessorysetupd": Step(shows=r"active \(running\)"),
@@ -128,7 +128,7 @@ class Gateway:
             f"{grant} true": Step(leaves=("accessoryctl grants --json | grep -i '\"enabled\" *: *true'",)),
             'busctl get-property org.accessorysetup1 "$accessory" org.accessorysetup1.Accessory DisplayName Address Apps': Step(shows="com.example.dice"),
             'busctl call org.accessorysetup1 "$accessory" org.accessorysetup1.Accessory Rename s Kitchen': Step(leaves=("accessoryctl list | grep Kitchen",)),
-            "busctl call org.accessorysetup1 /org/accessorysetup1/grant/3 org.accessorysetup1.Grant Revoke": Step(leaves=("! accessoryctl list | grep Kitchen",)),
+            'busctl call org.accessorysetup1 "$grant" org.accessorysetup1.Grant Revoke': Step(leaves=("! accessoryctl list | grep Kitchen",)),
             "apt remove accessorysetupd": Step(agree, leaves=("test -d /var/lib/accessory-setup", "! test -e /usr/bin/accessorysetupd")),
             "apt purge accessorysetupd": Step(agree, leaves=("! test -e /var/lib/accessory-setup", "! test -e /etc/accessory-setup")),
             "systemctl enable --now accessorysetupd-bus.socket accessorysetupd": Step(leaves=(READY, "accessoryctl status")),
