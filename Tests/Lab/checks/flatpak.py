@@ -14,7 +14,7 @@ import accounts
 from accounts import NEIGHBOUR, PERSON, Terminal
 from framework import check
 from lab import STANDSTILL, expect
-from machine import BLUE_DICE, DAEMON, PINK_DICE, VIEW
+from machine import BLUE_DICE, DAEMON, PINK_DICE, VIEW, copy_programs
 
 APP, OTHER, RUNTIME, BRANCH = "org.example.Dice", "org.example.Other", "org.example.Platform", "1"
 WORK = Path("/var/lib/lab-flatpak")
@@ -115,16 +115,7 @@ def prepare(machine):
     arch = machine.run("flatpak", "--default-arch")
     runtime = f"{RUNTIME}/{arch}/{BRANCH}"
     repository = make_repository()
-    libraries = WORK / "runtime/usr/lib"
-    libraries.mkdir(parents=True)
-    libraries.parent.joinpath("lib64").symlink_to("lib")
-    programs = libraries.parent / "bin"
-    programs.mkdir()
-    for each in ("/bin/bash", "/usr/bin/gdbus", machine.dice):
-        shutil.copy(each, programs)
-        for library in re.findall(r"(?:=> |^\s+)(/\S+)", subprocess.run(["ldd", each], stdout=subprocess.PIPE, text=True, check=True).stdout, re.M):
-            shutil.copy(library, libraries)  # the dynamic linker among them
-    programs.joinpath("sh").symlink_to("bash")
+    copy_programs(WORK / "runtime/usr", "/usr/bin/gdbus", machine.dice)
     WORK.joinpath("runtime/files").mkdir()
     WORK.joinpath("runtime/metadata").write_text(f"[Runtime]\nname={RUNTIME}\nruntime={runtime}\nsdk={runtime}\n")
     export = ("flatpak", "build-export", "--disable-fsync", "--disable-sandbox")

@@ -298,6 +298,19 @@ class Machine(Lab):
         raise BootEnds(REBOOT)
 
 
+def copy_programs(usr, *programs):
+    """Makes a folder `usr` of these programs, a shell, and the libraries that they are linked to."""
+    (usr / "lib").mkdir(parents=True)
+    (usr / "lib64").symlink_to("lib")
+    (usr / "bin").mkdir()
+    for each in ("/bin/bash", *programs):
+        shutil.copy(each, usr / "bin")
+        linked = subprocess.run(["ldd", each], stdout=subprocess.PIPE, text=True, check=True).stdout
+        for library in re.findall(r"(?:=> |^\s+)(/\S+)", linked, re.M):
+            shutil.copy(library, usr / "lib")  # the dynamic linker among them
+    (usr / "bin/sh").symlink_to("bash")
+
+
 class BootEnds(Exception):
     """How it ends is its text."""
 
