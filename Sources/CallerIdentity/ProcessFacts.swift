@@ -156,20 +156,24 @@ public enum ProcessFacts {
     /// The container of a control group that no user could have made, for people: `podman 0123456789ab`. Docker,
     /// containerd, CRI-O and podman name scopes after the engine and the container's number, nspawn and LXC after the
     /// machine.
+    /// The first counts: below it, what a container names itself.
     static func container(cgroup: String) -> String? {
         let parts = path(cgroup)
-        guard parts.first != "user.slice", let last = parts.last(where: { $0.hasSuffix(".scope") || $0.hasPrefix("lxc.payload.") })
-        else { return nil }
-        let name = last.hasSuffix(".scope") ? last.dropLast(".scope".count) : last
-        for (prefix, engine) in [
-            ("libpod-", "podman"), ("docker-", "docker"), ("cri-containerd-", "containerd"), ("crio-", "CRI-O"),
-            ("machine-", "machine"), ("lxc.payload.", "LXC"),
-        ] where name.hasPrefix(prefix) {
-            let number = name.dropFirst(prefix.count)
-            return "\(engine) \(number.count == 64 ? number.prefix(12) : number)"
+        guard parts.first != "user.slice" else { return nil }
+        for part in parts {
+            for (prefix, suffix, engine) in engines where part.hasPrefix(prefix) && part.hasSuffix(suffix) {
+                let name = part.dropFirst(prefix.count).dropLast(suffix.count)
+                return "\(engine) \(name.count == 64 ? name.prefix(12) : name)"
+            }
         }
         return nil
     }
+
+    /// How they name the control groups of containers.
+    private static let engines = [
+        ("libpod-", ".scope", "podman"), ("docker-", ".scope", "docker"), ("cri-containerd-", ".scope", "containerd"),
+        ("crio-", ".scope", "CRI-O"), ("machine-", ".scope", "machine"), ("lxc.payload.", "", "LXC"),
+    ]
 
     private static func path(_ cgroup: String) -> [Substring] {
         cgroup.split(separator: "\n").first { $0.hasPrefix("0::/") }?.dropFirst(3).split(separator: "/") ?? []

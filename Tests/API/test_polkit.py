@@ -105,7 +105,8 @@ class Polkit(PolkitTest):
 # administrators alone.
 COMMANDS = {
     "list": (), "show": ("Pink Dice",), "grants": (), "revoke": ("1",), "remove": ("Pink Dice",), "rename": ("Pink Dice", "Mine"),
-    "apps": (), "policy explain": ("com.example.dice", "Pink Dice"), "explain": ("com.example.dice", "--seconds", "1"), "audit": (),
+    "apps": (), "app socket": ("com.example.dice",), "policy explain": ("com.example.dice", "Pink Dice"),
+    "explain": ("com.example.dice", "--seconds", "1"), "audit": (),
     "status": None, "picker": None, "lockdown on": None, "lockdown off": None}
 
 

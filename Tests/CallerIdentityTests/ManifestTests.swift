@@ -174,6 +174,33 @@ private let good = """
     ])
     func unitsComeFromControlGroups(text: String, unit: String?) { #expect(ProcessFacts.unit(cgroup: text) == unit) }
 
+    @Test(arguments: [
+        (
+            "0::/machine.slice/libpod-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef.scope/container\n",
+            "podman 0123456789ab"
+        ),
+        ("0::/system.slice/docker-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef.scope\n", "docker 0123456789ab"),
+        (
+            "0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef.scope\n",
+            "containerd 0123456789ab"
+        ),
+        ("0::/machine.slice/machine-dice.scope/payload\n", "machine dice"), ("0::/lxc.payload.dice/init.scope\n", "LXC dice"),
+        ("0::/lxc.payload.dice\n", "LXC dice"), ("0::/system.slice/dice.service\n", nil), ("", nil),
+        // What a container names itself.
+        (
+            "0::/machine.slice/libpod-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef.scope/docker-1.scope\n",
+            "podman 0123456789ab"
+        ),
+        // Users name what is below user.slice.
+        (
+            "0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef.scope\n",
+            nil
+        ),
+    ])
+    func containersComeFromControlGroups(text: String, container: String?) {
+        #expect(ProcessFacts.container(cgroup: text) == container)
+    }
+
     // MARK: Sandboxes
 
     /// A directory like /proc with one process in it.

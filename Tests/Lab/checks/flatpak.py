@@ -17,6 +17,8 @@ from lab import STANDSTILL, expect
 from machine import BLUE_DICE, DAEMON, PINK_DICE, VIEW, copy_programs
 
 APP, OTHER, RUNTIME, BRANCH = "org.example.Dice", "org.example.Other", "org.example.Platform", "1"
+# Has a socket of its own, and asks for nothing.
+HOLDER = "org.example.Holder"
 WORK = Path("/var/lib/lab-flatpak")
 # Where an admin has them is /etc; these go with the boot.
 DROP_INS = Path("/run/systemd/system/accessorysetupd.service.d")
@@ -32,6 +34,18 @@ Id={APP}
 Name=Sandboxed Dice
 Flatpak={APP}
 User={PERSON}
+
+[AccessorySetup]
+Supports=Bluetooth;
+BluetoothServices=E56A082E-C49B-47CA-A2AB-389127B8ABE3;0B8F5F5D-3B6C-4D29-8B0F-0E3C1B8A52D7;
+"""
+
+HOLDERS_MANIFEST = f"""\
+[Application]
+Id={HOLDER}
+Name=Other Dice
+Socket=yes
+SocketUser={PERSON}
 
 [AccessorySetup]
 Supports=Bluetooth;
@@ -105,6 +119,29 @@ def nobody_else_is_taken_for_it(machine):
     look_by(machine)
 
 
+@check(seconds=300)
+def it_is_its_app_by_a_socket(machine):
+    """The daemon may not look into it, and it has the directory of its socket and nothing else of the daemon's."""
+    prepare(machine)
+    look_by(machine)
+    machine.forget_all_but()
+    machine.declare(HOLDER, HOLDERS_MANIFEST)
+    directory = f"/run/accessory-setup/app/{HOLDER}"
+    machine.wait_until(Path(directory, "bus").exists, 30, "the socket", every=0.1)
+    terminal = Terminal(machine, PERSON)
+    run = ("flatpak", "run", f"--filesystem={directory}:ro", f"--env=DBUS_SYSTEM_BUS_ADDRESS=unix:path={directory}/bus", HOLDER)
+    picker = machine.picker("Dice 4F")
+    picker.wait_for("waiting for a picker", 30)
+    status, said = terminal.run(*run, "add", "--timeout", STANDSTILL * 90, seconds=120)
+    expect(status == 0, f"the app ends with {status}: {said}")
+    expect(picker.wait_exit(20) == 0, f"the picker ended with an error: {picker.lines[-1:]}")
+    expect([each["app"] for each in machine.grants()] == [HOLDER], f"the grants are {machine.grants()}")
+    status, said = terminal.run(*run, "rolls", "'Pink Dice'", "--count", 3, seconds=120)
+    expect(status == 0 and said.count("Pink Dice rolled") == 3, f"the app ends with {status}: {said}")
+    Path(f"/etc/accessory-setup/apps/{HOLDER}.conf").unlink()
+    machine.forget_all_but()
+
+
 def prepare(machine):
     """With people who can log in, the apps installed for all of them, and a manifest for one of the two."""
     accounts.prepare(machine)
@@ -120,14 +157,14 @@ def prepare(machine):
     WORK.joinpath("runtime/metadata").write_text(f"[Runtime]\nname={RUNTIME}\nruntime={runtime}\nsdk={runtime}\n")
     export = ("flatpak", "build-export", "--disable-fsync", "--disable-sandbox")
     machine.run(*export, "--runtime", repository, WORK / "runtime", BRANCH, seconds=120)
-    for name in (APP, OTHER):
+    for name, permissions in ((APP, FINISH), (OTHER, FINISH), (HOLDER, ())):
         app = WORK / name
         app.joinpath("files/bin").mkdir(parents=True)
         app.joinpath("metadata").write_text(f"[Application]\nname={name}\nruntime={runtime}\nsdk={runtime}\n")
-        machine.run("flatpak", "build-finish", "--command=dice", *FINISH, app)
+        machine.run("flatpak", "build-finish", "--command=dice", *permissions, app)
         machine.run(*export, repository, app, BRANCH)
     machine.run("flatpak", "remote-add", "--no-gpg-verify", "lab", repository)
-    machine.run("flatpak", "install", "--assumeyes", "--noninteractive", "lab", APP, OTHER, seconds=120)
+    machine.run("flatpak", "install", "--assumeyes", "--noninteractive", "lab", APP, OTHER, HOLDER, seconds=120)
     WORK.joinpath("made").touch()
 
 
