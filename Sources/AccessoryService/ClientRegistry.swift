@@ -86,8 +86,8 @@ final class ClientRegistry {
 
     func caller(_ name: String) -> Caller? { clients[name]?.caller }
 
-    /// Root, and the daemon's own user, on the bus; not as root of a container. Root itself cannot be contained anyway;
-    /// nobody else runs as the daemon's user where it has its own.
+    /// Root, and the daemon's own user, on the bus; not as root of a container. Root itself cannot be contained, and
+    /// where the daemon has a user of its own, no other program runs as that user.
     func isAdmin(_ name: String) -> Bool {
         guard let client = clients[name], client.door == .bus, let caller = client.caller else { return false }
         return client.isAuthorized || Self.administers(caller.uid) && !caller.isContained

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sockets of apps that have one of their own (`Socket=yes`): made, permitted, served and closed as the manifests
-// say. A container gets the directory of its app's, which stays where it is; the listening socket outlives a restart of
-// the daemon with the service manager, so that nobody in a container is turned away meanwhile.
+// say. An admin mounts a socket's directory into the app's container, so the directory stays; the service manager keeps
+// the listening socket over a restart, so that connections from the container wait instead of failing.
 
 internal import AccessoryModel
 internal import AdminFiles
@@ -84,8 +84,8 @@ final class AppSockets {
         log.info("socket for app", metadata: ["app": "\(app)", "socket": "\(path(of: app))"])
     }
 
-    /// Makes the socket where only the daemon writes, and puts it in its place when it is complete: nothing that is
-    /// there is followed, and nobody finds it before it is known who may.
+    /// Makes the socket where only the daemon writes and renames it into place once its permissions are set: whatever a
+    /// container has put there is replaced, never followed.
     private func make(_ app: AppID, _ wanted: AppSocket) throws(Failure) -> FileDescriptor {
         let folder = "\(directory)/\(app.rawValue)"
         umask(0o022)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Apps' own sockets (`Socket=yes`), as those who were given one, or none, may try to make more of it."""
+"""Apps' own sockets (`Socket=yes`), under attack by programs that hold one, and by programs that hold none."""
 
 import os
 import shutil

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server's side of authentication: what real clients say, what nobody should, and where the messages begin.
+// The server's side of authentication: the lines of real clients, malformed lines, and where the messages begin.
 
 import Testing
 

@@ -41,7 +41,7 @@ public final class BusServer {
     private let nameNext: () -> String
     private var sockets: [FileDescriptor] = []
     private var sources: [Int32: LoopSource] = [:]
-    /// Until somebody who could not be let in is tried again: no descriptor was free, and the socket stays readable.
+    /// Until a client that could not be accepted is tried again: no descriptor was free, and the socket stays readable.
     private static let pause = Duration.milliseconds(500)
 
     /// - Parameter naming: the unique name of the next connection.
@@ -83,7 +83,7 @@ public final class BusServer {
         }
     }
 
-    /// - Returns: false when somebody is there who could not be let in.
+    /// - Returns: false when a client waits that could not be accepted.
     private func accept(_ socket: Int32) -> Bool {
         let descriptor = csystem_accept(socket)
         guard descriptor >= 0 else { return [EAGAIN, ECONNABORTED, EINTR].contains(errno) }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """README's commands for a gateway, typed there in README's order: a Debian 12 with systemd that has nothing but what its
-packages install, no repository and no toolchain. The checks run in a folder of it that has all of the lab's machine, and
-so does the sample app, which needs the toolchain's libraries; it is a service of the gateway's all the same."""
+packages install, no repository and no toolchain. The checks, and the sample app, which needs the
+toolchain's libraries, run in a folder that shows the lab's machine; the app is a service of the gateway all the same."""
 
 import functools
 import os
