@@ -47,13 +47,13 @@ public struct AppManifest: Hashable, Sendable {
     }
 }
 
-/// A socket that belongs to one app: whoever connects to it is that app, so these are the only ones who may.
+/// A socket that belongs to one app: every program that connects to it is that app, so the socket has permissions.
 public struct AppSocket: Hashable, Sendable {
     /// `SocketUser=`: a user who may connect; root without it.
     public var user: UInt32 = 0
     /// `SocketGroup=`: a group whose members may.
     public var group: UInt32?
-    /// `SocketMode=`: as of a file of that user and group; those who may write, may connect.
+    /// `SocketMode=`: permission bits for that user, that group and others; connecting takes the write bit.
     public var mode: UInt16 = 0o660
 
     /// For root alone.

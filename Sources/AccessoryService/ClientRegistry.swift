@@ -22,7 +22,7 @@ final class Client {
     /// Where it came in.
     enum Door {
         case bus
-        /// The view, or an app's own socket, are for apps alone: whoever holds it may be in any container.
+        /// The view, or an app's own socket, are for apps alone: their holders may be in any container.
         case view
     }
 

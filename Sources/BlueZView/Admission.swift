@@ -5,7 +5,7 @@
 
 internal import AccessoryModel
 
-/// Who has a share: a user, or an app on its own socket, whose users are the container's.
+/// The holder of a share of the places: a user, or an app with its own socket (a container's uids mean nothing here).
 enum Party: Hashable, Comparable, Sendable, CustomStringConvertible {
     case user(UInt32)
     case app(AppID)

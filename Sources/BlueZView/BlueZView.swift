@@ -141,7 +141,7 @@ public final class BlueZView {
 
     // MARK: Coming and going
 
-    /// Serves an app at its own socket as well: whoever connects there is that app.
+    /// Serves an app at its own socket as well: its clients are that app.
     ///
     /// - Throws: when the socket cannot be served.
     public func listen(on socket: FileDescriptor, for app: AppID) throws(BusError) {

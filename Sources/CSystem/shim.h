@@ -108,7 +108,7 @@ static inline int csystem_send_descriptor(int socket, const char *text, int desc
     return sendmsg(socket, &message, MSG_NOSIGNAL) < 0 ? -1 : 0;
 }
 
-// Says who may connect to a socket of ours at `path`, besides us: a user, a group if there is one (-1: none), and
+// Sets the permissions of a socket of ours at `path`, besides our own: a user, a group if there is one (-1: none), and
 // others, with the bits of a mode. An access control list can name others without any right of a superuser (acl(5), and
 // uapi/linux/posix_acl_xattr.h). The path is not followed, and must be a socket of ours. 0 on success.
 static inline int csystem_permit(const char *path, unsigned user, long long group, unsigned mode) {

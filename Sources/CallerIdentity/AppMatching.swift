@@ -9,7 +9,7 @@ internal import Glibc
 public enum AppMatching {
     /// What a match rests on, strongest first.
     public enum Basis: String, Hashable, Sendable {
-        /// It came by the app's own socket: the admin's word, who gave it that.
+        /// The admin's word: the caller came by the app's own socket.
         case socket
         /// The kernel's word, where a process cannot choose it.
         case label = "security label"

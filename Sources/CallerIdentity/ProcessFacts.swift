@@ -44,7 +44,7 @@ public enum ProcessFacts {
         if let name = snap(label: caller.securityLabel), !caller.isSnapService { caller.snap = name }
         caller.choosesLabel = caller.securityLabel != nil && labelsAreChosen(procfs)
         caller.isContained = isContained(process, of: caller.uid, procfs: procfs)
-        // A root directory that cannot be read is no reason to turn away who is known by its socket.
+        // A root directory that cannot be read is no reason to refuse a caller that its socket identifies.
         if caller.socket == nil { caller.flatpak = try flatpak(process, &caller) }
         guard caller.groups.isEmpty, let status = try? SystemFile.text(process + "/status") else { return }
         for line in status.split(separator: "\n") where line.hasPrefix("Groups:") || line.hasPrefix("Gid:") {
@@ -115,7 +115,7 @@ public enum ProcessFacts {
 
     // MARK: Namespaces
 
-    /// CAP_SYS_ADMIN (capabilities(7)): who has it on the machine can enter every mount namespace.
+    /// CAP_SYS_ADMIN (capabilities(7)): with it, a process of the machine can enter every mount namespace.
     private static let entersNamespaces: UInt64 = 1 << 21
 
     /// Whether a process is in a user, mount or pid namespace of its own. The namespaces of other users' processes are
@@ -156,7 +156,7 @@ public enum ProcessFacts {
     /// The container of a control group that no user could have made, for people: `podman 0123456789ab`. Docker,
     /// containerd, CRI-O and podman name scopes after the engine and the container's number, nspawn and LXC after the
     /// machine.
-    /// The first counts: below it, what a container names itself.
+    /// The first match counts: a container chooses the names below it.
     static func container(cgroup: String) -> String? {
         let parts = path(cgroup)
         guard parts.first != "user.slice" else { return nil }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sockets of apps' own (`Socket=yes`): whoever connects is that app and nothing else, those may who are named, and the socket goes with the
+"""Sockets of apps' own (`Socket=yes`): every client is that app and nothing else, permissions hold, and the socket goes with the
 manifest and stays over a restart. What an attacker tries there is in Tests/Attacks/test_sockets.py."""
 
 import array
@@ -32,7 +32,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 class SocketTest(APITest):
-    """Dice has a socket, and nothing else says who it is."""
+    """Dice is identified by its socket alone."""
 
     scenario = scenario(accessory("pink", 1, gatt=GATT), accessory("other", 2, gatt=GATT))
     keys = {"SocketUser": SOMEBODY}
@@ -87,7 +87,7 @@ class Holders(SocketTest):
         self.assertFails(error("ActivationFailed"), App(self.world, "dice", SOMEBODY, self.world.view).create_session)
 
     def test_the_app_of_another_manifest_is_the_sockets(self):
-        """What a program is by its executable does not count here."""
+        """The executable does not count here."""
         self.world.declare("board")
         board = self.holder("board").begin()
         self.assertEqual([each["App"] for each in self.apps_of_sessions()], [DICE])
@@ -215,7 +215,7 @@ class Restart(SocketTest):
         self.hear()
 
     def test_a_socket_stays_over_a_restart(self):
-        """Whoever connects meanwhile waits, and is served."""
+        """Clients that connect meanwhile wait, and are served."""
         self.assertEqual(list(self.kept), [f"app-{DICE}"])
         waiting = socket.socket(socket.AF_UNIX)
         self.addCleanup(waiting.close)

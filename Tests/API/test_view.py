@@ -244,7 +244,7 @@ class Session(ViewTest):
         self.assertEqual(view.paths("accessory"), [])
 
     def test_root_is_nobody_over_the_view(self):
-        """No picker program and no admin: whoever has the socket may be root of a container."""
+        """No picker program and no admin: a client may be root of a container."""
         view = View(self.world, "dice", 0)
         self.assertFails(BUS_ERROR + "AccessDenied", view.call, ROOT, MANAGER, "RegisterPicker", "a{sv}", sv({}), says=["on the system bus"])
         for path in (self.grant(), self.grant().replace("grant", "app"), ROOT + "/admin"):

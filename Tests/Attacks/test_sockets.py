@@ -29,7 +29,7 @@ class Sockets(Attack):
         return self.world.app_sockets / f"com.example.{app}/bus"
 
     def test_another_containers_socket(self):
-        """Its path is known to all, and it lets in those who are named."""
+        """Every program knows its path; the permissions keep other users out."""
         said = self.said("""
             for path in sys.argv[3:]:
                 tried = socket.socket(socket.AF_UNIX)
@@ -62,7 +62,7 @@ class Sockets(Attack):
         self.assertIn("UnknownObject", audit)
 
     def test_a_socket_that_was_passed_on(self):
-        """Possession is identity: who has the connection is the app, until the socket goes."""
+        """Possession is identity: the process with the connection is the app, until the socket goes."""
         mine, other = socket.socketpair()
         held = socket.socket(socket.AF_UNIX)
         held.connect(str(self.path("lamp")))
@@ -96,7 +96,7 @@ class Sockets(Attack):
             App(self.world, "lamp", SOMEBODY_ELSE, path).begin().close()
 
     def test_another_directory_in_the_place_of_an_apps(self):
-        """What the daemon itself does not write there it does not follow."""
+        """The daemon follows no symbolic link there."""
         (self.world.app_directories[0] / "com.example.lamp.conf").unlink()
         wait(lambda: not self.path("lamp").exists(), 10, "the socket to go", also_every=0.02)
         elsewhere = self.world.directory / "elsewhere"

@@ -43,7 +43,7 @@ import Testing
         #expect(!isContained("7"))
     }
 
-    /// Who is not root has no capabilities anywhere.
+    /// An ordinary user has no capabilities to lose.
     @Test func aUserOfTheMachineIsNot() throws {
         try put("7", users: Self.machine, capabilities: "0000000000000000", links: [:])
         #expect(!isContained("7", of: 1000))

@@ -186,12 +186,12 @@ private let good = """
         ),
         ("0::/machine.slice/machine-dice.scope/payload\n", "machine dice"), ("0::/lxc.payload.dice/init.scope\n", "LXC dice"),
         ("0::/lxc.payload.dice\n", "LXC dice"), ("0::/system.slice/dice.service\n", nil), ("", nil),
-        // What a container names itself.
+        // The second name is the container's own choice.
         (
             "0::/machine.slice/libpod-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef.scope/docker-1.scope\n",
             "podman 0123456789ab"
         ),
-        // Users name what is below user.slice.
+        // Below user.slice the users choose the names.
         (
             "0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef.scope\n",
             nil

@@ -17,7 +17,7 @@ import Testing
 
     private let ok = "OK \(identifier)\r\n"
 
-    /// Whoever the client says it is: libdbus, GDBus and dbus-fast name the uid that they see of themselves.
+    /// libdbus, GDBus and dbus-fast name the uid that they see of themselves.
     @Test(arguments: ["30", "31303030", "3635353334"]) func anyClaimIsTaken(claim: String) {
         let (handshake, answers) = talk("\0AUTH EXTERNAL \(claim)\r\n", "NEGOTIATE_UNIX_FD\r\n", "BEGIN\r\n")
         #expect(answers == [ok, "AGREE_UNIX_FD\r\n", ""])

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A socket of our own that D-Bus clients connect to. Who takes the connections decides what they get to see.
+// A socket of our own that D-Bus clients connect to. The owner of the connections decides their view of the bus.
 
 internal import CSystem
 

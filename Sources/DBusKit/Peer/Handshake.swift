@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The server's side of authentication on a socket of our own, as a value: lines in, lines out. The one mechanism is
-// EXTERNAL, and whom the client claims to be is read and ignored: the kernel says who connected. In a user namespace a
+// EXTERNAL, and the claimed uid is parsed and ignored: the kernel says who connected. In a user namespace a
 // program sees another uid of itself than we do, so a claim could only turn it away.
 
 /// Reads a client's lines until it begins to send messages. (D-Bus Specification, "Authentication Protocol")

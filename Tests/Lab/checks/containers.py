@@ -22,7 +22,7 @@ PODMAN = ("podman", "--storage-driver=vfs", "run", "--rm", "--network=none", "--
           "-v", MOUNT, "-e", BUS, "--rootfs", f"{ROOT}:O")
 NSPAWN = ("systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--as-pid2", "--pipe", f"--directory={ROOT}", "--volatile=overlay",
           f"--bind-ro={MOUNT.removesuffix(':ro')}", f"--setenv={BUS}")
-# What root of a container tries with what it was given.
+# An attempt by root of the container to be a picker program and an admin.
 ESCAPE = """
 gdbus call --system --dest org.accessorysetup1 --object-path /org/accessorysetup1 --method org.accessorysetup1.Manager.RegisterPicker '@a{sv} {}'
 gdbus call --system --dest org.accessorysetup1 --object-path /org/accessorysetup1/admin --method org.accessorysetup1.Admin.GetAudit '@a{sv} {}'
@@ -125,7 +125,7 @@ def one_of_nspawns_is_its_app(machine):
 
 @check(seconds=600)
 def one_that_runs_stays_the_app_over_a_restart(machine):
-    """What it has mounted is there again, after a restart, and after a stop that has ended the socket, too."""
+    """Its mount has the socket again, after a restart, and after a stop that has ended the socket, too."""
     prepare(machine)
     name = "lab-contained"
     machine.run(*PODMAN[:3], "--detach", f"--name={name}", *PODMAN[3:], "sleep", 100000, seconds=240)

@@ -53,7 +53,7 @@ def leave_the_page(terminal):
 
 
 class Gateway:
-    """What there is of the app and of the person while README's commands run."""
+    """The app and the person on the gateway, while README's commands run."""
 
     def __init__(self, machine):
         self._machine = machine
@@ -137,7 +137,7 @@ class Gateway:
         }
 
     def before(self, command):
-        """What has come about in the meantime on a gateway of which README says this."""
+        """Brings about the state that README takes for granted before a command."""
         if command == "busctl tree org.accessorysetup1":
             self.set_up_again()
 

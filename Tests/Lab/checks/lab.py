@@ -313,7 +313,7 @@ class Lab:
         return open(self.air_log)
 
     def note(self, text):
-        """A line for who reads the results."""
+        """Adds a line to the check's result."""
         with (self.logs / "notes").open("a") as notes:
             notes.write(text + "\n")
 
