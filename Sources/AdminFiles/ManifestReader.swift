@@ -65,7 +65,7 @@ public enum ManifestReader {
         if speakers.allSatisfy(\.isEmpty), !file.has(application, "Socket") {
             note(
                 application, "Unit",
-                "is missing, and so are Socket, SecurityLabel, Flatpak, Snap and Executable: no program could speak for this app")
+                "is missing, and so are Socket, SecurityLabel, Flatpak, Snap and Executable: nobody could speak for this app")
         }
         let restricted = [manifest.executables, manifest.flatpaks, manifest.snaps, manifest.securityLabels]
         if !manifest.users.isEmpty, restricted.allSatisfy(\.isEmpty) {
