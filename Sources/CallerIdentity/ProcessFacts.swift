@@ -17,9 +17,7 @@ public enum ProcessFacts {
     ///
     /// - Throws: when there is no such process, or it may not be looked at.
     public static func caller(pid: Int32) throws(IdentityFailure) -> Caller {
-        guard let status = try? SystemFile.text("/proc/\(pid)/status"),
-            let line = status.split(separator: "\n").first(where: { $0.hasPrefix("Uid:") }),
-            let uid = line.split(whereSeparator: \.isWhitespace).dropFirst(2).first.flatMap({ UInt32($0) })
+        guard let uid = ProcessStatus("/proc/\(pid)")?["Uid"].dropFirst().first.flatMap({ UInt32($0) })
         else { throw IdentityFailure(description: "there is no process \(pid)") }
         var caller = Caller(uid: uid, pid: pid)
         if let text = try? SystemFile.text("/proc/\(pid)/attr/current") {
@@ -43,27 +41,20 @@ public enum ProcessFacts {
         }
         if let name = snap(label: caller.securityLabel), !caller.isSnapService { caller.snap = name }
         caller.choosesLabel = caller.securityLabel != nil && labelsAreChosen(procfs)
-        caller.isContained = isContained(process, of: caller.uid, procfs: procfs)
+        let status = ProcessStatus(process)
+        caller.isContained = isContained(process, status, of: caller.uid, procfs: procfs)
         // A root directory that cannot be read is no reason to refuse a caller that its socket identifies.
         if caller.socket == nil { caller.flatpak = try flatpak(process, &caller) }
-        guard caller.groups.isEmpty, let status = try? SystemFile.text(process + "/status") else { return }
-        for line in status.split(separator: "\n") where line.hasPrefix("Groups:") || line.hasPrefix("Gid:") {
-            for word in line.split(whereSeparator: \.isWhitespace).dropFirst() {
-                if let group = UInt32(word) { caller.groups.insert(group) }
-            }
-        }
+        guard caller.groups.isEmpty, let status else { return }
+        caller.groups = Set((status["Gid"] + status["Groups"]).compactMap { UInt32($0) })
     }
 
     /// What a process executes; nil when it may not be known, was replaced, or when its path is another file here.
     /// Whoever may make namespaces (on most systems everybody) can mount a program of their own over any path, and that
     /// is the name which the kernel then tells: only the file itself shows which program runs.
     static func executable(_ pid: Int32, procfs: String = "/proc") -> String? {
-        var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
         let link = "\(procfs)/\(pid)/exe"
-        let length = buffer.withUnsafeMutableBytes { readlink(link, $0.baseAddress!, $0.count) }
-        guard length > 0, length < buffer.count else { return nil }
-        let path = String(decoding: buffer.prefix(length), as: UTF8.self)
-        guard let running = image(link), running == image(path) else { return nil }
+        guard let path = target(of: link), let running = image(link), running == image(path) else { return nil }
         return path
     }
 
@@ -91,10 +82,7 @@ public enum ProcessFacts {
 
     /// The users that a process acts as: real, effective, saved and of the file system; nil when there is none.
     static func users(_ pid: Int32, procfs: String = "/proc") -> Set<UInt32>? {
-        guard let status = try? SystemFile.text("\(procfs)/\(pid)/status"),
-            let line = status.split(separator: "\n").first(where: { $0.hasPrefix("Uid:") })
-        else { return nil }
-        return Set(line.split(whereSeparator: \.isWhitespace).dropFirst().compactMap { UInt32($0) })
+        ProcessStatus("\(procfs)/\(pid)").map { Set($0["Uid"].compactMap { UInt32($0) }) }
     }
 
     /// When a process began, in clock ticks since the machine did; nil when there is none.
@@ -121,26 +109,22 @@ public enum ProcessFacts {
     /// Whether a process is in a user, mount or pid namespace of its own. The namespaces of other users' processes are
     /// not for the daemon to see (namespaces(7)). Then the map of users and the list of numbers show the first and the
     /// last, and of root's in the machine's own only one with CAP_SYS_ADMIN is known to have the run of its files.
-    static func isContained(_ process: String, of uid: UInt32, procfs: String = "/proc") -> Bool {
-        guard let status = try? SystemFile.text(process + "/status") else { return true }
-        func words(_ key: String) -> [Substring] {
-            let line = status.split(separator: "\n").first { $0.hasPrefix(key + ":") }
-            return line.map { Array($0.split(whereSeparator: \.isWhitespace).dropFirst()) } ?? []
-        }
-        guard words("NSpid").count == 1, let users = try? SystemFile.text(process + "/uid_map"),
+    static func isContained(_ process: String, _ status: ProcessStatus?, of uid: UInt32, procfs: String) -> Bool {
+        guard let status, status["NSpid"].count == 1, let users = try? SystemFile.text(process + "/uid_map"),
             users == (try? SystemFile.text(procfs + "/self/uid_map"))
         else { return true }
-        if let theirs = link(process + "/ns/user"), theirs != link(procfs + "/self/ns/user") { return true }
-        if let theirs = link(process + "/ns/mnt") {
-            return ![link(procfs + "/self/ns/mnt"), link(procfs + "/1/ns/mnt")].contains(theirs)
+        if let theirs = target(of: process + "/ns/user"), theirs != target(of: procfs + "/self/ns/user") { return true }
+        if let theirs = target(of: process + "/ns/mnt") {
+            return ![target(of: procfs + "/self/ns/mnt"), target(of: procfs + "/1/ns/mnt")].contains(theirs)
         }
-        return uid == 0 && (words("CapEff").first.flatMap { UInt64($0, radix: 16) } ?? 0) & entersNamespaces == 0
+        return uid == 0 && (status["CapEff"].first.flatMap { UInt64($0, radix: 16) } ?? 0) & entersNamespaces == 0
     }
 
-    private static func link(_ path: String) -> String? {
-        var buffer = [UInt8](repeating: 0, count: 64)
-        let length = buffer.withUnsafeMutableBytes { readlink(path, $0.baseAddress!, $0.count) }
-        return length > 0 ? String(decoding: buffer.prefix(length), as: UTF8.self) : nil
+    /// Where a symbolic link leads; nil for no link, and for one that may not be read.
+    private static func target(of link: String) -> String? {
+        var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
+        let length = buffer.withUnsafeMutableBytes { readlink(link, $0.baseAddress!, $0.count) }
+        return length > 0 && length < buffer.count ? String(decoding: buffer.prefix(length), as: UTF8.self) : nil
     }
 
     // MARK: Units
@@ -254,5 +238,22 @@ public enum ProcessFacts {
             let name = (try? info.string("Application", "name")) ?? nil, !name.isEmpty
         else { throw IdentityFailure(description: "process \(caller.pid): its Flatpak says no name") }
         return name
+    }
+}
+
+/// The lines of a process' `status` file (proc_pid_status(5)).
+struct ProcessStatus {
+    private let text: String
+
+    /// - Parameter process: its directory. Nil when there is none.
+    init?(_ process: String) {
+        guard let text = try? SystemFile.text(process + "/status") else { return nil }
+        self.text = text
+    }
+
+    /// The words of a line behind its key; empty for a key that is absent.
+    subscript(key: String) -> [Substring] {
+        let line = text.split(separator: "\n").first { $0.hasPrefix(key + ":") }
+        return line.map { Array($0.split(whereSeparator: \.isWhitespace).dropFirst()) } ?? []
     }
 }

@@ -106,7 +106,7 @@ final class AppSockets {
             unlink(new)
             throw error
         }
-        ServiceManager.forget(Self.prefix + app.rawValue)
+        if kept[app] != nil { ServiceManager.forget(Self.prefix + app.rawValue) }
         ServiceManager.keep(socket, named: Self.prefix + app.rawValue)
         return socket
     }

@@ -35,7 +35,8 @@ import Testing
     }
 
     private func isContained(_ process: String, of uid: UInt32 = 0) -> Bool {
-        ProcessFacts.isContained("\(procfs)/\(process)", of: uid, procfs: procfs)
+        let path = "\(procfs)/\(process)"
+        return ProcessFacts.isContained(path, ProcessStatus(path), of: uid, procfs: procfs)
     }
 
     @Test func rootOfTheMachineIsNot() throws {

@@ -65,9 +65,8 @@ public final class Connection {
     private var passed: UInt32 = 0
     /// Whether the bus (or the peer) is there; never true again once it is gone.
     public private(set) var isConnected = true
-    /// Of a peer that has not begun to send messages, and what reads for it; libdbus does not yet.
-    private var handshake: Handshake?
-    private var handshakeSource: LoopSource?
+    /// Of a peer that has not begun to send messages: until then libdbus does not read.
+    private var greeting: Greeting?
     /// Whether descriptors may be sent: a peer has to agree, with a bus libdbus sees to it.
     private var takesDescriptors = true
     /// A peer of our own: nothing on it is for libdbus to answer.
@@ -99,7 +98,7 @@ public final class Connection {
     }
 
     /// The other end of a `BusServer`'s socket, from its first byte on; there is no bus behind it.
-    init(peer raw: OpaquePointer, named name: String, _ handshake: Handshake, limits: PeerLimits, loop: MainLoop) {
+    init(peer raw: OpaquePointer, named name: String, at identifier: String, limits: PeerLimits, loop: MainLoop) {
         self.loop = loop
         self.raw = raw
         isPeer = true
@@ -108,16 +107,13 @@ public final class Connection {
         limitMessages(to: limits.messageBytes)
         dbus_connection_set_max_message_unix_fds(raw, limits.messageDescriptors)
         dbus_connection_set_max_received_unix_fds(raw, limits.messageDescriptors)
-        // There is one: it was just made.
-        let socket = socket ?? -1
-        self.handshake = handshake
-        handshakeSource = loop.onReadable(socket) { [weak self] in self?.greet(socket) ?? false }
+        // There is a socket: the connection was just made.
+        greeting = Greeting(on: socket ?? -1, identifier, loop: loop) { [weak self] in self?.greeted($0) }
     }
 
     deinit {
         for source in watches.values { source.cancel() }
         for source in timeouts.values { source.cancel() }
-        handshakeSource?.cancel()
         dispatchSource?.cancel()
         pauses?.end()
         dbus_connection_set_watch_functions(raw, nil, nil, nil, nil, nil)
@@ -157,7 +153,7 @@ public final class Connection {
 
     /// Ends the connection; `onDisconnect` is called from the loop.
     public func close() {
-        endHandshake()
+        endGreeting()
         dbus_connection_close(raw)
     }
 
@@ -348,27 +344,16 @@ public final class Connection {
 
     // MARK: A peer's first words
 
-    /// - Returns: whether there is more to come.
-    private func greet(_ socket: Int32) -> Bool {
-        guard var handshake else { return false }
-        let goesOn = PeerTransport.greet(socket, &handshake)
-        self.handshake = handshake
-        guard goesOn else {
-            close()
-            return false
-        }
-        guard handshake.step == .done else { return true }
-        takesDescriptors = handshake.takesDescriptors
-        endHandshake()
-        return false
+    private func greeted(_ end: Greeting.End) {
+        if case .begins(let agrees) = end { takesDescriptors = agrees }
+        endGreeting()
+        if case .failed = end { close() }
     }
 
     /// From now on libdbus reads.
-    private func endHandshake() {
-        guard handshake != nil else { return }
-        handshake = nil
-        handshakeSource?.cancel()
-        handshakeSource = nil
+    private func endGreeting() {
+        guard greeting != nil else { return }
+        greeting = nil
         integrate()
     }
 
@@ -625,15 +610,5 @@ public final class Connection {
         }
         isDispatching = false
         return count
-    }
-}
-
-extension BusError {
-    /// Takes over what libdbus put into its own error structure.
-    init(taking failure: inout CDBus.DBusError) {
-        self.init(
-            name: failure.name.map { String(cString: $0) } ?? "org.freedesktop.DBus.Error.Failed",
-            message: failure.message.map { String(cString: $0) } ?? "")
-        dbus_error_free(&failure)
     }
 }

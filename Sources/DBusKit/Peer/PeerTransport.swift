@@ -21,21 +21,6 @@ enum PeerTransport {
         var connection: OpaquePointer?
     }
 
-    /// Takes a client's words on its socket, without a byte of what follows them, and answers.
-    ///
-    /// - Returns: false when the client is to be disconnected.
-    static func greet(_ socket: Int32, _ handshake: inout Handshake) -> Bool {
-        var buffer = [UInt8](repeating: 0, count: Handshake.longestLine)
-        let there = recv(socket, &buffer, buffer.count, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT))
-        if there < 0, errno == EAGAIN || errno == EINTR { return true }
-        guard there > 0 else { return false }
-        let (taken, answer) = handshake.receive(buffer.prefix(there))
-        guard recv(socket, &buffer, taken, Int32(MSG_DONTWAIT)) == taken, handshake.step != .failed else { return false }
-        // The answers are short: a client that has left no room for one has asked too often.
-        let flags = Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL)
-        return answer.isEmpty || send(socket, answer, answer.utf8.count, flags) == answer.utf8.count
-    }
-
     /// - Parameter socket: connected, and not blocking. The connection gets a descriptor of its own for it.
     /// - Throws: when there is no descriptor for it.
     static func open(_ socket: Int32) throws(BusError) -> OpaquePointer {

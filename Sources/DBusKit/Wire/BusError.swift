@@ -2,6 +2,8 @@
 // What goes wrong on the bus: an error has a name for programs and a message for people. The standard ones have a maker
 // each, so that nobody writes their names twice.
 
+internal import CDBus
+
 /// An error on the bus: a name for programs, a message for people.
 public struct BusError: Error, Hashable, Sendable, CustomStringConvertible {
     /// Dotted, as an interface's name: `org.freedesktop.DBus.Error.Failed`.
@@ -49,5 +51,15 @@ public struct BusError: Error, Hashable, Sendable, CustomStringConvertible {
     /// Whether the error is `org.freedesktop.DBus.Error.<name>`.
     public func isStandard(_ name: String) -> Bool {
         self.name == "org.freedesktop.DBus.Error.\(name)"
+    }
+}
+
+extension BusError {
+    /// Takes over what libdbus put into its own error structure.
+    init(taking failure: inout CDBus.DBusError) {
+        self.init(
+            name: failure.name.map { String(cString: $0) } ?? "org.freedesktop.DBus.Error.Failed",
+            message: failure.message.map { String(cString: $0) } ?? "")
+        dbus_error_free(&failure)
     }
 }
