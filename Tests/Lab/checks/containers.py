@@ -82,15 +82,20 @@ def expect_contained(machine, run):
     expect(PINK_DICE in said and BLUE_DICE not in said, f"root of the container sees {said}")
 
 
-@check(seconds=600)
-def one_of_podmans_is_its_app(machine):
+def expect_app(machine, *container):
+    """What runs in this container is the app, and no more."""
     prepare(machine)
 
     def run(*command, **options):
-        return machine.run(*PODMAN, *command, seconds=240, **options)
+        return machine.run(*container, *command, seconds=240, **options)
 
     set_up(machine, run)
     expect_contained(machine, run)
+
+
+@check(seconds=600)
+def one_of_podmans_is_its_app(machine):
+    expect_app(machine, *PODMAN)
 
 
 @check(seconds=900)
@@ -114,13 +119,7 @@ def one_without_privileges_is_its_app(machine):
 
 @check(seconds=600)
 def one_of_nspawns_is_its_app(machine):
-    prepare(machine)
-
-    def run(*command, **options):
-        return machine.run(*NSPAWN, *command, seconds=240, **options)
-
-    set_up(machine, run)
-    expect_contained(machine, run)
+    expect_app(machine, *NSPAWN)
 
 
 @check(seconds=600)

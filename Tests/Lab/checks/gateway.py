@@ -5,7 +5,6 @@ toolchain's libraries, run in a folder that shows the lab's machine; the app is 
 
 import functools
 import os
-import pwd
 import shutil
 import sys
 from pathlib import Path
@@ -34,7 +33,7 @@ Type=exec
 EnvironmentFile=/run/lab-app/dice
 StandardOutput=file:/run/lab-app/dice.output
 StandardError=inherit
-ExecStart=chroot --userspec=+{user.pw_uid}:+{user.pw_gid} {inside} /usr/bin/env $APP
+ExecStart=chroot --userspec=+{user}:+{group} {inside} /usr/bin/env $APP
 """
 # Of the app: longer than anything here takes.
 ENDLESS = ("--rolls", 1000000, "--timeout", 1000000)
@@ -67,8 +66,8 @@ class Gateway:
         for each in PACKAGES.iterdir():
             if each.is_file() and each.name != "disk":
                 shutil.copy(each, f"{ROOT}{COPIES}")
-        user = next(pwd.struct_passwd(line.split(":")) for line in Path(f"{ROOT}/etc/passwd").read_text().splitlines() if line.startswith("dice:"))
-        self.write("/etc/systemd/system/dice.service", DICE_UNIT.format(user=user, inside=os.environ["LAB_INSIDE"]))
+        user, group = (self._machine.run("chroot", ROOT, "id", which, "dice") for which in ("--user", "--group"))
+        self.write("/etc/systemd/system/dice.service", DICE_UNIT.format(user=user, group=group, inside=os.environ["LAB_INSIDE"]))
 
     def write(self, file, text):
         path = Path(f"{ROOT}{file}")
@@ -83,8 +82,9 @@ class Gateway:
         self._app = App(self._machine, "dice", self._machine.dice, *words)
 
     def roll(self):
+        """With the app at one of its dice: the first, in an order that is not promised."""
         self.start_app("play", *ENDLESS)
-        self._app.wait_for("Pink Dice rolled", 120)
+        self._app.wait_for("Dice rolled", 120)
 
     def pick(self, terminal):
         terminal.wait_for("aiting for")
