@@ -97,7 +97,9 @@ public final class BlueZView {
     private let server: BusServer
     /// Those of apps' own sockets.
     private var servers: [AppID: BusServer] = [:]
-    private let nameNext: () -> String
+    private let names: ClientNames
+    /// What an earlier run has left, until its clients are taken up.
+    private var left: (state: LeftState, baggage: Baggage)?
     private let loop: MainLoop
     private var admission: Admission
     private var clients: [String: ViewClient] = [:]
@@ -108,7 +110,7 @@ public final class BlueZView {
 
     private var links: LinkCoordinator { environment.links }
 
-    /// Opens the socket.
+    /// Opens the socket, and goes on with the clients of an earlier run at `resumeClients`.
     ///
     /// - Parameters:
     ///   - address: where clients connect.
@@ -116,18 +118,19 @@ public final class BlueZView {
     ///   - bus: the same bus: each client is one of its own there, so that the radio service counts for it.
     ///   - authority: who decides what is shown.
     ///   - service: our own name.
+    ///   - handover: what an earlier run has left; nil for nothing.
     /// - Throws: when the socket cannot be had.
     public init(
         _ address: BusServer.Address, on connection: Connection, bus: Connection.Address, authority: any ViewAuthority,
-        service: any ViewService, limits: ViewLimits = ViewLimits(), log: Logger
+        service: any ViewService, limits: ViewLimits = ViewLimits(), resuming handover: ViewHandover? = nil, log: Logger
     ) throws(BusError) {
         loop = connection.loop
-        var made = 0
-        nameNext = {
-            made += 1
-            return ":view.\(made)"
+        left = handover.flatMap { handover in
+            LeftState(bytes: handover.state).map { ($0, Baggage(handover.descriptors)) }
         }
-        server = try BusServer(address, loop: loop, naming: nameNext)
+        let names = ClientNames(after: left?.state["Names"]?.integerValue ?? 0)
+        self.names = names
+        server = try BusServer(address, loop: loop) { names.next() }
         let feed = RadioFeed(on: connection)
         environment = ViewEnvironment(
             authority: authority, service: service, feed: feed,
@@ -136,7 +139,75 @@ public final class BlueZView {
         admission = Admission(limits)
         server.onConnection = { [weak self] in self?.admit($0, to: nil) }
         links.start(observer: self)
+        if let left { feed.resume(left.state) }
         feed.start(observer: self)
+    }
+
+    // MARK: Between two runs
+
+    /// Calls of clients that are not answered yet.
+    public var callsInFlight: Int { clients.values.reduce(0) { $0 + $1.callsInFlight } }
+
+    /// Leaves the clients to the next run. Those that cannot be left hear that all is gone, and are disconnected; so do
+    /// all where nothing keeps their sockets. The view is not used afterwards.
+    ///
+    /// - Returns: nil when there is nothing to leave.
+    public func leave(isKept: Bool) -> ViewHandover? {
+        var baggage = Baggage()
+        var states: [LeftState] = []
+        var devices: Set<ObjectPath> = []
+        for client in clients.values.sorted(by: { $0.name < $1.name }) {
+            let known = client.followedDevices ?? []
+            if isKept, let state = client.leave(&baggage) {
+                states.append(state)
+                devices.formUnion(known)
+            } else {
+                client.bidFarewell()
+            }
+        }
+        let shares = links.left
+        guard isKept, !states.isEmpty || !shares.isEmpty else { return nil }
+        var state = environment.feed.leave(devices)
+        state["Names"] = .uint32(UInt32(names.made))
+        state["Clients"] = .states(states)
+        state["Shares"] = .states(shares)
+        return state.bytes.map { ViewHandover(state: $0, descriptors: Array(baggage.descriptors.values)) }
+    }
+
+    /// Goes on with the clients of an earlier run, once it is known what is granted and what there is.
+    public func resumeClients() {
+        guard let left else { return }
+        environment.feed.followObjects(true)
+        environment.feed.whenReady { [weak self] in
+            self?.environment.feed.tellMissed(since: left.state) { self?.resumeClients(left.state, left.baggage) }
+        }
+    }
+
+    private func resumeClients(_ state: LeftState, _ baggage: Baggage) {
+        left = nil
+        let shares = state.states("Shares")
+        links.resume(shares)
+        let states = state.states("Clients")
+        for client in states { resume(client, baggage) }
+        environment.log.notice("clients of the view go on", metadata: ["clients": "\(clients.count) of \(states.count)"])
+        let present = Set(clients.values.compactMap(\.app))
+        for app in Set(shares.compactMap { $0.text("App").flatMap { AppID($0) } }).subtracting(present).sorted() {
+            links.handle(.appGone(app))
+        }
+        serviceChanged()
+        updateScopes()
+    }
+
+    private func resume(_ state: LeftState, _ baggage: Baggage) {
+        let app = state.text("App").flatMap { AppID($0) }
+        guard let (socket, left) = baggage.unpackConnection(state["Connection"]),
+            let peer = try? Connection(resuming: socket, left, peer: PeerLimits(), loop: loop)
+        else { return }
+        guard app == nil || servers[app!] != nil, let client = admit(peer, to: app) else { return peer.close() }
+        guard client.resume(state, baggage) else {
+            client.bidFarewell()
+            return remove(left.uniqueName)
+        }
     }
 
     // MARK: Coming and going
@@ -145,7 +216,7 @@ public final class BlueZView {
     ///
     /// - Throws: when the socket cannot be served.
     public func listen(on socket: FileDescriptor, for app: AppID) throws(BusError) {
-        let server = try BusServer(.listening([socket]), loop: loop, naming: nameNext)
+        let server = try BusServer(.listening([socket]), loop: loop) { [names] in names.next() }
         server.onConnection = { [weak self] in self?.admit($0, to: app) }
         servers[app] = server
     }
@@ -157,7 +228,9 @@ public final class BlueZView {
     }
 
     /// - Parameter app: whose own socket it is.
-    private func admit(_ peer: Connection, to app: AppID?) {
+    /// - Returns: nil for one that is refused.
+    @discardableResult
+    private func admit(_ peer: Connection, to app: AppID?) -> ViewClient? {
         let caller: PinnedCaller
         do throws(IdentityFailure) {
             guard let socket = peer.socket else { throw IdentityFailure(description: "no socket") }
@@ -183,12 +256,14 @@ public final class BlueZView {
             return true
         }
         peer.onDisconnect = { [weak self] in self?.remove(name) }
+        return client
     }
 
-    private func refuse(_ peer: Connection, why: String) {
+    private func refuse(_ peer: Connection, why: String) -> ViewClient? {
         environment.log.warning("client of the view refused", metadata: ["reason": "\(why)"])
         environment.authority.refused(nil, why: "the view: \(why)")
         peer.close()
+        return nil
     }
 
     private func remove(_ name: String) {
@@ -243,7 +318,7 @@ public final class BlueZView {
         let engaged = clients.values.compactMap { client in client.followedDevices.map { (client.app, $0) } }
         for app in engaged.compactMap(\.0) { links.handle(.appEngaged(app)) }
         let lingering = links.lingeringDevices
-        environment.feed.followObjects(!engaged.isEmpty || !lingering.isEmpty)
+        environment.feed.followObjects(!engaged.isEmpty || !lingering.isEmpty || left != nil)
         environment.feed.followLinks(of: engaged.reduce(into: lingering) { $0.formUnion($1.1) })
     }
 
@@ -253,6 +328,20 @@ public final class BlueZView {
         let present = Set(clients.values.compactMap(\.app))
         for app in apps.subtracting(present).sorted() { links.handle(.appGone(app)) }
         apps = present
+    }
+}
+
+/// The unique names of clients, none of which is given twice.
+private final class ClientNames {
+    private(set) var made: Int
+
+    init(after made: Int) {
+        self.made = made
+    }
+
+    func next() -> String {
+        made += 1
+        return ":view.\(made)"
     }
 }
 

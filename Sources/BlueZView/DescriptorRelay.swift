@@ -24,6 +24,9 @@ final class DescriptorRelay {
     /// Packets that a side has no room for; until it has, nothing more is read for it: whoever sends feels it.
     private var held: [[[UInt8]]] = [[], []]
 
+    /// The sockets are for a later process.
+    private var isLeft = false
+
     /// Far above the longest attribute (512 bytes).
     private static let longestPacket = 4096
     /// Packets that one call receives, or sends.
@@ -43,6 +46,22 @@ final class DescriptorRelay {
         guard type == Int32(SOCK_SEQPACKET.rawValue) || type == Int32(SOCK_DGRAM.rawValue) else { return nil }
         guard let (inner, outer) = FileDescriptor.packetPair() else { return nil }
         return (DescriptorRelay([descriptor, inner], loop, pace), outer)
+    }
+
+    /// A relay that an earlier process has left.
+    convenience init(resuming service: FileDescriptor, _ app: FileDescriptor, loop: MainLoop) {
+        self.init([service, app], loop, StreamPace())
+    }
+
+    /// Leaves both sockets to a later process: the service's and the app's.
+    ///
+    /// - Returns: nil while packets are held that a side has no room for.
+    func leave() -> (service: FileDescriptor, app: FileDescriptor)? {
+        guard held.allSatisfy(\.isEmpty) else { return nil }
+        onClosed = nil
+        for side in 0...1 { stopReading(side) }
+        isLeft = true
+        return (sockets[0], sockets[1])
     }
 
     private init(_ sockets: [FileDescriptor], _ loop: MainLoop, _ pace: StreamPace) {
@@ -74,6 +93,7 @@ final class DescriptorRelay {
 
     /// Both sides see the end of the file. What waits in a pause is dropped.
     func close() {
+        guard !isLeft else { return }
         onClosed = nil
         for side in 0...1 { stopReading(side) }
         // The sockets may have other holders.

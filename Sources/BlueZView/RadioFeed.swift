@@ -45,6 +45,8 @@ final class RadioFeed {
     private var subscriptions: [Subscription] = []
     private var linkSubscriptions: [ObjectPath: [Subscription]] = [:]
     private var generation = 0
+    /// The service's owner when an earlier run ended: its clients know it by the last generation.
+    private var leftOwner: String?
     private var isNeeded = false
     private var isLoading = false
     /// What is to be done once everything is known.
@@ -85,7 +87,7 @@ final class RadioFeed {
         let wasPresent = alias != nil
         unload()
         if let new {
-            generation += 1
+            if new != leftOwner { (generation, leftOwner) = (generation + 1, nil) }
             service = .present(owner: new, alias: ":bluez.\(generation)")
             if wasPresent { observer?.serviceChanged() }
             if isNeeded { return load() }
@@ -102,6 +104,52 @@ final class RadioFeed {
         let bodies = waiting
         waiting = []
         for body in bodies { body() }
+    }
+
+    // MARK: Between two runs
+
+    /// - Parameter devices: whose objects clients know.
+    func leave(_ devices: Set<ObjectPath>) -> LeftState {
+        let known = objects.filter { path, _ in devices.contains { $0 == path || path.isBelow($0) } }
+        return [
+            "Owner": .string(owner ?? ""), "Generation": .uint32(UInt32(generation)),
+            "KnownDevices": .objectPaths(devices.sorted()),
+            "Objects": .dictionary(
+                key: "o", value: "as", known.map { .init(.objectPath($0.key), .strings($0.value.sorted())) }),
+        ]
+    }
+
+    /// Goes on where an earlier run has ended, before anything is known.
+    func resume(_ state: LeftState) {
+        generation = state["Generation"]?.integerValue ?? 0
+        leftOwner = state.text("Owner")
+    }
+
+    /// Tells what clients do not know yet of the devices that they knew: objects that have come and gone between two
+    /// runs.
+    ///
+    /// - Parameter completion: called before that, once it is known.
+    func tellMissed(since state: LeftState, _ completion: @escaping () -> Void) {
+        connection.call(.viewObjects, at: "/") { [weak self] result in
+            completion()
+            guard let self, self.owner == self.leftOwner, let entries = (try? result.get())?.first?.entries else { return }
+            var known: [ObjectPath: Set<String>] = [:]
+            for entry in state["Objects"]?.entries ?? [] {
+                if let path = entry.key.objectPathValue { known[path] = Set(entry.value.stringsValue ?? []) }
+            }
+            let devices = state.paths("KnownDevices")
+            for entry in entries {
+                guard let path = entry.key.objectPathValue, devices.contains(where: { $0 == path || path.isBelow($0) }) else {
+                    continue
+                }
+                let names = known.removeValue(forKey: path) ?? []
+                let come = entry.value.dictionary.filter { !names.contains($0.key) }
+                if !come.isEmpty { self.observer?.objectsAdded(path, come) }
+                let gone = names.subtracting(entry.value.dictionary.keys)
+                if !gone.isEmpty { self.observer?.objectsRemoved(path, gone.sorted()) }
+            }
+            for (path, names) in known.sorted(by: { $1.key < $0.key }) { self.observer?.objectsRemoved(path, names.sorted()) }
+        }
     }
 
     private func load() {

@@ -24,7 +24,8 @@ public struct IdentityFailure: Error, Hashable, Sendable, CustomStringConvertibl
 public final class PinnedCaller {
     /// Who it is, as it was when it was looked up.
     public let caller: Caller
-    private let began: UInt64?
+    /// When its process began, in ticks since the system started; nil where that could not be read.
+    public let began: UInt64?
     private let image: ProcessFacts.Image?
 
     init(_ caller: Caller, began: UInt64?, image: ProcessFacts.Image?) {

@@ -36,6 +36,21 @@ public enum ServiceManager {
         withSocket { _ = csystem_send_descriptor($0, "FDSTORE=1\nFDNAME=\(name)", descriptor.rawValue) }
     }
 
+    /// Whether there is a service manager that may keep descriptors.
+    public static var isThere: Bool { getenv("NOTIFY_SOCKET") != nil }
+
+    /// Waits until the service manager has taken in what it was sent, which it could else no longer trace to a process
+    /// that has ended (sd_notify_barrier(3)). A service manager that does not answer is waited for for two seconds.
+    public static func waitUntilTaken() {
+        guard let (own, other) = FileDescriptor.packetPair() else { return }
+        var sent: FileDescriptor? = other
+        withSocket { socket in _ = sent.map { csystem_send_descriptor(socket, "BARRIER=1", $0.rawValue) } }
+        // The service manager's is the last one then.
+        sent = nil
+        var end = pollfd(fd: own.rawValue, events: 0, revents: 0)
+        _ = poll(&end, 1, 2000)
+    }
+
     /// Has the service manager close what it keeps by this name.
     public static func forget(_ name: String) {
         notify("FDSTOREREMOVE=1\nFDNAME=\(name)")

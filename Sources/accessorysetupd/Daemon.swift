@@ -129,6 +129,7 @@ struct Daemon {
         // An app that calls at once must not be told that there is no Bluetooth while we are still looking. Bounded:
         // bluetoothd may hang.
         _ = loop.run(until: { radio.isSettled && wifi.isSettled }, timeout: .seconds(2))
+        view?.resumeClients()
         try connection.requestName(AccessoryBus.name)
         ServiceManager.notify("READY=1")
         ServiceManager.keepAlive(on: loop)
@@ -145,6 +146,11 @@ struct Daemon {
         // Sessions learn that they are over before the name goes.
         for session in engine.sessions.values.sorted(by: { $0.id < $1.id }) {
             engine.invalidate(session, reason: "the daemon ends")
+        }
+        if let view {
+            // Most calls are answered by then; Connect may wait for an accessory that is far away.
+            _ = loop.run(until: { view.callsInFlight == 0 }, timeout: .milliseconds(300))
+            Handover.leave(view, log)
         }
         if connection.isConnected { connection.flush() }
         for radio in [radioConnection, wifiConnection] where radio.isConnected { radio.flush() }
@@ -181,7 +187,9 @@ struct Daemon {
         let connection = try Connection(bus, loop: loop)
         var limits = ViewLimits()
         limits.linger = Double(linger)
-        return try BlueZView(address, on: connection, bus: bus, authority: gate, service: service, limits: limits, log: log)
+        return try BlueZView(
+            address, on: connection, bus: bus, authority: gate, service: service, limits: limits, resuming: Handover.take(given),
+            log: log)
     }
 
     /// Where apps with a socket of their own find it; nil where there is no such place.
@@ -193,7 +201,7 @@ struct Daemon {
 
     private func viewAddress(_ given: [(name: String, descriptor: FileDescriptor)], _ log: Logger) -> BusServer.Address? {
         if let path = options.viewPath { return .path(path) }
-        let inherited = given.filter { !$0.name.hasPrefix(AppSockets.prefix) }.map(\.descriptor)
+        let inherited = given.filter { !$0.name.hasPrefix(AppSockets.prefix) && !Handover.owns($0.name) }.map(\.descriptor)
         if !inherited.isEmpty { return .listening(inherited) }
         // Without systemd: the usual place, on the system's own bus only. Two daemons on test buses must not fight for
         // it.

@@ -2,7 +2,6 @@
 """Sockets of apps' own (`Socket=yes`): every client is that app and nothing else, permissions hold, and the socket goes with the
 manifest and stays over a restart. What an attacker tries there is in Tests/Attacks/test_sockets.py."""
 
-import array
 import json
 import os
 import socket
@@ -12,23 +11,15 @@ import dbus
 
 from harness.apps import App
 from harness.names import BUS_ERROR, MANAGER, NAME, OBJECT_MANAGER, ROOT, SOMEBODY, SOMEBODY_ELSE, UNKNOWN_OBJECT, error
-from harness.programs import BIN, Daemon
+from harness.programs import BIN
 from harness.radio import accessory, scenario
+from harness.service_manager import ServiceManager
 from harness.values import item, sv
 from harness.waiting import wait
 from harness.world import APITest
 from view import BLUEZ, DEVICE1, GATT, path_of
 
 DICE = "com.example.dice"
-# Takes descriptors from 200 on to where systemd hands them over, and becomes the daemon.
-HAND_OVER = """
-import os, sys
-names = sys.argv[1].split(":")
-for number in range(len(names)):
-    os.dup2(200 + number, 3 + number)
-os.environ |= {"LISTEN_FDS": str(len(names)), "LISTEN_FDNAMES": sys.argv[1], "LISTEN_PID": str(os.getpid())}
-os.execv(sys.argv[2], sys.argv[2:])
-"""
 
 
 class SocketTest(APITest):
@@ -177,46 +168,17 @@ class Restart(SocketTest):
 
     def setUp(self):
         super().setUp()
-        self.manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.manager = ServiceManager(self.world)
         self.addCleanup(self.manager.close)
-        self.manager.bind(str(self.world.directory / "notify"))
-        self.manager.setblocking(False)
-        self.kept = {}
         self.restart()
 
-    def hear(self):
-        while True:
-            space = socket.CMSG_SPACE(array.array("i").itemsize)
-            try:
-                text, more, _, _ = self.manager.recvmsg(4096, space)
-            except BlockingIOError:
-                return
-            words = dict(line.split("=", 1) for line in text.decode().splitlines())
-            if "FDSTOREREMOVE" in words and words["FDNAME"] in self.kept:
-                os.close(self.kept.pop(words["FDNAME"]))
-            if "FDSTORE" in words:
-                [(_, _, data)] = more
-                [self.kept[words["FDNAME"]]] = array.array("i", data[:4])
-
     def restart(self, meanwhile=lambda: None):
-        self.world.daemon.stop()
-        self.hear()
-        meanwhile()
-        before, given = (), []
-        if self.kept:
-            given = list(range(200, 200 + len(self.kept)))
-            for number, descriptor in zip(given, self.kept.values()):
-                os.dup2(descriptor, number)
-            before = ("/usr/bin/python3", "-c", HAND_OVER, ":".join(self.kept))
-        Daemon(self.world, {"NOTIFY_SOCKET": str(self.world.directory / "notify")}, before, given)
-        for each in given:
-            os.close(each)
+        self.manager.restart(meanwhile)
         self.world.wait_bluetooth(self.simulator.bluetooth)
-        self.hear()
 
     def test_a_socket_stays_over_a_restart(self):
         """Clients that connect meanwhile wait, and are served."""
-        self.assertEqual(list(self.kept), [f"app-{DICE}"])
+        self.assertEqual(self.manager.kept, [f"app-{DICE}"])
         waiting = socket.socket(socket.AF_UNIX)
         self.addCleanup(waiting.close)
 
@@ -231,7 +193,7 @@ class Restart(SocketTest):
 
     def test_a_manifest_that_went_meanwhile(self):
         self.restart((self.world.app_directories[0] / f"{DICE}.conf").unlink)
-        self.assertEqual(self.kept, {})
+        self.assertEqual(self.manager.kept, [])
 
 
 class Shown(SocketTest):

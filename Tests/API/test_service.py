@@ -16,6 +16,7 @@ from harness.apps import App
 from harness.clients import Client, Identity
 from harness.names import BUS_ERROR, MANAGER, NAME, ROOT, SOMEBODY_ELSE, error
 from harness.programs import Program
+from harness.service_manager import ServiceManager
 from harness.values import sv
 from harness.waiting import wait
 from harness.world import APITest
@@ -24,34 +25,21 @@ from harness.world import APITest
 class Supervision(APITest):
     def setUp(self):
         super().setUp()
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.addCleanup(self.socket.close)
-        self.socket.bind(str(self.world.directory / "notify"))
-        self.socket.setblocking(False)
-        self.messages = []
+        self.manager = ServiceManager(self.world)
+        self.addCleanup(self.manager.close)
 
     def heard(self):
         """What the daemon has told the service manager up to now."""
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                self.messages.append(self.socket.recv(4096).decode())
-        return self.messages
+        return self.manager.heard()
 
     @contextlib.contextmanager
     def supervised(self, **environment):
         """The daemon, started by a service manager that says this; ready, and ended afterwards."""
-        environment |= {"NOTIFY_SOCKET": str(self.world.directory / "notify")}
         self.world.daemon.stop()
-        self.messages.clear()
-        os.environ.update(environment)
-        try:
-            self.world.start_daemon()
-            wait(lambda: "READY=1" in self.heard(), 10, "READY=1", also_every=0.02)
-            yield
-            self.world.daemon.stop()
-        finally:
-            for key in environment:
-                del os.environ[key]
+        self.manager.start(**environment)
+        wait(lambda: "READY=1" in self.heard(), 10, "READY=1", also_every=0.02)
+        yield
+        self.manager.stop()
         self.assertEqual((self.heard()[0], self.heard()[-1]), ("READY=1", "STOPPING=1"))
         self.world.start_daemon()
 
@@ -60,7 +48,7 @@ class Supervision(APITest):
         with self.supervised(WATCHDOG_USEC="400000"):
             wait(lambda: self.heard().count("WATCHDOG=1") >= 3, 10, "WATCHDOG=1", also_every=0.05)
             # Twice in each interval, not at every turn of the loop.
-            self.assertLess(len(self.messages), 10 + 3 * (time.monotonic() - began) / 0.4)
+            self.assertLess(len(self.heard()), 10 + 3 * (time.monotonic() - began) / 0.4)
 
     def test_nobody_asked_for_a_watchdog(self):
         for environment in ({}, {"WATCHDOG_USEC": "50000", "WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "soon"}, {"WATCHDOG_USEC": "0"}):

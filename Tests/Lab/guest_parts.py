@@ -11,8 +11,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-# bumble plays the accessories; bleak is an app that knows nothing of us.
-PYTHON_PACKAGES = ("bumble==0.0.236", "bleak==3.1.0")
+# bumble plays the accessories; bleak is an app that knows nothing of us, and habluetooth is Home Assistant's way to use
+# it.
+PYTHON_PACKAGES = ("bumble==0.0.236", "bleak==3.1.0", "habluetooth==7.1.2")
 
 
 class ImageError(Exception):

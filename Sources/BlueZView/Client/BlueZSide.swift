@@ -424,6 +424,37 @@ final class BlueZSide {
         upstream.subscribe(to: scope.devices.keys, of: owner) { [weak self] in self?.shown.tellChanged($0, of: $1) }
     }
 
+    // MARK: Between two runs
+
+    /// Leaves all that the client has begun to the next run; nil when that is not possible.
+    func leave(_ baggage: inout Baggage) -> LeftState? {
+        guard isEngaged else { return [:] }
+        upstream.abandonCalls(ClientConnection.restarting)
+        guard let connection = upstream.leave(&baggage) else { return nil }
+        return shown.left.merging(connection) { $1 }.merging(sessions.leave(&baggage)) { $1 }
+    }
+
+    /// - Returns: false when something that the client relies on is lost.
+    func resume(_ state: LeftState, _ baggage: Baggage) -> Bool {
+        guard state["Devices"] != nil else { return true }
+        isEngaged = true
+        wasServicePresent = true
+        shown.resume(state)
+        sessions.resume(state, baggage)
+        return upstream.resume(
+            state, baggage, devices: scope.devices.keys, of: feed.owner ?? Scope.service,
+            onDisconnect: { [weak self] in self?.closeUpstream() },
+            { [weak self] in self?.shown.tellChanged($0, of: $1) })
+    }
+
+    /// The client hears that all that it has is gone, before its connection closes.
+    func endAll() {
+        guard isEngaged else { return }
+        upstream.abandonCalls(ClientConnection.restarting)
+        for device in shown.setScope(Scope()).removed { cutOff(device) }
+        shown.tellAdapter()
+    }
+
     private func closeUpstream() {
         upstream.close()
         sessions.forgetNotifications()

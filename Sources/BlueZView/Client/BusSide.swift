@@ -90,12 +90,28 @@ final class BusSide {
     func tellServiceOwner() {
         let old = knownService
         knownService = feed.alias
+        tellOwner(of: Scope.service, old, knownService)
+    }
+
+    /// Tells that our own name has come or gone.
+    func tellOwnName(isThere: Bool) {
+        tellOwner(of: serviceName, isThere ? nil : Self.serviceAlias, isThere ? Self.serviceAlias : nil)
+    }
+
+    private func tellOwner(of name: String, _ old: String?, _ new: String?) {
+        let arguments: [DBusValue] = [.string(name), .string(old ?? ""), .string(new ?? "")]
         guard
-            let signal = try? Message.signal(
-                path: Bus.path, interface: Bus.name, member: "NameOwnerChanged",
-                [.string(Scope.service), .string(old ?? ""), .string(knownService ?? "")])
+            let signal = try? Message.signal(path: Bus.path, interface: Bus.name, member: "NameOwnerChanged", arguments)
         else { return }
         connection.broadcast(signal, from: [Bus.name], as: Bus.name)
+    }
+
+    // MARK: Between two runs
+
+    var left: LeftState { ["KnownService": .string(knownService ?? "")] }
+
+    func resume(_ state: LeftState) {
+        knownService = state.text("KnownService").flatMap { $0.isEmpty ? nil : $0 }
     }
 
     // MARK: Calls
@@ -149,12 +165,10 @@ final class BusSide {
         switch member {
         case "Hello": throw .failed("Hello was said already")
         case "AddMatch":
-            let rule = try MatchRule(try text())
-            try connection.addRule(rule)
+            try connection.addRule(try text())
             reply(to: call, [])
         case "RemoveMatch":
-            let rule = try MatchRule(try text())
-            try connection.removeRule(rule)
+            try connection.removeRule(try text())
             reply(to: call, [])
         case "ListNames":
             let names =

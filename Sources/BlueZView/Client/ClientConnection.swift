@@ -12,7 +12,7 @@ final class ClientConnection {
     private let log: Logger
     /// Called when so much waits for it that others may have to care.
     private let onBacklog: () -> Void
-    private var rules: [MatchRule] = []
+    private var rules: [(text: String, rule: MatchRule)] = []
     /// It is sent nothing any more.
     private var isCutOff = false
 
@@ -39,21 +39,46 @@ final class ClientConnection {
 
     // MARK: Match rules
 
-    /// - Throws: `LimitsExceeded`.
-    func addRule(_ rule: MatchRule) throws(BusError) {
+    /// - Throws: `MatchRuleInvalid`, `LimitsExceeded`.
+    func addRule(_ text: String) throws(BusError) {
+        let rule = try MatchRule(text)
         guard rules.count < limits.matchRules else {
             throw .limitsExceeded("a connection may have \(limits.matchRules) match rules")
         }
-        rules.append(rule)
+        rules.append((text, rule))
     }
 
     /// Removes one such rule.
     ///
-    /// - Throws: `MatchRuleNotFound`.
-    func removeRule(_ rule: MatchRule) throws(BusError) {
-        guard let index = rules.firstIndex(of: rule) else { throw .standard("MatchRuleNotFound", "there is no such rule") }
+    /// - Throws: `MatchRuleInvalid`, `MatchRuleNotFound`.
+    func removeRule(_ text: String) throws(BusError) {
+        let rule = try MatchRule(text)
+        guard let index = rules.firstIndex(where: { $0.rule == rule }) else {
+            throw .standard("MatchRuleNotFound", "no such match rule")
+        }
         rules.remove(at: index)
     }
+
+    private func isWanted(_ message: Message, from names: [String]) -> Bool {
+        rules.contains { $0.rule.matches(message, from: names) }
+    }
+
+    // MARK: Between two runs
+
+    /// Leaves the connection to the next run.
+    ///
+    /// - Returns: nil when that is not possible.
+    func leave(_ baggage: inout Baggage) -> LeftState? {
+        guard !isCutOff, let (socket, left) = peer.leave(answering: Self.restarting) else { return nil }
+        return ["Connection": baggage.pack(socket, left), "Rules": .strings(rules.map(\.text))]
+    }
+
+    func resume(_ state: LeftState) {
+        rules = (state["Rules"]?.stringsValue ?? []).compactMap { text in (try? MatchRule(text)).map { (text, $0) } }
+    }
+
+    /// As a bus says it of a service that goes without an answer.
+    static let restarting = BusError.standard("NoReply", "accessorysetupd is being restarted")
 
     // MARK: Sending
 
@@ -70,14 +95,14 @@ final class ClientConnection {
     ///   - names: what a rule may call the sender.
     ///   - sender: its unique name.
     func broadcast(_ message: Message, from names: [String], as sender: String) {
-        guard rules.contains(where: { $0.matches(message, from: names) }) else { return }
+        guard isWanted(message, from: names) else { return }
         message.setSender(sender)
         deliver(message)
     }
 
     /// Passes a signal on, as `broadcast` sends one that was made here.
     func pass(signal: Message, from names: [String], as sender: String) {
-        guard !isCutOff, rules.contains(where: { $0.matches(signal, from: names) }) else { return }
+        guard !isCutOff, isWanted(signal, from: names) else { return }
         peer.pass(signal: signal, from: sender)
         checkReading()
     }

@@ -47,9 +47,39 @@ final class GATTSessions {
         guard let (relay, outer) = DescriptorRelay.make(for: descriptor, loop: loop) else {
             throw .bluez("NotSupported", "this kind of descriptor cannot be relayed")
         }
+        keep(relay, of: characteristic)
+        return try call.reply([.fileDescriptor(outer), .uint16(mtu)])
+    }
+
+    private func keep(_ relay: DescriptorRelay, of characteristic: ObjectPath) {
         relay.whenClosed { [weak self, weak relay] in self?.acquisitions.removeAll { $0.relay === relay } }
         acquisitions.append(Acquisition(characteristic: characteristic, relay: relay))
-        return try call.reply([.fileDescriptor(outer), .uint16(mtu)])
+    }
+
+    /// Leaves all to the next run. A descriptor that cannot be left ends.
+    func leave(_ baggage: inout Baggage) -> LeftState {
+        let left = acquisitions.compactMap { acquisition -> LeftState? in
+            guard let (service, app) = acquisition.relay.leave() else { return nil }
+            return [
+                "Characteristic": .objectPath(acquisition.characteristic), "Service": baggage.pack(service),
+                "App": baggage.pack(app),
+            ]
+        }
+        return ["Notifying": .objectPaths(notifying.sorted()), "Acquired": .states(left)]
+    }
+
+    func resume(_ state: LeftState, _ baggage: Baggage) {
+        notifying = Set(state.paths("Notifying"))
+        for left in state.states("Acquired") {
+            guard let characteristic = left.path("Characteristic") else { continue }
+            let (service, app) = (baggage.unpack(left["Service"]), baggage.unpack(left["App"]))
+            if let service, let app {
+                keep(DescriptorRelay(resuming: service, app, loop: loop), of: characteristic)
+            } else {
+                // One side has closed: the other sees that.
+                for socket in [service, app] { socket?.endConnection() }
+            }
+        }
     }
 
     /// Ends what there is of a device.

@@ -71,6 +71,12 @@ final class PeripheralList {
         }
     }
 
+    var left: LeftState { told.map { ["Peripherals": $0] } ?? [:] }
+
+    func resume(_ state: LeftState) {
+        told = state["Peripherals"]
+    }
+
     /// Tells what has changed since the client was told.
     func update() {
         guard let told, case let new = peripherals, new != told else { return }

@@ -2,6 +2,7 @@
 // What a client sees of org.bluez: the adapter and the granted devices, where the link and the discovery are its own;
 // and what it is told when that changes. It holds what was shown last, so that only changes are told.
 
+internal import AccessoryModel
 internal import DBusKit
 
 /// The objects of org.bluez as one client sees them.
@@ -47,6 +48,38 @@ final class ShownObjects {
     /// The app's links may be there already, by another of its clients: the objects show them, and their end is told.
     func noteLinks(of devices: some Sequence<ObjectPath>) {
         for device in devices { shownLinks[device] = link(of: device) }
+    }
+
+    // MARK: Between two runs
+
+    var left: LeftState {
+        var state: LeftState = [
+            "Devices": .dictionary(
+                key: "o", value: "s",
+                scope.devices.sorted { $0.key < $1.key }.map { .init(.objectPath($0.key), .string($0.value.rawValue)) }),
+            "Connected": .objectPaths(shownLinks.filter(\.value.isConnected).keys.sorted()),
+            "Resolved": .objectPaths(shownLinks.filter(\.value.areServicesResolved).keys.sorted()),
+            "HasSeenAdapter": .boolean(hasSeenAdapter), "Discovering": .boolean(isDiscovering),
+        ]
+        state["Adapter"] = scope.adapter.map { .objectPath($0) }
+        state["ShownAdapter"] = shownAdapterPath.map { .objectPath($0) }
+        state["AdapterProperties"] = .vardict(shownAdapter)
+        return state
+    }
+
+    func resume(_ state: LeftState) {
+        scope = Scope(adapter: state.path("Adapter"))
+        for entry in state["Devices"]?.entries ?? [] {
+            if let path = entry.key.objectPathValue { scope.devices[path] = entry.value.stringValue.flatMap { AccessoryID($0) } }
+        }
+        let (connected, resolved) = (Set(state.paths("Connected")), Set(state.paths("Resolved")))
+        for device in scope.devices.keys {
+            shownLinks[device] = LinkShares.State(
+                isConnected: connected.contains(device), areServicesResolved: resolved.contains(device))
+        }
+        (hasSeenAdapter, isDiscovering) = (state.isTrue("HasSeenAdapter"), state.isTrue("Discovering"))
+        shownAdapterPath = state.path("ShownAdapter")
+        shownAdapter = state["AdapterProperties"]?.vardictValue ?? [:]
     }
 
     /// The radio service has gone, and with it what was shown.

@@ -67,6 +67,32 @@ final class Upstream {
         }
     }
 
+    /// Leaves the connection to the next run.
+    ///
+    /// - Returns: nil when it cannot be left; nothing in the state when there is none.
+    func leave(_ baggage: inout Baggage) -> LeftState? {
+        guard let connection else { return [:] }
+        guard let (socket, left) = connection.leave(answering: ClientConnection.restarting) else { return nil }
+        return ["Upstream": baggage.pack(socket, left)]
+    }
+
+    /// Takes the connection up, with its subscriptions.
+    ///
+    /// - Returns: false when there was one, and it is lost.
+    func resume(
+        _ state: LeftState, _ baggage: Baggage, devices: some Sequence<ObjectPath>, of owner: String,
+        onDisconnect: @escaping () -> Void, _ body: @escaping (Message, ObjectPath) -> Void
+    ) -> Bool {
+        guard let there = state["Upstream"] else { return true }
+        guard let (socket, left) = baggage.unpackConnection(there),
+            let connection = try? Connection(resuming: socket, left, peer: nil, reading: .streamed(pace), loop: loop)
+        else { return false }
+        connection.onDisconnect = onDisconnect
+        self.connection = connection
+        subscribe(to: devices, of: owner, busKnows: true, body)
+        return true
+    }
+
     /// Has what was sent so far passed on, where it waits to be read.
     func catchUp() {
         connection?.catchUp()
@@ -83,11 +109,16 @@ final class Upstream {
     // MARK: Signals
 
     /// Listens to `PropertiesChanged` of devices and of what is below them, beside those that are listened to.
-    func subscribe(to devices: some Sequence<ObjectPath>, of owner: String, _ body: @escaping (Message, ObjectPath) -> Void) {
+    ///
+    /// - Parameter busKnows: the bus was asked for them by an earlier run.
+    func subscribe(
+        to devices: some Sequence<ObjectPath>, of owner: String, busKnows: Bool = false,
+        _ body: @escaping (Message, ObjectPath) -> Void
+    ) {
         guard let connection else { return }
         for device in devices where subscriptions[device] == nil {
             subscriptions[device] = connection.subscribe(
-                sender: owner, below: device, interface: Bus.properties, member: "PropertiesChanged"
+                sender: owner, below: device, interface: Bus.properties, member: "PropertiesChanged", busKnows: busKnows
             ) { body($0, device) }
         }
     }

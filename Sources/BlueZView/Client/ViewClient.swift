@@ -44,6 +44,12 @@ final class ViewClient {
         }
     }
 
+    /// Its unique name in the view.
+    var name: String { connection.name }
+
+    /// Its calls that are not answered yet.
+    var callsInFlight: Int { peer.unanswered.count }
+
     /// The app that it speaks for; nil for one that is none.
     var app: AppID? { identity.app }
 
@@ -59,6 +65,46 @@ final class ViewClient {
     /// How long a message of it may be from now on.
     func limitMessages(to bytes: Int) {
         peer.limitMessages(to: bytes)
+    }
+
+    // MARK: Between two runs
+
+    /// Leaves the client to the next run; nil when that is not possible.
+    func leave(_ baggage: inout Baggage) -> LeftState? {
+        guard hasSaidHello, identity.refusal == nil, let begun = bluez.leave(&baggage) else { return nil }
+        bus.tellOwnName(isThere: false)
+        guard var state = connection.leave(&baggage) else { return nil }
+        for part in [begun, bus.left, peripherals.left] { state.merge(part) { $1 } }
+        state["Began"] = pinned.began.map { .uint64($0) }
+        state["App"] = socket.map { .string($0.rawValue) }
+        return state
+    }
+
+    /// Goes on with a client that an earlier run has left.
+    ///
+    /// - Returns: false when something that it relies on is lost, or another process has its number now.
+    func resume(_ state: LeftState, _ baggage: Baggage) -> Bool {
+        guard state["Began"] == pinned.began.map({ .uint64($0) }) else { return false }
+        helloDeadline?.cancel()
+        hasSaidHello = true
+        connection.resume(state)
+        bus.resume(state)
+        peripherals.resume(state)
+        environment.service.adopt(peer, pinned)
+        onHello()
+        guard bluez.resume(state, baggage) else { return false }
+        bus.tellOwnName(isThere: true)
+        return true
+    }
+
+    /// Ends the connection of a client that the next run does not go on with: it hears that all is gone first.
+    func bidFarewell() {
+        if hasSaidHello {
+            bluez.endAll()
+            bus.tellOwnName(isThere: false)
+        }
+        _ = peer.leave(answering: ClientConnection.restarting)
+        peer.close()
     }
 
     // MARK: Going

@@ -75,6 +75,35 @@ final class LinkCoordinator {
         for (device, app) in shares.shares where !isGranted(device, app) { handle(.grantEnded(device, app)) }
     }
 
+    // MARK: Between two runs
+
+    /// The shares that apps have.
+    var left: [LeftState] {
+        shares.shares.map { device, app in
+            [
+                "Device": .objectPath(device), "App": .string(app.rawValue),
+                "Resolved": .boolean(shares.state(of: device, seenBy: app).areServicesResolved),
+                "Clients": .strings(shares.connections(of: app, to: device).sorted()),
+            ]
+        }
+    }
+
+    /// Takes shares up that apps had when an earlier run ended. Whether the links are up is read afterwards.
+    func resume(_ left: [LeftState]) {
+        for share in left {
+            guard let device = share.path("Device"), let app = share.text("App").flatMap({ AppID($0) }) else { continue }
+            handle(.reported(device, isConnected: true, areServicesResolved: share.isTrue("Resolved")))
+            // An app whose connections have all gone has its share, too.
+            for name in [""] + (share["Clients"]?.stringsValue ?? []) {
+                let client = LinkShares.Client(name: name, app: app)
+                handle(.connectRequested(device, client))
+                handle(.connectAnswered(device, client, hasWorked: true))
+                handle(.connectConfirmed(device, client, isGranted: true))
+            }
+            handle(.clientGone(client: ""))
+        }
+    }
+
     private func perform(_ effect: LinkShares.Effect, whenDropped: @escaping () -> Void) {
         switch effect {
         case .tell(let device): observer?.linkChanged(device)

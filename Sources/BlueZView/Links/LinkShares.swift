@@ -160,6 +160,9 @@ struct LinkShares: Hashable, Sendable {
     /// Whether an app has a share in a link. (Then the link is up.)
     func holds(_ device: ObjectPath, _ app: AppID) -> Bool { links[device]?.holders[app] != nil }
 
+    /// The connections of an app that have asked for a link that it holds.
+    func connections(of app: AppID, to device: ObjectPath) -> Set<String> { links[device]?.holders[app] ?? [] }
+
     /// All shares there are, by device and app.
     var shares: [(device: ObjectPath, app: AppID)] {
         links.sorted { $0.key < $1.key }.flatMap { device, link in link.holders.keys.sorted().map { (device, $0) } }

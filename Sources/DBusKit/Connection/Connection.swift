@@ -61,14 +61,19 @@ public final class Connection {
     private var forwarded = ForwardedCalls()
     /// Signals that came so far.
     private var signals = 0
-    /// Messages that were written past libdbus.
-    private var passed: UInt32 = 0
+    /// Messages that were numbered here, not by libdbus.
+    var passed: UInt32 = 0
+    /// Of a peer: its calls that have no answer yet.
+    public private(set) var unanswered: Set<UInt32> = []
+    /// Taken up from an earlier process: libdbus would count anew, and a late answer to one of its calls would be taken
+    /// for that to one of ours.
+    private var numbersAll = false
     /// Whether the bus (or the peer) is there; never true again once it is gone.
     public private(set) var isConnected = true
     /// Of a peer that has not begun to send messages: until then libdbus does not read.
     private var greeting: Greeting?
     /// Whether descriptors may be sent: a peer has to agree, with a bus libdbus sees to it.
-    private var takesDescriptors = true
+    private(set) var takesDescriptors = true
     /// A peer of our own: nothing on it is for libdbus to answer.
     private let isPeer: Bool
     /// Messages of some size that a socket's buffer holds.
@@ -90,11 +95,15 @@ public final class Connection {
         raw = try opening.register()
         isPeer = false
         uniqueName = dbus_bus_get_unique_name(raw).map { String(cString: $0) } ?? ""
+        takeWhatABusSends()
+        integrate()
+    }
+
+    private func takeWhatABusSends() {
         // The most that a message may carry; the bus has a limit of its own, often lower.
         dbus_connection_set_max_message_unix_fds(raw, 64)
         // While more than this is kept of what came, nothing is read, answers neither: more than all may have waiting.
         dbus_connection_set_max_received_size(raw, 128 << 20)
-        integrate()
     }
 
     /// The other end of a `BusServer`'s socket, from its first byte on; there is no bus behind it.
@@ -104,12 +113,27 @@ public final class Connection {
         isPeer = true
         reading = .immediate
         uniqueName = name
-        limitMessages(to: limits.messageBytes)
-        dbus_connection_set_max_message_unix_fds(raw, limits.messageDescriptors)
-        dbus_connection_set_max_received_unix_fds(raw, limits.messageDescriptors)
+        limit(to: limits)
         // There is a socket: the connection was just made.
         greeting = Greeting(on: socket ?? -1, identifier, loop: loop) { [weak self] in self?.greeted($0) }
     }
+
+    /// Takes up the connection that an earlier process has left: to a peer with these limits, or to a bus.
+    init(resuming raw: OpaquePointer, _ left: LeftConnection, peer limits: PeerLimits?, reading: Reading, loop: MainLoop) {
+        self.loop = loop
+        self.raw = raw
+        self.reading = reading
+        isPeer = limits != nil
+        uniqueName = left.uniqueName
+        takesDescriptors = left.takesDescriptors
+        passed = left.lastSerial
+        numbersAll = true
+        if let limits { limit(to: limits) } else { takeWhatABusSends() }
+        integrate()
+    }
+
+    /// Whether the peer has said all that comes before messages.
+    var isGreeted: Bool { greeting == nil }
 
     deinit {
         for source in watches.values { source.cancel() }
@@ -136,10 +160,20 @@ public final class Connection {
         if !takesDescriptors, message.hasDescriptors {
             // Left out, it would be waited for.
             guard let refusal = message.refusalOfDescriptors else { return }
-            dbus_connection_send(raw, refusal.raw, nil)
-            return
+            return send(refusal)
         }
+        noteAnswer(to: dbus_message_get_reply_serial(message.raw))
+        number(message)
         dbus_connection_send(raw, message.raw, nil)
+    }
+
+    /// A call of the peer's is answered.
+    func noteAnswer(to serial: UInt32) {
+        if isPeer, serial != 0 { unanswered.remove(serial) }
+    }
+
+    private func number(_ message: Message) {
+        if numbersAll, dbus_message_get_serial(message.raw) == 0 { dbus_message_set_serial(message.raw, nextPassedSerial()) }
     }
 
     /// Who is behind a destination that the bus does not know.
@@ -151,10 +185,23 @@ public final class Connection {
         return peer
     }
 
+    /// Sends what is queued as far as the socket takes it, and reads nothing.
+    func writeOut() {
+        for watch in watches.keys where dbus_watch_get_flags(watch) & DBUS_WATCH_WRITABLE.rawValue != 0 {
+            dbus_watch_handle(watch, DBUS_WATCH_WRITABLE.rawValue)
+        }
+    }
+
     /// Ends the connection; `onDisconnect` is called from the loop.
     public func close() {
         endGreeting()
         dbus_connection_close(raw)
+    }
+
+    private func limit(to limits: PeerLimits) {
+        limitMessages(to: limits.messageBytes)
+        dbus_connection_set_max_message_unix_fds(raw, limits.messageDescriptors)
+        dbus_connection_set_max_received_unix_fds(raw, limits.messageDescriptors)
     }
 
     /// How long a message of a peer may be, from the next one on; a longer one ends the connection.
@@ -192,6 +239,7 @@ public final class Connection {
         var handle: OpaquePointer?
         let milliseconds = Int32(
             clamping: timeout.components.seconds * 1000 + timeout.components.attoseconds / 1_000_000_000_000_000)
+        number(message)
         if dbus_connection_send_with_reply(raw, message.raw, &handle, max(1, milliseconds)) == 0 || handle == nil {
             loop.soon { pending.finish(.failure(.disconnected("not connected to the bus"))) }
             return pending
@@ -209,6 +257,7 @@ public final class Connection {
     public func forward(_ message: Message, completion: @escaping (Message?) -> Void) -> UInt32 {
         let effect = Effect(.call, message.calledMethod)
         var serial: UInt32 = 0
+        number(message)
         guard isConnected, dbus_connection_send(raw, message.raw, &serial) != 0 else {
             loop.soon { completion(nil) }
             return 0
@@ -261,6 +310,7 @@ public final class Connection {
     ) throws(BusError) -> [DBusValue] {
         let message = try Message.call(to: destination, path: path, interface: interface, member: member, arguments)
         message.allowsInteraction = allowsInteraction
+        number(message)
         var failure = CDBus.DBusError()
         dbus_error_init(&failure)
         let milliseconds = Int32(clamping: timeout.components.seconds * 1000)
@@ -280,9 +330,10 @@ public final class Connection {
     /// - Parameter sender: the unique name (or the bus itself) that a signal must come from. A well-known name would
     ///   not do: anybody can send a signal straight to us, past all match rules.
     /// - Parameter argument0: only signals whose first argument is this text.
+    /// - Parameter busKnows: an earlier process has asked the bus for them on this connection, and has left it.
     public func subscribe(
         sender: String, path: ObjectPath? = nil, below namespace: ObjectPath? = nil, interface: String, member: String,
-        argument0: String? = nil, handler: @escaping (Message) -> Void
+        argument0: String? = nil, busKnows: Bool = false, handler: @escaping (Message) -> Void
     ) -> Subscription {
         precondition(BusNames.isBusName(sender) && BusNames.isInterface(interface) && BusNames.isMember(member))
         var rule = "type='signal',sender='\(sender)',interface='\(interface)',member='\(member)'"
@@ -299,7 +350,7 @@ public final class Connection {
             group.members.append(subscription)
             subscriptions.append(group)
         }
-        matchRule(.match, rule)
+        if !busKnows { matchRule(.match, rule) }
         return subscription
     }
 
@@ -579,14 +630,16 @@ public final class Connection {
 
     private func takeDirectly(_ message: OpaquePointer) {
         switch dbus_message_get_type(message) {
-        case 1: _ = onCall?(Message(retaining: message))
+        case 1:
+            if dbus_message_get_no_reply(message) == 0 { unanswered.insert(dbus_message_get_serial(message)) }
+            _ = onCall?(Message(retaining: message))
         case 4: handle(signal: message)
         default: forwarded.remove(dbus_message_get_reply_serial(message))?(Message(retaining: message))
         }
     }
 
     @discardableResult
-    private func dispatchAll() -> Int {
+    func dispatchAll() -> Int {
         // libdbus forbids re-entrance; a handler that runs the loop comes back here.
         guard !isDispatching else { return 0 }
         isDispatching = true

@@ -21,7 +21,8 @@ extension Connection {
     ///   - destination: whom it is for; a bus name.
     public func pass(_ answer: Message, answering call: Message, from sender: String, to destination: String) {
         let names = PassedNames(sender: sender, destination: destination, replySerial: dbus_message_get_serial(call.raw))
-        guard writeOn(answer, names) == nil, let copy = answer.copy(answering: call) else { return }
+        guard writeOn(answer, names) == nil else { return noteAnswer(to: names.replySerial) }
+        guard let copy = answer.copy(answering: call) else { return }
         copy.setSender(sender)
         copy.setDestination(destination)
         send(copy)

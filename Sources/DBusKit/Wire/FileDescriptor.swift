@@ -51,6 +51,12 @@ public final class FileDescriptor: Sendable, Equatable {
         return errno == EAGAIN || errno == ENOBUFS || errno == EINTR ? .full : .failed
     }
 
+    /// The number of the file behind it (`st_ino`): the same for each descriptor of one socket, in each process.
+    public var fileNumber: UInt64 {
+        var status = stat()
+        return fstat(rawValue, &status) == 0 ? UInt64(status.st_ino) : 0
+    }
+
     /// Ends a socket's connection both ways: the other end sees that at once, whoever else holds this one.
     public func endConnection() {
         shutdown(rawValue, Int32(SHUT_RDWR))

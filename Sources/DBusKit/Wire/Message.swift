@@ -142,18 +142,26 @@ public final class Message {
         return dbus_message_new_error(raw, name, text).map { Message(adopting: $0) }
     }
 
+    /// The error answer to a call that is known by its number alone, from the bus.
+    static func error(_ error: BusError, answering serial: UInt32) -> Message? {
+        guard let raw = dbus_message_new(DBUS_MESSAGE_TYPE_ERROR) else { return nil }
+        let message = Message(adopting: raw)
+        dbus_message_set_error_name(raw, error.name)
+        dbus_message_set_reply_serial(raw, serial)
+        message.setSender(Bus.name)
+        try? message.append([.string(error.message)])
+        return message
+    }
+
     /// What a peer that takes no descriptors gets in place of an answer with some; nil for what is no answer.
     var refusalOfDescriptors: Message? {
-        guard dbus_message_get_type(raw) == DBUS_MESSAGE_TYPE_METHOD_RETURN, let error = dbus_message_new(DBUS_MESSAGE_TYPE_ERROR)
+        let why = BusError.standard(
+            "NotSupported", "the answer is a descriptor, and this connection has not agreed to descriptors (NEGOTIATE_UNIX_FD)")
+        guard dbus_message_get_type(raw) == DBUS_MESSAGE_TYPE_METHOD_RETURN,
+            let refusal = Self.error(why, answering: dbus_message_get_reply_serial(raw))
         else { return nil }
-        let refusal = Message(adopting: error)
-        dbus_message_set_error_name(error, "org.freedesktop.DBus.Error.NotSupported")
-        dbus_message_set_reply_serial(error, dbus_message_get_reply_serial(raw))
-        dbus_message_set_sender(error, dbus_message_get_sender(raw))
-        dbus_message_set_destination(error, dbus_message_get_destination(raw))
-        try? refusal.append([
-            .string("the answer is a descriptor, and this connection has not agreed to descriptors (NEGOTIATE_UNIX_FD)")
-        ])
+        dbus_message_set_sender(refusal.raw, dbus_message_get_sender(raw))
+        dbus_message_set_destination(refusal.raw, dbus_message_get_destination(raw))
         return refusal
     }
 

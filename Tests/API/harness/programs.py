@@ -84,6 +84,11 @@ class Program:
         self._process.send_signal(signal.SIGUSR1)
         self.wait_for(f"test clock: {self._seconds} s$")
 
+    def type(self, line):
+        """It reads this line from its input, a pipe."""
+        self._process.stdin.write(f"{line}\n".encode())
+        self._process.stdin.flush()
+
     def pause(self):
         """It stands still until it is resumed or killed."""
         self._process.send_signal(signal.SIGSTOP)
@@ -91,11 +96,13 @@ class Program:
     def resume(self):
         self._process.send_signal(signal.SIGCONT)
 
-    def stop(self, number=signal.SIGTERM, seconds=10):
-        """Ends it and returns its exit status."""
+    def stop(self, number=signal.SIGTERM, seconds=10, meanwhile=None):
+        """Ends it and returns its exit status; `meanwhile` is done now and again until it has ended."""
         if self.running:
             self._process.send_signal(number)
         try:
+            if meanwhile:
+                wait(lambda: not self.running or meanwhile() and False, seconds, f"{self.command[0]} to end", also_every=0.02)
             status = self._process.wait(STANDSTILL * seconds)
         except subprocess.TimeoutExpired:
             self._process.kill()

@@ -86,6 +86,11 @@ class Terminal:
         self._ended = True
         GLib.MainContext.default().wakeup()
 
+    @property
+    def shown(self):
+        """All that it has shown."""
+        return self._shown
+
     def wait_for(self, pattern, seconds=30):
         """Waits for what is shown after what was waited for already; returns the match."""
         found = None

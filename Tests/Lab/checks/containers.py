@@ -3,14 +3,16 @@
 systemd-nspawn, on a machine with systemd. A container has the sample app, a shell, what they are linked to, and the app's
 directory; there is no image and no network."""
 
+import os
 import pwd
 from pathlib import Path
 
 import accounts
+import upgrades
 from accounts import PERSON, Terminal
 from framework import check
 from lab import STANDSTILL, expect
-from machine import BLUE_DICE, DAEMON, PINK_DICE, copy_programs
+from machine import APPS, BLUE_DICE, DAEMON, GREEN_DICE, PINK_DICE, copy_programs
 
 APP = "com.example.contained"
 SOCKETS = Path("/run/accessory-setup/app")
@@ -98,23 +100,76 @@ def one_of_podmans_is_its_app(machine):
     expect_app(machine, *PODMAN)
 
 
-@check(seconds=900)
-def one_without_privileges_is_its_app(machine):
+def rootless(machine):
+    """The root of a container of the person's, whose user namespace takes no overlay over this guest's own."""
     accounts.prepare(machine)
     prepare(machine, SocketUser=PERSON)
-    # Her user namespace takes no overlay over this guest's: the container has a root of hers.
     root = Path(f"/home/{PERSON}/container")
-    machine.run("cp", "--archive", ROOT, root)
-    machine.run("chown", "--recursive", PERSON, root)
+    if not root.exists():
+        machine.run("cp", "--archive", ROOT, root)
+        machine.run("chown", "--recursive", PERSON, root)
+    return root
+
+
+def typed(words):
+    return (f"'{each}'" if set(" \"") & set(str(each)) else each for each in words)
+
+
+@check(seconds=900)
+def one_without_privileges_is_its_app(machine):
+    root = rootless(machine)
     terminal = Terminal(machine, PERSON)
 
     def run(*command, fails=False):
-        status, said = terminal.run(*PODMAN[:-1], root, *(f"'{each}'" if " " in str(each) else each for each in command), seconds=300)
+        status, said = terminal.run(*PODMAN[:-1], root, *typed(command), seconds=300)
         expect(fails is None or (status != 0) == fails, f"podman ends with {status}: {said}")
         return said
 
     set_up(machine, run)
     expect(pwd.getpwnam(PERSON).pw_uid != 0, "the person is root")
+
+
+@check(seconds=1800)
+def home_assistant_goes_on_over_an_upgrade(machine):
+    """Its Bluetooth stack in a container without privileges, with two accessories, beside an app of the machine's with the third."""
+    root = rootless(machine)
+    upgrades.finish(*machine.begin_choice())
+    terminal = Terminal(machine, PERSON)
+    packages = Path(os.environ["LAB_PYTHON"]).parent.parent
+    mounts = (word for path in ("/usr", packages, APPS) for word in ("-v", f"{path}:{path}:ro"))
+    container = (*PODMAN[:-2], *mounts, "-i", "--rootfs", root)
+    for pick in ("Dice 4F", "Dice A2"):
+        picker = machine.picker(pick)
+        picker.wait_for("waiting for a picker", 60)
+        status, said = terminal.run(*PODMAN[:-1], root, "dice", "add", "--timeout", STANDSTILL * 90, seconds=300)
+        expect(status == 0 and picker.wait_exit(60) == 0, f"dice add ends with {status}: {said}")
+    other = machine.bleak()
+    other.wait_for(f"found {GREEN_DICE}$", 120)
+    other.wait_for("rolled", 120)
+    python = (os.environ["LAB_PYTHON"], "-B")
+    expect("HCI is open" in machine.run(*python, APPS / "past_the_bus.py", GREEN_DICE), "not even the machine's root gets past the bus")
+    status, said = terminal.run(*container, *python, APPS / "past_the_bus.py", GREEN_DICE, seconds=300)
+    expect(status == 0 and said.count("is refused") == 2, f"past the bus: {status}, {said}")
+    terminal.begin(*container, *python, APPS / "home_bluetooth.py", 2)
+    both = sorted((PINK_DICE, BLUE_DICE))
+    terminal.wait_for(f"found {' '.join(both)}\n", 300)
+    for each in both:
+        terminal.wait_for(f"connected {each}", 120)
+    for _ in range(2):
+        pid = machine.show(DAEMON, "MainPID")
+        machine.install()
+        expect(machine.show(DAEMON, "MainPID") != pid, "the old daemon still runs")
+        terminal.type("read")
+        for each in sorted(both):
+            terminal.wait_for(f"(disconnected|failed|(?<!dis)read {each} )", 120)
+        expect("disconnected" not in terminal.shown and "failed" not in terminal.shown, f"it says {terminal.shown[-500:]}")
+        for each in both:
+            terminal.wait_for(f"rolled {each}", 60)
+        other.wait_for("rolled", 60)
+    expect(GREEN_DICE not in terminal.shown, "it has seen an accessory of another app")
+    terminal.press("D")
+    terminal.finish(60)
+    other.stop()
 
 
 @check(seconds=600)
