@@ -150,6 +150,7 @@ def home_assistant_goes_on_over_an_upgrade(machine):
     expect("HCI is open" in machine.run(*python, APPS / "past_the_bus.py", GREEN_DICE), "not even the machine's root gets past the bus")
     status, said = terminal.run(*container, *python, APPS / "past_the_bus.py", GREEN_DICE, seconds=300)
     expect(status == 0 and said.count("is refused") == 2, f"past the bus: {status}, {said}")
+    before = len(terminal.shown)
     terminal.begin(*container, *python, APPS / "home_bluetooth.py", 2)
     both = sorted((PINK_DICE, BLUE_DICE))
     terminal.wait_for(f"found {' '.join(both)}\n", 300)
@@ -166,7 +167,7 @@ def home_assistant_goes_on_over_an_upgrade(machine):
         for each in both:
             terminal.wait_for(f"rolled {each}", 60)
         other.wait_for("rolled", 60)
-    expect(GREEN_DICE not in terminal.shown, "it has seen an accessory of another app")
+    expect(GREEN_DICE not in terminal.shown[before:], "it has seen an accessory of another app")
     terminal.press("D")
     terminal.finish(60)
     other.stop()
