@@ -95,11 +95,13 @@ struct Daemon {
             resolver: CallerResolver(on: connection, needsDescriptor: configuration.needsProcessDescriptor),
             connection: connection, log: log)
 
-        let given = ServiceManager.takeDescriptors()
+        var given = ServiceManager.takeDescriptors()
         let view = try openView(ViewGate(engine, manifests, radio), service, given, linger: configuration.linger, loop, log)
         let appSockets = view.flatMap { view in
             appSocketDirectory.map { AppSockets($0, view, kept: given, log: log) }
         }
+        // Each has its owner by now. A client's socket that is held here would stay open when the client is cut off.
+        given = []
         appSockets?.update(manifests.apps)
         service.socketOfApp = { [weak appSockets] in appSockets?.path(of: $0) }
         engine.listen { [weak view] in if case .access = $0 { view?.updateScopes() } }

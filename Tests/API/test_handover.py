@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 
-import dbus
 
 from harness.apps import App
 from harness.names import BUS_ERROR, NAME, PINK, SOMEBODY
@@ -32,6 +31,9 @@ class HandoverTest(Acquiring):
     def restart(self, meanwhile=lambda: None):
         self.manager.restart(meanwhile)
         self.world.wait_bluetooth(self.simulator.bluetooth)
+
+    def wait_closed(self, client):
+        wait(lambda: not client.connection.get_is_connected(), 10, "the connection to end")
 
     def goes_on(self, view):
         """Its calls are answered, and it was told of no change of bluetoothd's owner or of the link."""
@@ -118,6 +120,14 @@ class Changed(HandoverTest):
             while self.receive(end):
                 pass
         self.world.pass_until(lambda: not self.linked(), 31, "the link to end")
+
+    def test_another_program_by_then(self):
+        """Its connection is not one of the app's any more."""
+        view, other = self.view().connect(self.pink), self.view()
+        other.tree()
+        self.restart(view.become_another_program)
+        self.wait_closed(view)
+        self.assertIn(self.pink, other.tree())
 
     def test_a_link_that_went(self):
         view = self.view().connect(self.pink)
@@ -214,14 +224,7 @@ class Containers(HandoverTest):
         self.restart()
         self.assertTrue(holder.call(self.pink, "org.freedesktop.DBus.Properties", "Get", "ss", DEVICE1, "Connected", to=BLUEZ))
         self.restart(lambda: self.world.declare("dice"))
-        wait(lambda: self.closed(holder), 10, "the connection to end", also_every=0.05)
-
-    def closed(self, holder):
-        try:
-            holder.call("/org/freedesktop/DBus", DRIVER, "GetId", to=DRIVER)
-        except dbus.DBusException as failure:
-            return failure.get_dbus_name() in (BUS_ERROR + "Disconnected", BUS_ERROR + "NoReply")
-        return False
+        self.wait_closed(holder)
 
 
 class HomeAssistant(HandoverTest):

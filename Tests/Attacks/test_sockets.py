@@ -37,6 +37,22 @@ class Sockets(Attack):
             """, words=(str(self.path("dice")), str(self.path("lamp"))))
         self.assertEqual(said, ["0", "13"])
 
+    def test_the_parent_directory(self):
+        """A container of the user's that has all sockets, in a user namespace where it is root: the permissions hold."""
+        inside = self.world.directory / "mounted"
+        inside.mkdir()
+        program = Program(
+            "/usr/bin/setpriv", f"--reuid={SOMEBODY}", f"--regid={SOMEBODY}", "--clear-groups",
+            "/usr/bin/unshare", "--user", "--map-root-user", "--mount", "--net", "/bin/sh", "-c", 'mount --bind "$1" "$2" && exec "$3" -c "$4" "$2"',
+            "sh", self.world.app_sockets, inside, "/usr/bin/python3", textwrap.dedent("""
+                import os, socket, sys
+                for app in sorted(os.listdir(sys.argv[1])):
+                    print(app, socket.socket(socket.AF_UNIX).connect_ex(f"{sys.argv[1]}/{app}/bus"), flush=True)
+                """))
+        self.addCleanup(lambda: program.stop(signal.SIGKILL))
+        self.assertEqual(program.wait_end(), 0, program.lines)
+        self.assertEqual(program.lines, ["com.example.dice 0", "com.example.lamp 13"])
+
     def test_one_socket_is_one_app(self):
         """Whatever else the holder is: the accessory of its other manifest is not there."""
         lamp = App(self.world, "dice", 0, self.path("lamp")).begin()

@@ -75,16 +75,16 @@ final class ViewClient {
         bus.tellOwnName(isThere: false)
         guard var state = connection.leave(&baggage) else { return nil }
         for part in [begun, bus.left, peripherals.left] { state.merge(part) { $1 } }
-        state["Began"] = pinned.began.map { .uint64($0) }
+        state["Process"] = process
         state["App"] = socket.map { .string($0.rawValue) }
         return state
     }
 
     /// Goes on with a client that an earlier run has left.
     ///
-    /// - Returns: false when something that it relies on is lost, or another process has its number now.
+    /// - Returns: false when something that it relies on is lost, or it is another program by now.
     func resume(_ state: LeftState, _ baggage: Baggage) -> Bool {
-        guard state["Began"] == pinned.began.map({ .uint64($0) }) else { return false }
+        guard state["Process"] == process else { return false }
         helloDeadline?.cancel()
         hasSaidHello = true
         connection.resume(state)
@@ -105,6 +105,11 @@ final class ViewClient {
         }
         _ = peer.leave(answering: ClientConnection.restarting)
         peer.close()
+    }
+
+    /// What tells its process from a later one with the same number, and its program from another.
+    private var process: DBusValue {
+        .structure([.uint64(pinned.began ?? 0), .string(pinned.caller.executable ?? "")])
     }
 
     // MARK: Going

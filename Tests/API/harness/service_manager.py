@@ -14,6 +14,7 @@ import os, sys
 names = sys.argv[1].split(":")
 for number in range(len(names)):
     os.dup2(200 + number, 3 + number)
+    os.close(200 + number)
 os.environ |= {"LISTEN_FDS": str(len(names)), "LISTEN_FDNAMES": sys.argv[1], "LISTEN_PID": str(os.getpid())}
 os.execv(sys.argv[2], sys.argv[2:])
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Apps in containers, by a socket of their own (Docs/Containers.md): Debian's podman with and without privileges, and
+"""Apps in containers, by a socket of their own (Docs/Containers.md): Debian's podman with and without privileges, docker, bubblewrap and
 systemd-nspawn, on a machine with systemd. A container has the sample app, a shell, what they are linked to, and the app's
 directory; there is no image and no network."""
 
@@ -24,6 +24,14 @@ PODMAN = ("podman", "--storage-driver=vfs", "run", "--rm", "--network=none", "--
           "-v", MOUNT, "-e", BUS, "--rootfs", f"{ROOT}:O")
 NSPAWN = ("systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--as-pid2", "--pipe", f"--directory={ROOT}", "--volatile=overlay",
           f"--bind-ro={MOUNT.removesuffix(':ro')}", f"--setenv={BUS}")
+BUBBLEWRAP = ("bwrap", "--unshare-all", "--die-with-parent", "--uid", 0, "--gid", 0, "--ro-bind", ROOT, "/", "--dev", "/dev", "--proc", "/proc",
+              "--tmpfs", "/run", "--ro-bind", SOCKETS / APP, "/run/accessory-setup", "--setenv", *BUS.split("=", 1))
+# The guest's kernel has AppArmor, and the guest no parser of its profiles.
+DOCKER = ("/usr/bin/docker", "run", "--rm", "--network=none", "--cap-drop=ALL", "--security-opt=no-new-privileges",
+          "--security-opt=apparmor=unconfined", "-v", MOUNT, "-e", BUS, "lab")
+# Without a network, and on this guest's file system.
+DOCKERD = ("/usr/sbin/dockerd", "--bridge=none", "--iptables=false", "--ip6tables=false", "--storage-driver=vfs", "--data-root=/run/lab-docker")
+QUADLET = Path("/usr/lib/systemd/system-generators/podman-system-generator")
 # An attempt by root of the container to be a picker program and an admin.
 ESCAPE = """
 gdbus call --system --dest org.accessorysetup1 --object-path /org/accessorysetup1 --method org.accessorysetup1.Manager.RegisterPicker '@a{sv} {}'
@@ -84,9 +92,9 @@ def expect_contained(machine, run):
     expect(PINK_DICE in said and BLUE_DICE not in said, f"root of the container sees {said}")
 
 
-def expect_app(machine, *container):
+def expect_app(machine, *container, **keys):
     """What runs in this container is the app, and no more."""
-    prepare(machine)
+    prepare(machine, **keys)
 
     def run(*command, **options):
         return machine.run(*container, *command, seconds=240, **options)
@@ -176,6 +184,64 @@ def home_assistant_goes_on_over_an_upgrade(machine):
 @check(seconds=600)
 def one_of_nspawns_is_its_app(machine):
     expect_app(machine, *NSPAWN)
+
+
+@check(seconds=900)
+def one_of_dockers_is_its_app(machine):
+    prepare(machine)  # its root is the image
+    machine.run("systemd-run", "--unit=lab-docker", "--property=Delegate=yes", *DOCKERD)
+    try:
+        machine.wait_until(lambda: not machine.run("/usr/bin/docker", "version", fails=None).count("Cannot connect"), 120, "dockerd", every=0.5)
+        machine.run("sh", "-c", f"tar --create --directory={ROOT} . | /usr/bin/docker import - lab", seconds=240)
+        expect_app(machine, *DOCKER)
+    finally:
+        machine.systemctl("stop", "lab-docker.service", seconds=120)
+
+
+@check(seconds=600)
+def one_of_bubblewraps_is_its_app(machine):
+    """A user namespace in which the person is root."""
+    expect_app(machine, "setpriv", f"--reuid={PERSON}", f"--regid={PERSON}", "--init-groups", *BUBBLEWRAP, SocketUser=PERSON)
+
+
+@check(seconds=900)
+def one_of_a_unit_is_its_app(machine):
+    """A Quadlet, where podman has it (4.4), and else a service that runs podman."""
+    prepare(machine)
+    command = ("dice", "add", "--timeout", STANDSTILL * 90)
+    if QUADLET.exists():
+        unit, text = Path("/etc/containers/systemd/lab-dice.container"), f"""\
+[Unit]
+After=accessorysetupd.service
+Wants=accessorysetupd.service
+[Container]
+GlobalArgs=--storage-driver=vfs
+Rootfs={ROOT}
+Network=none
+Volume={MOUNT}
+Environment={BUS}
+DropCapability=all
+NoNewPrivileges=true
+Exec={" ".join(map(str, command))}
+"""
+    else:
+        unit, text = Path("/etc/systemd/system/lab-dice.service"), f"""\
+[Unit]
+After=accessorysetupd.service
+Wants=accessorysetupd.service
+[Service]
+ExecStart=/usr/bin/{" ".join(map(str, (*PODMAN, *command)))}
+"""
+    unit.parent.mkdir(parents=True, exist_ok=True)
+    unit.write_text(text)
+    machine.systemctl("daemon-reload")
+    picker = machine.picker("Dice 4F")
+    picker.wait_for("waiting for a picker", 60)
+    machine.systemctl("start", "lab-dice.service", seconds=240)
+    machine.wait_until(lambda: machine.state("lab-dice.service") in ("inactive", "failed"), 240, "the unit to end", every=0.2)
+    expect(machine.show("lab-dice.service", "ExecMainStatus") == "0", machine.journal("--unit=lab-dice.service"))
+    expect(picker.wait_exit(60) == 0, f"the picker ended with an error: {picker.lines[-1:]}")
+    expect([each["app"] for each in machine.grants()] == [APP], f"the grants are {machine.grants()}")
 
 
 @check(seconds=600)
