@@ -19,9 +19,9 @@ SOCKETS = Path("/run/accessory-setup/app")
 ROOT = Path("/var/lib/lab-container")
 MOUNT = f"{SOCKETS / APP}:/run/accessory-setup:ro"
 BUS = "DBUS_SYSTEM_BUS_ADDRESS=unix:path=/run/accessory-setup/bus"
-# As in Docs/Containers.md. overlayfs does not go over the guest's own; the guest has no network to share.
+# As in Docs/Containers.md. The guest has no network to share.
 PODMAN = ("podman", "--storage-driver=vfs", "run", "--rm", "--network=none", "--cap-drop=ALL", "--security-opt=no-new-privileges",
-          "-v", MOUNT, "-e", BUS, "--rootfs", f"{ROOT}:O")
+          "-v", MOUNT, "-e", BUS, "--rootfs", ROOT)
 NSPAWN = ("systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--as-pid2", "--pipe", f"--directory={ROOT}", "--volatile=overlay",
           f"--bind-ro={MOUNT.removesuffix(':ro')}", f"--setenv={BUS}")
 BUBBLEWRAP = ("bwrap", "--unshare-all", "--die-with-parent", "--uid", 0, "--gid", 0, "--ro-bind", ROOT, "/", "--dev", "/dev", "--proc", "/proc",
@@ -31,7 +31,8 @@ DOCKER = ("/usr/bin/docker", "run", "--rm", "--network=none", "--cap-drop=ALL", 
           "--security-opt=apparmor=unconfined", "-v", MOUNT, "-e", BUS, "lab")
 # Without a network, and on this guest's file system.
 DOCKERD = ("/usr/sbin/dockerd", "--bridge=none", "--iptables=false", "--ip6tables=false", "--storage-driver=vfs", "--data-root=/run/lab-docker")
-QUADLET = Path("/usr/lib/systemd/system-generators/podman-system-generator")
+# Which systemd runs when it loads units; the guest's does without generators.
+QUADLET = Path("/usr/libexec/podman/quadlet")
 # An attempt by root of the container to be a picker program and an admin.
 ESCAPE = """
 gdbus call --system --dest org.accessorysetup1 --object-path /org/accessorysetup1 --method org.accessorysetup1.Manager.RegisterPicker '@a{sv} {}'
@@ -109,7 +110,7 @@ def one_of_podmans_is_its_app(machine):
 
 
 def rootless(machine):
-    """The root of a container of the person's, whose user namespace takes no overlay over this guest's own."""
+    """A root of the person's own for a container: her user namespace has no other files that she could change."""
     accounts.prepare(machine)
     prepare(machine, SocketUser=PERSON)
     root = Path(f"/home/{PERSON}/container")
@@ -234,6 +235,8 @@ ExecStart=/usr/bin/{" ".join(map(str, (*PODMAN, *command)))}
 """
     unit.parent.mkdir(parents=True, exist_ok=True)
     unit.write_text(text)
+    if QUADLET.exists():
+        machine.run(QUADLET, "/run/systemd/system")
     machine.systemctl("daemon-reload")
     picker = machine.picker("Dice 4F")
     picker.wait_for("waiting for a picker", 60)
