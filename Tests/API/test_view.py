@@ -502,6 +502,28 @@ class Searching(ViewTest):
         self.assertEqual(self.linked(), ["pink"])
 
 
+class Order(ViewTest):
+    """Clients that close their connection when they hear that the link is down must have the answer by then, as from bluetoothd."""
+
+    def disconnected(self, view):
+        """What the client of a link hears of its Disconnect, in order."""
+        view.drain()
+        heard = []
+        view.received = lambda signal: "Connected" in str(signal.arguments) and heard.append("signal")
+        view.call_later(self.pink, DEVICE1, "Disconnect", lambda *answer: heard.append(answer), to=BLUEZ)
+        wait(lambda: len(heard) == 2, what="the answer and the signal")
+        return heard
+
+    def test_the_last_one(self):
+        self.assertEqual(self.disconnected(self.view().connect(self.pink)), [(), "signal"])
+
+    def test_one_of_two(self):
+        self.share()
+        self.view("board").connect(self.pink)
+        self.assertEqual(self.disconnected(self.view().connect(self.pink)), [(), "signal"])
+        self.assertEqual(self.linked(), ["pink"])
+
+
 class Shared(ViewTest):
     """Two apps on one accessory."""
 

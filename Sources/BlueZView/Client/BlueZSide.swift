@@ -23,6 +23,8 @@ final class BlueZSide {
     private var wasServicePresent = false
     /// The call that came last, and what is done with it: most clients go on to ask the same.
     private var known: KnownCall?
+    /// Devices whose `Disconnect` is not answered yet: the client hears of the link afterwards.
+    private var disconnecting: [ObjectPath] = []
     /// Calls that wait until it is known whether the service is there.
     private var callsWaiting = 0
 
@@ -234,25 +236,44 @@ final class BlueZSide {
         }
     }
 
-    /// An app that disconnects gives its share of the link back; the last one ends it.
+    /// An app that disconnects gives its share of the link back; the last one ends it. The answer comes first and then
+    /// that the link is down, as from bluetoothd: clients close their connection at the latter.
     private func disconnect(_ call: Message, _ device: ObjectPath) {
         guard let app = identity.app else { return }
+        disconnecting.append(device)
         switch links.handle(.disconnectRequested(device, app)) {
         case .released: reply(to: call, [])
         case .notConnected: refuse(call, .bluez("NotConnected", "Not Connected"))
-        default: passDisconnect(call, device)
+        default: return passDisconnect(call, device)
+        }
+        disconnected(device)
+    }
+
+    /// The link is read before the answer: an app that connects again on the answer would be told that it still holds
+    /// the link, and then that this is gone.
+    private func passDisconnect(_ call: Message, _ device: ObjectPath) {
+        do throws(BusError) {
+            try upstream.forward(call, about: device) { [weak self] outcome in
+                guard case .reply(let answer) = outcome else {
+                    self?.answerFailure(call, outcome)
+                    self?.disconnected(device)
+                    return
+                }
+                self?.feed.readLink(device) {
+                    guard let self else { return }
+                    self.connection.pass(answer, answering: call, from: self.service)
+                    self.disconnected(device)
+                }
+            }
+        } catch {
+            refuse(call, error)
+            disconnected(device)
         }
     }
 
-    /// BlueZ answers before it tells that the link is down. An app that connects again on the answer would be told that
-    /// it still holds the link, and then that this is gone.
-    private func passDisconnect(_ call: Message, _ device: ObjectPath) {
-        forward(call, about: device) { [weak self] answer in
-            self?.feed.readLink(device) {
-                guard let self else { return }
-                self.connection.pass(answer, answering: call, from: self.service)
-            }
-        }
+    private func disconnected(_ device: ObjectPath) {
+        if let place = disconnecting.firstIndex(of: device) { disconnecting.remove(at: place) }
+        linkChanged(device)
     }
 
     /// A link is about to be told of as ended: what the radio service has sent so far goes first.
@@ -263,7 +284,7 @@ final class BlueZSide {
 
     /// A link looks different to some app: tells it if that is this one, and takes away what only a link gives.
     func linkChanged(_ device: ObjectPath) {
-        guard isEngaged else { return }
+        guard isEngaged, !disconnecting.contains(device) else { return }
         shown.tellLink(device) { endSessions(of: device) }
     }
 
