@@ -9,11 +9,11 @@ import subprocess
 
 import dbus
 
+from harness import service_manager
 from harness.apps import App
 from harness.names import BUS_ERROR, MANAGER, NAME, OBJECT_MANAGER, ROOT, SOMEBODY, SOMEBODY_ELSE, UNKNOWN_OBJECT, error
 from harness.programs import BIN
 from harness.radio import accessory, scenario
-from harness.service_manager import ServiceManager
 from harness.values import item, sv
 from harness.waiting import wait
 from harness.world import APITest
@@ -163,19 +163,7 @@ class Ends(SocketTest):
         self.holder().begin()
 
 
-class Restart(SocketTest):
-    """With a service manager that keeps descriptors."""
-
-    def setUp(self):
-        super().setUp()
-        self.manager = ServiceManager(self.world)
-        self.addCleanup(self.manager.close)
-        self.restart()
-
-    def restart(self, meanwhile=lambda: None):
-        self.manager.restart(meanwhile)
-        self.world.wait_bluetooth(self.simulator.bluetooth)
-
+class Restart(service_manager.Kept, SocketTest):
     def test_a_socket_stays_over_a_restart(self):
         """Clients that connect meanwhile wait, and are served."""
         self.assertEqual(self.manager.kept, [f"app-{DICE}"])

@@ -8,11 +8,11 @@ import subprocess
 import sys
 
 
+from harness import service_manager
 from harness.apps import App
 from harness.names import BUS_ERROR, NAME, PINK, SOMEBODY
 from harness.programs import TESTS, Program
 from harness.radio import accessory, scenario
-from harness.service_manager import ServiceManager
 from harness.values import item, sv
 from harness.waiting import wait
 from test_app_sockets import DICE
@@ -21,17 +21,7 @@ from test_view_clients import PACKAGES
 from view import ADAPTER, ADAPTER1, BLUEZ, CHARACTERISTIC1, DEVICE1, DRIVER, GATT, path_of
 
 
-class HandoverTest(Acquiring):
-    def setUp(self):
-        super().setUp()
-        self.manager = ServiceManager(self.world)
-        self.addCleanup(self.manager.close)
-        self.restart()
-
-    def restart(self, meanwhile=lambda: None):
-        self.manager.restart(meanwhile)
-        self.world.wait_bluetooth(self.simulator.bluetooth)
-
+class HandoverTest(service_manager.Kept, Acquiring):
     def wait_closed(self, client):
         wait(lambda: not client.connection.get_is_connected(), 10, "the connection to end")
 

@@ -89,3 +89,17 @@ class ServiceManager:
         self.stop()
         meanwhile()
         self.start()
+
+
+class Kept:
+    """For a test: the daemon is a service, and what it leaves is kept over `restart`."""
+
+    def setUp(self):
+        super().setUp()
+        self.manager = ServiceManager(self.world)
+        self.addCleanup(self.manager.close)
+        self.restart()
+
+    def restart(self, meanwhile=lambda: None):
+        self.manager.restart(meanwhile)
+        self.world.wait_bluetooth(self.simulator.bluetooth)
