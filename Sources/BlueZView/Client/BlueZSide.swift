@@ -23,8 +23,6 @@ final class BlueZSide {
     private var wasServicePresent = false
     /// The call that came last, and what is done with it: most clients go on to ask the same.
     private var known: KnownCall?
-    /// Devices whose `Disconnect` is not answered yet: the client hears of the link afterwards.
-    private var disconnecting: [ObjectPath] = []
     /// Calls that wait until it is known whether the service is there.
     private var callsWaiting = 0
 
@@ -92,7 +90,7 @@ final class BlueZSide {
         case .introspection: reply(to: call, [.string(ObjectTree.introspection(of: path, scope))])
         case .adapterProperty: answerAdapterProperty(call)
         case .discovery: answerDiscovery(call, member)
-        case .connect(let device): connect(call, device)
+        case .connect(let device): links.whenDisconnected(device) { [weak self] in self?.connect(call, device) }
         case .disconnect(let device): disconnect(call, device)
         case .deviceProperty(let device): answerDeviceProperty(call, device)
         case .passed(let device): pass(call, about: device)
@@ -237,43 +235,32 @@ final class BlueZSide {
     }
 
     /// An app that disconnects gives its share of the link back; the last one ends it. The answer comes first and then
-    /// that the link is down, as from bluetoothd: clients close their connection at the latter.
+    /// that the link is down, as from bluetoothd.
     private func disconnect(_ call: Message, _ device: ObjectPath) {
         guard let app = identity.app else { return }
-        disconnecting.append(device)
+        links.beginDisconnect(device)
         switch links.handle(.disconnectRequested(device, app)) {
         case .released: reply(to: call, [])
         case .notConnected: refuse(call, .bluez("NotConnected", "Not Connected"))
         default: return passDisconnect(call, device)
         }
-        disconnected(device)
+        links.endDisconnect(device)
     }
 
-    /// The link is read before the answer: an app that connects again on the answer would be told that it still holds
-    /// the link, and then that this is gone.
     private func passDisconnect(_ call: Message, _ device: ObjectPath) {
         do throws(BusError) {
-            try upstream.forward(call, about: device) { [weak self] outcome in
-                guard case .reply(let answer) = outcome else {
-                    self?.answerFailure(call, outcome)
-                    self?.disconnected(device)
-                    return
-                }
-                self?.feed.readLink(device) {
-                    guard let self else { return }
+            try upstream.forward(call, about: device) { [weak self, links] outcome in
+                if case .reply(let answer) = outcome, let self {
                     self.connection.pass(answer, answering: call, from: self.service)
-                    self.disconnected(device)
+                } else {
+                    self?.answerFailure(call, outcome)
                 }
+                links.endDisconnect(device)
             }
         } catch {
             refuse(call, error)
-            disconnected(device)
+            links.endDisconnect(device)
         }
-    }
-
-    private func disconnected(_ device: ObjectPath) {
-        if let place = disconnecting.firstIndex(of: device) { disconnecting.remove(at: place) }
-        linkChanged(device)
     }
 
     /// A link is about to be told of as ended: what the radio service has sent so far goes first.
@@ -284,7 +271,7 @@ final class BlueZSide {
 
     /// A link looks different to some app: tells it if that is this one, and takes away what only a link gives.
     func linkChanged(_ device: ObjectPath) {
-        guard isEngaged, !disconnecting.contains(device) else { return }
+        guard isEngaged else { return }
         shown.tellLink(device) { endSessions(of: device) }
     }
 

@@ -18,6 +18,8 @@ protocol LinkObserver: AnyObject {
 final class LinkCoordinator {
     private var shares = LinkShares()
     private var lingerTimers: [AppID: LoopSource] = [:]
+    /// Devices whose `Disconnect` is being answered, with the calls of it, and what waits for their end.
+    private var disconnecting: [ObjectPath: (calls: Int, waiting: [() -> Void])] = [:]
     private let feed: RadioFeed
     private let loop: MainLoop
     private let linger: Duration
@@ -70,6 +72,32 @@ final class LinkCoordinator {
         return decision.answer
     }
 
+    // MARK: Disconnecting
+
+    /// Until as many `endDisconnect` no client hears of this link.
+    func beginDisconnect(_ device: ObjectPath) {
+        disconnecting[device, default: (0, [])].calls += 1
+    }
+
+    /// A `Disconnect` is answered. What has changed is told once the radio service was asked how the link is: clients
+    /// close a connection when they hear on another one that the link is down, and the answer must be there by then.
+    func endDisconnect(_ device: ObjectPath) {
+        feed.readLink(device) { [self] in
+            disconnecting[device]?.calls -= 1
+            guard let ended = disconnecting[device], ended.calls == 0 else { return }
+            disconnecting[device] = nil
+            observer?.linkChanged(device)
+            for body in ended.waiting { body() }
+        }
+    }
+
+    /// Calls `body` once no `Disconnect` is being answered, at once if none is: before that an app would be told that
+    /// it still holds the link.
+    func whenDisconnected(_ device: ObjectPath, _ body: @escaping () -> Void) {
+        guard disconnecting[device] != nil else { return body() }
+        disconnecting[device]?.waiting.append(body)
+    }
+
     /// Takes the shares from apps that may not have them any more.
     func endShares(unless isGranted: (ObjectPath, AppID) -> Bool) {
         for (device, app) in shares.shares where !isGranted(device, app) { handle(.grantEnded(device, app)) }
@@ -106,7 +134,7 @@ final class LinkCoordinator {
 
     private func perform(_ effect: LinkShares.Effect, whenDropped: @escaping () -> Void) {
         switch effect {
-        case .tell(let device): observer?.linkChanged(device)
+        case .tell(let device): if disconnecting[device] == nil { observer?.linkChanged(device) }
         case .drop(let device, let reason):
             log.info("link dropped", metadata: ["reason": "\(reason)"])
             log.debug("link dropped", metadata: ["device": "\(device)"])
