@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The view between two runs of the daemon: clients' sockets, what each has begun, and what it was told last, for the
+// The view between two runs of the daemon: clients' sockets, what each has begun and what it has seen, for the
 // next run to go on with. A clean restart, and so an upgrade, is thereby nothing that a client notices: bluetoothd
 // keeps links, notifications and discoveries, because each client's connection to it stays open as well.
 // (Docs/View.md, "When the daemon restarts")
@@ -74,7 +74,7 @@ struct Baggage {
         return descriptors[number]
     }
 
-    /// Packs a connection's socket, with what there is to know of it.
+    /// Packs a connection's socket and its description.
     mutating func pack(_ socket: FileDescriptor, _ left: LeftConnection) -> DBusValue {
         .vardict([
             "Socket": pack(socket), "Name": .string(left.uniqueName), "Descriptors": .boolean(left.takesDescriptors),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between two runs of the daemon the service manager keeps the view's clients: their sockets, and in sealed memory what
-// there is to know of them. (systemd.service(5), `FileDescriptorStoreMax=`)
+// Between two runs of the daemon the service manager keeps the view's clients: their sockets, and their state in
+// sealed memory. (systemd.service(5), `FileDescriptorStoreMax=`)
 
 internal import BlueZView
 internal import DBusKit

@@ -26,7 +26,7 @@ class HandoverTest(service_manager.Kept, Acquiring):
         wait(lambda: not client.connection.get_is_connected(), 10, "the connection to end")
 
     def goes_on(self, view):
-        """Its calls are answered, and it was told of no change of bluetoothd's owner or of the link."""
+        """Its calls are answered, and it has heard no change of bluetoothd's owner or of the link."""
         self.assertTrue(view.read_property(self.pink, DEVICE1, "Connected"))
         self.assertEqual(view.changes(self.pink, "Connected"), [True])
         self.assertEqual(view.told("InterfacesRemoved", self.pink), [])
@@ -97,7 +97,7 @@ class Kept(HandoverTest):
 
 
 class Changed(HandoverTest):
-    """What has changed meanwhile is told."""
+    """Changes in between are signalled."""
 
     def test_a_grant_that_went(self):
         view = self.view().connect(self.pink)

@@ -18,7 +18,7 @@ protocol LinkObserver: AnyObject {
 final class LinkCoordinator {
     private var shares = LinkShares()
     private var lingerTimers: [AppID: LoopSource] = [:]
-    /// Devices whose `Disconnect` is being answered, with the calls of it, and what waits for their end.
+    /// Devices whose `Disconnect` is being answered, the number of such calls, and the work that waits for their end.
     private var disconnecting: [ObjectPath: (calls: Int, waiting: [() -> Void])] = [:]
     private let feed: RadioFeed
     private let loop: MainLoop
@@ -79,7 +79,7 @@ final class LinkCoordinator {
         disconnecting[device, default: (0, [])].calls += 1
     }
 
-    /// A `Disconnect` is answered. What has changed is told once the radio service was asked how the link is: clients
+    /// A `Disconnect` is answered. Changes are signalled once the radio service has reported the link: clients
     /// close a connection when they hear on another one that the link is down, and the answer must be there by then.
     func endDisconnect(_ device: ObjectPath) {
         feed.readLink(device) { [self] in
