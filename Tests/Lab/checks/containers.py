@@ -16,7 +16,7 @@ from machine import APPS, BLUE_DICE, DAEMON, GREEN_DICE, PINK_DICE, copy_program
 
 APP = "com.example.contained"
 SOCKETS = Path("/run/accessory-setup/app")
-ROOT = Path("/var/lib/lab-container")
+ROOT = Path("/srv/lab-container")
 MOUNT = f"{SOCKETS / APP}:/run/accessory-setup:ro"
 BUS = "DBUS_SYSTEM_BUS_ADDRESS=unix:path=/run/accessory-setup/bus"
 # As in Docs/Containers.md. The guest has no network to share.
