@@ -174,7 +174,7 @@ public final class BlueZView {
         return state.bytes.map { ViewHandover(state: $0, descriptors: Array(baggage.descriptors.values)) }
     }
 
-    /// Goes on with the clients of an earlier run, once it is known what is granted and what there is.
+    /// Goes on with the clients of an earlier run, once grants and objects are known.
     public func resumeClients() {
         guard let left else { return }
         environment.feed.followObjects(true)
@@ -203,7 +203,7 @@ public final class BlueZView {
         guard let (socket, left) = baggage.unpackConnection(state["Connection"]),
             let peer = try? Connection(resuming: socket, left, peer: PeerLimits(), loop: loop)
         else { return }
-        guard app == nil || servers[app!] != nil, let client = admit(peer, to: app) else { return peer.close() }
+        guard app.map({ servers[$0] != nil }) ?? true, let client = admit(peer, to: app) else { return peer.close() }
         guard client.resume(state, baggage) else {
             client.bidFarewell()
             return remove(left.uniqueName)

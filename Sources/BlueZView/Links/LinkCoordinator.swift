@@ -91,7 +91,7 @@ final class LinkCoordinator {
         }
     }
 
-    /// Calls `body` once no `Disconnect` is being answered, at once if none is: before that an app would be told that
+    /// Calls `body` once no `Disconnect` is being answered, at once if none is: before that an app would hear that
     /// it still holds the link.
     func whenDisconnected(_ device: ObjectPath, _ body: @escaping () -> Void) {
         guard disconnecting[device] != nil else { return body() }

@@ -185,7 +185,7 @@ public final class Connection {
         return peer
     }
 
-    /// Sends what is queued as far as the socket takes it, and reads nothing.
+    /// Writes the outgoing queue as far as the socket takes it, and reads nothing.
     func writeOut() {
         for watch in watches.keys where dbus_watch_get_flags(watch) & DBUS_WATCH_WRITABLE.rawValue != 0 {
             dbus_watch_handle(watch, DBUS_WATCH_WRITABLE.rawValue)
