@@ -119,9 +119,10 @@ web: build
 
 test: build
 	@Tests/Support/deps-test
+	@Tests/Support/deps-clients
 	@Tests/Support/deps-web
 	$(FEW_AT_ONCE) $(SWIFT) test
-	BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/API Tests/Simulator Tests/Attacks Tests/Answers Tests/Kills Tests/Damage Tests/Resources Tests/Web
+	BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/API Tests/Clients Tests/Simulator Tests/Attacks Tests/Answers Tests/Kills Tests/Damage Tests/Resources Tests/Web
 	PICK="Pink Dice" PATIENCE=4 BIN=$(BIN) Tests/Demo/run
 
 kills: build
@@ -220,6 +221,7 @@ lint: deps
 	Tests/Support/check-prose
 	Tests/Support/check-readme
 	Tests/Support/check-reasons
+	Tests/Clients/table --check
 
 format: deps
 	$(SWIFT) format --in-place --recursive Sources Tests Package.swift

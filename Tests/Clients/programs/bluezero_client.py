@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bluezero's central role."""
+
+from bluezero import adapter, central, device
+from bluezero import constants, dbus_tools
+from lines import say, serve_glib
+
+
+class Client:
+    def __init__(self):
+        self.adapter = self.central = None
+
+    def list(self):
+        """Of the adapter there is: an object of the library's stays with one bluetoothd."""
+        self.adapter = adapter.Adapter()
+        self.adapter.on_disconnect = lambda _adapter, _device: say("disconnected")
+        return sorted(str(each.address) for each in device.Device.available(self.adapter.address))
+
+    def connect(self, address):
+        if self.adapter is None:
+            self.list()
+        self.central = central.Central(address, self.adapter.address)
+        self.central.connect()
+        self.characteristics = {}
+
+    def characteristic(self, uuid):
+        """Its service is to be named; it has one."""
+        if uuid not in self.characteristics:
+            [service] = self.services()
+            self.characteristics[uuid] = self.central.add_characteristic(service, uuid)
+            self.central.load_gatt()
+        return self.characteristics[uuid]
+
+    def services(self):
+        """Of all objects: `services_available` is what the accessory says of itself."""
+        path = self.central.rmt_device.remote_device_path
+        return sorted(str(each[constants.GATT_SERVICE_IFACE]["UUID"]) for at, each in dbus_tools.get_managed_objects().items()
+                      if at.startswith(path) and constants.GATT_SERVICE_IFACE in each)
+
+    def read(self, uuid):
+        return [bytes(self.characteristic(uuid).value).hex()]
+
+    def write(self, uuid, value):
+        self.characteristic(uuid).value = list(bytes.fromhex(value))
+
+    def notify(self, uuid):
+        characteristic = self.characteristic(uuid)
+        characteristic.add_characteristic_cb(
+            lambda _, values, __: "Value" in values and say("value", bytes(values["Value"]).hex()))
+        characteristic.start_notify()
+
+    def disconnect(self):
+        self.central.disconnect()
+
+
+serve_glib(Client())
