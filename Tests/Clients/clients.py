@@ -55,3 +55,9 @@ def command(client, programs=PROGRAMS, built=BUILT, python="/usr/bin/python3"):
     if client.program.endswith(".py"):
         return (python, programs / client.program, *client.arguments)
     return (built / client.program, *client.arguments)
+
+
+def environment(socket, packages):
+    """What a client's program finds on this socket and in this folder."""
+    return {"DBUS_SYSTEM_BUS_ADDRESS": f"unix:path={socket}", "PYTHONPATH": str(packages), "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONWARNINGS": "ignore", "HOME": "/", "TERM": "dumb", "LC_ALL": "C.UTF-8"}

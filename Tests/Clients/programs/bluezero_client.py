@@ -24,9 +24,13 @@ class Client:
         self.characteristics = {}
 
     def characteristic(self, uuid):
-        """Its service is to be named; it has one."""
+        """The library asks for its service, too."""
         if uuid not in self.characteristics:
-            [service] = self.services()
+            path = self.central.rmt_device.remote_device_path
+            objects = dbus_tools.get_managed_objects()
+            found = [each[constants.GATT_CHRC_IFACE] for at, each in objects.items()
+                     if at.startswith(path) and each.get(constants.GATT_CHRC_IFACE, {}).get("UUID") == uuid]
+            service = objects[found[0]["Service"]][constants.GATT_SERVICE_IFACE]["UUID"]
             self.characteristics[uuid] = self.central.add_characteristic(service, uuid)
             self.central.load_gatt()
         return self.characteristics[uuid]

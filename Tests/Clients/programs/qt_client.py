@@ -52,7 +52,7 @@ def until(done, *failed):
 
 class Client:
     def __init__(self):
-        self.found, self.controller, self.service = {}, None, None
+        self.found, self.controller, self.service, self.found_services = {}, None, None, {}
 
     def scan(self):
         agent = Agent()
@@ -79,21 +79,31 @@ class Client:
         until(controller.connected, errors_of(controller))
         QtCore.QTimer.singleShot(0, controller.discoverServices)
         until(controller.discoveryFinished, errors_of(controller), controller.disconnected)
-        self.service = None
+        self.service, self.found_services = None, {}
 
     def services(self):
         return sorted(text(each) for each in self.controller.services())
 
     def characteristic(self, uuid):
-        if self.service is None:
-            [service] = [self.controller.createServiceObject(each) for each in self.controller.services()]
-            QtCore.QTimer.singleShot(0, service.discoverDetails)
-            discovered = getattr(Service.ServiceState, "RemoteServiceDiscovered", None) or Service.ServiceState.ServiceDiscovered
-            while service.state() != discovered:
-                until(service.stateChanged, errors_of(service), self.controller.disconnected)
-            service.characteristicChanged.connect(lambda _, value: say("value", bytes(value).hex()))
-            self.service = service
-        return self.service.characteristic(Uuid(QtCore.QUuid("{" + uuid + "}")))
+        """In the service that has it."""
+        uuid = Uuid(QtCore.QUuid("{" + uuid + "}"))
+        for service in self.discovered():
+            if service.characteristic(uuid).isValid():
+                self.service = service
+                return service.characteristic(uuid)
+        raise Failure("no such characteristic")
+
+    def discovered(self):
+        for each in self.controller.services():
+            if each.toString() not in self.found_services:
+                service = self.controller.createServiceObject(each)
+                QtCore.QTimer.singleShot(0, service.discoverDetails)
+                done = getattr(Service.ServiceState, "RemoteServiceDiscovered", None) or Service.ServiceState.ServiceDiscovered
+                while service.state() != done:
+                    until(service.stateChanged, errors_of(service), self.controller.disconnected)
+                service.characteristicChanged.connect(lambda _, value: say("value", bytes(value).hex()))
+                self.found_services[each.toString()] = service
+            yield self.found_services[each.toString()]
 
     def ask(self, call, done):
         if self.controller.state() in (Controller.ControllerState.UnconnectedState, Controller.ControllerState.ClosingState):
