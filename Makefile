@@ -148,6 +148,7 @@ outside: build
 # With the packages in DEB, if they are given, else with some that are built now. The machine that builds from source is no
 # guest of the lab's, so it comes last, and where all is wanted.
 lab: build
+	@Tests/Support/deps-clients
 	$(if $(DEB),,$(MAKE) deb)
 	Tests/Lab/run --bin $(BIN) --deb $(or $(DEB),.build/deb/*.deb) $(if $(ROOT),--root $(ROOT)) $(if $(BUS),--bus $(BUS)) $(if $(SAMPLE),--sample) \
 		$(if $(ONLY),--only '$(ONLY)$(if $(findstring .,$(ONLY)),,.*)') --at-once $(AT_ONCE)
@@ -155,6 +156,7 @@ lab: build
 
 # All checks on every release, one after the other: hours. What failed does not keep the others from running.
 lab-all: build
+	@Tests/Support/deps-clients
 	$(MAKE) deb
 	@failed=0; run() { results=.build/lab/$$1.json; shift; Tests/Lab/run --bin $(BIN) --deb .build/deb/*.deb --at-once $(AT_ONCE) --results $$results "$$@" || failed=1; }; \
 		rm -rf .build/lab; \

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""BlueZ clients on a real bluetoothd: a check for each of them has the rows of Tests/Clients, on the socket of an app on a machine with systemd,
+and holds it to the results there."""
+
+import importlib.util
+import pwd
+from pathlib import Path
+
+import dbus
+
+import containers
+from framework import DIRECTORY, check
+from lab import DAEMON_NAME, STANDSTILL, expect
+from machine import DAEMON, PINK_DICE
+
+SUITE = DIRECTORY.parent / "Clients"
+
+
+def load(name):
+    """A module of that suite: this one has the name of one there."""
+    specification = importlib.util.spec_from_file_location(f"suite_{name}", SUITE / f"{name}.py")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+suite, rows = load("clients"), load("rows")
+USER = pwd.getpwnam("nobody")
+SOCKET = containers.SOCKETS / containers.APP / "bus"
+AS_USER = ("setpriv", f"--reuid={USER.pw_uid}", f"--regid={USER.pw_gid}", "--clear-groups")
+
+
+class World:
+    """The machine as the rows need it (Tests/Clients/rows.py)."""
+
+    address = PINK_DICE
+    service = "e56a082e-c49b-47ca-a2ab-389127b8abe3"
+    values = tuple(f"{number:02x}" for number in range(1, 7))
+
+    def __init__(self, machine, client):
+        self.machine = machine
+        self.client = client
+        self.program = None
+
+    def start(self):
+        """The program anew: a row leaves it as it is."""
+        if self.program is not None and self.program.running:
+            self.program.kill()
+            self.wait(lambda: not self.is_linked(), "the link to end")
+        self.program = self.machine.start(
+            "client", *AS_USER, *suite.command(self.client), listens=True,
+            environment=suite.environment(SOCKET, suite.PACKAGES / str(self.client.packages)))
+
+    @property
+    def lines(self):
+        return self.program.lines
+
+    @property
+    def silent(self):
+        return self.program.ended
+
+    def type(self, line):
+        self.program.tell(line)
+
+    def wait(self, happens, what):
+        found = None
+
+        def look():
+            nonlocal found
+            found = happens()
+            return found
+
+        self.machine.wait_until(look, 240, what, every=0.2)
+        return found
+
+    def is_linked(self):
+        return bool(self.machine.bluez_devices()[self.address]["Connected"])
+
+    def switch(self, enabled):
+        objects = dbus.Interface(
+            self.machine.bus.get_object(DAEMON_NAME, "/org/accessorysetup1", introspect=False), "org.freedesktop.DBus.ObjectManager")
+        [grant] = [path for path, each in objects.GetManagedObjects().items() if f"{DAEMON_NAME}.Grant" in each]
+        self.machine.bus.get_object(DAEMON_NAME, grant, introspect=False).Set(
+            f"{DAEMON_NAME}.Grant", "Enabled", dbus.Boolean(enabled, variant_level=1), dbus_interface=dbus.PROPERTIES_IFACE)
+
+    def restart_daemon(self):
+        self.machine.forget_starts()
+        self.machine.systemctl("restart", DAEMON)
+        self.machine.wait_for_bluetooth()
+
+    def stop_bluetoothd(self):
+        self.machine.systemctl("stop", "bluetooth.service")
+
+    def start_bluetoothd(self):
+        self.machine.systemctl("start", "bluetooth.service")
+        self.machine.wait_for_bluetooth()
+
+
+def prepare(machine):
+    """With the accessory granted to the app of the socket, and nothing else."""
+    if Path("/usr/bin/accessoryctl").exists() and SOCKET.exists() and [each["app"] for each in machine.grants()] == [containers.APP]:
+        return
+    containers.prepare(machine, SocketUser=USER.pw_name)
+    picker = machine.picker("Dice 4F")
+    picker.wait_for("waiting for a picker", 60)
+    machine.run(*AS_USER, "env", f"DBUS_SYSTEM_BUS_ADDRESS=unix:path={SOCKET}", machine.dice, "add", "--timeout", STANDSTILL * 90, seconds=240)
+    expect(picker.wait_exit(60) == 0, f"the picker ended with an error: {picker.lines[-1:]}")
+
+
+def expect_results(machine, client):
+    prepare(machine)
+    world = World(machine, client)
+    expected = lambda row: suite.expected(client, row, lab=True)
+    differing = []
+    for row in suite.ROWS:
+        world.start()
+        watched = rows.Rows(world, expected)
+        watched.hear("ready")
+        observed = watched.observe(row)
+        print(row, "→", observed, world.lines[-5:], flush=True)
+        if observed != expected(row):
+            differing.append(f"{row}: {observed}")
+    world.start()
+    expect(not differing, f"{client.name} differs: {'; '.join(differing)}")
+
+
+def check_of(client):
+    def run(machine):
+        expect_results(machine, client)
+
+    run.__name__ = "".join(each if each.isalnum() else "_" for each in client.name.lower()).strip("_")
+    return check(seconds=1800)(run)
+
+
+# The clients, and their versions in the results, are those of Debian 12.
+if "VERSION_ID=\"12\"" in Path("/etc/os-release").read_text():
+    for each in suite.CLIENTS:
+        check_of(each)
