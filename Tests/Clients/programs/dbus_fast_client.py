@@ -53,7 +53,8 @@ class Client:
             await resolved.wait()
 
     async def characteristic(self, uuid):
-        return next(path for path, each in await self.having(CHARACTERISTIC1, self.path) if each["UUID"].value == uuid)
+        [found] = [path for path, each in await self.having(CHARACTERISTIC1, self.path) if each["UUID"].value == uuid]
+        return found
 
     async def services(self):
         return sorted(each["UUID"].value for _, each in await self.having(SERVICE1, self.path))

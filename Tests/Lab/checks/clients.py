@@ -43,9 +43,14 @@ class World:
         self.program = None
 
     def start(self):
-        """The program anew: a row leaves it as it is."""
+        """The program and the grant anew: a row leaves them as they are."""
+        self.switch(True)
         if self.program is not None and self.program.running:
             self.program.kill()
+        # The app's, or one that the pairing has left.
+        if self.is_linked():
+            path = f"/org/bluez/hci0/dev_{self.address.replace(':', '_')}"
+            self.machine.bus.get_object("org.bluez", path, introspect=False).Disconnect(dbus_interface="org.bluez.Device1")
             self.wait(lambda: not self.is_linked(), "the link to end")
         self.program = self.machine.start(
             "client", *AS_USER, *suite.command(self.client), listens=True,
