@@ -248,7 +248,8 @@ public final class BlueZView {
         }
         let client = ViewClient(
             peer, caller, environment, onHello: { [weak self] in self?.admission.greeted(name) },
-            onBacklog: { [weak self] in self?.noteBacklog() }, followNeeds: { [weak self] in self?.followNeeds() })
+            onBacklog: { [weak self] in self?.noteBacklog() }, followNeeds: { [weak self] in self?.followNeeds() },
+            catchUpOthers: { [weak self] in self?.catchUpOthers(of: name) })
         clients[name] = client
         allowLongMessages(name)
         peer.onCall = { [weak client] call in
@@ -288,6 +289,12 @@ public final class BlueZView {
         for name in clients.keys { allowLongMessages(name) }
     }
 
+    /// What was sent to the other connections of a client's app is passed on.
+    private func catchUpOthers(of name: String) {
+        guard clients.count > 1, let app = clients[name]?.app else { return }
+        for other in clients.values where other.app == app && other.name != name { other.catchUp() }
+    }
+
     // MARK: What concerns all
 
     /// Much waits for some client. Whether it is too much for all together is looked at later: nobody goes in the
@@ -315,11 +322,10 @@ public final class BlueZView {
     /// Follows what clients need, and nothing when none does.
     private func followNeeds() {
         noteApps()
-        let engaged = clients.values.compactMap { client in client.followedDevices.map { (client.app, $0) } }
-        for app in engaged.compactMap(\.0) { links.handle(.appEngaged(app)) }
-        let lingering = links.lingeringDevices
-        environment.feed.followObjects(!engaged.isEmpty || !lingering.isEmpty || left != nil)
-        environment.feed.followLinks(of: engaged.reduce(into: lingering) { $0.formUnion($1.1) })
+        let used = clients.values.compactMap(\.followedDevices)
+        let held = links.heldDevices
+        environment.feed.followObjects(!used.isEmpty || !held.isEmpty || left != nil)
+        environment.feed.followLinks(of: used.reduce(into: held) { $0.formUnion($1) })
     }
 
     /// An app is gone with its last client; also when that one does not speak for it any more, because it has become
@@ -327,6 +333,7 @@ public final class BlueZView {
     private func noteApps() {
         let present = Set(clients.values.compactMap(\.app))
         for app in apps.subtracting(present).sorted() { links.handle(.appGone(app)) }
+        for app in present.subtracting(apps).sorted() { links.handle(.appPresent(app)) }
         apps = present
     }
 }
@@ -373,7 +380,9 @@ extension BlueZView: RadioFeedObserver {
     }
 
     func linkEnds(_ device: ObjectPath, _ message: Message) {
-        for client in clients.values { client.linkEnds(device, message) }
+        environment.links.beforeEnd(device) { [weak self] in
+            for client in self?.clients.values ?? [:].values { client.linkEnds(device, message) }
+        }
     }
 }
 

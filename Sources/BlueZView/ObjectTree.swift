@@ -24,7 +24,8 @@ enum ObjectTree {
         if path == scope.adapter { inside = adapterInterface + StandardInterfaces.everywhere }
         if path.rawValue == "/" { inside = StandardInterfaces.objectManager }
         let prefix = path.rawValue == "/" ? "/" : path.rawValue + "/"
-        for other in Array(scope.devices.keys) + (scope.adapter.map { [$0] } ?? ["/org/bluez"]) where other.isBelow(path) {
+        if path == Scope.managers { inside = agentManager + StandardInterfaces.everywhere }
+        for other in scope.devices.keys + [scope.adapter ?? Scope.managers] where other.isBelow(path) {
             children.insert(other.rawValue.dropFirst(prefix.count).prefix { $0 != "/" })
         }
         let nodes = children.sorted().map { "  <node name=\"\($0)\"/>\n" }.joined()
@@ -36,6 +37,18 @@ enum ObjectTree {
 
             """
     }
+
+    private static let agentManager = """
+          <interface name="org.bluez.AgentManager1">
+            <method name="RegisterAgent">
+              <arg name="agent" type="o" direction="in"/>
+              <arg name="capability" type="s" direction="in"/>
+            </method>
+            <method name="RequestDefaultAgent"><arg name="agent" type="o" direction="in"/></method>
+            <method name="UnregisterAgent"><arg name="agent" type="o" direction="in"/></method>
+          </interface>
+
+        """
 
     private static let adapterInterface = """
           <interface name="org.bluez.Adapter1">

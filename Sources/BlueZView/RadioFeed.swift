@@ -22,6 +22,23 @@ protocol RadioFeedObserver: AnyObject {
     func linkEnds(_ device: ObjectPath, _ message: Message)
 }
 
+/// The process behind a name. One that the bus does not know is nil.
+struct ServiceProcess: Hashable, Sendable {
+    var uid: UInt32?
+    var pid: UInt32?
+
+    /// Takes the answer of `GetConnectionCredentials`.
+    init(_ credentials: [String: DBusValue]) {
+        uid = credentials["UnixUserID"]?.integerValue.flatMap { UInt32(exactly: $0) }
+        pid = credentials["ProcessID"]?.integerValue.flatMap { UInt32(exactly: $0) }
+    }
+
+    init(uid: UInt32, pid: Int32) {
+        self.uid = uid
+        self.pid = UInt32(exactly: pid)
+    }
+}
+
 /// What is known of org.bluez, on a connection of the view's own.
 final class RadioFeed {
     /// Whether org.bluez is there.
@@ -51,6 +68,8 @@ final class RadioFeed {
     private var isLoading = false
     /// What is to be done once everything is known.
     private var waiting: [() -> Void] = []
+    private var process: (owner: String, answer: ServiceProcess)?
+    private var waitingForProcess: [(Result<ServiceProcess, BusError>) -> Void] = []
 
     init(on connection: Connection) {
         self.connection = connection
@@ -66,6 +85,22 @@ final class RadioFeed {
     var alias: String? { if case .present(_, let alias) = service { alias } else { nil } }
     /// The unique name of the service on its own bus; nil while it is gone.
     var owner: String? { if case .present(let owner, _) = service { owner } else { nil } }
+
+    /// Asks for the process of the service, as its bus names it: the bus is asked once for each owner.
+    func readProcess(_ completion: @escaping (Result<ServiceProcess, BusError>) -> Void) {
+        if let process, process.owner == owner { return completion(.success(process.answer)) }
+        waitingForProcess.append(completion)
+        guard waitingForProcess.count == 1 else { return }
+        let asked = owner ?? Scope.service
+        connection.call(.credentials, at: Bus.path, [.string(asked)]) { [weak self] result in
+            guard let self else { return }
+            let answer = result.map { ServiceProcess($0.first?.vardictValue ?? [:]) }
+            if case .success(let answer) = answer { self.process = (asked, answer) }
+            let completions = self.waitingForProcess
+            self.waitingForProcess = []
+            for completion in completions { completion(answer) }
+        }
+    }
 
     // MARK: Following
 

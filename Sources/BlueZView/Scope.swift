@@ -30,6 +30,8 @@ struct Scope: Hashable, Sendable {
     var devices: [ObjectPath: AccessoryID] = [:]
 
     static let service = "org.bluez"
+    /// The object that bluetoothd has its managers at.
+    static let managers: ObjectPath = "/org/bluez"
     static let adapterInterface = "org.bluez.Adapter1"
     static let deviceInterface = "org.bluez.Device1"
     static let characteristicInterface = "org.bluez.GattCharacteristic1"
@@ -67,6 +69,14 @@ struct Scope: Hashable, Sendable {
     /// Whether an object exists for the app. (Of what is above the adapter, only that something is below it.)
     func shows(_ path: ObjectPath) -> Bool { path == adapter || device(of: path) != nil }
 
+    /// Whether a client with this match rule may be waiting for signals of org.bluez.
+    static func mayBeFor(_ rule: MatchRule, alias: String?) -> Bool {
+        rule.mayAskForSignals(
+            of: [service] + (alias.map { [$0] } ?? []),
+            interfaces: { [Bus.properties, Bus.objectManager].contains($0) || $0.hasPrefix(service + ".") },
+            paths: { path in ["/", "/org", managers.rawValue].contains(path) || path.hasPrefix(managers.rawValue + "/") })
+    }
+
     // MARK: Calls
 
     enum Verdict: Hashable {
@@ -74,12 +84,16 @@ struct Scope: Hashable, Sendable {
         case managedObjects
         case introspection
         case adapterProperty
+        /// A call to the manager of agents.
+        case agent
         /// `StartDiscovery` and the like: the radio service counts them for each client.
         case discovery
         case connect(ObjectPath)
         case disconnect(ObjectPath)
-        /// Properties of a device's: read only, and the link's are the app's own view of it.
+        /// Properties of a device's: the link's are the app's own view of it.
         case deviceProperty(ObjectPath)
+        /// Setting a device's property.
+        case deviceSetting(ObjectPath)
         /// Passed on, as it is.
         case passed(ObjectPath)
         /// Passed on while the app holds the link.
@@ -102,8 +116,8 @@ struct Scope: Hashable, Sendable {
             }
             return .managedObjects
         }
-        // Its managers (agents, profiles) are there, for somebody else.
-        if path.rawValue == "/org/bluez", interface?.hasPrefix("org.bluez.") == true {
+        if path == Self.managers, interface?.hasPrefix("org.bluez.") == true {
+            if interface == Agent.interface, Agent.methods.contains(member) { return .agent }
             return .refused(.notPermitted("\(interface ?? "").\(member) is for the system's own programs"))
         }
         return .refused(.unknownObject(path))
@@ -132,8 +146,7 @@ struct Scope: Hashable, Sendable {
     private func verdict(_ device: ObjectPath, _ path: ObjectPath, _ interface: String?, _ member: String) -> Verdict {
         switch (interface, member) {
         case (Bus.properties, "Get"), (Bus.properties, "GetAll"): .deviceProperty(device)
-        case (Bus.properties, "Set"):
-            .refused(.notPermitted("names, trust and the like are set for all apps at once, by the daemon"))
+        case (Bus.properties, "Set"): path == device ? .deviceSetting(device) : .refused(.notPermitted("it is not an app's to set"))
         case (Self.deviceInterface, "Connect"): .connect(device)
         case (Self.deviceInterface, "Disconnect"): .disconnect(device)
         case (Self.deviceInterface, "Pair"), (Self.deviceInterface, "CancelPairing"):

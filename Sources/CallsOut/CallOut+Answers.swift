@@ -93,7 +93,8 @@ extension CallOut {
     /// What happens when no answer comes in time, or one that makes no sense.
     public var unanswered: String {
         switch self {
-        case .credentials, .process: "the caller is nobody, and refused"
+        case .credentials: "the caller is not identified, and refused; of org.bluez, the client of the view gets the error"
+        case .process: "the caller is not identified, and refused"
         case .pickerPing: "the picker gets the next offers all the same"
         case .authorization: "not authorized, and the question is withdrawn"
         case .authorizationEnd: "logged: the question stays until the person answers it"

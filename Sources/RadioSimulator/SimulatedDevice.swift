@@ -128,7 +128,8 @@ final class SimulatedDevice: ExportedObject {
         }
         device.method("Disconnect") { [unowned self] call throws(BusError) in
             guard isConnected else { throw .bluez("NotConnected", "Not Connected") }
-            // BlueZ answers first, and tells of it when it has nothing else to do.
+            // BlueZ answers between the end of the services and that of the link.
+            servicesGone()
             call.reply()
             linkLost(.local, toldAfter: .milliseconds(5))
         }
@@ -266,7 +267,7 @@ final class SimulatedDevice: ExportedObject {
 
     /// The link is down.
     ///
-    /// - Parameter pause: before that is told.
+    /// - Parameter pause: before the property changes.
     func linkLost(_ end: LinkEnd, toldAfter pause: Duration? = nil) {
         connecting?.cancel()
         connecting = nil
@@ -275,16 +276,22 @@ final class SimulatedDevice: ExportedObject {
         isConnected = false
         accessory.connectedTo = nil
         bluez.air.input.remove(accessory)
-        gatt?.withdraw()
-        gatt = nil
+        servicesGone()
         hideBattery()
-        guard let pause else { return tellEnd(end) }
-        bluez.loop.after(pause) { [weak self] in self?.tellEnd(end) }
+        bluez.server.emit(path: path, interface: Interfaces.device, member: "Disconnected", to: nil, end.arguments)
+        guard let pause else { return tellLost() }
+        bluez.loop.after(pause) { [weak self] in self?.tellLost() }
     }
 
-    private func tellEnd(_ end: LinkEnd) {
-        bluez.server.emit(path: path, interface: Interfaces.device, member: "Disconnected", to: nil, end.arguments)
-        changed("ServicesResolved", "Connected")
+    private func servicesGone() {
+        guard let gatt else { return }
+        gatt.withdraw()
+        self.gatt = nil
+        changed("ServicesResolved")
+    }
+
+    private func tellLost() {
+        changed("Connected")
         guard hasKeysForNow else { return }
         hasKeysForNow = false
         changed("Paired")

@@ -154,6 +154,7 @@ private final class CharacteristicObject: ExportedObject {
         characteristic.property("Notifying") { [unowned self] _ in .boolean(!subscribers.isEmpty) }
         characteristic.method("ReadValue") { [unowned self] call throws(BusError) in
             try allow("read")
+            changed("Value")
             call.reply(.bytes(value))
         }
         characteristic.method("WriteValue") { [unowned self] call throws(BusError) in
@@ -179,21 +180,25 @@ private final class CharacteristicObject: ExportedObject {
         characteristic.method("AcquireWrite") { [unowned self] call throws(BusError) in
             try allow("write")
             guard writing == nil else { throw .bluez("NotPermitted", "Write acquired") }
-            writing = try acquire(call) { [unowned self] in
+            let (acquired, end) = try acquire { [unowned self] in
                 writing = nil
                 changed("WriteAcquired")
             }
+            writing = acquired
             changed("WriteAcquired")
+            call.reply(end, .uint16(Self.mtu))
         }
         characteristic.method("AcquireNotify") { [unowned self] call throws(BusError) in
             guard scenario.flags.contains("notify") else { throw .bluez("NotSupported", "Operation is not supported") }
             guard notifying == nil, subscribers.isEmpty else { throw .bluez("NotPermitted", "Notify acquired") }
-            notifying = try acquire(call) { [unowned self] in
+            let (acquired, end) = try acquire { [unowned self] in
                 notifying = nil
                 stopTimer()
                 changed("NotifyAcquired")
             }
+            notifying = acquired
             changed("NotifyAcquired")
+            call.reply(end, .uint16(Self.mtu))
             startTimer()
         }
         interfaces = [characteristic]
@@ -243,8 +248,10 @@ private final class CharacteristicObject: ExportedObject {
         timer = nil
     }
 
-    /// Hands one end of a pair out and listens at the other; `ended` when the client has closed its own.
-    private func acquire(_ call: MethodCall, ended: @escaping () -> Void) throws(BusError) -> Acquired {
+    /// Makes a pair and listens at one end; `ended` when the client has closed the other.
+    ///
+    /// - Returns: besides, the client's end.
+    private func acquire(ended: @escaping () -> Void) throws(BusError) -> (Acquired, DBusValue) {
         guard let (mine, theirs) = FileDescriptor.packetPair() else { throw .bluez("Failed", "no descriptors") }
         let source = bluez.loop.onReadable(mine.rawValue) { [weak self] in
             var buffer = [UInt8](repeating: 0, count: 512)
@@ -257,8 +264,7 @@ private final class CharacteristicObject: ExportedObject {
             self.device.accessory.characteristicValues[self.key] = Array(buffer.prefix(count))
             return true
         }
-        call.reply(.fileDescriptor(theirs), .uint16(Self.mtu))
-        return Acquired(end: mine, source: source)
+        return (Acquired(end: mine, source: source), .fileDescriptor(theirs))
     }
 
     func clientGone(_ client: String) {

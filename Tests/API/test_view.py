@@ -9,11 +9,12 @@ import unittest
 
 import dbus
 
-from harness.names import BUS_ERROR, GRANT, MANAGER, NAME, OBJECT_MANAGER, PINK, PROPERTIES, ROOT, SESSION, SOMEBODY_ELSE, UNKNOWN_OBJECT, error
+from harness.names import (
+    BUS_ERROR, GRANT, MANAGER, NAME, OBJECT_MANAGER, PINK, PROPERTIES, ROOT, SESSION, SOMEBODY, SOMEBODY_ELSE, UNKNOWN_OBJECT, error)
 from harness.radio import accessory, scenario
 from harness.values import item, sv
 from harness.waiting import STANDSTILL, wait
-from view import ADAPTER, ADAPTER1, BLUEZ, CHARACTERISTIC1, DEVICE1, DRIVER, View, ViewTest, path_of
+from view import ADAPTER, ADAPTER1, AGENTS, BLUEZ, CHARACTERISTIC1, DEVICE1, DRIVER, MANAGERS, View, ViewTest, path_of
 
 
 class Sight(ViewTest):
@@ -21,7 +22,7 @@ class Sight(ViewTest):
         view = self.view()
         self.world.admin.call(ADAPTER, ADAPTER1, "StartDiscovery", to=BLUEZ)
         wait(lambda: len(self.simulator.devices()) == 2, what="both devices", also_every=0.05)
-        self.assertEqual(sorted(view.tree()), [ADAPTER, self.pink])
+        self.assertEqual(sorted(view.tree()), [MANAGERS, ADAPTER, self.pink])
         self.assertEqual(view.tree()[self.pink][DEVICE1]["Address"], "C0:FF:EE:00:02:01")
         self.assertEqual(view.read_property(ADAPTER, ADAPTER1, "Powered"), True)
         # Somebody else searches, and that is not the app's.
@@ -47,7 +48,7 @@ class Sight(ViewTest):
     def test_without_a_grant_the_adapter_has_no_power(self):
         for who, view in (("an app without a grant", self.view("board")), ("no app at all", View(self.world, "stranger"))):
             with self.subTest(who):
-                self.assertEqual(list(view.tree()), [ADAPTER])
+                self.assertEqual(list(view.tree()), [MANAGERS, ADAPTER])
                 adapter = view.tree()[ADAPTER][ADAPTER1]
                 self.assertEqual((adapter["Powered"], adapter["Address"]), (False, "00:00:00:00:00:00"))
                 self.assertFails("org.bluez.Error.NotReady", view.bluez, ADAPTER, ADAPTER1, "StartDiscovery")
@@ -100,20 +101,18 @@ class Sight(ViewTest):
         self.assertEqual(self.linked(), ["pink"])
 
     def test_an_adapter_that_goes_and_comes_is_told(self):
-        view, silent = self.view(), self.view()
+        view, listener = self.view(), self.view()
         view.tree()
-        silent.bluez(self.pink, PROPERTIES, "GetAll", "s", DEVICE1)
         self.simulator.do("adapterRemoved", "hci0")
         wait(lambda: view.told("InterfacesRemoved", ADAPTER), what="the adapter to go")
-        self.assertEqual(view.tree(), {})
+        self.assertEqual(list(view.tree()), [MANAGERS])
         self.simulator.do("adapterAdded", "hci0")
         added = wait(lambda: view.told("InterfacesAdded", ADAPTER), what="the adapter to come back")
         self.assertIn(ADAPTER1, added[-1].arguments[1])
         self.world.wait_bluetooth("ready")
         wait(lambda: view.read_property(ADAPTER, ADAPTER1, "Powered"), what="power", also_every=0.05)
-        # Who has asked for no objects knows of no adapter.
-        silent.drain()
-        self.assertEqual(silent.told("InterfacesAdded", ADAPTER) + silent.told("InterfacesRemoved", ADAPTER), [])
+        listener.drain()
+        self.assertEqual([len(listener.told(member, ADAPTER)) for member in ("InterfacesRemoved", "InterfacesAdded")], [1, 1])
 
     def test_an_adapter_is_told_that_comes_after_the_service(self):
         view = self.view()
@@ -123,7 +122,7 @@ class Sight(ViewTest):
         self.simulator.do("serviceStopped")
         self.simulator.do("serviceStarted")
         wait(lambda: view.has_owner(BLUEZ), what="the name to come back", also_every=0.05)
-        self.assertEqual(view.tree(), {})
+        self.assertEqual(list(view.tree()), [MANAGERS])
         self.simulator.do("adapterAdded", "hci0")
         wait(lambda: view.told("InterfacesAdded", ADAPTER), what="the adapter")
 
@@ -253,6 +252,56 @@ class Session(ViewTest):
         self.assertEqual(view.paths("grant"), [])
 
 
+class Listening(ViewTest):
+    """A client that calls nothing, and only adds match rules, hears what it would hear on the system bus."""
+
+    def test_a_match_rule_is_enough(self):
+        for rule in ("type='signal',sender='org.bluez'", "type='signal'", "path_namespace='/org/bluez'",
+                     "interface='org.freedesktop.DBus.Properties',member='PropertiesChanged'", "sender=':bluez.1'"):
+            with self.subTest(rule):
+                listener = View(self.world)
+                listener.driver("AddMatch", "s", rule)
+                view = self.view().connect(self.pink)
+                wait(lambda: True in listener.changes(self.pink, "Connected"), what="the link to be signalled")
+                view.disconnect(self.pink)
+                wait(lambda: False in listener.changes(self.pink, "Connected"), what="the link's end to be signalled")
+                for client in (listener, view):
+                    client.close()
+
+    def test_nothing_is_followed_for_other_rules(self):
+        ear = self.hear("type=method_call,destination=org.bluez", "type=method_call,member=AddMatch")
+        listener = View(self.world)
+        for rule in ("type='signal',sender='org.freedesktop.DBus',member='NameOwnerChanged'", "sender='org.accessorysetup1'",
+                     "interface='org.accessorysetup1.Session'", "type='method_call'", "path='/org/accessorysetup1'"):
+            listener.driver("AddMatch", "s", rule)
+        self.assertEqual([each for each in ear.lines if each.startswith("method call")], [])
+
+    def test_the_adapter_of_a_listener(self):
+        listener = View(self.world)
+        listener.driver("AddMatch", "s", "type='signal',sender='org.bluez'")
+        self.simulator.do("adapterPowerOff", "hci0")
+        listener.wait_change(ADAPTER, "Powered", False)
+
+    def test_a_link_is_kept_for_an_app_that_only_listens(self):
+        """As with `gdbus monitor` beside `gdbus call`: each call is a connection of its own."""
+        for rule in ("sender='org.bluez'", "sender='org.accessorysetup1'"):
+            with self.subTest(rule):
+                listener = View(self.world)
+                listener.driver("AddMatch", "s", rule)
+                caller = self.view().connect(self.pink)
+                caller.close()
+                wait(lambda: caller.name not in listener.driver("ListNames") and self.settled(), what="the caller to go")
+                again = self.view()
+                self.assertEqual(again.read_property(self.pink, DEVICE1, "Connected"), True)
+                again.disconnect(self.pink)
+                for client in (listener, again):
+                    client.close()
+
+    def settled(self):
+        self.world.manager("Version")
+        return True
+
+
 class Use(ViewTest):
     def test_read_write_and_notify_need_the_link(self):
         view = self.view().connect(self.pink)
@@ -297,15 +346,74 @@ class Use(ViewTest):
                 (ADAPTER, "org.bluez.GattManager1", "RegisterApplication", "oa{sv}", "/app", empty),
                 (ADAPTER, "org.bluez.Media1", "RegisterPlayer", "oa{sv}", "/player", empty),
                 (ADAPTER, "org.bluez.AdvertisementMonitorManager1", "RegisterMonitor", "o", "/monitor"),
-                ("/org/bluez", "org.bluez.AgentManager1", "RegisterAgent", "os", "/agent", ""),
-                ("/org/bluez", "org.bluez.AgentManager1", "RequestDefaultAgent", "o", "/agent"),
-                ("/org/bluez", "org.bluez.ProfileManager1", "RegisterProfile", "osa{sv}", "/profile", PINK, empty)):
+                (self.pink, PROPERTIES, "Set", "ssv", DEVICE1, "Connected", True),
+                (ADAPTER, PROPERTIES, "Set", "ssv", ADAPTER1, "Pairable", not self.read_adapter("Pairable")),
+                (ADAPTER, PROPERTIES, "Set", "ssv", ADAPTER1, "Address", self.read_adapter("Address")),
+                (MANAGERS, "org.bluez.ProfileManager1", "RegisterProfile", "osa{sv}", "/profile", PINK, empty)):
             with self.subTest(member=member, arguments=arguments[1:]):
                 self.assertFails("org.bluez.Error.NotPermitted", view.bluez, path, interface, member, *arguments)
         self.assertFails(BUS_ERROR + "UnknownMethod", view.bluez, self.pink, DEVICE1, "Explode")
         self.assertFails(BUS_ERROR + "UnknownInterface", view.bluez, self.pink, PROPERTIES, "GetAll", "s", "org.bluez.MediaControl1")
         self.assertEqual(self.simulator.bonds, ["pink"])
         self.assertEqual(self.simulator.bluetooth, "ready")
+
+    def read_adapter(self, name):
+        return self.world.admin.call(ADAPTER, PROPERTIES, "Get", "ss", ADAPTER1, name, to=BLUEZ)
+
+    def test_setting_what_is_set_already_is_taken(self):
+        """As many programs do when they begin; org.bluez does not hear of it."""
+        view = self.view()
+        ear = self.hear("type=method_call,interface=org.freedesktop.DBus.Properties,member=Set")
+        for path, interface, names in (
+                (ADAPTER, ADAPTER1, ("Powered", "Alias", "Discoverable", "Pairable")),
+                (self.pink, DEVICE1, ("Trusted", "Blocked", "Alias"))):
+            present = view.bluez(path, PROPERTIES, "GetAll", "s", interface)
+            for name in names:
+                with self.subTest(name):
+                    view.bluez(path, PROPERTIES, "Set", "ssv", interface, name, present[name])
+                    self.assertEqual(view.read_property(path, interface, name), present[name])
+        self.assertFails(UNKNOWN_OBJECT, view.bluez, self.other, PROPERTIES, "Set", "ssv", DEVICE1, "Trusted", True)
+        self.assertEqual([each for each in ear.lines if "member=Set" in each], [])
+
+    def test_an_agent_is_registered_and_never_called(self):
+        """The answers are bluetoothd's: one agent for each client."""
+        view, ear = self.view(), self.hear(f"interface={AGENTS}")
+        agents = lambda member, *arguments: view.bluez(MANAGERS, AGENTS, member, *arguments)
+        error = "org.bluez.Error."
+        self.assertFails(error + "DoesNotExist", agents, "RequestDefaultAgent", "o", "/agent")
+        self.assertFails(error + "InvalidArguments", agents, "RegisterAgent", "os", "/agent", "Telepathy")
+        self.assertFails(error + "InvalidArguments", agents, "RegisterAgent", "o", "/agent")
+        agents("RegisterAgent", "os", "/agent", "NoInputNoOutput")
+        self.assertFails(error + "AlreadyExists", agents, "RegisterAgent", "os", "/other", "")
+        agents("RequestDefaultAgent", "o", "/agent")
+        self.assertFails(error + "DoesNotExist", agents, "UnregisterAgent", "o", "/other")
+        self.view("board").bluez(MANAGERS, AGENTS, "RegisterAgent", "os", "/agent", "")
+        self.simulator.do("serviceStopped")
+        self.world.wait_bluetooth("absent")
+        self.simulator.do("serviceStarted")
+        self.world.wait_bluetooth("ready")
+        self.assertFails(error + "DoesNotExist", agents, "UnregisterAgent", "o", "/agent")
+        agents("RegisterAgent", "os", "/agent", "KeyboardDisplay")
+        agents("UnregisterAgent", "o", "/agent")
+        self.assertIn(AGENTS, view.bluez(MANAGERS, "org.freedesktop.DBus.Introspectable", "Introspect"))
+        self.assertEqual([each for each in ear.lines if "member=Re" in each and "path=/agent" in each], [])
+
+    def test_the_processes_behind_the_names_that_there_are(self):
+        view = self.view()
+        daemon, bluez = (self.world.admin.call("/org/freedesktop/DBus", DRIVER, "GetConnectionUnixProcessID", "s", name, to=DRIVER)
+                         for name in (NAME, BLUEZ))
+        self.assertEqual(daemon, self.world.daemon.pid)
+        for name, pid, uid in (
+                (BLUEZ, bluez, 0), (view.driver("GetNameOwner", "s", BLUEZ), bluez, 0), (NAME, daemon, 0), (DRIVER, daemon, 0),
+                (view.name, view.pid, SOMEBODY)):
+            with self.subTest(name):
+                self.assertEqual(view.driver("GetConnectionUnixProcessID", "s", name), pid)
+                self.assertEqual(view.driver("GetConnectionUnixUser", "s", name), uid)
+                self.assertEqual(view.driver("GetConnectionCredentials", "s", name), {"ProcessID": pid, "UnixUserID": uid})
+                self.assertFails(BUS_ERROR + "SELinuxSecurityContextUnknown", view.driver, "GetConnectionSELinuxSecurityContext", "s", name)
+        self.simulator.do("serviceStopped")
+        wait(lambda: not view.driver("NameHasOwner", "s", BLUEZ), what="the service to go", also_every=0.05)
+        self.assertFails(BUS_ERROR + "NameHasNoOwner", view.driver, "GetConnectionUnixProcessID", "s", BLUEZ)
 
     def test_the_first_use_is_noted(self):
         grant = self.grant()
@@ -416,7 +524,7 @@ class Revocation(ViewTest):
         self.assertTrue(view.told("InterfacesRemoved", characteristic))
         self.assertFails(UNKNOWN_OBJECT, view.bluez, characteristic, CHARACTERISTIC1, "ReadValue", "a{sv}", sv({}))
         self.assertFails(UNKNOWN_OBJECT, view.connect, self.pink)
-        self.assertEqual(list(view.tree()), [ADAPTER])
+        self.assertEqual(list(view.tree()), [MANAGERS, ADAPTER])
         view.wait_change(ADAPTER, "Powered", False)
         wait(lambda: not self.linked(), what="the link to be dropped", also_every=0.02)
         seen = len(view.changes(characteristic, "Value"))
@@ -446,7 +554,7 @@ class Revocation(ViewTest):
         self.assertEqual(answers, [])
         self.world.admin.call(self.grant(), PROPERTIES, "Set", "ssv", GRANT, "Enabled", False)
         wait(lambda: answers, what="an answer")
-        self.assertEqual([list(each) for each in answers[0]], [[ADAPTER]])
+        self.assertEqual([list(each) for each in answers[0]], [[MANAGERS, ADAPTER]])
 
     def test_switching_a_grant_off_and_on(self):
         view = self.view().connect(self.pink)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that know nothing of us, on the scoped view: bleak, bluetoothctl, busctl. They think it is the system bus."""
 
+import json
 import os
 import re
 import shutil
@@ -137,9 +138,37 @@ class Clients(ViewTest):
         code, out, err = self.run_as_app("busctl", "introspect", "org.bluez", self.pink)
         self.assertEqual(code, 0, err)
         self.assertIn("org.bluez.Device1", out)
+        code, out, err = self.run_as_app("busctl", "status", "org.bluez")
+        self.assertEqual(code, 0, err)
+        self.assertIn(f"PID={self.simulator.pid}\n", out)
+        code, out, err = self.run_as_app("busctl", "monitor", "org.bluez")
+        self.assertEqual(code, 1)
+        self.assertIn("AddMatch", err)
         code, out, err = self.run_as_app("busctl", "call", "org.bluez", self.pink, DEVICE1, "Pair")
         self.assertEqual(code, 1)
         self.assertIn("paired by org.accessorysetup1", err)
+
+
+class Order(ViewTest):
+    """Answers and signals come in the order in which org.bluez sends them: one recorder on the bus and on the view. (The radio lab does
+    it with bluetoothd, which shows attributes of accessories that are not connected.)"""
+
+    def record(self, bus, *command):
+        recorder = Program(*command, "-c", (TESTS / "Lab/apps/recorder.py").read_text(), self.pink, "0000ff3f-0000-1000-8000-00805f9b34fb",
+                           environment={"DBUS_SYSTEM_BUS_ADDRESS": bus, "HOME": "/"})
+        self.assertEqual(recorder.wait_end(60), 0, recorder.lines)
+        calls = json.loads(recorder.lines[-1])
+        return {name: [each for each in events if not each.startswith("Interfaces")] for name, events in calls.items()
+                if name != "ReadValue before"}
+
+    def test_it_is_that_of_the_bus(self):
+        there = self.record(self.world.bus.address, "/usr/bin/python3")
+        here = self.record(f"unix:path={self.world.view}", "/usr/bin/setpriv", f"--reuid={SOMEBODY}", f"--regid={SOMEBODY}",
+                           "--clear-groups", Identity("dice").executable)
+        self.assertEqual(here, there)
+        # As bluetoothd has them, in the lab.
+        self.assertEqual(there["StartDiscovery"], ["answer", "Discovering=True"])
+        self.assertEqual(there["Disconnect"], ["ServicesResolved=False", "answer", "Disconnected", "Connected=False"])
 
 
 class SampleApp(APITest):

@@ -290,10 +290,12 @@ class Hostile(ViewTest):
 
     def test_names_cannot_be_owned_nor_others_be_seen(self):
         for member, *arguments in (
-                ("RequestName", "su", BLUEZ, dbus.UInt32(0)), ("BecomeMonitor", "asu", dbus.Array([], "s"), dbus.UInt32(0)),
-                ("GetConnectionUnixProcessID", "s", BLUEZ), ("UpdateActivationEnvironment", "a{ss}", dbus.Dictionary({}, "ss"))):
+                ("RequestName", "su", BLUEZ, dbus.UInt32(0)),
+                ("UpdateActivationEnvironment", "a{ss}", dbus.Dictionary({}, "ss"))):
             with self.subTest(member):
                 self.assertFails(ACCESS_DENIED, self.good.driver, member, *arguments)
+        self.assertFails(BUS_ERROR + "NotSupported", self.good.call, "/org/freedesktop/DBus", DRIVER + ".Monitoring", "BecomeMonitor", "asu",
+                         dbus.Array([], "s"), dbus.UInt32(0), to=DRIVER, says=["AddMatch"])
         other = self.view("board")
         for member in ("GetNameOwner", "GetConnectionUnixUser", "GetConnectionCredentials"):
             with self.subTest(member):

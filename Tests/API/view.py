@@ -14,8 +14,10 @@ from harness.world import APITest
 
 BLUEZ = "org.bluez"
 ADAPTER = "/org/bluez/hci0"
-ADAPTER1, DEVICE1, SERVICE1, CHARACTERISTIC1 = (
-    f"org.bluez.{each}" for each in ("Adapter1", "Device1", "GattService1", "GattCharacteristic1"))
+# Where bluetoothd has the managers of agents and profiles.
+MANAGERS = "/org/bluez"
+ADAPTER1, DEVICE1, SERVICE1, CHARACTERISTIC1, AGENTS = (
+    f"org.bluez.{each}" for each in ("Adapter1", "Device1", "GattService1", "GattCharacteristic1", "AgentManager1"))
 DRIVER = "org.freedesktop.DBus"
 ACCESS_DENIED = BUS_ERROR + "AccessDenied"
 LIMITS_EXCEEDED = BUS_ERROR + "LimitsExceeded"

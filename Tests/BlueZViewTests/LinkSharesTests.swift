@@ -41,7 +41,7 @@ private func alphabet(_ device: ObjectPath) -> [Event] {
     }
     for app in [red, blue] {
         events += [
-            .disconnectRequested(device, app), .grantEnded(device, app), .appGone(app), .appEngaged(app), .lingerEnded(app),
+            .disconnectRequested(device, app), .grantEnded(device, app), .appGone(app), .appPresent(app), .lingerEnded(app),
         ]
     }
     return events
@@ -146,7 +146,7 @@ private func expectation(
         if world.attempts.removeValue(forKey: named(name)) != nil { callsOff = world.attempts.isEmpty && holders.isEmpty }
         world.users.remove(named(name))
     case .appGone(let app): if holders.contains(app) { world.timers.insert(app) }
-    case .appEngaged(let app): world.timers.remove(app)
+    case .appPresent(let app): world.timers.remove(app)
     case .lingerEnded(let app):
         world.timers.remove(app)
         release(app, .appGone(app), &world)
@@ -216,10 +216,9 @@ private func expectation(
         for app in [red, blue] {
             try #require(!effects.contains(.startLinger(app)) || event == .appGone(app) && old.holders(dice).contains(app), place())
             try #require(
-                effects.contains(.stopLinger(app)) == (event == .appEngaged(app) && old.world.timers.contains(app)), place())
+                effects.contains(.stopLinger(app)) == (event == .appPresent(app) && old.world.timers.contains(app)), place())
         }
-        let lingers = !new.world.timers.isDisjoint(with: new.holders(dice))
-        try #require(new.shares.lingeringDevices == (lingers ? [dice] : []), place())
+        try #require(new.shares.heldDevices == (new.holders(dice).isEmpty ? [] : [dice]), place())
     }
 
     /// Every event again, beside a link that another app holds and waits for: nothing that concerns one device reaches
@@ -235,7 +234,7 @@ private func expectation(
         for event in alphabet(dice) {
             switch event {
             // These are about all devices.
-            case .allUnfollowed, .clientGone, .appGone, .appEngaged, .lingerEnded: continue
+            case .allUnfollowed, .clientGone, .appGone, .appPresent, .lingerEnded: continue
             default: break
             }
             var next = shares
@@ -361,13 +360,13 @@ private func expectation(
         let left: [Event] = connecting(red1) + [.clientGone(client: red1.name), .appGone(red)]
         let (shares, _, effects) = play(left)
         #expect(effects.last == [.startLinger(red)])
-        #expect(shares.lingeringDevices == [dice])
+        #expect(shares.heldDevices == [dice])
         #expect(
             play(left + [.lingerEnded(red)]).effects.last == [.tell(dice), .drop(dice, because: .appGone(red))])
-        let (back, answers, stopped) = play(left + [.appEngaged(red), .connectRequested(dice, red2), .lingerEnded(red)])
+        let (back, answers, stopped) = play(left + [.appPresent(red), .connectRequested(dice, red2), .lingerEnded(red)])
         #expect(stopped.suffix(3) == [[.stopLinger(red)], [], []])
         #expect(answers.suffix(2) == [.held, nil])
-        #expect(back.lingeringDevices.isEmpty && back.holds(dice, red))
+        #expect(back.holds(dice, red))
     }
 
     @Test func aSearchEndsWhatNobodyUses() {

@@ -53,6 +53,8 @@ import Testing
         (characteristic, Scope.characteristicInterface, "AcquireWrite", .acquisition(mine)),
         (characteristic, Scope.characteristicInterface, "AcquireNotify", .acquisition(mine)),
         (adapter, Scope.adapterInterface, "StartDiscovery", .discovery), (adapter, Bus.properties, "GetAll", .adapterProperty),
+        (adapter, Bus.properties, "Set", .adapterProperty), (mine, Bus.properties, "Set", .deviceSetting(mine)),
+        (Scope.managers, Agent.interface, "RegisterAgent", .agent), (Scope.managers, Agent.interface, "UnregisterAgent", .agent),
         ("/", Bus.objectManager, "GetManagedObjects", .managedObjects), ("/org", Bus.introspectable, "Introspect", .introspection),
     ]) func anAppsOwn(path: ObjectPath, interface: String, member: String, expected: Scope.Verdict) {
         #expect(verdict(path, interface, member) == expected)
@@ -71,8 +73,10 @@ import Testing
         ]
         for path: ObjectPath in ["/", "/org/bluez", Self.adapter, Self.mine, Self.characteristic] {
             for interface in interfaces {
-                // Answered where the adapter's properties are: almost all is refused there.
-                for member in members where (path, interface, member) != (Self.adapter, Bus.properties, "Set") {
+                // Answered where the present values are known: almost all is refused there.
+                let isSetting = interface == Bus.properties && [Self.adapter, Self.mine].contains(path)
+                let isAgent = interface == Agent.interface && path == Scope.managers
+                for member in members where !(isSetting && member == "Set" || isAgent && member == "RegisterAgent") {
                     #expect(error(verdict(path, interface, member)) != nil, "\(path) \(interface ?? "") \(member)")
                 }
             }

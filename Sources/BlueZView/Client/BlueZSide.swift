@@ -17,7 +17,9 @@ final class BlueZSide {
     private let sessions: GATTSessions
     /// Called when other devices are to be followed.
     private let followNeeds: () -> Void
-    /// It has called org.bluez: from then on it is told what changes there.
+    /// Called before an answer of the service is passed on.
+    private let catchUpOthers: () -> Void
+    /// It has called org.bluez, or asked for its signals: from then on it receives them.
     private(set) var isEngaged = false
     /// Whether the radio service was there when the scope was updated last.
     private var wasServicePresent = false
@@ -25,6 +27,7 @@ final class BlueZSide {
     private var known: KnownCall?
     /// Calls that wait until it is known whether the service is there.
     private var callsWaiting = 0
+    private var agent = Agent()
 
     private var feed: RadioFeed { environment.feed }
     private var links: LinkCoordinator { environment.links }
@@ -34,8 +37,9 @@ final class BlueZSide {
 
     init(
         _ environment: ViewEnvironment, _ connection: ClientConnection, _ identity: ClientIdentity,
-        followNeeds: @escaping () -> Void
+        followNeeds: @escaping () -> Void, catchUpOthers: @escaping () -> Void
     ) {
+        self.catchUpOthers = catchUpOthers
         self.environment = environment
         self.connection = connection
         self.identity = identity
@@ -57,20 +61,32 @@ final class BlueZSide {
 
     // MARK: Calls
 
-    /// Takes a call, and answers it once it is known whether the service is there.
-    func serve(_ call: Message) {
+    /// The client calls the service, or asks for its signals.
+    ///
+    /// - Parameter completion: called once the client receives signals, and whether the service is there is known.
+    func engage(completion: @escaping () -> Void) {
         if !isEngaged {
             // What it may reach is known before anything is followed for it.
             updateScope()
             isEngaged = true
             shown.noteLinks(of: scope.devices.keys)
             followNeeds()
+            feed.whenReady { [weak self] in
+                guard let self else { return }
+                if self.feed.alias != nil, !self.wasServicePresent { self.updateScope() }
+                _ = self.shown.showAdapter()
+            }
         }
+        feed.whenReady(completion)
+    }
+
+    /// Takes a call, and answers it once it is known whether the service is there.
+    func serve(_ call: Message) {
         guard callsWaiting < limits.callsInFlight else {
             return connection.fail(call, .limitsExceeded("\(limits.callsInFlight) calls wait for org.bluez"), from: Bus.name)
         }
         callsWaiting += 1
-        feed.whenReady { [weak self] in
+        engage { [weak self] in
             self?.callsWaiting -= 1
             self?.dispatch(call)
         }
@@ -89,10 +105,12 @@ final class BlueZSide {
         case .managedObjects: answerManagedObjects(call)
         case .introspection: reply(to: call, [.string(ObjectTree.introspection(of: path, scope))])
         case .adapterProperty: answerAdapterProperty(call)
+        case .agent: answerAgent(call, member)
         case .discovery: answerDiscovery(call, member)
         case .connect(let device): links.whenDisconnected(device) { [weak self] in self?.connect(call, device) }
         case .disconnect(let device): disconnect(call, device)
         case .deviceProperty(let device): answerDeviceProperty(call, device)
+        case .deviceSetting(let device): answerDeviceSetting(call, device)
         case .passed(let device): pass(call, about: device)
         case .attribute(let device), .acquisition(let device): passToAttribute(call, path, member, device)
         }
@@ -155,6 +173,8 @@ final class BlueZSide {
     ) {
         do throws(BusError) {
             try upstream.forward(other ?? call, about: device) { [weak self] outcome in
+                // Signals before the answer come first, also for a client that listens on a connection of its own.
+                self?.catchUpOthers()
                 if case .reply(let answer) = outcome { onReply(answer) } else { self?.answerFailure(call, outcome) }
             }
         } catch {
@@ -234,13 +254,15 @@ final class BlueZSide {
         }
     }
 
-    /// An app that disconnects gives its share of the link back; the last one ends it. The answer comes first and then
-    /// that the link is down, as from bluetoothd.
+    /// An app that disconnects gives its share of the link back; the last one ends it. As from bluetoothd, the
+    /// services' end comes first, then the answer, and then the link's end.
     private func disconnect(_ call: Message, _ device: ObjectPath) {
         guard let app = identity.app else { return }
         links.beginDisconnect(device)
         switch links.handle(.disconnectRequested(device, app)) {
-        case .released: reply(to: call, [])
+        case .released:
+            shown.tellServicesGone(device)
+            reply(to: call, [])
         case .notConnected: refuse(call, .bluez("NotConnected", "Not Connected"))
         default: return passDisconnect(call, device)
         }
@@ -251,6 +273,7 @@ final class BlueZSide {
         do throws(BusError) {
             try upstream.forward(call, about: device) { [weak self, links] outcome in
                 if case .reply(let answer) = outcome, let self {
+                    self.shown.tellServicesGone(device)
                     self.connection.pass(answer, answering: call, from: self.service)
                 } else {
                     self?.answerFailure(call, outcome)
@@ -312,18 +335,54 @@ final class BlueZSide {
             return refuse(call, .invalidArguments("\(call.member ?? "") takes an interface, not (\(call.signature))"))
         }
         guard interface == Scope.adapterInterface else { return refuse(call, .unknownInterface(interface)) }
-        let key = arguments.dropFirst().first?.stringValue ?? ""
         if call.member == "Set" {
-            // As programs do before they search, whether it has power or not: bluetoothd, too, changes nothing then.
-            guard key == "Powered", shown.isPowered, arguments.last == .variant(.boolean(true)) else {
-                return refuse(call, .notPermitted("the adapter's settings are not an app's"))
-            }
-            return reply(to: call, [])
+            return answerSetting(call, of: shown.adapterProperties, "the adapter's settings are not an app's")
         }
+        let key = arguments.dropFirst().first?.stringValue ?? ""
         let properties = shown.showAdapterProperties()
         guard call.member == "Get" else { return reply(to: call, [.vardict(properties)]) }
         guard let value = properties[key] else { return refuse(call, .invalidArguments("No such property '\(key)'")) }
         reply(to: call, [.variant(value)])
+    }
+
+    /// Settings that bluetoothd lets be written, of adapters and devices.
+    private static let settings: Set<String> = [
+        "Powered", "Alias", "Discoverable", "DiscoverableTimeout", "Pairable", "PairableTimeout", "Connectable", "Trusted",
+        "Blocked", "WakeAllowed", "PreferredBearer",
+    ]
+
+    /// Programs begin with setting what is set already: that is taken, because it changes nothing. Anything else is the
+    /// system's, or the daemon's.
+    private func answerSetting(_ call: Message, of present: [String: DBusValue], _ refusal: String) {
+        guard call.signature == "ssv", let arguments = try? call.arguments(), let key = arguments[1].stringValue else {
+            return refuse(call, .invalidArguments("Set takes (ssv), not (\(call.signature))"))
+        }
+        guard Self.settings.contains(key), let value = present[key], arguments[2] == .variant(value) else {
+            return refuse(call, .notPermitted("\(key): \(refusal)"))
+        }
+        reply(to: call, [])
+    }
+
+    private func answerDeviceSetting(_ call: Message, _ device: ObjectPath) {
+        let refusal = "names, trust and the like are set for all apps at once, by the daemon"
+        guard let arguments = try? call.arguments(), arguments.first?.stringValue == Scope.deviceInterface
+        else { return refuse(call, .notPermitted(refusal)) }
+        do throws(BusError) {
+            forward(call, about: device, saying: try CallOut.viewLink.method.message(at: device)) { [weak self] answer in
+                self?.answerSetting(call, of: (try? answer.arguments().first?.vardictValue) ?? [:], refusal)
+            }
+        } catch {
+            refuse(call, error)
+        }
+    }
+
+    private func answerAgent(_ call: Message, _ member: String) {
+        do throws(BusError) {
+            try agent.take(member, try call.arguments())
+            reply(to: call, [])
+        } catch {
+            refuse(call, error)
+        }
     }
 
     private func answerManagedObjects(_ call: Message) {
@@ -331,7 +390,7 @@ final class BlueZSide {
         guard !scope.isEmpty else { return reply(to: call, [ObjectTree.value(adapter)]) }
         pass(call, about: nil) { [shown] answer throws(BusError) in
             let devices = shown.objects(try answer.arguments(limits: .generous).first?.entries ?? [])
-            return try call.reply([ObjectTree.value(shown.adapterObject.merging(devices) { _, device in device })])
+            return try call.reply([ObjectTree.value(shown.commonObjects.merging(devices) { _, device in device })])
         }
     }
 
@@ -367,12 +426,14 @@ final class BlueZSide {
     }
 
     private func passDiscovery(_ call: Message, _ member: String) {
-        pass(call, about: nil) { [shown] answer in
+        forward(call, about: nil) { [weak self] answer in
+            guard let self else { return }
+            self.connection.pass(answer, answering: call, from: self.service)
+            // Clients wait for the answer first, as from bluetoothd.
             if member == "StartDiscovery" || member == "StopDiscovery" {
-                shown.setDiscovering(member == "StartDiscovery")
-                shown.tellAdapter()
+                self.shown.setDiscovering(member == "StartDiscovery")
+                self.shown.tellAdapter()
             }
-            return answer
         }
     }
 
@@ -393,6 +454,7 @@ final class BlueZSide {
         upstream.abandonCalls(.standard("NoReply", "org.bluez has gone"))
         closeUpstream()
         shown.reset()
+        agent = Agent()
     }
 
     /// Asks what is granted now: what is no longer granted is cut off before this returns.
@@ -439,7 +501,10 @@ final class BlueZSide {
         guard isEngaged else { return [:] }
         upstream.abandonCalls(ClientConnection.restarting)
         guard let connection = upstream.leave(&baggage) else { return nil }
-        return shown.left.merging(connection) { $1 }.merging(sessions.leave(&baggage)) { $1 }
+        var state = shown.left
+        for part in [connection, sessions.leave(&baggage)] { state.merge(part) { $1 } }
+        state["Agent"] = agent.path.map { .objectPath($0) }
+        return state
     }
 
     /// - Returns: false when something that the client relies on is lost.
@@ -447,6 +512,7 @@ final class BlueZSide {
         guard state["Devices"] != nil else { return true }
         isEngaged = true
         wasServicePresent = true
+        agent = Agent(path: state.path("Agent"))
         shown.resume(state)
         sessions.resume(state, baggage)
         return upstream.resume(

@@ -4,6 +4,7 @@
 
 internal import CallerIdentity
 internal import DBusKit
+internal import Glibc
 
 /// What a client says to the bus, and what the bus tells it.
 final class BusSide {
@@ -19,8 +20,14 @@ final class BusSide {
     private let identifier: String
     /// The unique name that the client knows org.bluez by; nil for none.
     private var knownService: String?
+    /// Called when the client has asked for signals that may be org.bluez', with the work for when it receives them.
+    private let onListening: (_ completion: @escaping () -> Void) -> Void
 
-    init(_ environment: ViewEnvironment, _ connection: ClientConnection, _ identity: ClientIdentity) {
+    init(
+        _ environment: ViewEnvironment, _ connection: ClientConnection, _ identity: ClientIdentity,
+        onListening: @escaping (_ completion: @escaping () -> Void) -> Void
+    ) {
+        self.onListening = onListening
         self.connection = connection
         self.identity = identity
         feed = environment.feed
@@ -153,6 +160,12 @@ final class BusSide {
         case Bus.properties:
             return try answerProperty(call, member)
         case nil, Bus.name: break
+        case "org.freedesktop.DBus.Monitoring":
+            // busctl shows the text of this error; of AccessDenied it does not.
+            throw .standard(
+                "NotSupported",
+                "clients of this bus cannot be monitors: with AddMatch they receive the signals of org.bluez and \(serviceName). "
+                    + "Root can monitor the system bus, and `accessoryctl explain` shows why an app's calls are refused")
         case let other?: throw .unknownInterface(other)
         }
         let arguments = try call.arguments()
@@ -165,8 +178,10 @@ final class BusSide {
         switch member {
         case "Hello": throw .failed("Hello was said already")
         case "AddMatch":
-            try connection.addRule(try text())
-            reply(to: call, [])
+            let rule = try connection.addRule(try text())
+            guard Scope.mayBeFor(rule, alias: feed.alias) else { return reply(to: call, []) }
+            // What changes after the answer is signalled.
+            onListening { [weak self] in self?.reply(to: call, []) }
         case "RemoveMatch":
             try connection.removeRule(try text())
             reply(to: call, [])
@@ -202,17 +217,14 @@ final class BusSide {
         case "RequestName": throw .accessDenied("no names can be owned on this bus")
         // Not an owner of it.
         case "ReleaseName": reply(to: call, [.uint32(try known(try text()) == connection.name ? 3 : 2)])
-        case "GetConnectionUnixUser":
-            try requireSelf(try text())
-            reply(to: call, [.uint32(identity.uid)])
-        case "GetConnectionUnixProcessID":
-            try requireSelf(try text())
-            reply(to: call, [.uint32(UInt32(identity.pid))])
-        case "GetConnectionCredentials":
-            try requireSelf(try text())
-            reply(to: call, [.vardict(["UnixUserID": .uint32(identity.uid), "ProcessID": .uint32(UInt32(identity.pid))])])
+        case "GetConnectionUnixUser", "GetConnectionUnixProcessID", "GetConnectionCredentials":
+            readProcess(of: try text()) { [weak self] in self?.answerProcess(call, member, $0) }
+        case "GetConnectionSELinuxSecurityContext":
+            throw .standard("SELinuxSecurityContextUnknown", "Could not determine security context for '\(try known(try text()))'")
+        case "GetAdtAuditSessionData":
+            throw .standard("AdtAuditDataUnknown", "Could not determine audit session data for '\(try known(try text()))'")
         case "GetId": reply(to: call, [.string(identifier)])
-        case "UpdateActivationEnvironment", "ReloadConfig", "BecomeMonitor", "GetAllMatchRules":
+        case "UpdateActivationEnvironment", "ReloadConfig":
             throw .accessDenied("\(member) is not for clients of this bus")
         default: throw .unknownMethod("no such method: \(Bus.name).\(member)")
         }
@@ -231,9 +243,40 @@ final class BusSide {
         return owner
     }
 
-    /// A client may ask who it is itself; the services are nobody it need know.
-    private func requireSelf(_ name: String) throws(BusError) {
-        guard try known(name) == connection.name else { throw .accessDenied("\(name) is not told on this bus") }
+    /// The process behind a name: this bus and our service are the daemon's; org.bluez' is the one that its bus knows.
+    private func readProcess(
+        of name: String, _ completion: @escaping (Result<ServiceProcess, BusError>) -> Void
+    ) {
+        feed.whenReady { [weak self] in
+            guard let self else { return }
+            switch self.owner(of: name) {
+            case nil: completion(.failure(Self.noOwner(name)))
+            case self.connection.name: completion(.success(ServiceProcess(uid: self.identity.uid, pid: self.identity.pid)))
+            case self.feed.alias: self.feed.readProcess(completion)
+            default: completion(.success(ServiceProcess(uid: getuid(), pid: getpid())))
+            }
+        }
+    }
+
+    private func answerProcess(_ call: Message, _ member: String, _ process: Result<ServiceProcess, BusError>) {
+        do throws(BusError) {
+            let process = try process.get()
+            switch member {
+            case "GetConnectionUnixUser":
+                guard let uid = process.uid else { throw .failed("the user is not known") }
+                reply(to: call, [.uint32(uid)])
+            case "GetConnectionUnixProcessID":
+                guard let pid = process.pid else { throw .standard("UnixProcessIdUnknown", "the process is not known") }
+                reply(to: call, [.uint32(pid)])
+            default:
+                var credentials: [String: DBusValue] = [:]
+                credentials["UnixUserID"] = process.uid.map { .uint32($0) }
+                credentials["ProcessID"] = process.pid.map { .uint32($0) }
+                reply(to: call, [.vardict(credentials)])
+            }
+        } catch {
+            connection.fail(call, error, from: Bus.name)
+        }
     }
 
     private func answerProperty(_ call: Message, _ member: String) throws(BusError) {

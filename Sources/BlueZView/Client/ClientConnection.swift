@@ -40,12 +40,14 @@ final class ClientConnection {
     // MARK: Match rules
 
     /// - Throws: `MatchRuleInvalid`, `LimitsExceeded`.
-    func addRule(_ text: String) throws(BusError) {
+    @discardableResult
+    func addRule(_ text: String) throws(BusError) -> MatchRule {
         let rule = try MatchRule(text)
         guard rules.count < limits.matchRules else {
             throw .limitsExceeded("a connection may have \(limits.matchRules) match rules")
         }
         rules.append((text, rule))
+        return rule
     }
 
     /// Removes one such rule.

@@ -15,7 +15,7 @@ final class ShownObjects {
     private var shownAdapter: [String: DBusValue] = [:]
     /// The adapter that the client knows of.
     private var shownAdapterPath: ObjectPath?
-    /// Whether the client has asked for the adapter: from then on it is told which there is, and how it is.
+    /// Whether the client is shown the adapter: from then on it is told which there is, and how it is.
     private var hasSeenAdapter = false
     /// What there is for the client.
     private(set) var scope = Scope()
@@ -120,8 +120,7 @@ final class ShownObjects {
         }
     }
 
-    /// Tells what has changed of the adapter since it was shown, and that there is another one, or none; nothing to
-    /// who never asked.
+    /// Tells what has changed of the adapter since it was shown first, and that there is another one, or none.
     func tellAdapter() {
         let (old, oldPath) = (shownAdapter, shownAdapterPath)
         shownAdapter = adapterProperties
@@ -144,10 +143,20 @@ final class ShownObjects {
 
     private static let adapterInterfaces = [Scope.adapterInterface, Bus.introspectable, Bus.properties]
 
-    /// The adapter's object, which is shown by this.
+    /// Bluetoothd's managers. BluezQt takes a bluetoothd without both for one that it cannot use.
+    private static let managersObject: [String: DBusValue] = [
+        Agent.interface: .vardict([:]), "org.bluez.ProfileManager1": .vardict([:]), Bus.introspectable: .vardict([:]),
+    ]
+
+    /// What there is for every client, with the adapter, which is shown by this.
     func showAdapter() -> [ObjectPath: [String: DBusValue]] {
         _ = showAdapterProperties()
-        return adapterObject
+        return commonObjects
+    }
+
+    /// What there is for every client: bluetoothd's managers and the adapter.
+    var commonObjects: [ObjectPath: [String: DBusValue]] {
+        adapterObject.merging([Scope.managers: Self.managersObject]) { adapter, _ in adapter }
     }
 
     /// The adapter's properties, which are shown by this.
@@ -158,8 +167,7 @@ final class ShownObjects {
         return shownAdapter
     }
 
-    /// The adapter's object.
-    var adapterObject: [ObjectPath: [String: DBusValue]] {
+    private var adapterObject: [ObjectPath: [String: DBusValue]] {
         guard let adapter = scope.adapter else { return [:] }
         return [
             adapter: [
@@ -232,9 +240,9 @@ final class ShownObjects {
     /// Tells that a device, which is out of scope by now, is there no more: in the order in which a device that is
     /// removed goes.
     func tellGone(_ device: ObjectPath) {
+        tellServicesGone(device)
         if shownLinks.removeValue(forKey: device)?.isConnected == true {
-            tellProperties(
-                device, Scope.deviceInterface, ["Connected": .boolean(false), "ServicesResolved": .boolean(false)])
+            tellProperties(device, Scope.deviceInterface, ["Connected": .boolean(false)])
         }
         let gone = feed.objects.filter { $0.key == device || $0.key.isBelow(device) }
         for (path, interfaces) in gone.sorted(by: { $1.key < $0.key }) {
@@ -250,14 +258,23 @@ final class ShownObjects {
         let old = shownLinks[device] ?? LinkShares.State()
         let new = link(of: device)
         guard new != old else { return }
-        shownLinks[device] = new
         if !new.isConnected { beforeDown() }
-        var changes: [String: DBusValue] = [:]
-        if new.isConnected != old.isConnected { changes["Connected"] = .boolean(new.isConnected) }
-        if new.areServicesResolved != old.areServicesResolved {
-            changes["ServicesResolved"] = .boolean(new.areServicesResolved)
+        // As from bluetoothd, services go before the link, and come after it.
+        if !new.areServicesResolved { tellServicesGone(device) }
+        shownLinks[device] = new
+        if new.isConnected != old.isConnected {
+            tellProperties(device, Scope.deviceInterface, ["Connected": .boolean(new.isConnected)])
         }
-        tellProperties(device, Scope.deviceInterface, changes)
+        if new.areServicesResolved, !old.areServicesResolved {
+            tellProperties(device, Scope.deviceInterface, ["ServicesResolved": .boolean(true)])
+        }
+    }
+
+    /// Tells that a link's services are gone, if the client knows of any.
+    func tellServicesGone(_ device: ObjectPath) {
+        guard shownLinks[device]?.areServicesResolved == true else { return }
+        shownLinks[device]?.areServicesResolved = false
+        tellProperties(device, Scope.deviceInterface, ["ServicesResolved": .boolean(false)])
     }
 
     /// Passes on that properties of a device's have changed, or of what is below it. Values of attributes are for who
@@ -278,15 +295,19 @@ final class ShownObjects {
         tellValue(message, of: device)
     }
 
-    /// Passes on why a link ends, to who has it.
+    /// Passes on why a link ends, to a client that has not heard of its end. (The app may have given its share back.)
     func tellEnd(_ message: Message, of device: ObjectPath) {
-        guard scope.devices[device] != nil else { return }
-        tellValue(message, of: device)
+        guard scope.devices[device] != nil, shownLinks[device]?.isConnected == true else { return }
+        pass(message)
     }
 
     private func tellValue(_ message: Message, of device: ObjectPath) {
         guard link(of: device).isConnected else { return }
-        connection.pass(signal: message, from: [Scope.service, service], as: service)
+        pass(message)
+    }
+
+    private func pass(_ signal: Message) {
+        connection.pass(signal: signal, from: [Scope.service, service], as: service)
     }
 
     /// - Parameter gone: properties that are there no more, such as how strongly a device is heard when nobody

@@ -26,9 +26,10 @@ final class ViewClient {
     ///   - onHello: called when it has said hello.
     ///   - onBacklog: called when much waits for it.
     ///   - followNeeds: called when other devices are to be followed for it.
+    ///   - catchUpOthers: has the app's other clients catch up.
     init(
         _ peer: Connection, _ pinned: PinnedCaller, _ environment: ViewEnvironment, onHello: @escaping () -> Void,
-        onBacklog: @escaping () -> Void, followNeeds: @escaping () -> Void
+        onBacklog: @escaping () -> Void, followNeeds: @escaping () -> Void, catchUpOthers: @escaping () -> Void
     ) {
         self.peer = peer
         self.pinned = pinned
@@ -36,8 +37,9 @@ final class ViewClient {
         self.onHello = onHello
         connection = ClientConnection(peer, environment.limits, environment.log, onBacklog: onBacklog)
         identity = ClientIdentity(pinned, environment.authority, environment.log)
-        bus = BusSide(environment, connection, identity)
-        bluez = BlueZSide(environment, connection, identity, followNeeds: followNeeds)
+        let bluez = BlueZSide(environment, connection, identity, followNeeds: followNeeds, catchUpOthers: catchUpOthers)
+        self.bluez = bluez
+        bus = BusSide(environment, connection, identity) { [weak bluez] in bluez?.engage(completion: $0) }
         peripherals = PeripheralList(connection, identity, environment.service)
         helloDeadline = peer.loop.after(.seconds(environment.limits.timeToHello)) { [weak connection] in
             connection?.cutOff("it did not say hello in time")

@@ -18,8 +18,18 @@ protocol LinkObserver: AnyObject {
 final class LinkCoordinator {
     private var shares = LinkShares()
     private var lingerTimers: [AppID: LoopSource] = [:]
-    /// Devices whose `Disconnect` is being answered, the number of such calls, and the work that waits for their end.
-    private var disconnecting: [ObjectPath: (calls: Int, waiting: [() -> Void])] = [:]
+    /// Devices whose `Disconnect` is being answered.
+    private var disconnecting: [ObjectPath: Disconnecting] = [:]
+
+    private struct Disconnecting {
+        /// The calls that are not answered yet.
+        var calls = 0
+        /// What clients are to hear before the link's end.
+        var ends: [() -> Void] = []
+        /// The work that waits until clients have heard of the link's end.
+        var waiting: [() -> Void] = []
+    }
+
     private let feed: RadioFeed
     private let loop: MainLoop
     private let linger: Duration
@@ -47,8 +57,8 @@ final class LinkCoordinator {
     /// Whether a link is up, whoever holds it.
     func isUp(_ device: ObjectPath) -> Bool { shares.isUp(device) }
 
-    /// Devices that must be followed for apps that have no connection now.
-    var lingeringDevices: Set<ObjectPath> { shares.lingeringDevices }
+    /// Devices that apps hold links to, which must be followed.
+    var heldDevices: Set<ObjectPath> { shares.heldDevices }
 
     // MARK: Events
 
@@ -76,7 +86,7 @@ final class LinkCoordinator {
 
     /// Until as many `endDisconnect` no client hears of this link.
     func beginDisconnect(_ device: ObjectPath) {
-        disconnecting[device, default: (0, [])].calls += 1
+        disconnecting[device, default: Disconnecting()].calls += 1
     }
 
     /// A `Disconnect` is answered. Changes are signalled once the radio service has reported the link: clients
@@ -86,9 +96,17 @@ final class LinkCoordinator {
             disconnecting[device]?.calls -= 1
             guard let ended = disconnecting[device], ended.calls == 0 else { return }
             disconnecting[device] = nil
+            for body in ended.ends { body() }
             observer?.linkChanged(device)
             for body in ended.waiting { body() }
         }
+    }
+
+    /// Calls `body`, which signals why a link ends, before the link's end is signalled: at once while no `Disconnect`
+    /// is being answered.
+    func beforeEnd(_ device: ObjectPath, _ body: @escaping () -> Void) {
+        guard disconnecting[device] != nil else { return body() }
+        disconnecting[device]?.ends.append(body)
     }
 
     /// Calls `body` once no `Disconnect` is being answered, at once if none is: before that an app would hear that

@@ -55,8 +55,8 @@ struct LinkShares: Hashable, Sendable {
         case clientGone(client: String)
         /// An app has no connection to the view any more.
         case appGone(AppID)
-        /// An app uses the radio service (again).
-        case appEngaged(AppID)
+        /// An app has a connection to the view (again).
+        case appPresent(AppID)
         /// An app's time without a connection is over.
         case lingerEnded(AppID)
         /// An app is about to look for these devices of its own; `inputs` are input devices, which are in use without
@@ -168,11 +168,9 @@ struct LinkShares: Hashable, Sendable {
         links.sorted { $0.key < $1.key }.flatMap { device, link in link.holders.keys.sorted().map { (device, $0) } }
     }
 
-    /// Devices that must be followed although no client asks for it: apps that have no connection now hold links to
-    /// them.
-    var lingeringDevices: Set<ObjectPath> {
-        Set(links.filter { !lingering.isDisjoint(with: $0.value.holders.keys) }.keys)
-    }
+    /// Devices that apps hold links to. They must be followed, even while no client uses org.bluez: a share is kept for
+    /// an app that only listens, and for one that has no connection for a while.
+    var heldDevices: Set<ObjectPath> { Set(links.filter { !$0.value.holders.isEmpty }.keys) }
 
     // MARK: Events
 
@@ -199,7 +197,7 @@ struct LinkShares: Hashable, Sendable {
         case .clientGone(let client):
             Decision(effects: Set(links.keys).union(attempts.keys).sorted().flatMap { cutOff(client, from: $0) })
         case .appGone(let app): startLinger(app)
-        case .appEngaged(let app): Decision(effects: lingering.remove(app) == nil ? [] : [.stopLinger(app)])
+        case .appPresent(let app): Decision(effects: lingering.remove(app) == nil ? [] : [.stopLinger(app)])
         case .lingerEnded(let app): endLinger(app)
         case .discoveryRequested(let devices, let app, let inputs): freeForDiscovery(devices, app, inputs)
         }

@@ -537,10 +537,8 @@ public final class Connection {
 
     /// Many messages are about to come: where reading is adaptive, the first does not have to show it.
     func expectMany() {
-        guard case .adaptive = reading,
-            let watch = watches.keys.first(where: { dbus_watch_get_flags($0) & DBUS_WATCH_READABLE.rawValue != 0 })
-        else { return }
-        pauseReading(watch, after: Self.most)
+        guard case .adaptive = reading, let readableWatch else { return }
+        pauseReading(readableWatch, after: Self.most)
     }
 
     /// Somebody waits for an answer: a stream's pause would delay it.
@@ -548,9 +546,18 @@ public final class Connection {
         if case .streamed = reading, pausedWatch != nil { resume() }
     }
 
-    /// Reads what has come in a pause, before what is heard elsewhere is told.
+    /// Reads what has come so far, before what is heard elsewhere is told.
     public func catchUp() {
-        if pausedWatch != nil, !isDispatching { _ = drain() }
+        guard !isDispatching else { return }
+        if pausedWatch != nil {
+            _ = drain()
+        } else if bytesThatWait() > 0, let readableWatch {
+            _ = read(readableWatch, DBUS_WATCH_READABLE.rawValue)
+        }
+    }
+
+    private var readableWatch: OpaquePointer? {
+        watches.keys.first { dbus_watch_get_flags($0) & DBUS_WATCH_READABLE.rawValue != 0 }
     }
 
     private func read(_ watch: OpaquePointer, _ what: UInt32) -> Int {

@@ -135,6 +135,22 @@ public struct MatchRule: Hashable, Sendable {
         }
     }
 
+    /// Whether the rule may ask for signals of a sender, as far as it says: `names` are all of the sender's,
+    /// `interfaces` and `paths` say which may be its own.
+    public func mayAskForSignals(
+        of names: [String], interfaces: (String) -> Bool, paths: (String) -> Bool
+    ) -> Bool {
+        parts.allSatisfy { part in
+            switch part {
+            case .kind(let kind): kind == .signal
+            case .sender(let name): names.contains(name)
+            case .interface(let name): interfaces(name)
+            case .path(let path), .namespace(let path): paths(path)
+            default: true
+            }
+        }
+    }
+
     /// A path that ends with a slash stands for everything below it.
     private static func isPrefix(_ short: String, _ long: String) -> Bool { short.hasSuffix("/") && long.hasPrefix(short) }
 }

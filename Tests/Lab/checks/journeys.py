@@ -3,9 +3,11 @@
 answers by itself. What is expected is what the session API promises; how bluetoothd gets there is no concern here."""
 
 import json
+import os
 import re
 import shutil
 import signal
+from pathlib import Path
 
 import dbus
 
@@ -541,6 +543,34 @@ def lives_on_its_view_of_bluez(lab):
     expect(app.wait_exit(30) == 1, f"dice went on: {app.lines[-2:]}")
     lab.wait_until(lambda: connected(lab) == [], 20, "the link to be dropped")
     journey.expect_nothing_left()
+
+
+ROLLS = "0000ff3f-0000-1000-8000-00805f9b34fb"
+WRITABLE = {"accessories": [{
+    "id": "pink", "address": PINK_DICE, "adverts": [{"serviceUUIDs": [PINK_SERVICE], "scanResponse": {"name": "Pink"}}],
+    "gatt": [{"uuid": PINK_SERVICE, "characteristics": [
+        {"uuid": "FF3F", "flags": ["read", "write", "write-without-response", "notify"], "value": "01",
+         "notify": {"interval": 0.3, "values": ["01", "03"]}}]}],
+}]}
+
+
+@check(WRITABLE, seconds=180)
+def answers_and_signals_come_in_bluetoothds_order(lab):
+    """One recorder on the system bus and on the view: clients rely on what comes first."""
+    python = Path(os.environ["LAB_PYTHON"])
+    journey = Journey(lab, python)
+    journey.add("Pink Dice")
+    device = "/org/bluez/hci0/dev_" + PINK_DICE.replace(":", "_")
+    BlueZ(lab).device_call(PINK_DICE, "Disconnect").wait()
+
+    def record(name, bus):
+        recorder = lab.start(name, python, "-B", DIRECTORY / "apps/recorder.py", device, ROLLS, environment={"DBUS_SYSTEM_BUS_ADDRESS": bus})
+        expect(recorder.wait_exit(120) == 0, f"the recorder on {bus}: {recorder.lines[-1:]}")
+        return json.loads(recorder.lines[-1])
+
+    there, here = record("recorder-bus", "unix:path=/run/dbus/system_bus_socket"), record("recorder-view", VIEW)
+    differences = [f"{name}: {there[name]}, on the view {here[name]}" for name in there if there[name] != here[name]]
+    expect(not differences, "\n".join(differences))
 
 
 def connected(lab):
