@@ -46,6 +46,16 @@ struct KeyedValues {
         return bytes
     }
 
+    /// Seconds within a range, or infinity, as `d` or any integer.
+    mutating func takeSeconds(_ key: String, within range: ClosedRange<Double>) throws(BusError) -> Double? {
+        guard let value = take(key) else { return nil }
+        guard let seconds = value.doubleValue ?? value.integerValue.map(Double.init) else { throw wrongType(key, value, "d") }
+        guard seconds == .infinity || range.contains(seconds) else {
+            throw .invalid(name(key), seconds, "must be \(range.lowerBound) to \(range.upperBound) seconds, or infinity")
+        }
+        return seconds
+    }
+
     /// A number without a sign. Many languages have one type of integer only: any that holds the number is taken.
     mutating func number<Number: FixedWidthInteger & UnsignedInteger>(
         _ key: String, _ type: Number.Type, _ code: Character

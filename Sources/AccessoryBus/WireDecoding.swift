@@ -214,17 +214,10 @@ public enum WireDecoding {
     public static func settings(_ value: DBusValue) throws(BusError) -> PickerSettings {
         var keys = try KeyedValues(value, "settings")
         var settings = PickerSettings()
-        if let value = keys.take("discoveryTimeout") {
-            guard let seconds = value.doubleValue ?? value.integerValue.map(Double.init) else {
-                throw keys.wrongType("discoveryTimeout", value, "d")
-            }
-            guard seconds == .infinity || Limits.discoveryTimeout.contains(seconds) else {
-                throw .invalid(
-                    "settings.discoveryTimeout", seconds,
-                    "must be \(Limits.discoveryTimeout.lowerBound) to \(Limits.discoveryTimeout.upperBound) seconds, or infinity")
-            }
+        if let seconds = try keys.takeSeconds("discoveryTimeout", within: Limits.discoveryTimeout) {
             settings.discoveryTimeout = seconds == .infinity ? nil : seconds
         }
+        if let seconds = try keys.takeSeconds("waitForPicker", within: Limits.pickerWait) { settings.waitForPicker = seconds }
         if let value = keys.take("options") {
             guard let words = value.stringsValue else { throw keys.wrongType("options", value, "as") }
             for word in words {

@@ -29,6 +29,7 @@ public final class AccessoryEngine {
     private let bonds: BondKeeper
     private let access: AccessChanges
     private let pickers: Pickers
+    private let pickerQueue: PickerQueue
     private let networks: AccessoryNetworks
     private let explanations: Explanations
 
@@ -51,6 +52,7 @@ public final class AccessoryEngine {
         networks = AccessoryNetworks(networkRadio, book, allSessions, news, audit, log)
         pickers = Pickers(
             book, bonds, access, radio, networkRadio, allSessions, news, audit, clock, configuration, log)
+        pickerQueue = PickerQueue(pickers, news, clock, log)
         explanations = Explanations(book, pickers, radio, networkRadio, clock, nearness: configuration.nearness)
         bonds.current = { [weak pickers] in pickers?.intent }
     }
@@ -170,6 +172,16 @@ public final class AccessoryEngine {
         try pickers.show(session, items: items, settings: settings, accepted: accepted)
     }
 
+    /// The same, with an answer that comes once: at once, unless `settings.waitForPicker` lets the request wait for
+    /// what would be `PickerRestricted` now, or for another app's picker. `Invalidated` when the session ends before
+    /// that, and `UserCancelled` after `cancelPicker`.
+    public func showPicker(
+        _ session: Session, items: [DisplayItem], settings: PickerSettings,
+        answer: @escaping (Result<PickerRun, SetupError>) -> Void
+    ) {
+        pickerQueue.show(session, items: items, settings: settings, answer: answer)
+    }
+
     /// Shows accessories that the app has looked at (rule 9).
     ///
     /// - Throws: `InvalidRequest` without such a picker, or for what it has not discovered.
@@ -189,8 +201,9 @@ public final class AccessoryEngine {
     /// written is written.
     ///
     /// - Parameter accepted: called between the checks and the first event.
-    /// - Throws: `InvalidRequest` without a picker of this session.
+    /// - Throws: `InvalidRequest` without a picker of this session, or a request for one that waits.
     public func cancelPicker(_ session: Session, accepted: () -> Void = {}) throws(SetupError) {
+        if pickerQueue.callOff(session, accepted: accepted) { return }
         try pickers.callOff(session, accepted: accepted)
     }
 

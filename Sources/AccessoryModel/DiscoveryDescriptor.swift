@@ -377,10 +377,16 @@ public struct PickerSettings: Hashable, Sendable {
     public var discoveryTimeout: Double?
     /// Nothing is offered before the app names it (`filterDiscoveryResults`, Docs/Rules.md rule 9).
     public var filtersDiscoveryResults: Bool
+    /// Seconds to wait for a picker program that can show the picker, instead of failing at once; infinity is
+    /// unbounded.
+    public var waitForPicker: Double
 
-    /// - Parameter discoveryTimeout: seconds, within `Limits.discoveryTimeout`; nil is unbounded.
-    public init(discoveryTimeout: Double? = 30, filtersDiscoveryResults: Bool = false) {
+    /// - Parameters:
+    ///   - discoveryTimeout: seconds, within `Limits.discoveryTimeout`; nil is unbounded.
+    ///   - waitForPicker: seconds, within `Limits.pickerWait`, or infinity.
+    public init(discoveryTimeout: Double? = 30, filtersDiscoveryResults: Bool = false, waitForPicker: Double = 0) {
         self.discoveryTimeout = discoveryTimeout
         self.filtersDiscoveryResults = filtersDiscoveryResults
+        self.waitForPicker = waitForPicker
     }
 }

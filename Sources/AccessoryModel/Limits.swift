@@ -48,4 +48,8 @@ public enum Limits {
     public static let passkey: ClosedRange<UInt32> = 0...999_999
     /// Seconds a discovery may be given: up to a day, or unbounded.
     public static let discoveryTimeout = 0.1...86_400.0
+    /// Seconds that a request may wait for a picker program: up to a day, or unbounded.
+    public static let pickerWait = 0...86_400.0
+    /// Requests that wait for a picker program, of which each app has one at most.
+    public static let waitingRequests = 16
 }

@@ -196,6 +196,7 @@ final class ClientRegistry {
     /// The app that a connection speaks for; from now on it has to stay what it is.
     func app(of name: String, in manifests: ManifestStore) throws(IdentityFailure) -> AppManifest {
         guard let client = clients[name], let pinned = client.pinned else { throw IdentityFailure(description: "unknown caller") }
+        manifests.flush()
         let match = try AppMatching.match(pinned.caller, in: manifests)
         if match.basis == .executable {
             try pinned.check()

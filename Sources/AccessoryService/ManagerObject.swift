@@ -5,6 +5,7 @@
 internal import AccessoryBus
 internal import AccessoryEngine
 internal import AccessoryModel
+internal import AdminFiles
 internal import CallerIdentity
 internal import DBusKit
 
@@ -37,10 +38,19 @@ final class ManagerObject: ServiceObject {
 
     private func createSession(_ call: MethodCall) throws(BusError) {
         try WireDecoding.empty(call.arguments[0], "options")
+        try openSession(call, mayWait: true)
+    }
+
+    /// - Parameter mayWait: for a manifest that is just being written.
+    private func openSession(_ call: MethodCall, mayWait: Bool) throws(BusError) {
         let app: AppManifest
         do throws(IdentityFailure) {
             app = try service.clients.app(of: call.sender, in: service.manifests)
         } catch {
+            let again = { [weak self] in
+                do throws(BusError) { try self?.openSession(call, mayWait: false) } catch { call.fail(error) }
+            }
+            if mayWait, service.manifests.wait(again) { return }
             service.engine.audit(.refused, by: .app(service.clients.describe(call.sender)), why: "session: \(error)")
             throw BusError(SetupError(.activationFailed, "\(error)"))
         }

@@ -136,22 +136,20 @@ final class SessionObject: ServiceObject {
                     SetupError.invalid("items[\(index)].\(key)", "WiFi", "not among Supports= in \(session.app.source)"))
             }
         }
-        let show = { [unowned service, session] () throws(BusError) in
-            try asking { () throws(SetupError) in
-                do throws(SetupError) {
-                    try service.engine.showPicker(session, items: items, settings: settings) { call.reply(with: $0) }
-                } catch {
+        let show = { [service, session] in
+            service.engine.showPicker(session, items: items, settings: settings) { [unowned service] result in
+                switch result {
+                case .success(let run): call.reply(with: run)
+                case .failure(let error):
                     service.engine.audit(
                         .refused, app: session.app.id, by: .app(service.clients.describe(session.client.rawValue)),
                         why: error.message)
-                    throw error
+                    call.fail(BusError(error))
                 }
             }
         }
-        guard items.contains(where: { $0.migration != nil }) else { return try show() }
-        service.engine.refreshBonds {
-            do throws(BusError) { try show() } catch { call.fail(error) }
-        }
+        guard items.contains(where: { $0.migration != nil }) else { return show() }
+        service.engine.refreshBonds(show)
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Watches directories of small files that an admin or a package manager writes, and says once, when it is quiet, that
-// they changed.
+// they changed; and which files are still being written.
 
 internal import CSystem
 internal import DBusKit
@@ -14,6 +14,19 @@ final class DirectoryWatch {
     private var descriptor: Int32 = -1
     private var source: LoopSource?
     private var pause: LoopSource?
+    /// Ends the wait for a file that is not closed.
+    private var patience: LoopSource?
+    private var paths: [Int32: String] = [:]
+    /// Files that are open for writing, as far as events tell, and when they were written to last (microseconds).
+    private var open: [String: Int64] = [:]
+
+    /// How long a file that is not written to any more may stay open before it is read all the same.
+    private static let longestWait: Duration = .seconds(5)
+    private static let longestWaitMicroseconds: Int64 = 5_000_000
+
+    private static let events = UInt32(
+        IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CREATE | IN_MODIFY | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF
+    )
 
     /// Watches nothing yet.
     init(_ directories: [String], loop: MainLoop) {
@@ -24,6 +37,7 @@ final class DirectoryWatch {
     deinit {
         source?.cancel()
         pause?.cancel()
+        patience?.cancel()
         if descriptor >= 0 { close(descriptor) }
     }
 
@@ -31,13 +45,14 @@ final class DirectoryWatch {
     ///
     /// - Returns: whether all of them are; the kernel has only so many descriptors and watches to give.
     func renew() -> Bool {
-        guard descriptor >= 0 || open() else { return false }
-        let events = UInt32(
-            IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CREATE | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF)
+        guard descriptor >= 0 || begin() else { return false }
         var isWatched = true
         for directory in directories {
             var path = directory
-            while inotify_add_watch(descriptor, path, events) < 0 {
+            while true {
+                let watch = inotify_add_watch(descriptor, path, Self.events)
+                if watch >= 0 { paths[watch] = path }
+                if watch >= 0 { break }
                 if errno == ENOSPC || errno == ENOMEM { isWatched = false }
                 guard let slash = path.lastIndex(of: "/"), slash > path.startIndex else { break }
                 path = String(path[..<slash])
@@ -46,18 +61,100 @@ final class DirectoryWatch {
         return isWatched
     }
 
-    private func open() -> Bool {
+    /// The files that are being written now.
+    var filesBeingWritten: Set<String> {
+        open = open.filter { loop.now - $0.value < Self.longestWaitMicroseconds }
+        return Set(open.keys)
+    }
+
+    /// Says now what it would say when it is quiet.
+    func flush() {
+        takeEvents()
+        guard pause != nil else { return }
+        say()
+    }
+
+    private func begin() -> Bool {
         descriptor = inotify_init1(Int32(IN_NONBLOCK | IN_CLOEXEC))
         guard descriptor >= 0 else { return false }
         source = loop.onReadable(descriptor) { [weak self] in
-            guard let self else { return false }
-            var buffer = [UInt8](repeating: 0, count: 4096)
-            while read(self.descriptor, &buffer, buffer.count) > 0 {}
-            // Package managers write many files: read them once, when it is quiet.
-            self.pause?.cancel()
-            self.pause = self.loop.after(.milliseconds(100)) { [weak self] in self?.onChange?() }
-            return true
+            self?.takeEvents()
+            return self != nil
         }
         return true
     }
+
+    private func say() {
+        pause?.cancel()
+        pause = nil
+        onChange?()
+    }
+
+    private func takeEvents() {
+        guard descriptor >= 0 else { return }
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        var hasChanged = false
+        while case let count = read(descriptor, &buffer, buffer.count), count > 0 {
+            var rest = buffer[..<count]
+            while let event = Event(taking: &rest) {
+                if take(event) { hasChanged = true }
+            }
+        }
+        guard hasChanged else { return }
+        // Package managers write many files: read them once, when it is quiet.
+        pause?.cancel()
+        pause = loop.after(.milliseconds(100)) { [weak self] in self?.say() }
+    }
+
+    /// - Returns: whether something is to be read now. A file that is being written is read when it is closed.
+    private func take(_ event: Event) -> Bool {
+        guard let directory = paths[event.watch], !event.name.isEmpty else { return true }
+        let path = "\(directory)/\(event.name)"
+        guard event.has(IN_MODIFY) || event.has(IN_CREATE) && Self.isNewFile(path) else {
+            if !event.has(IN_ATTRIB) { open[path] = nil }
+            return true
+        }
+        open[path] = loop.now
+        limitWait()
+        return false
+    }
+
+    /// Has files that stay open read, too, once they are not written to.
+    private func limitWait() {
+        guard patience == nil else { return }
+        patience = loop.after(Self.longestWait) { [weak self] in
+            guard let self else { return }
+            self.patience = nil
+            self.say()
+            if !self.filesBeingWritten.isEmpty { self.limitWait() }
+        }
+    }
+
+    /// A link is whole when it is made, and is not closed.
+    private static func isNewFile(_ path: String) -> Bool {
+        var status = stat()
+        return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFREG && status.st_nlink == 1
+    }
+}
+
+/// One of inotify(7)'s events.
+private struct Event {
+    let watch: Int32
+    private let mask: UInt32
+    /// In the watched directory; empty for the directory itself.
+    let name: String
+
+    /// Takes the first of the events that were read.
+    init?(taking bytes: inout ArraySlice<UInt8>) {
+        let header = MemoryLayout<inotify_event>.size
+        guard bytes.count >= header else { return nil }
+        let event = bytes.withUnsafeBytes { $0.loadUnaligned(as: inotify_event.self) }
+        guard bytes.count >= header + Int(event.len) else { return nil }
+        watch = event.wd
+        mask = event.mask
+        name = String(decoding: bytes.dropFirst(header).prefix(Int(event.len)).prefix { $0 != 0 }, as: UTF8.self)
+        bytes = bytes.dropFirst(header + Int(event.len))
+    }
+
+    func has(_ kind: Int32) -> Bool { mask & UInt32(bitPattern: kind) != 0 }
 }

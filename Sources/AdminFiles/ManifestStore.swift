@@ -19,6 +19,8 @@ public final class ManifestStore {
 
     private let log: Logger
     private var reading: RepeatedReading?
+    /// The work that waits for the next reading.
+    private var waiting: [() -> Void] = []
 
     /// The vendor's directory, then the admin's.
     public static let standardDirectories = ["/usr/share/accessory-setup/apps", "/etc/accessory-setup/apps"]
@@ -32,6 +34,23 @@ public final class ManifestStore {
         reading = RepeatedReading(directories, "manifests", loop: loop, log: log) { [weak self] in self?.load(&$0) }
         reading?.read()
     }
+
+    /// Takes in what has been written by now, before it is asked which app a program is.
+    public func flush() {
+        reading?.flush()
+    }
+
+    /// Calls `body` once the files that are being written have been read: when they are closed, or have not been
+    /// written to for 5 s.
+    ///
+    /// - Returns: whether one is; otherwise `body` is not called.
+    public func wait(_ body: @escaping () -> Void) -> Bool {
+        guard reading?.isUnfinished == true, waiting.count < Self.mostWaiting else { return false }
+        waiting.append(body)
+        return true
+    }
+
+    private static let mostWaiting = 256
 
     private func load(_ files: inout RememberedFiles) {
         var paths: [String: String] = [:]
@@ -56,6 +75,10 @@ public final class ManifestStore {
         self.apps = apps
         self.problems = problems
         if changed { onChange?() }
+        guard reading?.isUnfinished != true else { return }
+        let bodies = waiting
+        waiting = []
+        for body in bodies { body() }
     }
 
     /// One manifest, good or bad.

@@ -15,6 +15,9 @@ struct RememberedFiles {
     private var asked: Set<String> = []
     private var now: Int64 = 0
 
+    /// Files that are being written: new ones are not there yet, and others are as they were.
+    private var beingWritten: Set<String> = []
+
     /// What could not be read just now, by path, with the reason.
     private(set) var unreadable: [String: SystemFileError] = [:]
 
@@ -26,9 +29,12 @@ struct RememberedFiles {
 
     /// A reading begins.
     ///
-    /// - Parameter now: microseconds of a monotonic clock.
-    mutating func begin(at now: Int64) {
+    /// - Parameters:
+    ///   - now: microseconds of a monotonic clock.
+    ///   - beingWritten: the paths of files that are not closed yet.
+    mutating func begin(at now: Int64, beingWritten: Set<String> = []) {
         self.now = now
+        self.beingWritten = beingWritten
         asked = []
         unreadable = [:]
     }
@@ -47,9 +53,10 @@ struct RememberedFiles {
         asked.insert(path)
         do throws(SystemFileError) {
             let found = try SystemFile.names(in: path)
-            names[path] = found
+            let whole = found.filter { contents["\(path)/\($0)"] != nil || !beingWritten.contains("\(path)/\($0)") }
+            names[path] = whole
             missing[path] = nil
-            return found
+            return whole
         } catch {
             if mayPass(error, at: path, wasThere: names[path] != nil), let earlier = names[path] { return earlier }
             names[path] = nil
@@ -62,6 +69,7 @@ struct RememberedFiles {
     /// - Throws: when it cannot be read, and could not before.
     mutating func contents(of path: String) throws(SystemFileError) -> [UInt8] {
         asked.insert(path)
+        if beingWritten.contains(path), let earlier = contents[path] { return earlier }
         do throws(SystemFileError) {
             let found = try SystemFile.contents(path, limit: Self.largest)
             contents[path] = found

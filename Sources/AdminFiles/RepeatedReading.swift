@@ -35,13 +35,21 @@ final class RepeatedReading {
         again?.cancel()
     }
 
+    /// Whether a file is being written, and will be read when it is closed.
+    var isUnfinished: Bool { !watch.filesBeingWritten.isEmpty }
+
+    /// Reads them now if they have changed since they were read.
+    func flush() {
+        watch.flush()
+    }
+
     /// Reads them now.
     func read() {
         again?.cancel()
         again = nil
         // First this: what changes from here on is told.
         let isWatched = watch.renew()
-        files.begin(at: loop.now)
+        files.begin(at: loop.now, beingWritten: watch.filesBeingWritten)
         body(&files)
         files.end()
         tell(isWatched)

@@ -10,6 +10,8 @@ public import Logging
 
 /// Who decides what the view shows.
 public protocol ViewAuthority: AnyObject {
+    /// A client connects: the manifests that were written by now count.
+    func clientConnects()
     /// The app that a caller speaks for now; nil for one that is no app.
     ///
     /// - Throws: when it no longer is what it was.
@@ -231,6 +233,7 @@ public final class BlueZView {
     /// - Returns: nil for one that is refused.
     @discardableResult
     private func admit(_ peer: Connection, to app: AppID?) -> ViewClient? {
+        environment.authority.clientConnects()
         let caller: PinnedCaller
         do throws(IdentityFailure) {
             guard let socket = peer.socket else { throw IdentityFailure(description: "no socket") }

@@ -94,6 +94,8 @@ struct Scope: Hashable, Sendable {
         case deviceProperty(ObjectPath)
         /// Setting a device's property.
         case deviceSetting(ObjectPath)
+        /// Pairing a device, which may be paired.
+        case pairing(ObjectPath)
         /// Passed on, as it is.
         case passed(ObjectPath)
         /// Passed on while the app holds the link.
@@ -149,8 +151,8 @@ struct Scope: Hashable, Sendable {
         case (Bus.properties, "Set"): path == device ? .deviceSetting(device) : .refused(.notPermitted("it is not an app's to set"))
         case (Self.deviceInterface, "Connect"): .connect(device)
         case (Self.deviceInterface, "Disconnect"): .disconnect(device)
-        case (Self.deviceInterface, "Pair"), (Self.deviceInterface, "CancelPairing"):
-            .refused(.notPermitted("accessories are paired by org.accessorysetup1.Session.ShowPicker"))
+        case (Self.deviceInterface, "Pair"): .pairing(device)
+        case (Self.deviceInterface, "CancelPairing"): .refused(.pairing)
         case (Self.deviceInterface, "ConnectProfile"), (Self.deviceInterface, "DisconnectProfile"):
             .refused(.notPermitted("profiles are the system's; Connect and Disconnect are there for apps"))
         case (Self.characteristicInterface, "ReadValue"), (Self.characteristicInterface, "WriteValue"),
@@ -174,6 +176,7 @@ extension BusError {
     }
 
     static func notPermitted(_ why: String) -> BusError { .bluez("NotPermitted", why) }
+    static let pairing = notPermitted("accessories are paired by org.accessorysetup1.Session.ShowPicker")
     /// As bluetoothd says it of attributes.
     static let notConnected = BusError.bluez("Failed", "Not connected")
     /// As bluetoothd says it of an adapter without power.

@@ -21,6 +21,7 @@ struct AccessoryCtl: ParsableCommand {
         subcommands: [
             Status.self, List.self, Show.self, Grants.self, Revoke.self, Remove.self, Rename.self, Apps.self, App.self,
             Manifest.self, WhoAmI.self, Policy.self, Explain.self, Audit.self, Lockdown.self, Picker.self,
+            Ask.self,
         ],
         defaultSubcommand: Status.self)
 

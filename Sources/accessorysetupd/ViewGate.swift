@@ -24,6 +24,10 @@ final class ViewGate: ViewAuthority {
         self.radio = radio
     }
 
+    func clientConnects() {
+        manifests.flush()
+    }
+
     func app(of caller: PinnedCaller) throws(IdentityFailure) -> ViewIdentity? {
         // Most who look at the bus are no app, and that is no failure.
         guard let match = try? AppMatching.match(caller.caller, in: manifests) else { return nil }

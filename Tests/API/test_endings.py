@@ -18,6 +18,8 @@ NOTHING = scenario()
 
 
 class Refused(APITest):
+    apps = ("dice", "lamp", "toy")
+
     def test_without_a_picker_program(self):
         app = self.app()
         self.assertFalse(self.world.manager("PickerAvailable"))
@@ -52,6 +54,79 @@ class Refused(APITest):
         app, lamp = self.app(), self.app("lamp")
         app.show_picker(item())
         self.assertFails(error("PickerAlreadyActive"), lamp.show_picker, item())
+
+    def test_a_request_that_waits_for_a_picker_program(self):
+        app = self.app()
+        answers = self.ask_later(app, waitForPicker=3600)
+        self.world.daemon.wait_for("picker request waits")
+        # One for each app, and what is wrong is said at once.
+        for each in (app, self.app()):
+            self.assertFails(error("PickerAlreadyActive"), each.show_picker, item(), waitForPicker=1.5)
+        self.assertFails(error("InvalidRequest"), self.app("lamp").show_picker, {"name": ""}, waitForPicker=3600)
+        self.assertFails(error("PickerRestricted"), app.show_picker, item(), waitForPicker=0)
+        self.assertEqual((answers, app.told()), ([], ["activated"]))
+        picker = self.picker()
+        wait(lambda: answers, what="the answer")
+        picker.wait_offer("Dice 4F")
+        picker.pick("Dice 4F")
+        app.wait_event("accessoryAdded", 20)
+
+    def test_requests_that_wait_are_shown_one_after_the_other(self):
+        app, lamp = self.app(), self.app("lamp")
+        first = self.ask_later(app, waitForPicker=3600)
+        self.world.daemon.wait_for("picker request waits app=com.example.dice")
+        second = self.ask_later(lamp, waitForPicker=float("inf"))
+        self.world.daemon.wait_for("picker request waits app=com.example.lamp")
+        picker = self.picker()
+        wait(lambda: first, what="the first picker")
+        self.assertEqual(second, [])
+        # Another app's picker is waited for as well.
+        toy = self.ask_later(self.app("toy"), waitForPicker=3600)
+        self.world.daemon.wait_for("picker request waits app=com.example.toy")
+        picker.cancel()
+        app.wait_event("pickerDidDismiss")
+        wait(lambda: second, what="the second picker")
+        picker.cancel()
+        lamp.wait_event("pickerDidDismiss")
+        wait(lambda: toy, what="the third picker")
+
+    def test_ends_of_a_request_that_waits(self):
+        app = self.app()
+        with self.subTest("its time is over"):
+            answers = self.ask_later(app, waitForPicker=2)
+            self.world.daemon.wait_for("picker request waits")
+            wait(lambda: answers or self.world.pass_second(), 20, "the answer")
+            self.assertRefused(answers, "PickerRestricted")
+        with self.subTest("the app calls it off"):
+            answers = self.ask_later(app, waitForPicker=3600)
+            app.request("CancelPicker")
+            wait(lambda: answers, what="the answer")
+            self.assertRefused(answers, "UserCancelled")
+            self.assertFails(error("InvalidRequest"), app.request, "CancelPicker")
+        with self.subTest("the session ends"):
+            answers = self.ask_later(app, waitForPicker=3600)
+            app.request("Invalidate")
+            wait(lambda: answers, what="the answer")
+            self.assertRefused(answers, "Invalidated")
+        with self.subTest("the app goes"):
+            gone = self.app()
+            self.ask_later(gone, waitForPicker=3600)
+            gone.settle()
+            gone.close()
+            wait(lambda: not self.world.admin.paths("session"), what="its session to end", also_every=0.02)
+        # Nothing waits any more.
+        picker = self.picker()
+        self.assertEqual(self.world.admin.paths("picker"), [])
+        self.add(self.app(), picker, "Dice 4F")
+
+    def ask_later(self, app, **settings):
+        answers = []
+        app.call_later(app.session, SESSION, "ShowPicker", lambda *answer: answers.append(answer), "aa{sv}a{sv}",
+                       dbus.Array([sv(item())], "a{sv}"), sv(settings))
+        return answers
+
+    def assertRefused(self, answers, name):
+        self.assertEqual([each.get_dbus_name() for each in answers[0]], [error(name)])
 
     def test_before_activation(self):
         self.picker()

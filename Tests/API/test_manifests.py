@@ -9,7 +9,7 @@ import dbus
 
 from harness.apps import App
 from harness.clients import Client, Identity
-from harness.names import MANAGER, ROOT, SESSION, SOMEBODY, SOMEBODY_ELSE, error
+from harness.names import APP, MANAGER, ROOT, SESSION, SOMEBODY, SOMEBODY_ELSE, error
 from harness.values import item, sv
 from harness.waiting import wait
 from harness.world import APITest
@@ -162,3 +162,83 @@ class Manifests(APITest):
         self.world.restart_daemon()
         self.world.daemon.wait_for(re.escape(str(path)), 5)
         self.assertFails(error("ActivationFailed"), App(self.world, "dice").create_session)
+
+
+class Written(APITest):
+    """A manifest counts as soon as its file is closed, and not before."""
+
+    apps = ("board",)
+
+    def setUp(self):
+        super().setUp()
+        whole = self.world.declare("dice")
+        self.text = whole.read_text()
+        whole.unlink()
+        wait(lambda: "com.example.dice" not in self.known(), what="the manifest to be forgotten", also_every=0.05)
+        self.path = whole
+
+    def known(self):
+        return [str(self.world.admin.get(path, APP, "Id")) for path in self.world.admin.paths("app")]
+
+    def refused(self):
+        return [line for line in self.world.daemon.lines if "manifest refused" in line]
+
+    def open_session(self, app):
+        answers = []
+        app.call_later(ROOT, MANAGER, "CreateSession", lambda *answer: answers.append(answer), "a{sv}", sv({}))
+        return answers
+
+    def test_an_app_may_start_at_once(self):
+        """The daemon would look a moment later."""
+        for name in ("dice", "lamp", "toy"):
+            app = App(self.world, name)
+            self.world.declare(name)
+            app.create_session()
+
+    def test_a_file_that_is_being_written_is_no_fault_and_its_app_waits(self):
+        app, board = App(self.world, "dice"), App(self.world, "board")
+        with self.path.open("w") as file:
+            file.write(self.text[:40])
+            file.flush()
+            answers = self.open_session(app)
+            # Who is known already does not wait.
+            board.create_session()
+            # Another file brings another reading.
+            self.world.declare("toy")
+            wait(lambda: "com.example.toy" in self.known(), what="the other manifest", also_every=0.05)
+            self.assertNotIn("com.example.dice", self.known())
+            self.assertEqual((answers, self.refused()), ([], []))
+            file.write(self.text[40:])
+        wait(lambda: answers, what="the answer")
+        self.assertRegex(str(answers[0][0]), "/session/")
+        self.assertEqual(self.refused(), [])
+
+    def test_a_file_that_is_written_anew_counts_as_it_was(self):
+        self.world.declare("dice")
+        App(self.world).create_session()
+        with self.path.open("w") as file:
+            file.write("[Application]")
+            file.flush()
+            self.world.declare("toy")
+            wait(lambda: "com.example.toy" in self.known(), what="the other manifest", also_every=0.05)
+            App(self.world).create_session()
+            self.assertEqual(self.refused(), [])
+        self.world.daemon.wait_for("manifest refused: .*com.example.dice.conf")
+
+    def test_one_that_is_never_closed_is_read_after_five_seconds(self):
+        with self.path.open("w") as file:
+            file.write("[Application]\nColour=pink\n")
+            file.flush()
+            answers = self.open_session(App(self.world))
+            wait(lambda: self.refused() or self.world.pass_second(), 20, "the fault")
+            wait(lambda: answers, what="the answer")
+            self.assertEqual(answers[0][0].get_dbus_name(), error("ActivationFailed"))
+
+    def test_a_link_counts_at_once(self):
+        elsewhere = self.world.directory / "dice.manifest"
+        elsewhere.write_text(self.text)
+        for make in (self.path.symlink_to, self.path.hardlink_to):
+            app = App(self.world)
+            make(elsewhere)
+            app.create_session()
+            self.path.unlink()

@@ -104,7 +104,7 @@ class Clients(ViewTest):
                 ("gatt.notify off", "Notify stopped"), ("gatt.acquire-notify", "AcquireNotify success"),
                 ("gatt.release-notify", "NotifyAcquired: no"), ("gatt.acquire-write", "AcquireWrite success"),
                 ("gatt.release-write", "WriteAcquired: no"),
-                ("back", ""), (f"pair {address}", "Failed to pair: org.bluez.Error.NotPermitted"),
+                ("back", ""), (f"pair {address}", "Failed to pair: org.bluez.Error.AlreadyExists"),
                 (f"remove {address}", "Failed to remove device: org.bluez.Error.NotPermitted"),
                 ("power off", "Failed to set power off: org.bluez.Error.NotPermitted"),
                 ("scan on", "Discovery started"), ("scan off", "Discovery stopped"),
@@ -144,7 +144,7 @@ class Clients(ViewTest):
         code, out, err = self.run_as_app("busctl", "monitor", "org.bluez")
         self.assertEqual(code, 1)
         self.assertIn("AddMatch", err)
-        code, out, err = self.run_as_app("busctl", "call", "org.bluez", self.pink, DEVICE1, "Pair")
+        code, out, err = self.run_as_app("busctl", "call", "org.bluez", self.pink, DEVICE1, "CancelPairing")
         self.assertEqual(code, 1)
         self.assertIn("paired by org.accessorysetup1", err)
 

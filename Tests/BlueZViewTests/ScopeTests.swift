@@ -44,7 +44,7 @@ import Testing
 
     @Test(arguments: [
         (mine, Scope.deviceInterface, "Connect", Scope.Verdict.connect(mine)),
-        (mine, Scope.deviceInterface, "Disconnect", .disconnect(mine)),
+        (mine, Scope.deviceInterface, "Disconnect", .disconnect(mine)), (mine, Scope.deviceInterface, "Pair", .pairing(mine)),
         (mine, Bus.properties, "GetAll", .deviceProperty(mine)),
         (mine, Bus.introspectable, "Introspect", .passed(mine)),
         (characteristic, Bus.properties, "Get", .deviceProperty(mine)),
@@ -68,7 +68,7 @@ import Testing
             Bus.objectManager, "com.example.Other",
         ]
         let members = [
-            "Pair", "CancelPairing", "ConnectProfile", "DisconnectProfile", "RemoveDevice", "ConnectDevice", "SetDiscoveryFilterX",
+            "CancelPairing", "ConnectProfile", "DisconnectProfile", "RemoveDevice", "ConnectDevice", "SetDiscoveryFilterX",
             "Set", "RegisterAgent", "RegisterApplication", "RegisterAdvertisement", "RegisterProfile", "Register", "Explode",
         ]
         for path: ObjectPath in ["/", "/org/bluez", Self.adapter, Self.mine, Self.characteristic] {

@@ -111,6 +111,7 @@ final class BlueZSide {
         case .disconnect(let device): disconnect(call, device)
         case .deviceProperty(let device): answerDeviceProperty(call, device)
         case .deviceSetting(let device): answerDeviceSetting(call, device)
+        case .pairing(let device): answerPairing(call, device)
         case .passed(let device): pass(call, about: device)
         case .attribute(let device), .acquisition(let device): passToAttribute(call, path, member, device)
         }
@@ -367,9 +368,21 @@ final class BlueZSide {
         let refusal = "names, trust and the like are set for all apps at once, by the daemon"
         guard let arguments = try? call.arguments(), arguments.first?.stringValue == Scope.deviceInterface
         else { return refuse(call, .notPermitted(refusal)) }
+        readProperties(of: device, for: call) { [weak self] in self?.answerSetting(call, of: $0, refusal) }
+    }
+
+    /// Programs pair before they connect, and go on where that is done already.
+    private func answerPairing(_ call: Message, _ device: ObjectPath) {
+        readProperties(of: device, for: call) { [weak self] in
+            self?.refuse(call, $0["Paired"]?.booleanValue == true ? .bluez("AlreadyExists", "Already Exists") : .pairing)
+        }
+    }
+
+    /// Reads a device's properties for a call, which is answered here where that fails.
+    private func readProperties(of device: ObjectPath, for call: Message, _ body: @escaping ([String: DBusValue]) -> Void) {
         do throws(BusError) {
-            forward(call, about: device, saying: try CallOut.viewLink.method.message(at: device)) { [weak self] answer in
-                self?.answerSetting(call, of: (try? answer.arguments().first?.vardictValue) ?? [:], refusal)
+            forward(call, about: device, saying: try CallOut.viewLink.method.message(at: device)) { answer in
+                body((try? answer.arguments().first?.vardictValue) ?? [:])
             }
         } catch {
             refuse(call, error)

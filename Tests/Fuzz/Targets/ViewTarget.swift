@@ -59,6 +59,7 @@ private let clientCalls: [(String, String, String, String, Int)] = [
 ]
 
 private final class Authority: ViewAuthority, ViewService {
+    func clientConnects() {}
     var isGranted = true
     var isApp = true
     let name = "org.accessorysetup1"

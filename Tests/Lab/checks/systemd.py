@@ -9,7 +9,7 @@ import sqlite3
 from pathlib import Path
 
 from access_points import AccessPoints
-from framework import check
+from framework import DIRECTORY, check
 from lab import DAEMON_NAME, expect
 from machine import BLUE_DICE, DAEMON, GRANTS, PINK_DICE, SYSTEM_BUS, VIEW
 from wifi_services import OVER_IWD, Supplicant
@@ -189,6 +189,32 @@ def bleak_finds_and_uses_what_was_picked(machine):
     expect(other == {"objects": [], f"get={PINK_PATH}": "UnknownObject"}, f"somebody else sees {other}")
     app.stop()
     machine.wait_until(lambda: not machine.bluez_devices()[PINK_DICE]["Connected"], 60, "the link to go down after the app")
+
+
+@check(seconds=240)
+def a_shell_script_is_an_app_by_its_unit(machine):
+    """As Docs/Examples/README.md has it: the start waits for a person, and later ones do not."""
+    machine.installed()
+    machine.forget_all_but()
+    examples, script = DIRECTORY.parent.parent / "Docs/Examples", Path("/usr/local/bin/dice-rolls")
+    machine.declare("com.example.dice-rolls", (examples / "com.example.dice-rolls.conf").read_text())
+    script.write_bytes((examples / "dice-rolls").read_bytes())
+    script.chmod(0o755)
+    Path("/run/systemd/system/dice-rolls.service").write_bytes((examples / "dice-rolls.service").read_bytes())
+    machine.systemctl("daemon-reload")
+    try:
+        machine.systemctl("start", "--no-block", "dice-rolls")
+        machine.wait_until(lambda: "picker request waits" in machine.journal("--unit", DAEMON), 30, "the request to wait", every=0.2)
+        picker = machine.picker("Pink Dice")
+        rolls = lambda: machine.journal("--unit", "dice-rolls").count("rolled ")
+        machine.wait_until(rolls, 120, "a roll", every=0.5)
+        expect(picker.wait_exit(30) == 0, "the picker ended with an error")
+        machine.expect_set_up(PINK_DICE)
+        before = rolls()
+        machine.systemctl("restart", "dice-rolls")
+        machine.wait_until(lambda: rolls() > before, 120, "a roll after the restart", every=0.5)
+    finally:
+        machine.systemctl("stop", "dice-rolls")
 
 
 @check(seconds=90)

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// An item of a picker as one argument of `accessoryctl ask`: keys and values from a shell, with the types that the
+// session API has for them. What a value means is the daemon's to say.
+
+internal import AccessoryModel
+internal import DBusKit
+internal import SystemFiles
+
+/// `KEY=VALUE[,KEY=VALUE]…`; `\,` and `\\` stand for the character.
+struct ItemArgument {
+    /// For `ShowPicker`.
+    let item: DBusValue
+    /// What it looks for.
+    let descriptor: DBusValue
+
+    struct Problem: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    private enum Kind {
+        case text
+        case number
+        /// Hexadecimal digits.
+        case data
+        /// `WORD+WORD`.
+        case words
+        case file
+    }
+
+    private static let itemKeys: [String: Kind] = ["name": .text, "productImage": .file, "setupOptions": .words]
+    private static let descriptorKeys: [String: Kind] = [
+        "bluetoothServiceUUID": .text, "bluetoothCompanyIdentifier": .number, "bluetoothServiceDataBlob": .data,
+        "bluetoothServiceDataMask": .data, "bluetoothManufacturerDataBlob": .data, "bluetoothManufacturerDataMask": .data,
+        "bluetoothNameSubstring": .text, "bluetoothNameSubstringCompareOptions": .words, "bluetoothRange": .text, "ssid": .text,
+        "ssidPrefix": .text, "wifiAwareServiceName": .text, "wifiAwareServiceRole": .text, "supportedOptions": .words,
+    ]
+
+    init(_ text: String) throws(Problem) {
+        var item: [String: DBusValue] = [:]
+        var descriptor: [String: DBusValue] = [:]
+        for part in Self.split(text) {
+            guard let equals = part.firstIndex(of: "="), equals > part.startIndex else {
+                throw Problem(description: "\(part): is not KEY=VALUE")
+            }
+            let (key, value) = (String(part[..<equals]), String(part[part.index(after: equals)...]))
+            guard item[key] == nil, descriptor[key] == nil else { throw Problem(description: "\(key): comes twice") }
+            if let kind = Self.itemKeys[key] {
+                item[key] = try Self.value(value, kind, key)
+            } else if let kind = Self.descriptorKeys[key] {
+                descriptor[key] = try Self.value(value, kind, key)
+            } else {
+                let known = (Array(Self.itemKeys.keys) + Self.descriptorKeys.keys).sorted().joined(separator: ", ")
+                throw Problem(description: "\(key): is none of \(known)")
+            }
+        }
+        // An app that is to confirm, or to finish, must be a program of its own.
+        for option in item["setupOptions"]?.stringsValue ?? [] where option != "rename" {
+            throw Problem(description: "setupOptions: \(option): only rename is possible here")
+        }
+        self.descriptor = .vardict(descriptor)
+        item["descriptor"] = self.descriptor
+        self.item = .vardict(item)
+    }
+
+    private static func split(_ text: String) -> [String] {
+        var parts = [""]
+        var isEscaped = false
+        for character in text {
+            switch character {
+            case "\\" where !isEscaped:
+                isEscaped = true
+                continue
+            case "," where !isEscaped: parts.append("")
+            default: parts[parts.count - 1].append(character)
+            }
+            isEscaped = false
+        }
+        return parts
+    }
+
+    private static func value(_ text: String, _ kind: Kind, _ key: String) throws(Problem) -> DBusValue {
+        switch kind {
+        case .text: return .string(text)
+        case .words: return .strings(text.split(separator: "+", omittingEmptySubsequences: false).map(String.init))
+        case .number:
+            let isHexadecimal = text.lowercased().hasPrefix("0x")
+            guard let number = isHexadecimal ? UInt64(text.dropFirst(2), radix: 16) : UInt64(text) else {
+                throw Problem(description: "\(key): \(text): is not a number")
+            }
+            return .uint64(number)
+        case .data:
+            var bytes: [UInt8] = []
+            var rest = Substring(text)
+            while !rest.isEmpty {
+                guard rest.count >= 2, let byte = UInt8(rest.prefix(2), radix: 16), !rest.hasPrefix("+") else {
+                    throw Problem(description: "\(key): \(text): is not hexadecimal, two digits for each byte")
+                }
+                bytes.append(byte)
+                rest = rest.dropFirst(2)
+            }
+            return .bytes(bytes)
+        case .file:
+            do {
+                return .bytes(try SystemFile.contents(text, limit: Limits.imageBytes))
+            } catch {
+                throw Problem(description: "\(key): \(error)")
+            }
+        }
+    }
+}
