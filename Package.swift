@@ -136,7 +136,7 @@ let package = Package(
                 "SystemFiles", "WiFiRadio", log,
             ], exclude: ["start-order.txt"], swiftSettings: settings),
         // Images for the terminal picker.
-        .target(name: "TerminalGraphics", swiftSettings: settings),
+        .target(name: "TerminalGraphics", dependencies: ["CGLib"], swiftSettings: settings),
         .executableTarget(
             name: "accessoryctl",
             dependencies: [

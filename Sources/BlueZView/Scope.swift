@@ -28,6 +28,8 @@ struct Scope: Hashable, Sendable {
     var adapter: ObjectPath?
     /// Device objects, and whose they are.
     var devices: [ObjectPath: AccessoryID] = [:]
+    /// The adapter is on its way out, and was in sight before.
+    private var keepsAdapterInSight = false
 
     static let service = "org.bluez"
     /// The object that bluetoothd has its managers at.
@@ -54,11 +56,15 @@ struct Scope: Hashable, Sendable {
     /// The daemon and the view hear of the service on connections of their own. Where the daemon was first, only what
     /// the view hears next says whether the adapter has gone or the whole service; clients must be told the right one.
     mutating func keepAdapter(of old: Scope, _ isThere: (ObjectPath) -> Bool) {
-        if adapter == nil, let kept = old.adapter, isThere(kept) { adapter = kept }
+        guard adapter == nil, let kept = old.adapter, isThere(kept) else { return }
+        adapter = kept
+        keepsAdapterInSight = old.hasAdapterInSight
     }
 
-    /// Without an accessory the adapter appears without power, as in Apple's central manager.
     var isEmpty: Bool { devices.isEmpty }
+
+    /// Whether the adapter appears as it is: without an accessory it has no power, as in Apple's central manager.
+    var hasAdapterInSight: Bool { !isEmpty || keepsAdapterInSight }
 
     /// The granted device that an object is, or belongs to.
     func device(of path: ObjectPath) -> ObjectPath? {

@@ -167,11 +167,14 @@ static inline int csystem_connect_abstract(const char *name) {
     return -1;
 }
 
-// How many columns a terminal has; 0 when it is none, or does not know. (TIOCGWINSZ 0x5413; glibc 2.41 has its
-// structure where no module of Swift's shows it)
-static inline int csystem_columns(int descriptor) {
+// A terminal's size in cells: 0 on success, and -1 when it is none, or does not know. (TIOCGWINSZ 0x5413; glibc 2.41
+// has its structure where no module of Swift's shows it)
+static inline int csystem_window_size(int descriptor, int *columns, int *rows) {
     unsigned short size[4] = {0};
-    return syscall(SYS_ioctl, descriptor, 0x5413ul, size) == 0 ? size[1] : 0;
+    if (syscall(SYS_ioctl, descriptor, 0x5413ul, size) != 0 || size[0] == 0 || size[1] == 0) return -1;
+    *rows = size[0];
+    *columns = size[1];
+    return 0;
 }
 
 // Which descriptors are ready (epoll). The events are those of poll(2): IN 1, PRI 2, OUT 4, ERR 8, HUP 16.

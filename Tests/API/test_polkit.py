@@ -107,7 +107,7 @@ COMMANDS = {
     "list": (), "show": ("Pink Dice",), "grants": (), "revoke": ("1",), "remove": ("Pink Dice",), "rename": ("Pink Dice", "Mine"),
     "apps": (), "app socket": ("com.example.dice",), "policy explain": ("com.example.dice", "Pink Dice"),
     "explain": ("com.example.dice", "--seconds", "1"), "audit": (),
-    "status": None, "picker": None, "lockdown on": None, "lockdown off": None}
+    "status": None, "picker": None, "ask": None, "lockdown on": None, "lockdown off": None}
 
 
 class Tool(PolkitTest):

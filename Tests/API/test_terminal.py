@@ -4,14 +4,16 @@
 import fcntl
 import os
 import pty
+import signal
 import struct
 import subprocess
 import termios
 
+import pyte
 from gi.repository import GLib
 
 from harness.images import PRODUCT, SVG, png
-from harness.names import BLUE
+from harness.names import BLUE, PICKER, PINK
 from harness.programs import BIN
 from harness.radio import accessory, scenario
 from harness.values import item
@@ -22,12 +24,14 @@ from harness.world import APITest
 class Terminal:
     """accessoryctl picker on a pseudo-terminal; `text` is everything that it has written."""
 
-    def __init__(self, world, **environment):
+    def __init__(self, world, columns=100, rows=40, **environment):
         self._ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.screen = pyte.Screen(columns, rows)
+        self._stream = pyte.ByteStream(self.screen)
         self.program = subprocess.Popen(
             [BIN / "accessoryctl", "--bus", world.bus.address, "picker"], stdin=theirs, stdout=theirs, stderr=theirs,
-            env={"PATH": os.environ["PATH"], "TERM": "xterm-256color", **environment}, start_new_session=True)
+            env={"PATH": os.environ["PATH"], "TERM": "xterm-256color", "SWIFT_BACKTRACE": "interactive=no", **environment}, start_new_session=True)
         os.close(theirs)
         self.text = ""
         self._bytes = b""
@@ -37,15 +41,29 @@ class Terminal:
 
     def _read(self, *_):
         try:
-            self._bytes += os.read(self._ours, 65536)
+            data = os.read(self._ours, 65536)
         except OSError:
             self._is_open = False
             return False
+        self._bytes += data
+        self._stream.feed(data)
         self.text = self._bytes.decode(errors="replace")
         return True
 
     def wait_for(self, text, seconds=10):
         wait(lambda: text in self.text, seconds, lambda: f"{text!r} on the terminal; it shows {self.text[-600:]!r}")
+
+    @property
+    def marked(self):
+        """The lines in reverse video."""
+        return [self.screen.display[row].rstrip() for row in range(self.screen.lines)
+                if any(self.screen.buffer[row][column].reverse for column in range(self.screen.columns))]
+
+    def resize(self, columns, rows):
+        fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.screen.resize(rows, columns)
+        # Of a controlling terminal the kernel would say so; this is none.
+        self.program.send_signal(signal.SIGWINCH)
 
     def type(self, keys):
         os.write(self._ours, keys if isinstance(keys, bytes) else keys.encode())
@@ -126,3 +144,87 @@ class OnATerminal(APITest):
         terminal.type("Wü\x7fürfelx\x7f\r")
         self.assertEqual(dice.wait_event("accessoryAdded")["properties"]["DisplayName"], "Würfel")
         self.assertEqual(terminal.status(), 0)
+
+
+SIZES = ((40, 12), (40, 24), (41, 13), (60, 15), (80, 12), (80, 24), (81, 25), (132, 43), (200, 12), (40, 60))
+# What a name may be made of: wide characters, combining marks, both.
+NAMES = ("plain", "温度センサー", "Würfel", "Wu\u0308rfel", "e\u0301" * 20, "🎲 die", "漢" * 40, "x" * 120, "i")
+
+
+class OfManySizes(APITest):
+    """More offers than lines: a terminal emulator shows what a person would see."""
+
+    COUNT = 22
+    scenario = scenario(*(
+        accessory(f"die-{number}", number, rssi=-30 - 2 * number, advert={
+            "serviceUUIDs": [PINK], "name": f"{number} {NAMES[number % len(NAMES)]}"}) for number in range(1, COUNT + 1)))
+
+    def offered(self, columns, rows, name="温度 Wu\u0308rfel"):
+        terminal = Terminal(self.world, columns, rows, LC_ALL="C.UTF-8")
+        self.addCleanup(terminal.close)
+        dice = self.app()
+        dice.show_picker(item(name))
+        picker = self.world.admin.paths("picker")[0]
+        wait(lambda: len(self.world.admin.get(picker, PICKER, "Offers")) == self.COUNT, 60, "all offers", also_every=0.05)
+        return terminal, dice
+
+    def check(self, terminal):
+        """One offer is marked, in one line, and nothing has scrolled away or wrapped."""
+        def look():
+            lines = [each.rstrip() for each in terminal.screen.display]
+            headings = [index for index, each in enumerate(lines) if each.startswith("Dice would like")]
+            return len(terminal.marked) == len(headings) == 1 and "Esc cancel" in " ".join(" ".join(lines[headings[0]:]).split())
+
+        wait(look, 10, lambda: "a sound screen:\n" + "\n".join(terminal.screen.display) + f"\nmarked {terminal.marked}")
+        [marked] = terminal.marked
+        self.assertRegex(marked, "^[ ↑↓]> ")
+        self.assertRegex(marked, "▮")
+        rows = [each for each in terminal.screen.display if "▮" in each]
+        for each in rows:
+            self.assertRegex(each, r"^[ ↑↓][ >] \S")
+        return marked, rows
+
+    def test_what_is_marked_is_in_sight(self):
+        for columns, rows in SIZES:
+            with self.subTest(columns=columns, rows=rows):
+                terminal, dice = self.offered(columns, rows)
+                seen = [self.check(terminal)[0]]
+                for _ in range(self.COUNT - 1):
+                    terminal.type("\x1b[B")
+                    wait(lambda: terminal.marked and terminal.marked != seen[-1:], 10, "the next one to be marked")
+                    seen.append(self.check(terminal)[0])
+                self.assertEqual(len({each[1:] for each in seen}), self.COUNT)
+                # What is below and above is hinted at, and the way back is the same.
+                self.assertTrue(rows > 40 or any(each.startswith("↑") for each in terminal.screen.display), terminal.screen.display)
+                for each in reversed(seen[:-1]):
+                    terminal.type("\x1b[A")
+                    wait(lambda: [each[1:] for each in terminal.marked] == [each[1:]], 10, lambda: f"{each} to be marked; it is {terminal.marked}")
+                self.check(terminal)
+                self.assertTrue(rows > 40 or any(each.startswith("↓") for each in terminal.screen.display), terminal.screen.display)
+                terminal.type("\x1b")
+                self.assertEqual(terminal.status(), 2)
+                dice.close()
+
+    def test_what_is_marked_is_what_is_set_up(self):
+        terminal, dice = self.offered(40, 12)
+        for _ in range(15):
+            terminal.type("\x1b[B")
+        # The nearest is first.
+        wait(lambda: any("“16" in each for each in terminal.marked), what="the sixteenth to be marked")
+        self.check(terminal)
+        terminal.type("\r")
+        dice.wait_event("accessoryAdded", 20)
+        self.assertEqual(self.simulator.bonds, ["die-16"])
+
+    def test_another_size_meanwhile(self):
+        terminal, _ = self.offered(80, 24)
+        for _ in range(self.COUNT):
+            terminal.type("\x1b[B")
+        wait(lambda: any("“22" in each for each in terminal.marked), what="the last to be marked")
+        last = self.check(terminal)[0]
+        for columns, rows in SIZES:
+            with self.subTest(columns=columns, rows=rows):
+                terminal.resize(columns, rows)
+                marked = wait(lambda: terminal.marked and len([each for each in terminal.screen.display if "▮" in each]) and self.check(terminal)[0], 10,
+                              "it to be drawn anew")
+                self.assertEqual(marked[1:8], last[1:8])

@@ -488,7 +488,7 @@ final class BlueZSide {
             upstream.managedObjects { [weak self] in self?.shown.tellObjects($0, of: change.added) }
         }
         shown.endDiscoveryWithoutPower()
-        shown.tellAdapter()
+        if wasServicePresent { shown.tellAdapter() }
     }
 
     /// Cuts a device off that is out of scope: calls, the link, notifications, descriptors, and then the objects.

@@ -94,7 +94,7 @@ final class ShownObjects {
     /// The adapter: without an accessory it has no power and no address; whether it searches is the client's own.
     var adapterProperties: [String: DBusValue] {
         guard let adapter = scope.adapter else { return [:] }
-        guard !scope.isEmpty, var properties = feed.adapters[adapter] else {
+        guard scope.hasAdapterInSight, var properties = feed.adapters[adapter] else {
             return [
                 "Address": .string("00:00:00:00:00:00"), "AddressType": .string("public"), "Name": .string("BlueZ"),
                 "Alias": .string("BlueZ"), "Class": .uint32(0), "Powered": .boolean(false), "Discoverable": .boolean(false),

@@ -16,6 +16,10 @@ final class ScreenView: PickerView {
     private var typed: [UInt8] = []
     private var note: String?
     private var drawn = 0
+    /// The terminal's size when it was drawn last.
+    private var drawnSize = PickerScreen.Size(descriptor: 1)
+    /// The first offer that is shown.
+    private var top = 0
     private var original = termios()
     private lazy var decoder = ImageDecoder()
     /// What the terminal says that it can do.
@@ -35,6 +39,10 @@ final class ScreenView: PickerView {
         // "What are you?" A terminal that knows sixels says so.
         StandardOutput.write("\u{1B}[c")
         loop.onReadable(0) { [unowned self] in read() }
+        loop.onSignal(SIGWINCH) { [unowned self] in
+            draw()
+            return true
+        }
     }
 
     func restore() {
@@ -130,7 +138,7 @@ final class ScreenView: PickerView {
     func began(_ state: PickerState) {
         selected = state.offers.first?.id
         note = nil
-        drawn = 0
+        (drawn, top) = (0, 0)
         (images, drawings) = ([:], [:])
         StandardOutput.write("\u{1B}[?25l")
         self.state = state
@@ -164,30 +172,18 @@ final class ScreenView: PickerView {
 
     private func draw() {
         guard let state else { return }
-        var lines = [Texts.title(state), "  " + Texts.stage(state), ""]
-        if let besides = Texts.besides(state) { lines += ["  " + besides, ""] }
-        for offer in state.offers {
-            lines.append(
-                (offer.id == selected ? "\u{1B}[7m > " : "   ") + Texts.offer(offer) + (offer.id == selected ? " \u{1B}[0m" : ""))
-        }
-        if let prompt = Texts.prompt(state) {
-            let isYesOrNo = if case .yesOrNo = Question(state)?.form { true } else { false }
-            lines += ["", "  " + prompt + (isYesOrNo ? "  y / n" : "  \(typedText)")]
-        }
-        if let note { lines += ["", "  " + StandardOutput.printable(note)] }
-        let keys =
-            state.isNaming
-            ? "  Return done   Esc keep the name"
-            : state.promptKind == nil ? "  ↑ ↓ choose   Return set up   Esc cancel" : "  Esc cancel"
-        lines += ["", keys]
-        // Lines longer than the terminal would wrap and spoil the redrawing.
-        let columns = Int(csystem_columns(1))
-        let width = columns > 0 ? columns : 80
+        let size = PickerScreen.Size(descriptor: 1)
         let image = selectedImage(state)
-        erase()
-        if let image { StandardOutput.write(image.drawing) }
-        for line in lines { StandardOutput.line(line.count > width ? String(line.prefix(width - 1)) : line) }
-        drawn = lines.count + (image == nil ? 0 : TerminalImage.rows)
+        let screen = PickerScreen(
+            state, selected: selected, typed: typedText, note: note, top: top, imageRows: image == nil ? 0 : TerminalImage.rows,
+            in: size)
+        top = screen.top
+        // The terminal may have wrapped or lost the lines that it shows.
+        if size != drawnSize { StandardOutput.write("\u{1B}[H\u{1B}[J") } else { erase() }
+        drawnSize = size
+        if let image, screen.hasImage { StandardOutput.write(image.drawing) }
+        for line in screen.lines { StandardOutput.line(line) }
+        drawn = screen.lines.count + (screen.hasImage ? TerminalImage.rows : 0)
     }
 
     /// The product image of what is selected, once it is here and can be drawn.
@@ -211,5 +207,15 @@ final class ScreenView: PickerView {
         StandardOutput.write(drawing.preparation)
         drawings[offer.id] = drawing
         return drawing
+    }
+}
+
+extension PickerScreen.Size {
+    /// The size of the terminal behind a descriptor; 80 × 24 where it does not say.
+    init(descriptor: Int32) {
+        self.init()
+        var size: (columns: Int32, rows: Int32) = (0, 0)
+        guard csystem_window_size(descriptor, &size.columns, &size.rows) == 0 else { return }
+        (columns, rows) = (Int(size.columns), Int(size.rows))
     }
 }

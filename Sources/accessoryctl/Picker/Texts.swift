@@ -6,12 +6,28 @@ internal import DBusKit
 internal import ProgramSupport
 
 enum Texts {
-    static func offer(_ offer: OfferLine) -> String {
-        var text = StandardOutput.printable(offer.name)
-        if !offer.advertisedName.isEmpty { text += "  “\(StandardOutput.printable(offer.advertisedName))”" }
-        text += "  " + strength(offer.rssi)
-        if let network = offer.network { text += "  " + self.network(network, besides: offer.advertisedName) }
-        return text + (offer.isShared ? "  shared with another app" : "  new")
+    /// How much is said of an offer.
+    enum Detail: CaseIterable {
+        case all, short, least
+    }
+
+    static func offer(_ offer: OfferLine) -> String { name(offer) + rest(offer, .all) }
+
+    /// What an offer is called, by the app and by itself.
+    static func name(_ offer: OfferLine) -> String {
+        let name = StandardOutput.printable(offer.name)
+        return offer.advertisedName.isEmpty ? name : name + "  “\(StandardOutput.printable(offer.advertisedName))”"
+    }
+
+    /// What follows its name.
+    static func rest(_ offer: OfferLine, _ detail: Detail) -> String {
+        var text = "  " + (detail == .all ? strength(offer.rssi) : bars(offer.rssi) ?? "")
+        if let network = offer.network, detail != .least { text += "  " + self.network(network, besides: offer.advertisedName) }
+        switch detail {
+        case .all: return text + (offer.isShared ? "  shared with another app" : "  new")
+        case .short: return text + (offer.isShared ? "  shared" : "  new")
+        case .least: return text
+        }
     }
 
     /// What there is to know of a network: its name where it is not shown already, how it is protected and where it is.
@@ -32,9 +48,14 @@ enum Texts {
     }
 
     static func strength(_ rssi: Int?) -> String {
-        guard let rssi else { return "signal unknown" }
+        guard let rssi, let bars = bars(rssi) else { return "signal unknown" }
+        return bars + " \(rssi) dBm"
+    }
+
+    private static func bars(_ rssi: Int?) -> String? {
+        guard let rssi else { return nil }
         let bars = rssi >= -55 ? 4 : rssi >= -67 ? 3 : rssi >= -80 ? 2 : 1
-        return String(repeating: "▮", count: bars) + String(repeating: "▯", count: 4 - bars) + " \(rssi) dBm"
+        return String(repeating: "▮", count: bars) + String(repeating: "▯", count: 4 - bars)
     }
 
     static func title(_ state: PickerState) -> String {

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text in a terminal's cells: wide characters take two, combining marks none. By GLib's tables, which do not depend on
+// the locale.
+
+internal import CGLib
+
+/// Measures and cuts text by the cells that a terminal gives it.
+public enum Cells {
+    /// The cells of a text without control characters. A sequence that a terminal may draw as one picture counts for
+    /// its parts: what fits by this count fits in any terminal.
+    public static func width(of text: some StringProtocol) -> Int {
+        text.unicodeScalars.reduce(0) { $0 + width(of: $1) }
+    }
+
+    private static func width(of scalar: UnicodeScalar) -> Int {
+        if g_unichar_iszerowidth(scalar.value) != 0 { return 0 }
+        return g_unichar_iswide(scalar.value) != 0 ? 2 : 1
+    }
+
+    /// The beginning of a text that fits, with “…” where it was cut.
+    ///
+    /// - Parameter columns: cells; nothing fits in none.
+    public static func cut(_ text: String, to columns: Int) -> String {
+        guard width(of: text) > columns else { return text }
+        var used = 1
+        var result = ""
+        for character in text {
+            used += width(of: String(character))
+            guard used <= columns else { break }
+            result.append(character)
+        }
+        return columns > 0 ? result + "…" : ""
+    }
+
+    /// A text in lines of so many cells, between words where that is possible.
+    ///
+    /// - Parameters:
+    ///   - columns: cells of a line, two at least.
+    ///   - indentation: what each line begins with.
+    public static func wrap(_ text: String, to columns: Int, indentation: String = "") -> [String] {
+        let available = max(2, columns - width(of: indentation))
+        var lines: [String] = []
+        var line = ""
+        for word in text.split(separator: " ", omittingEmptySubsequences: false) {
+            var rest = Substring(word)
+            if !line.isEmpty, width(of: line) + 1 + width(of: rest) <= available {
+                line += " " + rest
+                continue
+            }
+            if !line.isEmpty { lines.append(line) }
+            while width(of: rest) > available {
+                var part = ""
+                while let next = rest.first, width(of: part) + width(of: String(next)) <= available {
+                    part.append(rest.removeFirst())
+                }
+                lines.append(part)
+            }
+            line = String(rest)
+        }
+        return (lines + [line]).map { indentation + $0 }
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// A picker as lines of a terminal, as a value: what is selected is always in sight, nothing is wider or higher than the
+// terminal, and where there is too little room, what a person needs to answer goes before all else.
+
+internal import AccessoryModel
+internal import ProgramSupport
+internal import TerminalGraphics
+
+struct PickerScreen {
+    /// A terminal's size, in cells.
+    struct Size: Equatable {
+        var columns = 80
+        var rows = 24
+    }
+
+    private static let gap = "  "
+    /// Cells that a name keeps as long as something else can go.
+    private static let leastName = 12
+
+    /// One row less than the terminal's at most: the cursor is below.
+    private(set) var lines: [String] = []
+    /// The first offer that is shown.
+    private(set) var top = 0
+    /// Whether the image has room above the lines.
+    let hasImage: Bool
+
+    /// - Parameters:
+    ///   - typed: the answer so far.
+    ///   - top: the first offer that was shown.
+    ///   - imageRows: rows of an image that would stand above; 0 for none.
+    init(_ state: PickerState, selected: String?, typed: String, note: String?, top: Int, imageRows: Int, in size: Size) {
+        // A line of all columns makes some terminals wrap.
+        let columns = max(8, size.columns - 1)
+        let room = max(4, size.rows - 1)
+        func text(_ words: String, indented: Bool = true) -> [String] {
+            Cells.wrap(words, to: columns, indentation: indented ? Self.gap : "")
+        }
+        let answer = Self.answer(state, typed).map { text($0) } ?? []
+        let keys = text(Self.keys(state))
+        var above = [text(Texts.title(state), indented: false), text(Texts.stage(state))]
+        if let besides = Texts.besides(state) { above.append(Array(text(besides).prefix(3))) }
+        var below = note.map { [text(StandardOutput.printable($0))] } ?? []
+        if !answer.isEmpty { below.insert(answer, at: 0) }
+
+        let needed = min(state.offers.count, 1)
+        func height(_ blocks: [[String]], spaced: Bool) -> Int { blocks.reduce(0) { $0 + $1.count + (spaced ? 1 : 0) } }
+        // The question and its answer stay; keys, remarks and the heading go where they do not fit.
+        var blocks = above + below + [keys]
+        let isSpaced = height(blocks, spaced: true) + min(state.offers.count, 4) <= room
+        if !isSpaced, height(blocks, spaced: false) + needed > room { blocks.removeLast() }
+        while !isSpaced, height(blocks, spaced: false) + needed > room,
+            let longest = above.indices.max(by: { above[$0].count < above[$1].count })
+        {
+            if above[longest].count > 1 { above[longest].removeLast() } else { above.removeFirst() }
+            blocks = above + below
+        }
+        let hasKeys = blocks.count > above.count + below.count
+        let taken = height(blocks, spaced: isSpaced)
+        hasImage = imageRows > 0 && taken + min(state.offers.count, 3) + imageRows <= room
+
+        let window = max(needed, room - taken - (hasImage ? imageRows : 0))
+        let index = state.offers.firstIndex { $0.id == selected } ?? 0
+        let shown = min(window, state.offers.count)
+        self.top = max(0, min(top, index, state.offers.count - shown))
+        if shown > 0, index >= self.top + shown { self.top = index - shown + 1 }
+
+        for block in above { lines += block }
+        if isSpaced { lines.append("") }
+        lines += Self.rows(state.offers, selected, self.top, shown, columns)
+        for block in below { lines += (isSpaced ? [""] : []) + block }
+        if hasKeys { lines += (isSpaced ? [""] : []) + keys }
+        if lines.count > room { lines = Array(lines.suffix(room)) }
+    }
+
+    private static func answer(_ state: PickerState, _ typed: String) -> String? {
+        guard let prompt = Texts.prompt(state) else { return nil }
+        if case .yesOrNo = Question(state)?.form { return prompt + "  y / n" }
+        return prompt + "  " + typed
+    }
+
+    private static func keys(_ state: PickerState) -> String {
+        state.isNaming
+            ? "Return done   Esc keep the name"
+            : state.promptKind == nil ? "↑ ↓ choose   Return set up   Esc cancel" : "Esc cancel"
+    }
+
+    // MARK: The list
+
+    private static func rows(_ offers: [OfferLine], _ selected: String?, _ top: Int, _ shown: Int, _ columns: Int) -> [String] {
+        offers[top..<(top + shown)].enumerated().map { place, offer in
+            let hidden = place == 0 && top > 0 ? "↑" : place == shown - 1 && top + shown < offers.count ? "↓" : " "
+            guard offer.id == selected else { return hidden + "  " + row(offer, columns - 3) }
+            return "\u{1B}[7m" + hidden + "> " + row(offer, columns - 3) + "\u{1B}[0m"
+        }
+    }
+
+    /// Name, signal and state; where it is narrow, the names are cut, and then the remarks.
+    private static func row(_ offer: OfferLine, _ columns: Int) -> String {
+        let name = Texts.name(offer)
+        for detail in Texts.Detail.allCases {
+            let rest = Texts.rest(offer, detail)
+            let room = columns - Cells.width(of: rest)
+            if room >= min(leastName, Cells.width(of: name)) { return Cells.cut(name, to: room) + rest }
+        }
+        return Cells.cut(name, to: columns)
+    }
+}
