@@ -249,13 +249,14 @@ install-files:
 	install -D -m 644 dbus-policy/accessorysetupd.rules -t $(DESTDIR)$(DATADIR)/polkit-1/rules.d
 	install -D -m 644 dbus-policy/org.bluez.lockdown.conf -t $(DESTDIR)$(DATADIR)/accessory-setup
 	install -D -m 644 systemd/org.accessorysetup1.service -t $(DESTDIR)$(DATADIR)/dbus-1/system-services
+	install -D -m 644 Sources/AccessoryBus/Interfaces/*.xml -t $(DESTDIR)$(DATADIR)/dbus-1/interfaces
 	install -D -m 644 systemd/accessorysetupd-bus.socket -t $(DESTDIR)$(UNITDIR)
 	sed 's|@PREFIX@|$(PREFIX)|g' systemd/accessorysetupd.service > $(DESTDIR)$(UNITDIR)/accessorysetupd.service
 	chmod 644 $(DESTDIR)$(UNITDIR)/accessorysetupd.service
 	install -D -m 644 systemd/accessorysetupd.sysusers $(DESTDIR)$(SYSUSERSDIR)/accessorysetupd.conf
 	install -D -m 644 systemd/accessorysetupd.tmpfiles $(DESTDIR)$(TMPFILESDIR)/accessorysetupd.conf
 	install -d $(DESTDIR)$(DATADIR)/accessory-setup/apps $(DESTDIR)/etc/accessory-setup/apps $(DESTDIR)/etc/accessory-setup/policy.d
-	install -D -m 644 systemd/examples/* -t $(DESTDIR)$(DATADIR)/accessory-setup/examples
+	install -D -m 644 systemd/examples/* $(wildcard Docs/Examples/*) -t $(DESTDIR)$(DATADIR)/accessory-setup/examples
 	install -D -m 644 Tests/Scenarios/dice.json -t $(DESTDIR)$(DATADIR)/accessory-setup/scenarios
 	install -d $(DESTDIR)$(PAGEDIR)
 	install -m 644 $(addprefix Sources/cockpit/,manifest.json index.html *.js style.css) $(DESTDIR)$(PAGEDIR)
@@ -274,6 +275,7 @@ uninstall:
 	rm -f $(DESTDIR)$(SYSUSERSDIR)/accessorysetupd.conf $(DESTDIR)$(TMPFILESDIR)/accessorysetupd.conf
 	rm -f $(DESTDIR)$(DATADIR)/accessory-setup/org.bluez.lockdown.conf $(DESTDIR)$(DATADIR)/polkit-1/actions/org.accessorysetup1.policy
 	rm -f $(DESTDIR)$(DATADIR)/polkit-1/rules.d/accessorysetupd.rules
+	rm -f $(addprefix $(DESTDIR)$(DATADIR)/dbus-1/interfaces/,$(notdir $(wildcard Sources/AccessoryBus/Interfaces/*.xml)))
 	rm -rf $(DESTDIR)$(DATADIR)/accessory-setup/examples $(DESTDIR)$(DATADIR)/accessory-setup/scenarios
 	rm -rf $(DESTDIR)$(PAGEDIR)
 	rm -f $(DESTDIR)$(DATADIR)/metainfo/$(METAINFO)

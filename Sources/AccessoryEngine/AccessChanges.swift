@@ -76,7 +76,8 @@ final class AccessChanges {
         }
         let steps = book.ledger.renaming(accessory, to: name, network: network)
         guard !steps.isEmpty else { return }
-        let line = AuditWriter.Line(.renamed, accessory: accessory.id, why: reason)
+        let line = AuditWriter.Line(
+            .renamed, accessory: accessory.id, why: "\(reason): “\(accessory.displayName)” is “\(name)” now")
         try commit(steps, line: line, reason: reason, by: requester)
         if let address = accessory.address { radio.setAlias(address, name) }
     }

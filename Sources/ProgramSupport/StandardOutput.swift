@@ -14,19 +14,50 @@ public enum StandardOutput {
     /// Writes a line at once.
     public static func line(_ text: String) { write(text + "\n") }
 
-    /// Writes text as it is, at once. Nothing is said of a failure: whoever closed the pipe does not read.
-    public static func write(_ text: String) { put(text, 1) }
+    /// Writes text as it is, at once, or in ASCII where the locale has no more. Where it cannot be written the program
+    /// ends with status 1: what a script would take for the whole is a part. (A pipe that nobody reads is no failure.)
+    public static func write(_ text: String) { write(data: isASCII ? ascii(text) : text) }
+
+    /// Writes text that is UTF-8 in every locale, such as JSON.
+    public static func write(data text: String) {
+        let reason = put(text, 1)
+        guard reason != 0, reason != EPIPE else { return }
+        errorLine("cannot write to standard output: \(String(cString: strerror(reason)))")
+        exit(1)
+    }
 
     /// A line on standard error.
-    public static func errorLine(_ text: String) { put(text + "\n", 2) }
+    public static func errorLine(_ text: String) { _ = put((isASCII ? ascii(text) : text) + "\n", 2) }
 
-    private static func put(_ text: String, _ descriptor: Int32) {
+    /// Whether the locale asks for ASCII: `C` or `POSIX`. Without a locale it is UTF-8, as everywhere on systemd's
+    /// machines.
+    private static var isASCII: Bool {
+        let values = ["LC_ALL", "LC_CTYPE", "LANG"].compactMap { (name: String) in getenv(name).map { String(cString: $0) } }
+        return values.first { !$0.isEmpty }.map { ["C", "POSIX"].contains($0) } ?? false
+    }
+
+    /// Our own signs in ASCII; of other text, “?” for what is none.
+    static func ascii(_ text: String) -> String {
+        let signs: [UnicodeScalar: String] = [
+            "“": "\"", "”": "\"", "’": "'", "…": "...", "–": "-", "−": "-", "→": "->", "↑": "^", "↓": "v", "▮": "#", "▯": ".",
+            "▀": " ",
+            "×": "x",
+        ]
+        return text.unicodeScalars.reduce(into: "") { result, scalar in
+            if scalar.isASCII { result.unicodeScalars.append(scalar) } else { result += signs[scalar] ?? "?" }
+        }
+    }
+
+    /// - Returns: why not all was written, as in errno(3); 0 when it was.
+    private static func put(_ text: String, _ descriptor: Int32) -> Int32 {
         var bytes = Array(text.utf8)[...]
         while !bytes.isEmpty {
             let count = bytes.withUnsafeBytes { writeOnce(descriptor, $0) }
-            guard count > 0 else { return }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { return count < 0 ? errno : EIO }
             bytes = bytes.dropFirst(count)
         }
+        return 0
     }
 
     private static func writeOnce(_ descriptor: Int32, _ buffer: UnsafeRawBufferPointer) -> Int {

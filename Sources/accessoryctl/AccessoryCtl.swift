@@ -5,6 +5,7 @@ internal import AccessoryBus
 internal import AccessoryModel
 internal import ArgumentParser
 internal import DBusKit
+internal import Glibc
 internal import ProgramSupport
 internal import SimulatorProgram
 
@@ -19,7 +20,8 @@ struct AccessoryCtl: ParsableCommand {
             """,
         version: Version.current,
         subcommands: [
-            Status.self, List.self, Show.self, Grants.self, Revoke.self, Remove.self, Rename.self, Apps.self, App.self,
+            Status.self, List.self, Show.self, Grants.self, Enable.self, Disable.self, Revoke.self, Remove.self, Rename.self,
+            Apps.self, App.self,
             Manifest.self, WhoAmI.self, Policy.self, Explain.self, Audit.self, Lockdown.self, Picker.self,
             Ask.self,
         ],
@@ -28,7 +30,40 @@ struct AccessoryCtl: ParsableCommand {
     static func main() {
         // A package has the simulator in this file, too: by another name it is another program.
         if CommandLine.arguments.first?.split(separator: "/").last == "accessory-sim" { return SimulatorProgram.main() }
-        main(reordered(Array(CommandLine.arguments.dropFirst())))
+        let arguments = reordered(Array(CommandLine.arguments.dropFirst()))
+        if let problem = mistyped(arguments) {
+            StandardOutput.errorLine("accessoryctl: \(problem)")
+            Glibc.exit(64)
+        }
+        main(arguments)
+    }
+
+    /// What to say of a first word that is no command: the parser would take it for an argument of `status`.
+    static func mistyped(_ arguments: [String]) -> String? {
+        let commands = configuration.subcommands.map { $0._commandName } + ["help"]
+        guard let word = arguments.first, !word.hasPrefix("-"), !commands.contains(word) else { return nil }
+        let problem = "no command “\(StandardOutput.printable(word))”"
+        let near = commands.filter { $0.hasPrefix(word) || distance(word, $0) <= max(1, word.count / 3) }
+        guard let hint = near.min(by: { distance(word, $0) < distance(word, $1) }) else {
+            return problem + ": accessoryctl --help lists them"
+        }
+        return problem + "; did you mean “\(hint)”?"
+    }
+
+    /// Letters that are to be changed, left out or put in, or exchanged with the next.
+    private static func distance(_ one: String, _ other: String) -> Int {
+        let (one, other) = (Array(one), Array(other))
+        var rows = [Array(0...other.count)]
+        for i in one.indices {
+            var row = [i + 1]
+            for j in other.indices {
+                var cost = min(row[j] + 1, rows[i][j + 1] + 1, rows[i][j] + (one[i] == other[j] ? 0 : 1))
+                if i > 0, j > 0, one[i] == other[j - 1], one[i - 1] == other[j] { cost = min(cost, rows[i - 1][j - 1] + 1) }
+                row.append(cost)
+            }
+            rows.append(row)
+        }
+        return rows[one.count][other.count]
     }
 
     /// `--bus X status` is as good as `status --bus X`: the parser takes options of a subcommand only behind its name.

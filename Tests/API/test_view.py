@@ -126,6 +126,32 @@ class Sight(ViewTest):
         self.simulator.do("adapterAdded", "hci0")
         wait(lambda: view.told("InterfacesAdded", ADAPTER), what="the adapter")
 
+    def test_what_there_is_after_a_restart_of_the_service_is_told(self):
+        """A client that stays, and only listens, finds its accessory again: in either order of what the daemon and the view hear."""
+        view = self.view()
+        view.tree()
+        for adapter in (True, False):
+            with self.subTest("the adapter comes with the service" if adapter else "the adapter comes later"):
+                view.signals.clear()
+                if not adapter:
+                    self.simulator.do("adapterRemoved", "hci0")
+                    wait(lambda: view.told("InterfacesRemoved", ADAPTER), what="the adapter to go")
+                self.simulator.do("serviceStopped")
+                wait(lambda: not view.has_owner(BLUEZ), what="the name to go", also_every=0.05)
+                view.signals.clear()
+                self.simulator.do("serviceStarted")
+                if not adapter:
+                    wait(lambda: view.has_owner(BLUEZ), what="the name to come back", also_every=0.05)
+                    self.simulator.do("adapterAdded", "hci0")
+                wait(lambda: view.told("InterfacesAdded", ADAPTER), what="the adapter")
+                wait(lambda: view.told("InterfacesAdded", self.pink), what="the accessory")
+                # The adapter's stand-in is for apps without a grant.
+                self.assertEqual({bool(each.arguments[1][ADAPTER1]["Powered"]) for each in view.told("InterfacesAdded", ADAPTER)
+                                  if ADAPTER1 in each.arguments[1]}, {True})
+                self.world.wait_bluetooth("ready")
+                view.connect(self.pink)
+                view.disconnect(self.pink)
+
     def test_who_has_read_the_adapter_is_told_how_it_is(self):
         view = self.view()
         self.assertEqual(view.read_property(ADAPTER, ADAPTER1, "Discovering"), False)

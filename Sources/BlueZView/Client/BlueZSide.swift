@@ -23,6 +23,8 @@ final class BlueZSide {
     private(set) var isEngaged = false
     /// Whether the radio service was there when the scope was updated last.
     private var wasServicePresent = false
+    /// The service has gone, or been replaced, while the client followed it: what there is now comes as new.
+    private var isReplaced = false
     /// The call that came last, and what is done with it: most clients go on to ask the same.
     private var known: KnownCall?
     /// Calls that wait until it is known whether the service is there.
@@ -468,6 +470,7 @@ final class BlueZSide {
         closeUpstream()
         shown.reset()
         agent = Agent()
+        isReplaced = isEngaged
     }
 
     /// Asks what is granted now: what is no longer granted is cut off before this returns.
@@ -479,13 +482,16 @@ final class BlueZSide {
         known = nil
         let change = shown.setScope(Scope(adapter: environment.authority.adapter, granted: identity.grantedDevices))
         guard isEngaged else { return }
-        let isFirst = !wasServicePresent
+        let isFirst = !wasServicePresent && !isReplaced
         wasServicePresent = feed.alias != nil
         for device in change.removed { cutOff(device) }
         if scope.isEmpty, !change.removed.isEmpty { closeUpstream() }
         openUpstream()
-        if !change.added.isEmpty, !isFirst {
-            upstream.managedObjects { [weak self] in self?.shown.tellObjects($0, of: change.added) }
+        let isNew = isReplaced && wasServicePresent && scope.adapter != nil
+        let added = isNew ? Set(scope.devices.keys) : change.added
+        if isNew { isReplaced = false }
+        if !added.isEmpty, !isFirst {
+            upstream.managedObjects { [weak self] in self?.shown.tellObjects($0, of: added) }
         }
         shown.endDiscoveryWithoutPower()
         if wasServicePresent { shown.tellAdapter() }

@@ -39,6 +39,8 @@ final class ShownObjects {
     func setScope(_ new: Scope) -> (removed: [ObjectPath], added: Set<ObjectPath>) {
         let old = scope
         scope = new
+        // The daemon may hear later that an adapter has gone, and earlier that one has come.
+        if let adapter = scope.adapter, feed.adapters[adapter] == nil { scope.adapter = nil }
         scope.keepAdapter(of: old) { feed.adapters[$0] != nil }
         let added = Set(scope.devices.keys.filter { old.devices[$0] == nil })
         noteLinks(of: added)

@@ -18,11 +18,11 @@ protocol LinkObserver: AnyObject {
 final class LinkCoordinator {
     private var shares = LinkShares()
     private var lingerTimers: [AppID: LoopSource] = [:]
-    /// Devices whose `Disconnect` is being answered.
+    /// Devices whose link is being ended.
     private var disconnecting: [ObjectPath: Disconnecting] = [:]
 
     private struct Disconnecting {
-        /// The calls that are not answered yet.
+        /// The calls of `Disconnect` that are not answered yet.
         var calls = 0
         /// What clients are to hear before the link's end.
         var ends: [() -> Void] = []
@@ -84,7 +84,7 @@ final class LinkCoordinator {
 
     // MARK: Disconnecting
 
-    /// Until as many `endDisconnect` no client hears of this link.
+    /// Until as many `endDisconnect` no client hears of this link, or gets it.
     func beginDisconnect(_ device: ObjectPath) {
         disconnecting[device, default: Disconnecting()].calls += 1
     }
@@ -156,7 +156,12 @@ final class LinkCoordinator {
         case .drop(let device, let reason):
             log.info("link dropped", metadata: ["reason": "\(reason)"])
             log.debug("link dropped", metadata: ["device": "\(device)"])
-            feed.disconnect(device, completion: whenDropped)
+            // bluetoothd takes seconds, in which it grants the link that is going down.
+            beginDisconnect(device)
+            feed.disconnect(device) { [weak self] in
+                self?.endDisconnect(device)
+                whenDropped()
+            }
         case .callOff(let device):
             guard feed.owner != nil else { return }
             log.info("connecting called off", metadata: ["reason": "who wanted to connect is gone, or may not any more"])

@@ -128,6 +128,40 @@ struct Grants: ParsableCommand {
     }
 }
 
+struct Enable: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Switches a grant on again.")
+    @OptionGroup var options: BusOptions
+    @Argument(help: "The grant's number (accessoryctl grants).") var grant: String
+
+    func run() throws { try Ending.guarding { try Inventory(options).set(grant, isEnabled: true) } }
+}
+
+struct Disable: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Switches a grant off: the app does not see the accessory until it is switched on again.")
+    @OptionGroup var options: BusOptions
+    @Argument(help: "The grant's number (accessoryctl grants).") var grant: String
+
+    func run() throws { try Ending.guarding { try Inventory(options).set(grant, isEnabled: false) } }
+}
+
+extension Inventory {
+    /// The grant of this number.
+    func grant(_ id: String) throws(BusError) -> Grant {
+        guard let found = grants.first(where: { $0.id == id }) else { throw .failed("no grant \(id)") }
+        return found
+    }
+
+    fileprivate func set(_ id: String, isEnabled: Bool) throws(BusError) {
+        let grant = try grant(id)
+        _ = try connection.callAndWait(
+            AccessoryBus.name, grant.path, Bus.properties, "Set",
+            [.string(AccessoryBus.grant), .string("Enabled"), .variant(.boolean(isEnabled))], timeout: .seconds(40))
+        let name = StandardOutput.printable(name(of: grant.accessory))
+        StandardOutput.line(isEnabled ? "enabled: \(grant.app) may use \(name)" : "disabled: \(grant.app) may not use \(name) now")
+    }
+}
+
 struct Revoke: ParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Takes a grant away; with the last one the bond goes too.")
     @OptionGroup var options: BusOptions
@@ -136,7 +170,7 @@ struct Revoke: ParsableCommand {
     func run() throws {
         try Ending.guarding {
             let inventory = try Inventory(options)
-            guard let found = inventory.grants.first(where: { $0.id == grant }) else { throw BusError.failed("no grant \(grant)") }
+            let found = try inventory.grant(grant)
             _ = try inventory.connection.callAndWait(
                 AccessoryBus.name, found.path, AccessoryBus.grant, "Revoke", timeout: .seconds(40))
             StandardOutput.line(

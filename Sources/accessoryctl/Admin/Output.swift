@@ -4,6 +4,7 @@
 internal import Glibc
 internal import JSONText
 internal import ProgramSupport
+internal import TerminalGraphics
 
 enum Output {
     /// Columns as wide as their contents; text from strangers without control characters.
@@ -11,7 +12,7 @@ enum Output {
     /// - Returns: the columns' widths, for `row`.
     @discardableResult static func table(_ header: [String], _ rows: [[String]]) -> [Int] {
         let rows = rows.map { $0.map { StandardOutput.printable($0) } }
-        let widths = header.indices.map { column in ([header] + rows).map { $0[column].count }.max() ?? 0 }
+        let widths = header.indices.map { column in ([header] + rows).map { Cells.width(of: $0[column]) }.max() ?? 0 }
         for each in [header] + rows { row(each, widths) }
         return widths
     }
@@ -19,13 +20,13 @@ enum Output {
     /// One more row of a table, as far as it fits.
     static func row(_ row: [String], _ widths: [Int]) {
         let cells = row.map { StandardOutput.printable($0) }.enumerated().map { index, cell in
-            index == row.count - 1 ? cell : cell + String(repeating: " ", count: max(0, widths[index] - cell.count))
+            index == row.count - 1 ? cell : cell + String(repeating: " ", count: max(0, widths[index] - Cells.width(of: cell)))
         }
         StandardOutput.line(cells.joined(separator: "  "))
     }
 
     /// One JSON document, keys sorted.
-    static func json(_ value: JSON) { StandardOutput.line(value.written) }
+    static func json(_ value: JSON) { StandardOutput.write(data: value.written + "\n") }
 
     /// Local time for people; "never" for 0.
     static func time(_ seconds: Int) -> String {

@@ -99,7 +99,8 @@ struct Audit: ParsableCommand {
     @OptionGroup var options: BusOptions
     @OptionGroup var output: JSONOption
     @Option(help: "Only what concerns this app.") var app: String?
-    @Option(help: "Only what was done since then: seconds since 1970, or how long ago (90s, 15m, 12h, 7d).") var since: String?
+    @Option(help: "Only what was done since then: seconds since 1970, or how long ago (90s, 15m, 12h, 7d), today or yesterday.")
+    var since: String?
     @Option(help: "At most so many, the newest.") var limit: UInt32 = 1000
     @Flag(
         name: .shortAndLong,
@@ -112,7 +113,8 @@ struct Audit: ParsableCommand {
             if let app { filter["app"] = .string(app) }
             if let since {
                 guard let time = Self.time(since, now: Double(Glibc.time(nil))) else {
-                    throw ValidationError("--since \(since): neither seconds since 1970 nor a time like 90s, 15m, 12h or 7d")
+                    throw ValidationError(
+                        "--since \(since): neither seconds since 1970 nor a time like 90s, 15m, 12h, 7d, today or yesterday")
                 }
                 filter["since"] = .uint64(time)
             }
@@ -160,6 +162,14 @@ struct Audit: ParsableCommand {
 
     static func time(_ text: String, now: Double) -> UInt64? {
         if let seconds = UInt64(text) { return seconds }
+        if let days = ["today": 0, "yesterday": 1][text] {
+            var day = time_t(now)
+            var parts = tm()
+            localtime_r(&day, &parts)
+            (parts.tm_hour, parts.tm_min, parts.tm_sec, parts.tm_isdst) = (0, 0, 0, -1)
+            parts.tm_mday -= Int32(days)
+            return UInt64(max(0, mktime(&parts)))
+        }
         let units: [Character: Double] = ["s": 1, "m": 60, "h": 3600, "d": 86_400]
         guard let unit = text.last.flatMap({ units[$0] }), let number = Double(text.dropLast()), number >= 0, number.isFinite else {
             return nil
@@ -182,6 +192,7 @@ struct Explain: ParsableCommand {
     func run() throws {
         try Ending.guarding {
             let connection = try Inventory.connect(options)
+            StandardOutput.errorLine("listening for \(Int(seconds.rounded(.up))) s…")
             let reply = try connection.callAndWait(
                 AccessoryBus.name, AccessoryBus.adminPath, AccessoryBus.admin, "Explain",
                 [.vardict(["app": .string(app), "seconds": .double(seconds)])], timeout: .seconds(40))

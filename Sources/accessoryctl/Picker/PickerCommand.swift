@@ -23,6 +23,9 @@ struct Picker: ParsableCommand {
     @Option(help: "Choose the first offer with this name (the app's or the advertised one), without asking.")
     var pick: String?
 
+    @Option(help: ArgumentHelp("With --pick: how long to wait for the end of the run, or of the first one.", valueName: "seconds"))
+    var timeout: Double?
+
     @Flag(help: "With --pick: say yes to numeric comparisons and other questions.")
     var acceptPasskey = false
 
@@ -42,8 +45,11 @@ struct Picker: ParsableCommand {
     var plain = false
 
     func validate() throws {
-        if pick == nil, acceptPasskey || passkey != nil || pin != nil || rename != nil {
-            throw ValidationError("--accept-passkey, --passkey, --pin and --rename need --pick")
+        if pick == nil, acceptPasskey || passkey != nil || pin != nil || rename != nil || timeout != nil {
+            throw ValidationError("--accept-passkey, --passkey, --pin, --rename and --timeout need --pick")
+        }
+        if let timeout, !Limits.discoveryTimeout.contains(timeout) {
+            throw ValidationError("--timeout: \(timeout): must be 0.1 to 86400 seconds")
         }
         if let passkey, !Limits.passkey.contains(passkey) { throw ValidationError("--passkey: \(passkey): must be 0 to 999999") }
     }
@@ -81,6 +87,13 @@ struct Picker: ParsableCommand {
                     status = Ending.cancelled
                     loop.quit()
                     return false
+                }
+            }
+            if let timeout {
+                loop.after(.seconds(timeout)) {
+                    StandardOutput.errorLine("accessoryctl: nothing was set up in \(timeout) s")
+                    status = Ending.failed
+                    loop.quit()
                 }
             }
             try picker.start()

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""accessoryctl as a person and a script meet it: mistyped commands, output that cannot be written, other locales, grants switched off and
+on, and pickers without a person that do not wait for ever."""
+
+import json
+
+from harness.programs import BIN, Program
+from harness.radio import accessory, scenario
+from harness.values import item
+from harness.waiting import wait
+from harness.world import APITest
+
+
+class Tool(APITest):
+    scenario = scenario(accessory("pink"))
+
+    def ctl(self, *words, **environment):
+        """Its exit status, and its lines on both outputs."""
+        bus = ("--bus", self.world.bus.address)
+        program = Program(BIN / "accessoryctl", *words, *bus, environment=environment)
+        return program.wait_end(), program.lines
+
+    def test_mistyped_commands(self):
+        for word, hint in (("lst", "list"), ("pikcer", "picker"), ("grnats", "grants"), ("disabel", "disable"), ("au", "audit"),
+                           ("xyzzy", None), ("liszt\x1b[2J", None)):
+            with self.subTest(word):
+                status, lines = self.ctl(word)
+                self.assertEqual((status, len(lines)), (64, 1), lines)
+                self.assertIn(f"did you mean “{hint}”?" if hint else "--help", lines[0])
+                self.assertNotIn("\x1b", lines[0])
+        # These are none.
+        self.assertEqual(self.ctl("list")[0], 0)
+        self.assertEqual(self.ctl()[0], 0)
+
+    def test_output_that_cannot_be_written_is_a_failure(self):
+        for words in (("list",), ("status", "--json"), ("apps",), ("audit",)):
+            with self.subTest(words):
+                status = Program("/bin/sh", "-c", f"{BIN}/accessoryctl {' '.join(words)} --bus '{self.world.bus.address}' >/dev/full").wait_end()
+                self.assertEqual(status, 1)
+        status, lines = Program("/bin/sh", "-c", f"{BIN}/accessoryctl apps --bus '{self.world.bus.address}' | true; echo end"), None
+        self.assertEqual(status.wait_end(), 0)
+        self.assertEqual(status.lines, ["end"])
+
+    def test_ascii_where_the_locale_has_no_more(self):
+        self.add(self.app(), self.picker(), "pink", item("Wü温 “die”"))
+        for environment, is_ascii in (({"LC_ALL": "C"}, True), ({"LC_ALL": "POSIX", "LANG": "C.UTF-8"}, True), ({"LC_ALL": "", "LC_CTYPE": "C"}, True),
+                                      ({"LC_ALL": "C.UTF-8", "LANG": "C"}, False), ({"LC_ALL": "", "LC_CTYPE": "", "LANG": ""}, False)):
+            with self.subTest(environment):
+                text = "\n".join(self.ctl("list", **environment)[1])
+                self.assertIn('W?? "die"' if is_ascii else "Wü温 “die”", text)
+                self.assertEqual(text.isascii(), is_ascii)
+                # A program reads UTF-8.
+                self.assertEqual(json.loads("\n".join(self.ctl("list", "--json", **environment)[1]))[0]["name"], "Wü温 “die”")
+
+    def test_columns_of_wide_names_stand_below_each_other(self):
+        self.add(self.app(), self.picker(), "pink", item("温度センサー"))
+        header, row = self.ctl("list", LC_ALL="C.UTF-8")[1]
+        self.assertEqual(header.index("ADDRESS"), 2 + 12)
+        self.assertEqual(row.index("C0:FF"), 2 + 6)
+
+    def test_grants_are_switched_off_and_on(self):
+        dice = self.app()
+        self.add(dice, self.picker(), "pink")
+        [path] = self.world.grants()
+        number = path.rpartition("/")[2]
+        for command, enabled in (("disable", False), ("enable", True)):
+            status, lines = self.ctl(command, number)
+            self.assertEqual((status, lines), (0, [f"{command}d: com.example.dice may {'' if enabled else 'not '}use Pink Dice{'' if enabled else ' now'}"]))
+            self.assertEqual([bool(each["Enabled"]) for each in self.world.grants().values()], [enabled])
+            self.assertEqual(len(dice.accessories), int(enabled))
+        self.assertEqual(self.ctl("disable", "77"), (1, ["accessoryctl: no grant 77"]))
+
+    def test_a_picker_without_a_person_does_not_wait_for_ever(self):
+        self.assertEqual(self.ctl("picker", "--timeout", "1")[0], 64)
+        self.assertEqual(self.ctl("picker", "--pick", "pink", "--timeout", "0")[0], 64)
+        status, lines = self.ctl("picker", "--pick", "pink", "--timeout", "0.2")
+        self.assertEqual(status, 1)
+        self.assertIn("nothing was set up in 0.2 s", lines[-1])
+        wait(lambda: not self.world.manager("PickerAvailable"), what="it to be gone", also_every=0.05)
+
+    def test_since_yesterday(self):
+        self.add(self.app(), self.picker(), "pink")
+        for word, days in (("today", 0), ("yesterday", 1)):
+            self.assertGreater(len(json.loads("\n".join(self.ctl("audit", "--json", "--since", word)[1]))), 2)
+        self.assertEqual(self.ctl("audit", "--since", "tomorrow")[0], 1)
+
+    def test_explain_says_that_it_listens(self):
+        status, lines = self.ctl("explain", "com.example.dice", "--seconds", "1", LC_ALL="C.UTF-8")
+        self.assertEqual((status, lines[0]), (0, "listening for 1 s…"))
+
+    def test_the_trail_has_both_names_of_what_is_renamed(self):
+        self.add(self.app(), self.picker(), "pink")
+        self.assertEqual(self.ctl("rename", "Pink Dice", "Mine")[0], 0)
+        lines = json.loads("\n".join(self.ctl("audit", "--json")[1]))
+        self.assertEqual([each["why"] for each in lines if each["event"] == "renamed"], ["renamed by an admin: “Pink Dice” is “Mine” now"])
+
+    def test_a_backup_of_the_file_is_restored(self):
+        """As Docs/Storage.md has it: the file alone, copied while the daemon runs."""
+        dice = self.app()
+        self.add(dice, self.picker(), "pink")
+        before = {str(each["App"]) for each in self.world.grants().values()}
+        backup = (self.world.state / "grants.sqlite").read_bytes()
+        self.assertEqual(self.ctl("disable", "1")[0], 0)
+        self.world.daemon.stop()
+        for each in self.world.state.iterdir():
+            each.unlink()
+        (self.world.state / "grants.sqlite").write_bytes(backup)
+        self.world.start_daemon()
+        self.assertEqual({str(each["App"]) for each in self.world.grants().values() if each["Enabled"]}, before)
+        self.assertEqual(self.simulator.bonds, ["pink"])
+        # Without its bond it can be set up again, or removed.
+        self.world.admin.call("/org/bluez/hci0", "org.bluez.Adapter1", "RemoveDevice", "o", "/org/bluez/hci0/dev_C0_FF_EE_00_02_01", to="org.bluez")
+        self.assertEqual(self.ctl("remove", "Pink Dice")[0], 0)
+        self.assertEqual(self.world.grants(), {})
