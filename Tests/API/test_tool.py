@@ -3,8 +3,10 @@
 on, and pickers without a person that do not wait for ever."""
 
 import json
+import os
+import re
 
-from harness.programs import BIN, Program
+from harness.programs import BIN, TESTS, Program
 from harness.radio import accessory, scenario
 from harness.values import item
 from harness.waiting import wait
@@ -93,6 +95,27 @@ class Tool(APITest):
         self.assertEqual(self.ctl("rename", "Pink Dice", "Mine")[0], 0)
         lines = json.loads("\n".join(self.ctl("audit", "--json")[1]))
         self.assertEqual([each["why"] for each in lines if each["event"] == "renamed"], ["renamed by an admin: “Pink Dice” is “Mine” now"])
+
+    def test_json_of_what_is_only_looked_at(self):
+        """The shapes are those of accessoryctl(1), and an accessory's identifier names it everywhere."""
+        self.add(self.app(), self.picker(), "pink")
+        page = (TESTS.parent / "Docs/Man/accessoryctl.md").read_text()
+        shapes = dict(re.findall(r"^\| `([a-z ]+)` \| (.*) \|$", page.partition("## JSON")[2].partition("## Exit")[0], re.M))
+        manifest = self.world.app_directories[0] / "com.example.dice.conf"
+        [accessory] = json.loads("\n".join(self.ctl("list", "--json")[1]))
+        files = {"whoami": ("--apps", self.world.app_directories[0], "--pid", os.getpid()), "manifest check": (manifest,), "policy check": (),
+                 "lockdown status": ("--file", "/nowhere")}
+        for command, words in {
+                "status": (), "list": (), "show": (accessory["id"],), "grants": (), "apps": (), "audit": (),
+                "policy explain": ("com.example.dice", accessory["id"]), **files}.items():
+            with self.subTest(command):
+                program = Program(BIN / "accessoryctl", *command.split(), "--json", *words, *([] if command in files else ["--bus", self.world.bus.address]))
+                self.assertEqual(program.wait_end(), int(command in ("whoami", "lockdown status")))
+                told = json.loads("\n".join(program.lines))
+                for each in told if isinstance(told, list) else [told]:
+                    documented = shapes["list" if command == "show" else command]
+                    self.assertEqual([key for key in each if f"`{key}`" not in documented and (command, key) != ("show", "grants")], [])
+        self.assertTrue(json.loads("\n".join(self.ctl("policy", "explain", "--json", "com.example.dice", accessory["id"])[1]))["mayUse"])
 
     def test_a_backup_of_the_file_is_restored(self):
         """As Docs/Storage.md has it: the file alone, copied while the daemon runs."""

@@ -77,19 +77,29 @@ struct Manifest: ParsableCommand {
     struct Check: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Says what is wrong with manifests.", discussion: "Exit status: 0 when nothing is, 1 otherwise.")
+        @OptionGroup var output: JSONOption
         @Argument(help: "The files.", completion: .file(extensions: ["conf"])) var files: [String]
 
         func run() throws {
+            let found = files.map { ($0, ManifestReader.read(path: $0)) }
+            if output.json { Output.json(.array(found.map(Self.json))) }
             var isGood = true
-            for file in files {
-                switch ManifestReader.read(path: file) {
-                case .success(let app): StandardOutput.line("\(file): good: \(app.id)")
+            for (file, result) in found {
+                switch result {
+                case .success(let app): if !output.json { StandardOutput.line("\(file): good: \(app.id)") }
                 case .failure(let problems):
                     isGood = false
-                    for problem in problems.list { StandardOutput.line(StandardOutput.printable("\(problem)")) }
+                    for problem in problems.list where !output.json { StandardOutput.line(StandardOutput.printable("\(problem)")) }
                 }
             }
             if !isGood { throw Ending.failed }
+        }
+
+        private static func json(_ file: String, _ result: Result<AppManifest, ManifestProblems>) -> JSON {
+            switch result {
+            case .success(let app): ["source": JSON(file), "id": JSON(app.id.rawValue), "problems": .array([])]
+            case .failure(let problems): ["source": JSON(file), "id": .null, "problems": JSON(problems.list.map { "\($0)" })]
+            }
         }
     }
 }
@@ -111,14 +121,14 @@ struct WhoAmI: ParsableCommand {
         completion: .directory)
     var directories: [String] = []
 
+    @OptionGroup var output: JSONOption
+
     func run() throws {
         try Ending.guarding {
             let caller = try ProcessFacts.caller(pid: pid ?? getppid())
+            if output.json { return try writeJSON(of: caller) }
             StandardOutput.line("process \(caller.pid): \(StandardOutput.printable(caller.summary))")
-            let store = ManifestStore(
-                directories: directories.isEmpty ? ManifestStore.standardDirectories : directories, loop: MainLoop(),
-                log: Logger(label: "whoami") { _ in SwiftLogNoOpLogHandler() })
-            let match = try AppMatching.match(caller, in: store)
+            let match = try AppMatching.match(caller, in: manifests)
             StandardOutput.line("speaks for \(match.app.id) by its \(match.basis.rawValue), says \(match.app.source)")
             if [.executable, .flatpak].contains(match.basis) {
                 // This command runs with its caller's rights; the daemon has fewer, unless the admin gave it more.
@@ -128,6 +138,29 @@ struct WhoAmI: ParsableCommand {
                         + "accessory-setup-manifest(5)"
                 )
             }
+        }
+    }
+    private var manifests: ManifestStore {
+        ManifestStore(
+            directories: directories.isEmpty ? ManifestStore.standardDirectories : directories, loop: MainLoop(),
+            log: Logger(label: "whoami") { _ in SwiftLogNoOpLogHandler() })
+    }
+
+    private func writeJSON(of caller: Caller) throws {
+        var json: [String: JSON] = [
+            "pid": JSON(Int(caller.pid)), "uid": JSON(Int(caller.uid)), "executable": caller.executable.map { JSON($0) } ?? .null,
+            "unit": caller.unit.map { JSON($0) } ?? .null, "app": .null, "basis": .null, "source": .null, "reason": .null,
+        ]
+        do throws(IdentityFailure) {
+            let match = try AppMatching.match(caller, in: manifests)
+            json["app"] = JSON(match.app.id.rawValue)
+            json["basis"] = JSON(match.basis.rawValue)
+            json["source"] = JSON(match.app.source)
+            Output.json(.object(json))
+        } catch {
+            json["reason"] = JSON("\(error)")
+            Output.json(.object(json))
+            throw Ending.failed
         }
     }
 }

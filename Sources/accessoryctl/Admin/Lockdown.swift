@@ -4,6 +4,7 @@
 internal import AdminFiles
 internal import ArgumentParser
 internal import DBusKit
+internal import JSONText
 internal import ProgramSupport
 internal import SystemFiles
 
@@ -76,13 +77,16 @@ struct Lockdown: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Says whether it is on.", discussion: "Exit status: 0 when it is on, 1 when it is off.")
         @OptionGroup var files: Files
+        @OptionGroup var output: JSONOption
 
         func run() throws {
             try Ending.guarding {
-                switch try BusConfiguration(files.file).lockdown(by: files.policy) {
-                case .on: StandardOutput.line("on")
+                let state = try BusConfiguration(files.file).lockdown(by: files.policy)
+                if output.json { Output.json(["lockdown": JSON(state == .on ? "on" : state == .off ? "off" : "broken")]) }
+                switch state {
+                case .on: if !output.json { StandardOutput.line("on") }
                 case .off:
-                    StandardOutput.line("off")
+                    if !output.json { StandardOutput.line("off") }
                     throw Ending.failed
                 case .broken:
                     throw Problem("switched on in \(files.file), but \(files.policy) is not there: nothing is locked")

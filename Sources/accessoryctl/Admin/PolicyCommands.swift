@@ -22,9 +22,15 @@ struct Policy: ParsableCommand {
             discussion: "Exit status: 0 when nothing is wrong, 1 otherwise.")
         @Option(name: .customLong("policy"), help: "The directory.", completion: .directory)
         var directory = PolicyStore.standardDirectory
+        @OptionGroup var output: JSONOption
 
         func run() throws {
             let store = PolicyStore(directory: directory, loop: nil, log: Policy.silence)
+            if output.json {
+                Output.json(Self.json(store))
+                guard store.problems.isEmpty else { throw Ending.failed }
+                return
+            }
             for problem in store.problems { StandardOutput.line(StandardOutput.printable("\(problem)")) }
             guard store.problems.isEmpty else { throw Ending.failed }
             let policy = store.policy
@@ -40,6 +46,23 @@ struct Policy: ParsableCommand {
             }
             if policy.approvals.isEmpty { StandardOutput.line("approve     nothing: a person picks") }
         }
+
+        /// An app list is null where it is every app.
+        private static func json(_ store: PolicyStore) -> JSON {
+            let names = { (apps: Set<AppID>?) -> JSON in apps.map { JSON($0.sorted().map(\.rawValue)) } ?? .null }
+            return [
+                "problems": JSON(store.problems.map { "\($0)" }),
+                "allowed": names(store.policy.allowed), "refused": names(store.policy.refused),
+                "approvals": .array(store.policy.approvals.map(\.json)),
+                "denials": .array(
+                    store.policy.denials.map { rule in
+                        [
+                            "name": JSON(rule.name), "source": JSON(rule.source), "apps": names(rule.apps),
+                            "target": JSON("\(rule.target)"),
+                        ]
+                    }),
+            ]
+        }
     }
 
     struct Explain: ParsableCommand {
@@ -49,6 +72,7 @@ struct Policy: ParsableCommand {
         @OptionGroup var options: BusOptions
         @Option(name: .customLong("policy"), help: "The directory.", completion: .directory)
         var directory = PolicyStore.standardDirectory
+        @OptionGroup var output: JSONOption
         @Argument(help: "The app's identifier.") var app: String
         @Argument(help: "The accessory's name, address or identifier.") var accessory: String
 
@@ -57,6 +81,7 @@ struct Policy: ParsableCommand {
                 guard let id = AppID(app) else { throw Lockdown.Problem("\(app): not an app's identifier") }
                 let policy = PolicyStore(directory: directory, loop: nil, log: Policy.silence).policy
                 let inventory = try Inventory(options)
+                if output.json { return try writeJSON(id, policy, inventory) }
                 if let found = inventory.apps.first(where: { $0.id == app }) {
                     StandardOutput.line("manifest    \(found.problems.isEmpty ? found.source : "refused: \(found.problems[0])")")
                 } else {
@@ -84,10 +109,35 @@ struct Policy: ParsableCommand {
                 if !may { throw Ending.failed }
             }
         }
+
+        private func writeJSON(_ id: AppID, _ policy: AccessPolicy, _ inventory: Inventory) throws {
+            let target = try inventory.accessory(accessory)
+            let grant = inventory.grants.first { $0.app == app && $0.accessory == target.path }
+            let denial = try policy.denial(of: target.model(), to: id)
+            let may = grant?.isEnabled == true && denial == nil
+            let manifest = inventory.apps.first { $0.id == app }
+            Output.json([
+                "app": JSON(app), "accessory": JSON(target.id), "mayUse": JSON(may),
+                "manifest": manifest.map { JSON($0.source) } ?? .null, "problems": JSON(manifest?.problems ?? []),
+                "pickerRefused": policy.refusal(of: id).map { JSON($0) } ?? .null, "grant": grant?.json(inventory) ?? .null,
+                "denial": denial.map { ["name": JSON($0.name), "source": JSON($0.source)] } ?? .null,
+                "approvals": .array(policy.approvals.filter { $0.app == id }.map(\.json)),
+            ])
+            if !may { throw Ending.failed }
+        }
     }
 
     static func list(_ apps: Set<AppID>) -> String { apps.sorted().map(\.rawValue).joined(separator: ", ") }
     static let silence = Logger(label: "policy") { _ in SwiftLogNoOpLogHandler() }
+}
+
+extension AccessPolicy.Approval {
+    fileprivate var json: JSON {
+        [
+            "name": JSON(name), "source": JSON(source), "app": JSON(app.rawValue), "target": JSON("\(target)"),
+            "minimumRSSI": JSON(minimumRSSI),
+        ]
+    }
 }
 
 struct Audit: ParsableCommand {
