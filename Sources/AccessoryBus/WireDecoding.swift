@@ -32,6 +32,10 @@ public enum WireDecoding {
             }
             capabilities.lease = Double(lease)
         }
+        if let value = keys.take("unattended") {
+            guard let isUnattended = value.booleanValue else { throw keys.wrongType("unattended", value, "b") }
+            capabilities.isUnattended = isUnattended
+        }
         try keys.finish()
         return capabilities
     }
@@ -266,6 +270,8 @@ public struct PickerCapabilities: Hashable, Sendable {
     /// Seconds after which its registration ends unless it registers again, within `Limits.pickerLease`; nil when it
     /// does not say.
     public var lease: Double?
+    /// Whether no person sees it; nil when it does not say.
+    public var isUnattended: Bool?
 }
 
 /// What `JoinNetwork` is asked.

@@ -151,12 +151,15 @@ public final class AccessoryEngine {
     ///   - label: what it calls itself, a name that may be shown; nil leaves what it has said before.
     ///   - lease: seconds after which the registration ends unless it is renewed by another one, see
     ///     `Limits.pickerLease`; nil leaves what it has said before, at first that it does not end.
+    ///   - isUnattended: whether no person sees it, for the trail; nil leaves what it has said before, at first that
+    ///     one does.
     ///   - user: its user's account name, asked for of a program that is new.
     /// - Throws: `InvalidRequest` past `Limits.pickers`.
     public func registerPicker(
-        _ client: ClientID, label: String? = nil, lease: Double? = nil, user: @autoclosure () -> String = ""
+        _ client: ClientID, label: String? = nil, lease: Double? = nil, isUnattended: Bool? = nil,
+        user: @autoclosure () -> String = ""
     ) throws(SetupError) {
-        try pickers.register(client, label: label, lease: lease, user: user())
+        try pickers.register(client, label: label, lease: lease, isUnattended: isUnattended, user: user())
     }
     /// A picker program shows no more pickers; a picker that it shows goes to the next program, or ends (rule 17).
     public func unregisterPicker(_ client: ClientID) { pickers.unregister(client) }

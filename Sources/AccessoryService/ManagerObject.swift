@@ -65,6 +65,7 @@ final class ManagerObject: ServiceObject {
         try asking { () throws(SetupError) in
             try service.engine.registerPicker(
                 ClientID(call.sender), label: capabilities.label, lease: capabilities.lease,
+                isUnattended: capabilities.isUnattended,
                 user: service.clients.account(of: call.sender))
         }
         call.reply()

@@ -134,6 +134,10 @@ SETTINGS = [
     ("negative infinity", {"discoveryTimeout": float("-inf")}, ["discoveryTimeout", "inf"]),
     ("no number", {"discoveryTimeout": float("nan")}, ["discoveryTimeout", "nan"]),
     ("endless time-out", {"discoveryTimeout": 1e300}, ["discoveryTimeout"]),
+    ("a wait as text", {"waitForPicker": "30"}, ["waitForPicker"]),
+    ("a negative wait", {"waitForPicker": -1.0}, ["waitForPicker", "-1"]),
+    ("a wait of two days", {"waitForPicker": 172800}, ["waitForPicker", "172800"]),
+    ("a wait of no number", {"waitForPicker": float("nan")}, ["waitForPicker", "nan"]),
     ("options as text", {"options": "filterDiscoveryResults"}, ["options", "as"]),
     ("unknown option", {"options": ["filterResults"]}, ["options", "filterResults"]),
 ]
@@ -205,6 +209,7 @@ class BadInput(APITest):
         for what, capabilities, says in [
             ("unknown key", {"label": "Page", "colour": "pink"}, ["capabilities.colour", "unknown"]),
             ("wrong type", {"label": 1}, ["capabilities.label", "type i", "s"]),
+            ("a text for a boolean", {"unattended": "yes"}, ["capabilities.unattended", "type s", "b"]),
             ("too short a lease", {"label": "Page", "lease": dbus.UInt32(4)}, ["capabilities.lease", "4", "5 to 3600"]),
             ("too long a lease", {"label": "Page", "lease": dbus.UInt32(3601)}, ["capabilities.lease", "3601"]),
             ("a lease of the wrong type", {"label": "Page", "lease": "90"}, ["capabilities.lease", "type s", "u"]),

@@ -80,6 +80,20 @@ class Tool(APITest):
         self.assertIn("nothing was set up in 0.2 s", lines[-1])
         wait(lambda: not self.world.manager("PickerAvailable"), what="it to be gone", also_every=0.05)
 
+    def test_the_trail_says_who_picked(self):
+        dice = self.app()
+        script = Program(BIN / "accessoryctl", "picker", "--bus", self.world.bus.address, "--pick", "pink")
+        script.wait_for("waiting for a picker")
+        dice.show_picker(item())
+        dice.wait_event("pickerDidDismiss")
+        self.assertEqual(script.wait_end(), 0, script.lines)
+        dice.remove(dice.accessories[0])
+        self.add(dice, self.picker(), "pink")
+        picked = [each for each in json.loads("\n".join(self.ctl("audit", "--json")[1])) if each["event"] == "picked"]
+        self.assertEqual([each["why"] for each in picked], ["picked by a script", "picked by the person"])
+        for each, program in zip(picked, ("accessoryctl", "python3")):
+            self.assertRegex(each["who"], f"{program}.*, user root$")
+
     def test_since_yesterday(self):
         self.add(self.app(), self.picker(), "pink")
         for word, days in (("today", 0), ("yesterday", 1)):

@@ -13,6 +13,8 @@ public struct PickerProgram: Hashable, Sendable {
     public let user: String
     /// When it registered, seconds since 1970.
     public let since: Int64
+    /// No person sees it: it answers by what it was told before, as a script does.
+    public internal(set) var isUnattended = false
 }
 
 struct PickerPrograms {
@@ -32,22 +34,26 @@ struct PickerPrograms {
     ///   - label: what the program calls itself; nil leaves what it has said before.
     ///   - user: asked for of a program that is new.
     ///   - lease: seconds after which the registration ends; nil leaves what the program has said before.
+    ///   - isUnattended: whether no person sees it; nil leaves what the program has said before.
     ///   - now: seconds since 1970.
     ///   - uptime: monotonic seconds.
     /// - Returns: whether it is new.
     /// - Throws: `InvalidRequest` past `Limits.pickers`.
     mutating func register(
-        _ client: ClientID, label: String?, lease: Double?, user: @autoclosure () -> String, now: Int64, uptime: Double
+        _ client: ClientID, label: String?, lease: Double?, isUnattended: Bool?, user: @autoclosure () -> String, now: Int64,
+        uptime: Double
     ) throws(SetupError) -> Bool {
         if let index = index(of: client) {
             if let label { all[index].label = label }
+            if let isUnattended { all[index].isUnattended = isUnattended }
             renew(client, lease, uptime)
             return false
         }
         guard all.count < Limits.pickers else {
             throw .invalid("RegisterPicker", client, "\(Limits.pickers) pickers are registered already")
         }
-        all.append(PickerProgram(client: client, label: label ?? "", user: user(), since: now))
+        all.append(
+            PickerProgram(client: client, label: label ?? "", user: user(), since: now, isUnattended: isUnattended ?? false))
         renew(client, lease, uptime)
         return true
     }

@@ -35,12 +35,16 @@ final class PickerRegistry {
     /// - Parameters:
     ///   - label: what the program calls itself; nil leaves what it has said before.
     ///   - lease: seconds after which the registration ends; nil leaves what the program has said before.
+    ///   - isUnattended: whether no person sees it; nil leaves what the program has said before.
     ///   - user: asked for of a program that is new.
     /// - Throws: `InvalidRequest` past `Limits.pickers`.
-    func register(_ client: ClientID, label: String?, lease: Double?, user: @autoclosure () -> String) throws(SetupError) {
+    func register(
+        _ client: ClientID, label: String?, lease: Double?, isUnattended: Bool?, user: @autoclosure () -> String
+    ) throws(SetupError) {
         defer { changed() }
         guard
-            try programs.register(client, label: label, lease: lease, user: user(), now: clock.now, uptime: clock.uptime)
+            try programs.register(
+                client, label: label, lease: lease, isUnattended: isUnattended, user: user(), now: clock.now, uptime: clock.uptime)
         else { return }
         log.info("picker registered", metadata: ["client": "\(client)"])
         if programs.all.count == 1 { news.tell(.pickerAvailability) }

@@ -89,8 +89,10 @@ final class Pickers {
     var programs: [PickerProgram] { registry.all }
 
     /// See `PickerRegistry.register`.
-    func register(_ client: ClientID, label: String?, lease: Double?, user: @autoclosure () -> String) throws(SetupError) {
-        try registry.register(client, label: label, lease: lease, user: user())
+    func register(
+        _ client: ClientID, label: String?, lease: Double?, isUnattended: Bool?, user: @autoclosure () -> String
+    ) throws(SetupError) {
+        try registry.register(client, label: label, lease: lease, isUnattended: isUnattended, user: user())
     }
 
     func unregister(_ client: ClientID) { registry.unregister(client) }
@@ -245,7 +247,7 @@ final class Pickers {
 
     private func open(_ run: PickerRun, _ accepted: (PickerRun) -> Void) {
         current = Current(run)
-        let program = run.client == .policy ? "nobody: the policy approves" : sessions.describe(run.client)
+        let program = run.client == .policy ? "nobody: the policy approves" : describe(run.client)
         audit.note(
             .pickerShown, app: run.session.app.id, by: sessions.requester(run.session),
             why: "\(run.request.kind), picker \(run.id), shown by \(program)")
@@ -265,7 +267,7 @@ final class Pickers {
 
     func pick(_ run: PickerRun, offer: String) throws(SetupError) {
         let offered = run.presentation.offers.first { $0.id == offer }
-        try ask(run, .picked(offer)) { notePick(offered, by: person(at: run), why: "picked by the person") }
+        try ask(run, .picked(offer)) { notePick(offered, by: person(at: run), why: howPicked(at: run)) }
     }
 
     func respond(_ run: PickerRun, answer: PromptAnswer) throws(SetupError) { try ask(run, .answered(answer)) }
@@ -278,7 +280,17 @@ final class Pickers {
     func cancel(_ run: PickerRun) throws(SetupError) { try ask(run, .cancelled) }
 
     /// Who asks when the person at a picker does.
-    private func person(at run: PickerRun) -> Requester { .person(sessions.describe(run.client)) }
+    private func person(at run: PickerRun) -> Requester { .person(describe(run.client)) }
+
+    /// A picker program, with its user's name.
+    private func describe(_ client: ClientID) -> String {
+        let user = registry.all.first { $0.client == client }?.user ?? ""
+        return sessions.describe(client) + (user.isEmpty ? "" : ", user \(user)")
+    }
+
+    private func howPicked(at run: PickerRun) -> String {
+        registry.all.first { $0.client == run.client }?.isUnattended == true ? "picked by a script" : "picked by the person"
+    }
 
     private func notePick(_ offer: Offer?, by requester: Requester, why: String) {
         guard let current else { return }

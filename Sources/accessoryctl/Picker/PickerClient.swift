@@ -102,9 +102,10 @@ final class PickerClient {
                 if new != owner { onDaemonGone?() }
             },
         ]
+        var capabilities: [String: DBusValue] = ["label": .string("accessoryctl picker")]
+        if view is UnattendedView { capabilities["unattended"] = .boolean(true) }
         _ = try connection.callAndWait(
-            AccessoryBus.name, AccessoryBus.root, AccessoryBus.manager, "RegisterPicker",
-            [.vardict(["label": .string("accessoryctl picker")])])
+            AccessoryBus.name, AccessoryBus.root, AccessoryBus.manager, "RegisterPicker", [.vardict(capabilities)])
         view.waiting()
         let objects = try connection.callAndWait(AccessoryBus.name, AccessoryBus.root, Bus.objectManager, "GetManagedObjects")
         for entry in objects.first?.entries ?? [] {
