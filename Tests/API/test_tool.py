@@ -94,6 +94,23 @@ class Tool(APITest):
         for each, program in zip(picked, ("accessoryctl", "python3")):
             self.assertRegex(each["who"], f"{program}.*, user root$")
 
+    def test_a_shell_completes_accessories_apps_and_grants(self):
+        self.add(self.app(), self.picker(), "pink")
+        [grant] = self.world.grants()
+        for words, choice in ((("show",), "C0:FF:EE:00:02:01"), (("remove",), "C0:FF:EE:00:02:01"), (("revoke",), grant.rpartition("/")[2]),
+                              (("explain",), "com.example.dice"), (("app", "socket"), "com.example.dice"), (("gr",), "grants")):
+            with self.subTest(words):
+                typed = [*words] if words == ("gr",) else [*words, ""]
+                shell = Program(
+                    "/bin/bash", "-c", """
+                    source <(accessoryctl --generate-completion-script bash)
+                    COMP_WORDS=(accessoryctl "$@") COMP_CWORD=$# COMP_LINE="accessoryctl $*" COMP_POINT=${#COMP_LINE} COMP_TYPE=9
+                    _accessoryctl accessoryctl "${COMP_WORDS[$COMP_CWORD]}" "${COMP_WORDS[$((COMP_CWORD - 1))]}"
+                    printf '%s\\n' "${COMPREPLY[@]}" """, "bash", *typed,
+                    environment={"PATH": f"{BIN}:{os.environ['PATH']}", "DBUS_SYSTEM_BUS_ADDRESS": self.world.bus.address})
+                self.assertEqual(shell.wait_end(), 0, shell.lines)
+                self.assertIn(choice, shell.lines)
+
     def test_since_yesterday(self):
         self.add(self.app(), self.picker(), "pink")
         for word, days in (("today", 0), ("yesterday", 1)):

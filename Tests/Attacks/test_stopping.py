@@ -21,7 +21,7 @@ from harness.radio import accessory, scenario
 from harness.values import item, sv
 from harness.waiting import wait
 from harness.world import APITest
-from view import ADAPTER, LIMITS_EXCEEDED, View
+from view import ADAPTER, LIMITS_EXCEEDED, MANAGERS, View
 
 # A file system that a process plays, of the user's own: a file that is there, and is never read to the end.
 PLAYED_FILE_SYSTEM = """
@@ -337,7 +337,7 @@ class Expressions(APITest):
         offer = person.wait_offer(self.name)
         self.assertEqual(str(offer["name"]), "The rest")
         board.get(ROOT, MANAGER, "Version")
-        self.assertEqual(list(View(self.world, "board", SOMEBODY_ELSE).tree()), [ADAPTER])
+        self.assertEqual(list(View(self.world, "board", SOMEBODY_ELSE).tree()), [MANAGERS, ADAPTER])
         person.wait_offer("plain")
         person.pick("plain")
         dice.wait_event("accessoryAdded")

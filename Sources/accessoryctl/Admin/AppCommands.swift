@@ -50,7 +50,7 @@ struct App: ParsableCommand {
                 """)
         @OptionGroup var options: BusOptions
         @OptionGroup var output: JSONOption
-        @Argument(help: "The app's identifier.") var app: String
+        @Argument(help: "The app's identifier.", completion: Completions.apps) var app: String
 
         func run() throws {
             try Ending.guarding {

@@ -74,7 +74,7 @@ struct Show: ParsableCommand {
     static let configuration = CommandConfiguration(abstract: "All that is known of one accessory.")
     @OptionGroup var options: BusOptions
     @OptionGroup var output: JSONOption
-    @Argument(help: "Its name, address or identifier.") var accessory: String
+    @Argument(help: "Its name, address or identifier.", completion: Completions.accessories) var accessory: String
 
     func run() throws {
         try Ending.guarding {
@@ -131,7 +131,7 @@ struct Grants: ParsableCommand {
 struct Enable: ParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Switches a grant on again.")
     @OptionGroup var options: BusOptions
-    @Argument(help: "The grant's number (accessoryctl grants).") var grant: String
+    @Argument(help: "The grant's number (accessoryctl grants).", completion: Completions.grants) var grant: String
 
     func run() throws { try Ending.guarding { try Inventory(options).set(grant, isEnabled: true) } }
 }
@@ -140,7 +140,7 @@ struct Disable: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Switches a grant off: the app does not see the accessory until it is switched on again.")
     @OptionGroup var options: BusOptions
-    @Argument(help: "The grant's number (accessoryctl grants).") var grant: String
+    @Argument(help: "The grant's number (accessoryctl grants).", completion: Completions.grants) var grant: String
 
     func run() throws { try Ending.guarding { try Inventory(options).set(grant, isEnabled: false) } }
 }
@@ -165,7 +165,7 @@ extension Inventory {
 struct Revoke: ParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Takes a grant away; with the last one the bond goes too.")
     @OptionGroup var options: BusOptions
-    @Argument(help: "The grant's number (accessoryctl grants).") var grant: String
+    @Argument(help: "The grant's number (accessoryctl grants).", completion: Completions.grants) var grant: String
 
     func run() throws {
         try Ending.guarding {
@@ -182,7 +182,7 @@ struct Revoke: ParsableCommand {
 struct Remove: ParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Removes an accessory: all its grants and its bond.")
     @OptionGroup var options: BusOptions
-    @Argument(help: "Its name, address or identifier.") var accessory: String
+    @Argument(help: "Its name, address or identifier.", completion: Completions.accessories) var accessory: String
 
     func run() throws {
         try Ending.guarding {
@@ -198,7 +198,7 @@ struct Remove: ParsableCommand {
 struct Rename: ParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Gives an accessory another name, for all apps.")
     @OptionGroup var options: BusOptions
-    @Argument(help: "Its name, address or identifier.") var accessory: String
+    @Argument(help: "Its name, address or identifier.", completion: Completions.accessories) var accessory: String
     @Argument(help: "What it is to be called.") var name: String
 
     func run() throws {

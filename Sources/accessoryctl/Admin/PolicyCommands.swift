@@ -73,8 +73,8 @@ struct Policy: ParsableCommand {
         @Option(name: .customLong("policy"), help: "The directory.", completion: .directory)
         var directory = PolicyStore.standardDirectory
         @OptionGroup var output: JSONOption
-        @Argument(help: "The app's identifier.") var app: String
-        @Argument(help: "The accessory's name, address or identifier.") var accessory: String
+        @Argument(help: "The app's identifier.", completion: Completions.apps) var app: String
+        @Argument(help: "The accessory's name, address or identifier.", completion: Completions.accessories) var accessory: String
 
         func run() throws {
             try Ending.guarding {
@@ -148,7 +148,7 @@ struct Audit: ParsableCommand {
             """)
     @OptionGroup var options: BusOptions
     @OptionGroup var output: JSONOption
-    @Option(help: "Only what concerns this app.") var app: String?
+    @Option(help: "Only what concerns this app.", completion: Completions.apps) var app: String?
     @Option(help: "Only what was done since then: seconds since 1970, or how long ago (90s, 15m, 12h, 7d), today or yesterday.")
     var since: String?
     @Option(help: "At most so many, the newest.") var limit: UInt32 = 1000
@@ -237,7 +237,7 @@ struct Explain: ParsableCommand {
     @OptionGroup var options: BusOptions
     @OptionGroup var output: JSONOption
     @Option(help: "How long, 1 to 20 seconds.") var seconds = 5.0
-    @Argument(help: "The app's identifier.") var app: String
+    @Argument(help: "The app's identifier.", completion: Completions.apps) var app: String
 
     func run() throws {
         try Ending.guarding {

@@ -15,6 +15,19 @@ LOCAL_BUS_CONFIGURATION = Path("/etc/dbus-1/system-local.conf")
 PLACES = ("/etc", "/var/cache", "/var/lib", "/var/log", "/run/accessory-setup", "/usr/lib/systemd", "/usr/share/dbus-1", "/usr/share/polkit-1")
 
 
+@check(seconds=300)
+def a_removal_ends_the_lock_down_and_an_installation_restores_it(machine):
+    machine.installed()
+    machine.accessoryctl("lockdown", "on")
+    said = machine.run("dpkg", "--remove", *(each for each in ("cockpit-accessories", "accessorysetupd") if is_installed(each)), seconds=180)
+    expect("the lock-down of org.bluez ends" in said, f"dpkg says {said}")
+    expect(not LOCAL_BUS_CONFIGURATION.exists(), "BlueZ is still locked down")
+    machine.run("dpkg", "--install", *machine.debs, seconds=180)
+    expect(machine.accessoryctl("lockdown", "status").strip() == "on", "the lock-down is off")
+    machine.accessoryctl("lockdown", "off")
+    expect(not GRANTS.with_name("lockdown-was-on").exists(), "it would be switched on once more")
+
+
 @check(seconds=240)
 def a_purge_leaves_nothing(machine):
     machine.installed()
