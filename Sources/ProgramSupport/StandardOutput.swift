@@ -15,7 +15,7 @@ public enum StandardOutput {
     public static func line(_ text: String) { write(text + "\n") }
 
     /// Writes text as it is, at once, or in ASCII where the locale has no more. Where it cannot be written the program
-    /// ends with status 1: what a script would take for the whole is a part. (A pipe that nobody reads is no failure.)
+    /// ends with status 1: what a script would take for the whole is a part. (A pipe without a reader is no failure.)
     public static func write(_ text: String) { write(data: isASCII ? ascii(text) : text) }
 
     /// Writes text that is UTF-8 in every locale, such as JSON.

@@ -13,7 +13,7 @@ public struct PickerProgram: Hashable, Sendable {
     public let user: String
     /// When it registered, seconds since 1970.
     public let since: Int64
-    /// No person sees it: it answers by what it was told before, as a script does.
+    /// No person sees it: it answers with what it was started with, as a script does.
     public internal(set) var isUnattended = false
 }
 

@@ -18,7 +18,7 @@ struct Ask: ParsableCommand {
             KEY=VALUE[,KEY=VALUE]…, with the keys of the session API: name, productImage (a file), setupOptions=rename, and \
             those of a descriptor. Lists are WORD+WORD, data is hexadecimal.
 
-            Without --another, nobody is asked where the app has an accessory that one of the items found.
+            Without --another, the person is asked only where the app has no accessory that one of the items found.
 
             Exit status: 0 there is an accessory, and the list is printed; 1 refused or failed; 2 the person cancelled; 3 the daemon \
             cannot be reached, or went away; 64 wrong arguments.
