@@ -102,6 +102,21 @@ public final class AccessoryEngine {
         accessory.address.map { radio.link(with: $0) } ?? RadioLink()
     }
 
+    /// Why apps that have an accessory cannot use it, for people; by what the radio knew when it looked last.
+    public func problems(with accessory: Accessory) -> [String] {
+        var problems: [String] = []
+        if radio.state == .ready, accessory.isBonded, let address = accessory.address,
+            !radio.bonds.contains(where: { $0.address == address })
+        {
+            problems.append("BlueZ has no bond with it any more: remove it, and set it up again")
+        }
+        for app in book.ledger.grants(of: accessory.id).map(\.app).sorted() {
+            guard let denial = book.policy.denial(of: accessory, to: app) else { continue }
+            problems.append("rule \(denial.name) in \(denial.source) denies it to \(app)")
+        }
+        return problems
+    }
+
     /// Has the radio look at its devices anew, before a request that speaks of devices which other programs may have
     /// paired.
     public func refreshBonds(_ completion: @escaping () -> Void) { radio.refresh(completion) }

@@ -40,6 +40,9 @@ final class AccessoryObject: ServiceObject {
         }
         table.property("Connected", for: .admins) { object, _ in .boolean(object.link.isConnected) }
         table.property("Battery", for: .admins) { object, _ in .int16(object.link.battery.map { Int16(clamping: $0) } ?? -1) }
+        table.property("Problems", for: .admins) { object, _ in
+            .strings(object.accessory.map { object.service.engine.problems(with: $0) } ?? [])
+        }
         table.method("JoinNetwork", for: .appsWithGrant, AccessoryObject.joinNetwork)
         table.method("LeaveNetwork", for: .appsWithGrant, AccessoryObject.leaveNetwork)
         table.method("Rename", for: .admins, AccessoryObject.rename)

@@ -162,7 +162,17 @@ class Tool(APITest):
         self.world.start_daemon()
         self.assertEqual({str(each["App"]) for each in self.world.grants().values() if each["Enabled"]}, before)
         self.assertEqual(self.simulator.bonds, ["pink"])
-        # Without its bond it can be set up again, or removed.
+        # Without its bond it is listed, and set up again once it was removed.
+        self.assertEqual(len(self.ctl("list")[1]), 2)
         self.world.admin.call("/org/bluez/hci0", "org.bluez.Adapter1", "RemoveDevice", "o", "/org/bluez/hci0/dev_C0_FF_EE_00_02_01", to="org.bluez")
+        lines = self.ctl("list")[1]
+        self.assertEqual(lines[2:], ["Pink Dice: BlueZ has no bond with it any more: remove it, and set it up again"])
+        self.assertIn("authorized, see below", lines[1])
+        self.assertEqual(self.ctl("remove", "Pink Dice")[0], 0)
+        self.add(self.app(), self.picker(), "pink")
+        self.assertEqual(len(self.ctl("list")[1]), 2)
+        self.world.policy.mkdir(exist_ok=True)
+        (self.world.policy / "90.conf").write_text("[Deny toys]\nApp=com.example.dice;\nAddress=C0:FF:EE:00:02:01\n")
+        wait(lambda: any("rule toys" in line for line in self.ctl("list")[1]), what="the rule to be listed", also_every=0.1)
         self.assertEqual(self.ctl("remove", "Pink Dice")[0], 0)
         self.assertEqual(self.world.grants(), {})

@@ -75,7 +75,7 @@ private let rows: [Row] = [
             "DisplayName": .whoeverSeesIt, "State": .whoeverSeesIt, "BluetoothIdentifier": .whoeverSeesIt,
             "BluetoothTransportBridgingIdentifier": .whoeverSeesIt, "Ssid": .whoeverSeesIt,
             "WiFiAwarePairedDeviceID": .whoeverSeesIt, "Descriptor": .whoeverSeesIt, "Device": .whoeverSeesIt, "Address": admins,
-            "NetworkName": admins, "Apps": admins, "Connected": admins, "Battery": admins,
+            "NetworkName": admins, "Apps": admins, "Connected": admins, "Battery": admins, "Problems": admins,
             "JoinNetwork": .only([.appWithGrant], others: .refused),
             "LeaveNetwork": .only([.appWithGrant], others: .refused), "Rename": admins, "Remove": admins,
         ]),

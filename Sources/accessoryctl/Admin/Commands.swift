@@ -59,13 +59,19 @@ struct List: ParsableCommand {
 
     func run() throws {
         try Ending.guarding {
-            let inventory = try Inventory(options)
+            let inventory = try Inventory(options, isFresh: true)
             if output.json { return Output.json(.array(inventory.accessories.map { .object($0.json) })) }
             Output.table(
                 ["NAME", "ADDRESS", "NETWORK", "STATE", "APPS", "ID"],
                 inventory.accessories.map {
-                    [$0.name, $0.address, $0.ssid?.description ?? "", $0.state, $0.apps.joined(separator: ","), $0.id]
+                    [
+                        $0.name, $0.address, $0.ssid?.description ?? "", $0.problems.isEmpty ? $0.state : "\($0.state), see below",
+                        $0.apps.joined(separator: ","), $0.id,
+                    ]
                 })
+            for accessory in inventory.accessories {
+                for problem in accessory.problems { StandardOutput.line(StandardOutput.printable("\(accessory.name): \(problem)")) }
+            }
         }
     }
 }
@@ -78,7 +84,7 @@ struct Show: ParsableCommand {
 
     func run() throws {
         try Ending.guarding {
-            let inventory = try Inventory(options)
+            let inventory = try Inventory(options, isFresh: true)
             let accessory = try inventory.accessory(accessory)
             let grants = inventory.grants.filter { $0.accessory == accessory.path }
             if output.json {
@@ -98,6 +104,7 @@ struct Show: ParsableCommand {
             for (key, value) in (accessory.properties["Descriptor"]?.vardictValue ?? [:]).sorted(by: { $0.key < $1.key }) {
                 StandardOutput.line("found by \(key) \(StandardOutput.printable(value.text))")
             }
+            for problem in accessory.problems { StandardOutput.line("problem  \(StandardOutput.printable(problem))") }
             for grant in grants {
                 StandardOutput.line(
                     "grant \(grant.id)  \(grant.app)  \(grant.isEnabled ? grant.state : "disabled")  since \(Output.time(grant.created))"
@@ -217,7 +224,7 @@ extension Inventory.Accessory {
         [
             "id": JSON(id), "name": JSON(name), "address": JSON(address), "state": JSON(state), "apps": JSON(apps),
             "device": JSON(device), "path": JSON(path.rawValue), "ssid": JSON(ssid?.description ?? ""),
-            "interface": JSON(interface),
+            "interface": JSON(interface), "problems": JSON(problems),
             "descriptor": .object((properties["Descriptor"]?.vardictValue ?? [:]).mapValues(\.json)),
         ]
     }

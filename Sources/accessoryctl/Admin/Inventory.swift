@@ -19,6 +19,7 @@ struct Inventory {
         var state: String { properties["State"]?.stringValue ?? "" }
         var device: String { properties["Device"]?.objectPathValue?.rawValue ?? "/" }
         var apps: [String] { properties["Apps"]?.stringsValue ?? [] }
+        var problems: [String] { properties["Problems"]?.stringsValue ?? [] }
 
         /// As far as decisions need it.
         func model() throws(BusError) -> AccessoryModel.Accessory {
@@ -99,7 +100,12 @@ struct Inventory {
     /// All that there is.
     ///
     /// - Throws: `refusal` for somebody who is no administrator: what they see is a part, and looks like the whole.
-    init(_ options: BusOptions) throws(BusError) {
+    ///
+    /// - Parameter isFresh: whether the radio looks at its devices first.
+    init(_ options: BusOptions, isFresh: Bool = false) throws(BusError) {
+        if isFresh {
+            _ = try? Self.reach(options).callAndWait(AccessoryBus.name, AccessoryBus.adminPath, AccessoryBus.admin, "Refresh")
+        }
         try self.init(visible: options)
         guard isComplete else { throw Self.refusal }
     }

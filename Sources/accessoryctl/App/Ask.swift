@@ -156,6 +156,7 @@ extension Inventory.Accessory {
         var json = self.json
         json["apps"] = nil
         json["interface"] = nil
+        json["problems"] = nil
         if address.isEmpty, let device = device.split(separator: "/").last, device.hasPrefix("dev_") {
             json["address"] = JSON(String(device.dropFirst(4).map { $0 == "_" ? ":" : $0 }))
         }
