@@ -17,10 +17,10 @@ final class DirectoryWatch {
     /// Ends the wait for a file that is not closed.
     private var patience: LoopSource?
     private var paths: [Int32: String] = [:]
-    /// Files that are open for writing, as far as events tell, and when they were written to last (microseconds).
+    /// Files that are open for writing, as far as events tell, and since when (microseconds).
     private var open: [String: Int64] = [:]
 
-    /// How long a file that is not written to any more may stay open before it is read all the same.
+    /// How long a file may stay open before it is read all the same.
     private static let longestWait: Duration = .seconds(5)
     private static let longestWaitMicroseconds: Int64 = 5_000_000
 
@@ -114,12 +114,14 @@ final class DirectoryWatch {
             if !event.has(IN_ATTRIB) { open[path] = nil }
             return true
         }
-        open[path] = loop.now
+        // Other files, and those of a directory above, are of no concern, however long they are written.
+        guard directories.contains(directory), event.name.hasSuffix(".conf") else { return false }
+        open[path] = open[path] ?? loop.now
         limitWait()
         return false
     }
 
-    /// Has files that stay open read, too, once they are not written to.
+    /// Has files that stay open read, too.
     private func limitWait() {
         guard patience == nil else { return }
         patience = loop.after(Self.longestWait) { [weak self] in

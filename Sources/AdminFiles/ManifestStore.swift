@@ -40,8 +40,8 @@ public final class ManifestStore {
         reading?.flush()
     }
 
-    /// Calls `body` once the files that are being written have been read: when they are closed, or have not been
-    /// written to for 5 s.
+    /// Calls `body` once the files that are being written have been read: when they are closed, or after
+    /// 5 s.
     ///
     /// - Returns: whether one is; otherwise `body` is not called.
     public func wait(_ body: @escaping () -> Void) -> Bool {

@@ -16,7 +16,10 @@ public enum StandardOutput {
 
     /// Writes text as it is, at once, or in ASCII where the locale has no more. Where it cannot be written the program
     /// ends with status 1: what a script would take for the whole is a part. (A pipe without a reader is no failure.)
-    public static func write(_ text: String) { write(data: isASCII ? ascii(text) : text) }
+    public static func write(_ text: String) { write(data: inLocale(text)) }
+
+    /// Text as `write` writes it, for what is measured first.
+    public static func inLocale(_ text: String) -> String { isASCII ? ascii(text) : text }
 
     /// Writes text that is UTF-8 in every locale, such as JSON.
     public static func write(data text: String) {
@@ -27,7 +30,7 @@ public enum StandardOutput {
     }
 
     /// A line on standard error.
-    public static func errorLine(_ text: String) { _ = put((isASCII ? ascii(text) : text) + "\n", 2) }
+    public static func errorLine(_ text: String) { _ = put(inLocale(text) + "\n", 2) }
 
     /// Whether the locale asks for ASCII: `C` or `POSIX`. Without a locale it is UTF-8, as everywhere on systemd's
     /// machines.

@@ -17,19 +17,23 @@ public enum Cells {
         return g_unichar_iswide(scalar.value) != 0 ? 2 : 1
     }
 
-    /// The beginning of a text that fits, with “…” where it was cut.
+    /// The beginning of a text that fits, with a mark where it was cut. What is drawn as one may be cut, too: a name
+    /// may be a single sequence that is wider than any terminal.
     ///
-    /// - Parameter columns: cells; nothing fits in none.
-    public static func cut(_ text: String, to columns: Int) -> String {
+    /// - Parameters:
+    ///   - columns: cells; nothing fits in none.
+    ///   - mark: stands for the rest.
+    public static func cut(_ text: String, to columns: Int, mark: String = "…") -> String {
         guard width(of: text) > columns else { return text }
-        var used = 1
-        var result = ""
-        for character in text {
-            used += width(of: String(character))
+        var used = width(of: mark)
+        guard used <= columns else { return "" }
+        var result = String.UnicodeScalarView()
+        for scalar in text.unicodeScalars {
+            used += width(of: scalar)
             guard used <= columns else { break }
-            result.append(character)
+            result.append(scalar)
         }
-        return columns > 0 ? result + "…" : ""
+        return String(result) + mark
     }
 
     /// A text in lines of so many cells, between words where that is possible.
@@ -42,20 +46,24 @@ public enum Cells {
         var lines: [String] = []
         var line = ""
         for word in text.split(separator: " ", omittingEmptySubsequences: false) {
-            var rest = Substring(word)
-            if !line.isEmpty, width(of: line) + 1 + width(of: rest) <= available {
-                line += " " + rest
+            if !line.isEmpty, width(of: line) + 1 + width(of: word) <= available {
+                line += " " + word
                 continue
             }
             if !line.isEmpty { lines.append(line) }
-            while width(of: rest) > available {
-                var part = ""
-                while let next = rest.first, width(of: part) + width(of: String(next)) <= available {
+            var rest = word.unicodeScalars
+            var left = width(of: word)
+            while left > available {
+                var part = String.UnicodeScalarView()
+                var used = 0
+                while let next = rest.first, part.isEmpty || used + width(of: next) <= available {
                     part.append(rest.removeFirst())
+                    used += width(of: next)
                 }
-                lines.append(part)
+                lines.append(String(part))
+                left -= used
             }
-            line = String(rest)
+            line = String(Substring(rest))
         }
         return (lines + [line]).map { indentation + $0 }
     }

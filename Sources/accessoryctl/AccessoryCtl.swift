@@ -70,7 +70,10 @@ struct AccessoryCtl: ParsableCommand {
     static func reordered(_ arguments: [String]) -> [String] {
         let count = arguments.first == "--bus" ? 2 : arguments.first?.hasPrefix("--bus=") == true ? 1 : 0
         guard count > 0, arguments.count > count, !arguments[count].hasPrefix("-") else { return arguments }
-        return [arguments[count]] + arguments[..<count] + arguments[(count + 1)...]
+        let groups = configuration.subcommands.filter { !$0.configuration.subcommands.isEmpty }.map { $0._commandName }
+        let isGroup = groups.contains(arguments[count]) && arguments.count > count + 1 && !arguments[count + 1].hasPrefix("-")
+        let end = count + (isGroup ? 2 : 1)
+        return Array(arguments[count..<end] + arguments[..<count] + arguments[end...])
     }
 }
 

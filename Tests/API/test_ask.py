@@ -46,6 +46,8 @@ class Asking(APITest):
         # The next start of the service asks nobody.
         self.assertEqual(self.granted(self.ask(ITEM)), [found])
         self.assertEqual(len(self.world.grants()), 1)
+        # So it does where another item asks for more of the pairing.
+        self.assertEqual(self.granted(self.ask(f"name=Pink,bluetoothServiceUUID={PINK}")), [found])
         # One more, or one of another kind, is asked for.
         more = self.ask("--another", ITEM)
         picker.wait_gone()
@@ -63,7 +65,7 @@ class Asking(APITest):
 
     def test_ends_without_an_accessory(self):
         self.assertEnds(self.ask(ITEM), 1, "no picker program is registered")
-        self.assertEnds(self.ask("--wait=-1", ITEM), 1, "waitForPicker")
+        self.assertEnds(self.ask("--wait=172800", ITEM), 1, "waitForPicker")
         picker = self.picker()
         program = self.ask(ITEM)
         picker.wait_offer("pink")
@@ -73,16 +75,20 @@ class Asking(APITest):
                         1, "bluetoothRange")
         self.assertEnds(self.ask("--timeout", "0.5", "name=Nothing,bluetoothCompanyIdentifier=0xFFFF,bluetoothManufacturerDataBlob=0102,"
                                  "bluetoothManufacturerDataMask=FFFF"), 1)
+        picker.wait_gone()
         waiting = self.ask(ITEM)
         picker.wait_shown()
         waiting._process.send_signal(signal.SIGTERM)
         self.assertEnds(waiting, 2)
         picker.wait_gone()
-        waiting = self.ask(ITEM)
-        picker.wait_shown()
-        self.world.daemon.stop(signal.SIGKILL)
-        self.assertEnds(waiting, 3)
-        self.world.start_daemon()
+        for number in (signal.SIGKILL, signal.SIGTERM):
+            picker.wait_gone()
+            waiting = self.ask(ITEM)
+            picker.wait_shown()
+            self.world.daemon.stop(number)
+            self.assertEnds(waiting, 3)
+            self.world.start_daemon()
+            picker = self.picker()
 
     def test_wrong_arguments(self):
         for arguments, says in (
@@ -90,7 +96,7 @@ class Asking(APITest):
                 (["colour=pink"], "colour: is none of bluetoothCompanyIdentifier"), (["bluetoothCompanyIdentifier=many"], "many"),
                 (["bluetoothServiceDataBlob=0"], "hexadecimal"), (["bluetoothServiceDataBlob=+1"], "hexadecimal"),
                 (["setupOptions=finishInApp"], "finishInApp"), (["name=x,productImage=/nowhere.png"], "/nowhere.png"),
-                (["--wait", "soon", ITEM], "wait")):
+                (["--wait", "soon", ITEM], "wait"), (["--wait=nan", ITEM], "wait"), (["--wait=-1", ITEM], "wait"), (["--wait=-inf", ITEM], "wait")):
             with self.subTest(arguments):
                 self.assertEnds(self.ask(*arguments), 64, says)
         # What it means is the daemon's to say.

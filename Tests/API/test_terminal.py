@@ -4,6 +4,7 @@
 import fcntl
 import os
 import pty
+import re
 import signal
 import struct
 import subprocess
@@ -159,14 +160,21 @@ class OfManySizes(APITest):
         accessory(f"die-{number}", number, rssi=-30 - 2 * number, advert={
             "serviceUUIDs": [PINK], "name": f"{number} {NAMES[number % len(NAMES)]}"}) for number in range(1, COUNT + 1)))
 
-    def offered(self, columns, rows, name="温度 Wu\u0308rfel"):
-        terminal = Terminal(self.world, columns, rows, LC_ALL="C.UTF-8")
+    def offered(self, columns, rows, name="温度 Wu\u0308rfel", LC_ALL="C.UTF-8", **more):
+        terminal = Terminal(self.world, columns, rows, LC_ALL=LC_ALL)
         self.addCleanup(terminal.close)
         dice = self.app()
-        dice.show_picker(item(name))
+        dice.show_picker(item(name, **more))
         picker = self.world.admin.paths("picker")[0]
         wait(lambda: len(self.world.admin.get(picker, PICKER, "Offers")) == self.COUNT, 60, "all offers", also_every=0.05)
         return terminal, dice
+
+    def go_to(self, terminal, number):
+        """Down, a key at a time, until this offer is marked."""
+        while not any(re.search(rf"“{number}\b", each) for each in terminal.marked):
+            before = terminal.marked
+            terminal.type("\x1b[B")
+            wait(lambda: len(terminal.marked) == 1 and terminal.marked != before, what=f"the offer after {before}")
 
     def check(self, terminal):
         """One offer is marked, in one line, and nothing has scrolled away or wrapped."""
@@ -205,12 +213,27 @@ class OfManySizes(APITest):
                 self.assertEqual(terminal.status(), 2)
                 dice.close()
 
+    def test_names_that_are_wider_than_any_terminal(self):
+        """One sequence that is drawn as one sign, and a locale in which signs are replaced before they are measured."""
+        for name, locale in (("\u1100" * 60, "C.UTF-8"), ("plain long name " * 10, "C"), ("e\u0301" * 40, "C")):
+            with self.subTest(name=name, locale=locale):
+                terminal, dice = self.offered(40, 12, name[:80], LC_ALL=locale, setupOptions=["rename"])
+                wait(lambda: len(terminal.marked) == 1, what="one line to be marked")
+                for _ in range(3):
+                    terminal.type("\x1b[B")
+                wait(lambda: len(terminal.marked) == 1 and sum("Dice would like" in each for each in terminal.screen.display) == 1, what="one heading")
+                terminal.type("\r")
+                wait(lambda: "called?" in " ".join(terminal.screen.display), what=lambda: "the question; it shows\n" + "\n".join(terminal.screen.display))
+                terminal.type("\r")
+                dice.wait_event("accessoryAdded", 20)
+                self.assertEqual(terminal.status(), 0)
+                dice.remove(dice.accessories[0])
+                dice.close()
+
     def test_what_is_marked_is_what_is_set_up(self):
         terminal, dice = self.offered(40, 12)
-        for _ in range(15):
-            terminal.type("\x1b[B")
-        # The nearest is first.
-        wait(lambda: any("“16" in each for each in terminal.marked), what="the sixteenth to be marked")
+        self.check(terminal)
+        self.go_to(terminal, 16)
         self.check(terminal)
         terminal.type("\r")
         dice.wait_event("accessoryAdded", 20)
@@ -218,9 +241,8 @@ class OfManySizes(APITest):
 
     def test_another_size_meanwhile(self):
         terminal, _ = self.offered(80, 24)
-        for _ in range(self.COUNT):
-            terminal.type("\x1b[B")
-        wait(lambda: any("“22" in each for each in terminal.marked), what="the last to be marked")
+        self.check(terminal)
+        self.go_to(terminal, self.COUNT)
         last = self.check(terminal)[0]
         for columns, rows in SIZES:
             with self.subTest(columns=columns, rows=rows):

@@ -11,7 +11,7 @@ enum Output {
     ///
     /// - Returns: the columns' widths, for `row`.
     @discardableResult static func table(_ header: [String], _ rows: [[String]]) -> [Int] {
-        let rows = rows.map { $0.map { StandardOutput.printable($0) } }
+        let rows = rows.map { $0.map { StandardOutput.inLocale(StandardOutput.printable($0)) } }
         let widths = header.indices.map { column in ([header] + rows).map { Cells.width(of: $0[column]) }.max() ?? 0 }
         for each in [header] + rows { row(each, widths) }
         return widths
@@ -19,7 +19,7 @@ enum Output {
 
     /// One more row of a table, as far as it fits.
     static func row(_ row: [String], _ widths: [Int]) {
-        let cells = row.map { StandardOutput.printable($0) }.enumerated().map { index, cell in
+        let cells = row.map { StandardOutput.inLocale(StandardOutput.printable($0)) }.enumerated().map { index, cell in
             index == row.count - 1 ? cell : cell + String(repeating: " ", count: max(0, widths[index] - Cells.width(of: cell)))
         }
         StandardOutput.line(cells.joined(separator: "  "))

@@ -242,7 +242,9 @@ struct Explain: ParsableCommand {
     func run() throws {
         try Ending.guarding {
             let connection = try Inventory.connect(options)
-            if !output.json { StandardOutput.errorLine("listening for \(Int(seconds.rounded(.up))) s…") }
+            if !output.json, (0...3600).contains(seconds) {
+                StandardOutput.errorLine("listening for \(Int(seconds.rounded(.up))) s…")
+            }
             let reply = try connection.callAndWait(
                 AccessoryBus.name, AccessoryBus.adminPath, AccessoryBus.admin, "Explain",
                 [.vardict(["app": .string(app), "seconds": .double(seconds)])], timeout: .seconds(40))

@@ -40,6 +40,7 @@ struct Ask: ParsableCommand {
     var items: [String]
 
     func validate() throws {
+        guard wait >= 0 else { throw ValidationError("--wait: \(wait): must be 0 or more seconds, or infinity") }
         for item in items {
             do { _ = try ItemArgument(item) } catch { throw ValidationError("“\(item)”: \(error)") }
         }
@@ -95,10 +96,19 @@ private final class AppSession {
 
     /// Those that one of the descriptors has found, and that may be used.
     func accessories(foundBy descriptors: [DBusValue]) throws(BusError) -> [Inventory.Accessory] {
-        let wanted = try Set(descriptors.map { value throws(BusError) in try WireDecoding.descriptor(value, "descriptor") })
+        let wanted = try Set(
+            descriptors.map { value throws(BusError) in try Self.search(WireDecoding.descriptor(value, "descriptor")) })
         return try accessories.filter { accessory in
-            accessory.state == "authorized" && (try? accessory.model()).map { wanted.contains($0.descriptor) } ?? false
+            accessory.state == "authorized" && (try? accessory.model()).map { wanted.contains(Self.search($0.descriptor)) } ?? false
         }
+    }
+
+    /// What a descriptor looks for, without what it asks of the pairing: that may be another app's word.
+    private static func search(_ descriptor: DiscoveryDescriptor) -> DiscoveryDescriptor {
+        var search = descriptor
+        search.supportedOptions = []
+        search.range = .default
+        return search
     }
 
     /// Shows a picker until it is dismissed.
@@ -134,7 +144,7 @@ private final class AppSession {
         }
         connection.call(
             AccessoryBus.name, path, AccessoryBus.session, "ShowPicker", [.array(of: "a{sv}", items), .vardict(settings)],
-            timeout: .seconds(min(seconds, Limits.pickerWait.upperBound * 1000) + 30)
+            timeout: .seconds(min(seconds, Limits.pickerWait.upperBound * 20) + 30)
         ) { result in
             if case .failure(let error) = result { end(.failure(error)) }
         }
@@ -142,6 +152,9 @@ private final class AppSession {
         withExtendedLifetime((events, watch)) {}
         do {
             try outcome?.get()
+        } catch let error as BusError where error.name.hasSuffix(".Invalidated") {
+            // Only a daemon that ends takes a session away.
+            throw BusError.disconnected("it went away")
         } catch let error as BusError where error.name.hasSuffix(".UserCancelled") {
             StandardOutput.errorLine("accessoryctl: the person cancelled")
             throw Ending.cancelled

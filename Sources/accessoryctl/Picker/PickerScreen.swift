@@ -33,7 +33,7 @@ struct PickerScreen {
         let columns = max(8, size.columns - 1)
         let room = max(4, size.rows - 1)
         func text(_ words: String, indented: Bool = true) -> [String] {
-            Cells.wrap(words, to: columns, indentation: indented ? Self.gap : "")
+            Cells.wrap(StandardOutput.inLocale(words), to: columns, indentation: indented ? Self.gap : "")
         }
         let answer = Self.answer(state, typed).map { text($0) } ?? []
         let keys = text(Self.keys(state))
@@ -96,12 +96,12 @@ struct PickerScreen {
 
     /// Name, signal and state; where it is narrow, the names are cut, and then the remarks.
     private static func row(_ offer: OfferLine, _ columns: Int) -> String {
-        let name = Texts.name(offer)
+        let (name, mark) = (StandardOutput.inLocale(Texts.name(offer)), StandardOutput.inLocale("…"))
         for detail in Texts.Detail.allCases {
-            let rest = Texts.rest(offer, detail)
+            let rest = StandardOutput.inLocale(Texts.rest(offer, detail))
             let room = columns - Cells.width(of: rest)
-            if room >= min(leastName, Cells.width(of: name)) { return Cells.cut(name, to: room) + rest }
+            if room >= min(leastName, Cells.width(of: name)) { return Cells.cut(name, to: room, mark: mark) + rest }
         }
-        return Cells.cut(name, to: columns)
+        return Cells.cut(name, to: columns, mark: mark)
     }
 }
