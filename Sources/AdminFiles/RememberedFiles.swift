@@ -11,6 +11,8 @@ struct RememberedFiles {
     private var contents: [String: [UInt8]] = [:]
     /// Since when something is missing that was there, in microseconds.
     private var missing: [String: Int64] = [:]
+    /// What was not there when it could be looked at last.
+    private var absent: Set<String> = []
     /// What the reading that goes on has asked for.
     private var asked: Set<String> = []
     private var now: Int64 = 0
@@ -44,6 +46,7 @@ struct RememberedFiles {
         names = names.filter { asked.contains($0.key) }
         contents = contents.filter { asked.contains($0.key) }
         missing = missing.filter { asked.contains($0.key) }
+        absent.formIntersection(asked)
     }
 
     /// The names in a directory, in order.
@@ -56,11 +59,14 @@ struct RememberedFiles {
             let whole = found.filter { contents["\(path)/\($0)"] != nil || !beingWritten.contains("\(path)/\($0)") }
             names[path] = whole
             missing[path] = nil
+            absent.remove(path)
             return whole
         } catch {
             if mayPass(error, at: path, wasThere: names[path] != nil), let earlier = names[path] { return earlier }
             names[path] = nil
-            throw error
+            if error.isMissing { absent.insert(path) }
+            // A moment's trouble makes no directory of none.
+            throw unreadable[path] != nil && absent.contains(path) ? SystemFileError(path, code: ENOENT) : error
         }
     }
 
