@@ -55,7 +55,7 @@ public final class Connection {
     private var isDispatching = false
     /// Dispatching follows: it need not be scheduled.
     private var isReading = false
-    private var subscriptions: [SubscriptionGroup] = []
+    private let subscriptions = Subscriptions()
     /// Calls without an answer yet: libdbus would let them wait for their time-outs when the bus goes.
     private var waiting: [ObjectIdentifier: PendingCall] = [:]
     private var forwarded = ForwardedCalls()
@@ -343,20 +343,13 @@ public final class Connection {
         let subscription = Subscription(
             rule: rule, sender: sender, path: path, namespace: namespace, argument0: argument0, handler: handler)
         subscription.connection = self
-        if let group = subscriptions.first(where: { $0.interface == interface && $0.member == member }) {
-            group.members.append(subscription)
-        } else {
-            let group = SubscriptionGroup(interface: interface, member: member)
-            group.members.append(subscription)
-            subscriptions.append(group)
-        }
+        subscriptions.add(subscription, interface, member)
         if !busKnows { matchRule(.match, rule) }
         return subscription
     }
 
     func remove(_ subscription: Subscription) {
-        for group in subscriptions { group.members.removeAll { $0 === subscription } }
-        subscriptions.removeAll { $0.members.isEmpty }
+        subscriptions.remove(subscription)
         if isConnected { matchRule(.matchEnd, subscription.rule) }
     }
 
@@ -364,33 +357,6 @@ public final class Connection {
         guard let message = try? call.method.message(at: Bus.path, [.string(rule)]) else { return }
         message.expectNoReply()
         send(message)
-    }
-
-    private func deliver(signal raw: OpaquePointer) {
-        guard let interface = dbus_message_get_interface(raw), let member = dbus_message_get_member(raw),
-            let sender = dbus_message_get_sender(raw), let path = dbus_message_get_path(raw)
-        else { return }
-        for group in subscriptions where group.matches(interface, member) {
-            var message: Message?
-            let argument0 = group.needsArgument ? Self.firstText(raw) : nil
-            // A handler may subscribe or cancel: walk a copy, and ask each again whether it still wants the signal.
-            let members = group.members
-            for subscription in members where subscription.matches(sender, path, argument0) {
-                if message == nil { message = Message(retaining: raw) }
-                subscription.handler?(message!)
-            }
-            return
-        }
-    }
-
-    /// The first argument, when it is text. Looked up once for all subscriptions that compare it.
-    private static func firstText(_ raw: OpaquePointer) -> UnsafePointer<CChar>? {
-        var iterator = DBusMessageIter()
-        guard dbus_message_iter_init(raw, &iterator) != 0, dbus_message_iter_get_arg_type(&iterator) == TypeCode.string
-        else { return nil }
-        var text: UnsafePointer<CChar>?
-        dbus_message_iter_get_basic(&iterator, &text)
-        return text
     }
 
     // MARK: A peer's first words
@@ -430,7 +396,7 @@ public final class Connection {
     private func handle(signal message: OpaquePointer) {
         signals += 1
         guard dbus_message_is_signal(message, "org.freedesktop.DBus.Local", "Disconnected") != 0 else {
-            return deliver(signal: message)
+            return subscriptions.deliver(signal: message)
         }
         isConnected = false
         for completion in forwarded.removeAll() { completion(nil) }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which signals somebody wants, and the comparison that every signal goes through: on C text, without making a String
-// of anything.
+// The signals that are subscribed to on a connection, and the comparison that every signal goes through: on C text,
+// without making a String.
+
+internal import CDBus
 
 #if canImport(Glibc)
     internal import Glibc
@@ -77,8 +79,56 @@ private final class CText {
     }
 }
 
+/// The subscriptions of a connection, by signal.
+final class Subscriptions {
+    private var groups: [SubscriptionGroup] = []
+
+    func add(_ subscription: Subscription, _ interface: String, _ member: String) {
+        if let group = groups.first(where: { $0.interface == interface && $0.member == member }) {
+            group.members.append(subscription)
+        } else {
+            let group = SubscriptionGroup(interface: interface, member: member)
+            group.members.append(subscription)
+            groups.append(group)
+        }
+    }
+
+    func remove(_ subscription: Subscription) {
+        for group in groups { group.members.removeAll { $0 === subscription } }
+        groups.removeAll { $0.members.isEmpty }
+    }
+
+    /// Calls the handlers that a signal is for.
+    func deliver(signal raw: OpaquePointer) {
+        guard let interface = dbus_message_get_interface(raw), let member = dbus_message_get_member(raw),
+            let sender = dbus_message_get_sender(raw), let path = dbus_message_get_path(raw)
+        else { return }
+        for group in groups where group.matches(interface, member) {
+            var message: Message?
+            let argument0 = group.needsArgument ? Self.firstText(raw) : nil
+            // A handler may subscribe or cancel: walk a copy, and ask each again whether it still wants the signal.
+            let members = group.members
+            for subscription in members where subscription.matches(sender, path, argument0) {
+                if message == nil { message = Message(retaining: raw) }
+                subscription.handler?(message!)
+            }
+            return
+        }
+    }
+
+    /// The first argument, when it is text. Looked up once for all subscriptions that compare it.
+    private static func firstText(_ raw: OpaquePointer) -> UnsafePointer<CChar>? {
+        var iterator = DBusMessageIter()
+        guard dbus_message_iter_init(raw, &iterator) != 0, dbus_message_iter_get_arg_type(&iterator) == TypeCode.string
+        else { return nil }
+        var text: UnsafePointer<CChar>?
+        dbus_message_iter_get_basic(&iterator, &text)
+        return text
+    }
+}
+
 /// Subscriptions to one signal, so that a signal is compared once per kind and not once per subscription.
-final class SubscriptionGroup {
+private final class SubscriptionGroup {
     let interface: String
     let member: String
     private let interfaceText: CText
