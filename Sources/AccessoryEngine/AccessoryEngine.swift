@@ -181,18 +181,11 @@ public final class AccessoryEngine {
 
     /// Asks for a picker that finds accessories, takes known ones over, or both.
     ///
-    /// - Parameter accepted: called with the run between the checks and the first event.
-    /// - Throws: `InvalidRequest` for items that are not valid, `PickerAlreadyActive`, `PickerRestricted` without a
-    ///   radio or a picker program, `UserRestricted` for what the admin denies.
-    public func showPicker(
-        _ session: Session, items: [DisplayItem], settings: PickerSettings, accepted: (PickerRun) -> Void = { _ in }
-    ) throws(SetupError) {
-        try pickers.show(session, items: items, settings: settings, accepted: accepted)
-    }
-
-    /// The same, with an answer that comes once: at once, unless `settings.waitForPicker` lets the request wait for
-    /// what would be `PickerRestricted` now, or for another app's picker. `Invalidated` when the session ends before
-    /// that, and `UserCancelled` after `cancelPicker`.
+    /// - Parameter answer: called once. The run comes between the checks and the first event. An error comes at once
+    ///   (`InvalidRequest` for items that are not valid, `PickerAlreadyActive`, `PickerRestricted` without a radio or a
+    ///   picker program, `UserRestricted` for items that the admin denies), unless `settings.waitForPicker` lets the
+    ///   request wait for another app's picker to end, or for that which restricts pickers. A request that waits ends
+    ///   with `Invalidated` when its session does, and with `UserCancelled` after `cancelPicker`.
     public func showPicker(
         _ session: Session, items: [DisplayItem], settings: PickerSettings,
         answer: @escaping (Result<PickerRun, SetupError>) -> Void

@@ -286,3 +286,12 @@ final class Bench {
         return session
     }
 }
+
+extension AccessoryEngine {
+    /// Shows a picker, for tests in which no request waits.
+    func showPicker(_ session: Session, items: [DisplayItem], settings: PickerSettings) throws(SetupError) {
+        var outcome: Result<PickerRun, SetupError>?
+        showPicker(session, items: items, settings: settings) { outcome = $0 }
+        _ = try outcome?.get()
+    }
+}

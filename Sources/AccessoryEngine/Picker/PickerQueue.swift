@@ -97,19 +97,17 @@ final class PickerQueue {
         }
     }
 
-    /// Later: news is told in the middle of what it is about.
+    /// In the next turn of the loop: news comes in the middle of the change that it is about.
     private func askAgain() {
         guard !isAskingAgain else { return }
         isAskingAgain = true
         _ = clock.after(0) { [weak self] in
             guard let self else { return }
             self.isAskingAgain = false
-            for session in self.waiting.map(\.session) {
-                guard let request = self.waiting.first(where: { $0.session === session }) else { continue }
+            for request in self.waiting {
                 let obstacle = self.attempt(request)
-                if let obstacle, self.mayPass(obstacle, session) { continue }
-                _ = self.take(session)
-                if let obstacle { request.answer(.failure(obstacle)) }
+                if let obstacle, self.mayPass(obstacle, request.session) { continue }
+                if self.take(request.session) != nil, let obstacle { request.answer(.failure(obstacle)) }
             }
         }
     }

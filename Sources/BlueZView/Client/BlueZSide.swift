@@ -21,10 +21,17 @@ final class BlueZSide {
     private let catchUpOthers: () -> Void
     /// It has called org.bluez, or asked for its signals: from then on it receives them.
     private(set) var isEngaged = false
-    /// Whether the radio service was there when the scope was updated last.
-    private var wasServicePresent = false
-    /// The service has gone, or been replaced, while the client followed it: what there is now comes as new.
-    private var isReplaced = false
+    private var following = Following.notYet
+
+    /// How far the client has followed the radio service.
+    private enum Following {
+        /// It has not been there since the client asked for it.
+        case notYet
+        case present
+        /// It has gone, or been replaced: the adapter and the devices are to be announced anew.
+        case replaced
+    }
+
     /// The call that came last, and what is done with it: most clients go on to ask the same.
     private var known: KnownCall?
     /// Calls that wait until it is known whether the service is there.
@@ -75,7 +82,7 @@ final class BlueZSide {
             followNeeds()
             feed.whenReady { [weak self] in
                 guard let self else { return }
-                if self.feed.alias != nil, !self.wasServicePresent { self.updateScope() }
+                if self.feed.alias != nil, self.following != .present { self.updateScope() }
                 _ = self.shown.showAdapter()
             }
         }
@@ -99,7 +106,7 @@ final class BlueZSide {
             return connection.fail(
                 call, .standard("ServiceUnknown", "The name org.bluez was not provided by any .service files"), from: Bus.name)
         }
-        if !wasServicePresent || identity.hasChangedProgram(at: connection.loop.now) { updateScope() }
+        if following == .notYet || identity.hasChangedProgram(at: connection.loop.now) { updateScope() }
         if let refusal = identity.refusal { return connection.fail(call, .accessDenied("\(refusal)"), from: service) }
         guard let (path, member, verdict) = verdict(on: call) else { return }
         switch verdict {
@@ -470,7 +477,7 @@ final class BlueZSide {
         closeUpstream()
         shown.reset()
         agent = Agent()
-        isReplaced = isEngaged
+        if isEngaged { following = .replaced }
     }
 
     /// Asks what is granted now: what is no longer granted is cut off before this returns.
@@ -482,19 +489,22 @@ final class BlueZSide {
         known = nil
         let change = shown.setScope(Scope(adapter: environment.authority.adapter, granted: identity.grantedDevices))
         guard isEngaged else { return }
-        let isFirst = !wasServicePresent && !isReplaced
-        wasServicePresent = feed.alias != nil
         for device in change.removed { cutOff(device) }
         if scope.isEmpty, !change.removed.isEmpty { closeUpstream() }
         openUpstream()
-        let isNew = isReplaced && wasServicePresent && scope.adapter != nil
-        let added = isNew ? Set(scope.devices.keys) : change.added
-        if isNew { isReplaced = false }
-        if !added.isEmpty, !isFirst {
-            upstream.managedObjects { [weak self] in self?.shown.tellObjects($0, of: added) }
-        }
+        announce(change.added)
         shown.endDiscoveryWithoutPower()
-        if wasServicePresent { shown.tellAdapter() }
+        if feed.alias != nil { shown.tellAdapter() }
+    }
+
+    /// Signals devices that the client may see from now on. At first it asks for them itself.
+    private func announce(_ added: Set<ObjectPath>) {
+        guard feed.alias != nil, following != .replaced || scope.adapter != nil else { return }
+        let isFirst = following == .notYet
+        let news = following == .replaced ? Set(scope.devices.keys) : added
+        following = .present
+        guard !isFirst, !news.isEmpty else { return }
+        upstream.managedObjects { [weak self] in self?.shown.tellObjects($0, of: news) }
     }
 
     /// Cuts a device off that is out of scope: calls, the link, notifications, descriptors, and then the objects.
@@ -530,7 +540,7 @@ final class BlueZSide {
     func resume(_ state: LeftState, _ baggage: Baggage) -> Bool {
         guard state["Devices"] != nil else { return true }
         isEngaged = true
-        wasServicePresent = true
+        following = .present
         agent = Agent(path: state.path("Agent"))
         shown.resume(state)
         sessions.resume(state, baggage)

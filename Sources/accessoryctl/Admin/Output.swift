@@ -11,18 +11,25 @@ enum Output {
     ///
     /// - Returns: the columns' widths, for `row`.
     @discardableResult static func table(_ header: [String], _ rows: [[String]]) -> [Int] {
-        let rows = rows.map { $0.map { StandardOutput.inLocale(StandardOutput.printable($0)) } }
-        let widths = header.indices.map { column in ([header] + rows).map { Cells.width(of: $0[column]) }.max() ?? 0 }
-        for each in [header] + rows { row(each, widths) }
+        let lines = ([header] + rows).map(shown)
+        let widths = header.indices.map { column in lines.map { Cells.width(of: $0[column]) }.max() ?? 0 }
+        for line in lines { write(line, widths) }
         return widths
     }
 
     /// One more row of a table, as far as it fits.
-    static func row(_ row: [String], _ widths: [Int]) {
-        let cells = row.map { StandardOutput.inLocale(StandardOutput.printable($0)) }.enumerated().map { index, cell in
-            index == row.count - 1 ? cell : cell + String(repeating: " ", count: max(0, widths[index] - Cells.width(of: cell)))
+    static func row(_ row: [String], _ widths: [Int]) { write(shown(row), widths) }
+
+    /// Text from strangers without control characters, in the locale's characters.
+    private static func shown(_ row: [String]) -> [String] {
+        row.map { StandardOutput.inLocale(StandardOutput.printable($0)) }
+    }
+
+    private static func write(_ cells: [String], _ widths: [Int]) {
+        let padded = cells.enumerated().map { index, cell in
+            index == cells.count - 1 ? cell : cell + String(repeating: " ", count: max(0, widths[index] - Cells.width(of: cell)))
         }
-        StandardOutput.line(cells.joined(separator: "  "))
+        StandardOutput.line(padded.joined(separator: "  "))
     }
 
     /// One JSON document, keys sorted.

@@ -36,19 +36,17 @@ struct Ask: ParsableCommand {
     @Flag(help: "Also where the app has such an accessory.")
     var another = false
 
-    @Argument(help: ArgumentHelp("What to offer: name=Dice,bluetoothServiceUUID=180F", valueName: "item"))
-    var items: [String]
+    @Argument(
+        help: ArgumentHelp("What to offer: name=Dice,bluetoothServiceUUID=180F", valueName: "item"),
+        transform: { try ItemArgument($0) })
+    var items: [ItemArgument]
 
     func validate() throws {
         guard wait >= 0 else { throw ValidationError("--wait: \(wait): must be 0 or more seconds, or infinity") }
-        for item in items {
-            do { _ = try ItemArgument(item) } catch { throw ValidationError("“\(item)”: \(error)") }
-        }
     }
 
     func run() throws {
         try Ending.guarding {
-            let items = try items.map { try ItemArgument($0) }
             let app = try AppSession(Connection.Address(options.bus))
             var found = try app.accessories(foundBy: items.map(\.descriptor))
             if found.isEmpty || another {
