@@ -102,7 +102,7 @@ public final class AccessoryEngine {
         accessory.address.map { radio.link(with: $0) } ?? RadioLink()
     }
 
-    /// Why apps that have an accessory cannot use it, for people; by what the radio knew when it looked last.
+    /// Reasons, for people, why granted apps cannot use an accessory, as of the radio's last look.
     public func problems(with accessory: Accessory) -> [String] {
         var problems: [String] = []
         if radio.state == .ready, accessory.isBonded, let address = accessory.address,

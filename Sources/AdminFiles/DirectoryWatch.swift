@@ -17,7 +17,7 @@ final class DirectoryWatch {
     /// Ends the wait for a file that is not closed.
     private var patience: LoopSource?
     private var paths: [Int32: String] = [:]
-    /// Files that are open for writing, as far as events tell, and since when (microseconds).
+    /// Files that are open for writing, by the events so far, with the time of the first one (microseconds).
     private var open: [String: Int64] = [:]
 
     /// How long a file may stay open before it is read all the same.
@@ -67,7 +67,7 @@ final class DirectoryWatch {
         return Set(open.keys)
     }
 
-    /// Says now what it would say when it is quiet.
+    /// Reports pending changes now.
     func flush() {
         takeEvents()
         guard pause != nil else { return }
@@ -114,7 +114,7 @@ final class DirectoryWatch {
             if !event.has(IN_ATTRIB) { open[path] = nil }
             return true
         }
-        // Other files, and those of a directory above, are of no concern, however long they are written.
+        // Other files, and those of a parent directory, do not delay reading.
         guard directories.contains(directory), event.name.hasSuffix(".conf") else { return false }
         open[path] = open[path] ?? loop.now
         limitWait()

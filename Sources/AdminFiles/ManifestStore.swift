@@ -35,7 +35,7 @@ public final class ManifestStore {
         reading?.read()
     }
 
-    /// Takes in what has been written by now, before it is asked which app a program is.
+    /// Reads pending changes, before a program is matched with manifests.
     public func flush() {
         reading?.flush()
     }

@@ -11,13 +11,13 @@ struct RememberedFiles {
     private var contents: [String: [UInt8]] = [:]
     /// Since when something is missing that was there, in microseconds.
     private var missing: [String: Int64] = [:]
-    /// What was not there when it could be looked at last.
+    /// Paths that did not exist at the last successful look.
     private var absent: Set<String> = []
     /// What the reading that goes on has asked for.
     private var asked: Set<String> = []
     private var now: Int64 = 0
 
-    /// Files that are being written: new ones are not there yet, and others are as they were.
+    /// Files that are being written: new ones do not count yet, others count as they were.
     private var beingWritten: Set<String> = []
 
     /// What could not be read just now, by path, with the reason.
@@ -65,7 +65,7 @@ struct RememberedFiles {
             if mayPass(error, at: path, wasThere: names[path] != nil), let earlier = names[path] { return earlier }
             names[path] = nil
             if error.isMissing { absent.insert(path) }
-            // A moment's trouble makes no directory of none.
+            // A transient error does not make a missing directory an unreadable one.
             throw unreadable[path] != nil && absent.contains(path) ? SystemFileError(path, code: ENOENT) : error
         }
     }

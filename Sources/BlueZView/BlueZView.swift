@@ -292,7 +292,7 @@ public final class BlueZView {
         for name in clients.keys { allowLongMessages(name) }
     }
 
-    /// What was sent to the other connections of a client's app is passed on.
+    /// Passes on pending signals to the other connections of a client's app.
     private func catchUpOthers(of name: String) {
         guard clients.count > 1, let app = clients[name]?.app else { return }
         for other in clients.values where other.app == app && other.name != name { other.catchUp() }

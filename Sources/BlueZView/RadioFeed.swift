@@ -22,7 +22,7 @@ protocol RadioFeedObserver: AnyObject {
     func linkEnds(_ device: ObjectPath, _ message: Message)
 }
 
-/// The process behind a name. One that the bus does not know is nil.
+/// The process that owns a name; nil for what the bus does not know.
 struct ServiceProcess: Hashable, Sendable {
     var uid: UInt32?
     var pid: UInt32?

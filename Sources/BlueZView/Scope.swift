@@ -96,7 +96,7 @@ struct Scope: Hashable, Sendable {
         case discovery
         case connect(ObjectPath)
         case disconnect(ObjectPath)
-        /// Properties of a device's: the link's are the app's own view of it.
+        /// Properties of a device. The state of the link is the app's own.
         case deviceProperty(ObjectPath)
         /// Setting a device's property.
         case deviceSetting(ObjectPath)

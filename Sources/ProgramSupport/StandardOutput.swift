@@ -14,11 +14,12 @@ public enum StandardOutput {
     /// Writes a line at once.
     public static func line(_ text: String) { write(text + "\n") }
 
-    /// Writes text as it is, at once, or in ASCII where the locale has no more. Where it cannot be written the program
-    /// ends with status 1: what a script would take for the whole is a part. (A pipe without a reader is no failure.)
+    /// Writes text as it is, at once, or in ASCII where the locale has no more. A program that cannot
+    /// write ends with status 1, so that a script does not take a part for the whole. (A pipe without a reader is no
+    /// failure.)
     public static func write(_ text: String) { write(data: inLocale(text)) }
 
-    /// Text as `write` writes it, for what is measured first.
+    /// Text as `write` writes it, for callers that measure it first.
     public static func inLocale(_ text: String) -> String { isASCII ? ascii(text) : text }
 
     /// Writes text that is UTF-8 in every locale, such as JSON.
@@ -39,7 +40,7 @@ public enum StandardOutput {
         return values.first { !$0.isEmpty }.map { ["C", "POSIX"].contains($0) } ?? false
     }
 
-    /// Our own signs in ASCII; of other text, “?” for what is none.
+    /// Replaces our own signs by ASCII, and any other character by “?”.
     static func ascii(_ text: String) -> String {
         let signs: [UnicodeScalar: String] = [
             "“": "\"", "”": "\"", "’": "'", "…": "...", "–": "-", "−": "-", "→": "->", "↑": "^", "↓": "v", "▮": "#", "▯": ".",
@@ -51,7 +52,7 @@ public enum StandardOutput {
         }
     }
 
-    /// - Returns: why not all was written, as in errno(3); 0 when it was.
+    /// - Returns: errno(3)'s number if a part was not written; 0 otherwise.
     private static func put(_ text: String, _ descriptor: Int32) -> Int32 {
         var bytes = Array(text.utf8)[...]
         while !bytes.isEmpty {

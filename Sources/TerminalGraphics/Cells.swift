@@ -17,8 +17,8 @@ public enum Cells {
         return g_unichar_iswide(scalar.value) != 0 ? 2 : 1
     }
 
-    /// The beginning of a text that fits, with a mark where it was cut. What is drawn as one may be cut, too: a name
-    /// may be a single sequence that is wider than any terminal.
+    /// The beginning of a text that fits, with a mark where it was cut. Sequences that are drawn as one sign may be
+    /// cut, too: a name may be a single sequence that is wider than any terminal.
     ///
     /// - Parameters:
     ///   - columns: cells; nothing fits in none.

@@ -38,7 +38,7 @@ struct AccessoryCtl: ParsableCommand {
         main(arguments)
     }
 
-    /// What to say of a first word that is no command: the parser would take it for an argument of `status`.
+    /// The error for a first word that is no command: the parser would take it for an argument of `status`.
     static func mistyped(_ arguments: [String]) -> String? {
         let commands = configuration.subcommands.map { $0._commandName } + ["help"]
         guard let word = arguments.first, !word.hasPrefix("-"), !commands.contains(word) else { return nil }
@@ -50,7 +50,7 @@ struct AccessoryCtl: ParsableCommand {
         return problem + "; did you mean “\(hint)”?"
     }
 
-    /// Letters that are to be changed, left out or put in, or exchanged with the next.
+    /// The number of letters to change, insert, delete or swap (Damerau-Levenshtein).
     private static func distance(_ one: String, _ other: String) -> Int {
         let (one, other) = (Array(one), Array(other))
         var rows = [Array(0...other.count)]

@@ -43,7 +43,7 @@ class Asking(APITest):
             {"name": "Pink, a die", "address": "C0:FF:EE:00:02:01", "state": "authorized",
              "device": "/org/bluez/hci0/dev_C0_FF_EE_00_02_01", "ssid": ""})
         self.assertEqual(found["descriptor"]["bluetoothServiceUUID"].upper(), PINK)
-        # The next start of the service asks nobody.
+        # The next start of the service shows no picker.
         self.assertEqual(self.granted(self.ask(ITEM)), [found])
         self.assertEqual(len(self.world.grants()), 1)
         # So it does where another item asks for more of the pairing.
@@ -99,7 +99,7 @@ class Asking(APITest):
                 (["--wait", "soon", ITEM], "wait"), (["--wait=nan", ITEM], "wait"), (["--wait=-1", ITEM], "wait"), (["--wait=-inf", ITEM], "wait")):
             with self.subTest(arguments):
                 self.assertEnds(self.ask(*arguments), 64, says)
-        # What it means is the daemon's to say.
+        # The daemon judges the values.
         self.picker()
         for argument, says in (("name=Pink", "descriptor"), (f"bluetoothServiceUUID={PINK}", "name"),
                                ("name=X,bluetoothServiceUUID=180F", "0000180f"), ("name=X,bluetoothCompanyIdentifier=99999", "99999")):

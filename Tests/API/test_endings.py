@@ -59,7 +59,7 @@ class Refused(APITest):
         app = self.app()
         answers = self.ask_later(app, waitForPicker=3600)
         self.world.daemon.wait_for("picker request waits")
-        # One for each app, and what is wrong is said at once.
+        # One for each app; wrong items are refused at once.
         for each in (app, self.app()):
             self.assertFails(error("PickerAlreadyActive"), each.show_picker, item(), waitForPicker=1.5)
         self.assertFails(error("InvalidRequest"), self.app("lamp").show_picker, {"name": ""}, waitForPicker=3600)

@@ -201,7 +201,7 @@ class Written(APITest):
             file.write(self.text[:40])
             file.flush()
             answers = self.open_session(app)
-            # Who is known already does not wait.
+            # A known app does not wait.
             board.create_session()
             # Another file brings another reading.
             self.world.declare("toy")

@@ -202,7 +202,7 @@ class OfManySizes(APITest):
                     wait(lambda: terminal.marked and terminal.marked != seen[-1:], 10, "the next one to be marked")
                     seen.append(self.check(terminal)[0])
                 self.assertEqual(len({each[1:] for each in seen}), self.COUNT)
-                # What is below and above is hinted at, and the way back is the same.
+                # Marks show that more offers follow below and above, and the way back is the same.
                 self.assertTrue(rows > 40 or any(each.startswith("↑") for each in terminal.screen.display), terminal.screen.display)
                 for each in reversed(seen[:-1]):
                     terminal.type("\x1b[A")

@@ -71,8 +71,8 @@ class Memory(Attack):
             self.dice.request("FinishPickerDiscovery")
             self.dice.wait_event("pickerDidDismiss")
 
-        # SQLite's cache grows until it has the whole trail; and the allocator's pages, some hundred of them, come and
-        # go by the machine's load, so it takes many operations for a bound on each.
+        # SQLite's cache grows until it has the whole trail; the allocator's pages, a hundred of them, come and go
+        # with the machine's load, so that a bound on each operation takes many operations.
         self.assertNothingKept("pickers", picker, 300, batches=16, warm=4)
 
     def test_refusals(self):

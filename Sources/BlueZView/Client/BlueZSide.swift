@@ -19,16 +19,16 @@ final class BlueZSide {
     private let followNeeds: () -> Void
     /// Called before an answer of the service is passed on.
     private let catchUpOthers: () -> Void
-    /// It has called org.bluez, or asked for its signals: from then on it receives them.
+    /// Whether the client has called org.bluez, or asked for its signals, which it receives from then on.
     private(set) var isEngaged = false
     private var following = Following.notYet
 
     /// How far the client has followed the radio service.
     private enum Following {
-        /// It has not been there since the client asked for it.
+        /// The service has been absent since the client asked for it.
         case notYet
         case present
-        /// It has gone, or been replaced: the adapter and the devices are to be announced anew.
+        /// The service has gone or been replaced: adapter and devices must be announced anew.
         case replaced
     }
 
@@ -72,7 +72,7 @@ final class BlueZSide {
 
     /// The client calls the service, or asks for its signals.
     ///
-    /// - Parameter completion: called once the client receives signals, and whether the service is there is known.
+    /// - Parameter completion: called once the client receives signals and the service's presence is known.
     func engage(completion: @escaping () -> Void) {
         if !isEngaged {
             // What it may reach is known before anything is followed for it.
@@ -89,7 +89,7 @@ final class BlueZSide {
         feed.whenReady(completion)
     }
 
-    /// Takes a call, and answers it once it is known whether the service is there.
+    /// Takes a call, and answers it once the service's presence is known.
     func serve(_ call: Message) {
         guard callsWaiting < limits.callsInFlight else {
             return connection.fail(call, .limitsExceeded("\(limits.callsInFlight) calls wait for org.bluez"), from: Bus.name)
@@ -361,8 +361,8 @@ final class BlueZSide {
         "Blocked", "WakeAllowed", "PreferredBearer",
     ]
 
-    /// Programs begin with setting what is set already: that is taken, because it changes nothing. Anything else is the
-    /// system's, or the daemon's.
+    /// Accepts a property's present value, which many programs set first. Any other value is the system's to set, or
+    /// the daemon's.
     private func answerSetting(_ call: Message, of present: [String: DBusValue], _ refusal: String) {
         guard call.signature == "ssv", let arguments = try? call.arguments(), let key = arguments[1].stringValue else {
             return refuse(call, .invalidArguments("Set takes (ssv), not (\(call.signature))"))
@@ -380,7 +380,7 @@ final class BlueZSide {
         readProperties(of: device, for: call) { [weak self] in self?.answerSetting(call, of: $0, refusal) }
     }
 
-    /// Programs pair before they connect, and go on where that is done already.
+    /// Many programs pair before they connect, and go on after `AlreadyExists`.
     private func answerPairing(_ call: Message, _ device: ObjectPath) {
         readProperties(of: device, for: call) { [weak self] in
             self?.refuse(call, $0["Paired"]?.booleanValue == true ? .bluez("AlreadyExists", "Already Exists") : .pairing)
@@ -497,7 +497,7 @@ final class BlueZSide {
         if feed.alias != nil { shown.tellAdapter() }
     }
 
-    /// Signals devices that the client may see from now on. At first it asks for them itself.
+    /// Announces devices that come into the client's scope. At first the client asks for them itself.
     private func announce(_ added: Set<ObjectPath>) {
         guard feed.alias != nil, following != .replaced || scope.adapter != nil else { return }
         let isFirst = following == .notYet

@@ -180,7 +180,7 @@ final class BusSide {
         case "AddMatch":
             let rule = try connection.addRule(try text())
             guard Scope.mayBeFor(rule, alias: feed.alias) else { return reply(to: call, []) }
-            // What changes after the answer is signalled.
+            // Changes after the answer are signalled.
             onListening { [weak self] in self?.reply(to: call, []) }
         case "RemoveMatch":
             try connection.removeRule(try text())
@@ -243,7 +243,7 @@ final class BusSide {
         return owner
     }
 
-    /// The process behind a name: this bus and our service are the daemon's; org.bluez' is the one that its bus knows.
+    /// The process that owns a name: the daemon for this bus and our service; for org.bluez the one that its bus names.
     private func readProcess(
         of name: String, _ completion: @escaping (Result<ServiceProcess, BusError>) -> Void
     ) {

@@ -15,7 +15,7 @@ final class ShownObjects {
     private var shownAdapter: [String: DBusValue] = [:]
     /// The adapter that the client knows of.
     private var shownAdapterPath: ObjectPath?
-    /// Whether the client is shown the adapter: from then on it is told which there is, and how it is.
+    /// Whether the client follows the adapter, and receives its changes.
     private var hasSeenAdapter = false
     /// What there is for the client.
     private(set) var scope = Scope()
@@ -122,7 +122,7 @@ final class ShownObjects {
         }
     }
 
-    /// Tells what has changed of the adapter since it was shown first, and that there is another one, or none.
+    /// Signals changes of the adapter since the client followed it, its replacement and its removal.
     func tellAdapter() {
         let (old, oldPath) = (shownAdapter, shownAdapterPath)
         shownAdapter = adapterProperties
@@ -145,18 +145,18 @@ final class ShownObjects {
 
     private static let adapterInterfaces = [Scope.adapterInterface, Bus.introspectable, Bus.properties]
 
-    /// Bluetoothd's managers. BluezQt takes a bluetoothd without both for one that it cannot use.
+    /// Bluetoothd's managers. BluezQt refuses a bluetoothd that does not have both.
     private static let managersObject: [String: DBusValue] = [
         Agent.interface: .vardict([:]), "org.bluez.ProfileManager1": .vardict([:]), Bus.introspectable: .vardict([:]),
     ]
 
-    /// What there is for every client, with the adapter, which is shown by this.
+    /// The objects that every client has; from now on the client follows the adapter.
     func showAdapter() -> [ObjectPath: [String: DBusValue]] {
         _ = showAdapterProperties()
         return commonObjects
     }
 
-    /// What there is for every client: bluetoothd's managers and the adapter.
+    /// The objects that every client has: bluetoothd's managers and the adapter.
     var commonObjects: [ObjectPath: [String: DBusValue]] {
         adapterObject.merging([Scope.managers: Self.managersObject]) { adapter, _ in adapter }
     }
@@ -272,7 +272,7 @@ final class ShownObjects {
         }
     }
 
-    /// Tells that a link's services are gone, if the client knows of any.
+    /// Signals that a link's services are gone, unless the client has heard so.
     func tellServicesGone(_ device: ObjectPath) {
         guard shownLinks[device]?.areServicesResolved == true else { return }
         shownLinks[device]?.areServicesResolved = false

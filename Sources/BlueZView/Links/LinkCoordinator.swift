@@ -24,7 +24,7 @@ final class LinkCoordinator {
     private struct Disconnecting {
         /// The calls of `Disconnect` that are not answered yet.
         var calls = 0
-        /// What clients are to hear before the link's end.
+        /// Signals that must reach clients before the link's end.
         var ends: [() -> Void] = []
         /// The work that waits until clients have heard of the link's end.
         var waiting: [() -> Void] = []
@@ -84,7 +84,7 @@ final class LinkCoordinator {
 
     // MARK: Disconnecting
 
-    /// Until as many `endDisconnect` no client hears of this link, or gets it.
+    /// Until as many calls of `endDisconnect`, clients neither hear of this link nor get it.
     func beginDisconnect(_ device: ObjectPath) {
         disconnecting[device, default: Disconnecting()].calls += 1
     }
@@ -156,7 +156,7 @@ final class LinkCoordinator {
         case .drop(let device, let reason):
             log.info("link dropped", metadata: ["reason": "\(reason)"])
             log.debug("link dropped", metadata: ["device": "\(device)"])
-            // bluetoothd takes seconds, in which it grants the link that is going down.
+            // bluetoothd takes seconds for this, and meanwhile answers `Connect` with the dying link.
             beginDisconnect(device)
             feed.disconnect(device) { [weak self] in
                 self?.endDisconnect(device)

@@ -512,7 +512,7 @@ public final class Connection {
         if case .streamed = reading, pausedWatch != nil { resume() }
     }
 
-    /// Reads what has come so far, before what is heard elsewhere is told.
+    /// Reads pending messages, before news from another connection is passed on.
     public func catchUp() {
         guard !isDispatching else { return }
         if pausedWatch != nil {

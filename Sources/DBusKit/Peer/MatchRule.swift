@@ -135,8 +135,12 @@ public struct MatchRule: Hashable, Sendable {
         }
     }
 
-    /// Whether the rule may ask for signals of a sender, as far as it says: `names` are all of the sender's,
-    /// `interfaces` and `paths` say which may be its own.
+    /// Whether signals of a sender can match the rule.
+    ///
+    /// - Parameters:
+    ///   - names: all names of the sender.
+    ///   - interfaces: whether an interface can be the sender's.
+    ///   - paths: whether a path can be the sender's.
     public func mayAskForSignals(
         of names: [String], interfaces: (String) -> Bool, paths: (String) -> Bool
     ) -> Bool {

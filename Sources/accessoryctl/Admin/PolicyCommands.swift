@@ -149,7 +149,7 @@ struct Audit: ParsableCommand {
     @OptionGroup var options: BusOptions
     @OptionGroup var output: JSONOption
     @Option(help: "Only what concerns this app.", completion: Completions.apps) var app: String?
-    @Option(help: "Only what was done since then: seconds since 1970, or how long ago (90s, 15m, 12h, 7d), today or yesterday.")
+    @Option(help: "Only actions since then: seconds since 1970, how long ago (90s, 15m, 12h, 7d), today or yesterday.")
     var since: String?
     @Option(help: "At most so many, the newest.") var limit: UInt32 = 1000
     @Flag(

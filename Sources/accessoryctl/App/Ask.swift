@@ -12,28 +12,29 @@ internal import ProgramSupport
 
 struct Ask: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Has a person set up accessories for the calling app, and prints them.",
+        abstract: "Shows a picker for the calling app, and prints its accessories.",
         discussion: """
             For scripts, and for services: in a unit, as ExecStartPre=, it asks for the app that the unit is. An item is \
             KEY=VALUE[,KEY=VALUE]…, with the keys of the session API: name, productImage (a file), setupOptions=rename, and \
             those of a descriptor. Lists are WORD+WORD, data is hexadecimal.
 
-            Without --another, the person is asked only where the app has no accessory that one of the items found.
+            Without --another, the picker is shown only if the app has no accessory that matches an item.
 
-            Exit status: 0 there is an accessory, and the list is printed; 1 refused or failed; 2 the person cancelled; 3 the daemon \
+            Exit status: 0 the app has an accessory, and the list is printed; 1 refused or failed; 2 the person cancelled; 3 the daemon \
             cannot be reached, or went away; 64 wrong arguments.
             """)
 
     @OptionGroup var options: BusOptions
 
     @Option(
-        help: ArgumentHelp("How long to wait for a picker program, if none is there: seconds, or infinity.", valueName: "seconds"))
+        help: ArgumentHelp(
+            "How long to wait for a picker program, if none is registered: seconds, or infinity.", valueName: "seconds"))
     var wait = 0.0
 
     @Option(help: ArgumentHelp("How long to look for accessories: seconds, or infinity. Without it: 30.", valueName: "seconds"))
     var timeout: Double?
 
-    @Flag(help: "Also where the app has such an accessory.")
+    @Flag(help: "Show the picker even if the app has a matching accessory.")
     var another = false
 
     @Argument(
@@ -79,7 +80,7 @@ private final class AppSession {
         _ = try connection.callAndWait(AccessoryBus.name, path, AccessoryBus.session, "Activate")
     }
 
-    /// What the app may use. (Root sees more than that.)
+    /// The app's accessories. (Root sees others, too.)
     var accessories: [Inventory.Accessory] {
         get throws(BusError) {
             let granted = try connection.callAndWait(
@@ -92,7 +93,7 @@ private final class AppSession {
         }
     }
 
-    /// Those that one of the descriptors has found, and that may be used.
+    /// Authorized accessories that match one of the descriptors.
     func accessories(foundBy descriptors: [DBusValue]) throws(BusError) -> [Inventory.Accessory] {
         let wanted = try Set(
             descriptors.map { value throws(BusError) in try Self.search(WireDecoding.descriptor(value, "descriptor")) })
@@ -101,7 +102,7 @@ private final class AppSession {
         }
     }
 
-    /// What a descriptor looks for, without what it asks of the pairing: that may be another app's word.
+    /// The part of a descriptor that identifies accessories. Options of the pairing may come from another app.
     private static func search(_ descriptor: DiscoveryDescriptor) -> DiscoveryDescriptor {
         var search = descriptor
         search.supportedOptions = []

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An item of a picker as one argument of `accessoryctl ask`: keys and values from a shell, with the types that the
-// session API has for them. What a value means is the daemon's to say.
+// session API has for them. The daemon judges the values.
 
 internal import AccessoryModel
 internal import DBusKit
@@ -10,7 +10,7 @@ internal import SystemFiles
 struct ItemArgument {
     /// For `ShowPicker`.
     let item: DBusValue
-    /// What it looks for.
+    /// The item's descriptor.
     let descriptor: DBusValue
 
     struct Problem: Error, CustomStringConvertible {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A picker as lines of a terminal, as a value: what is selected is always in sight, nothing is wider or higher than the
-// terminal, and where there is too little room, what a person needs to answer goes before all else.
+// A picker as lines of a terminal, as a value: the selected offer is always in sight, no line is wider than the
+// terminal, and in a small one the question that a person must answer has priority.
 
 internal import AccessoryModel
 internal import ProgramSupport

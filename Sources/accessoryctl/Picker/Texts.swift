@@ -6,20 +6,20 @@ internal import DBusKit
 internal import ProgramSupport
 
 enum Texts {
-    /// How much is said of an offer.
+    /// The level of detail of an offer's line.
     enum Detail: CaseIterable {
         case all, short, least
     }
 
     static func offer(_ offer: OfferLine) -> String { name(offer) + rest(offer, .all) }
 
-    /// What an offer is called, by the app and by itself.
+    /// An offer's names: the app's and the advertised one.
     static func name(_ offer: OfferLine) -> String {
         let name = StandardOutput.printable(offer.name)
         return offer.advertisedName.isEmpty ? name : name + "  “\(StandardOutput.printable(offer.advertisedName))”"
     }
 
-    /// What follows its name.
+    /// Signal, network and state, which follow the names.
     static func rest(_ offer: OfferLine, _ detail: Detail) -> String {
         var text = "  " + (detail == .all ? strength(offer.rssi) : bars(offer.rssi) ?? "")
         if let network = offer.network, detail != .least { text += "  " + self.network(network, besides: offer.advertisedName) }

@@ -69,7 +69,7 @@ class Recorder:
         self._events = []
         answer = self._send(path, interface, member, signature, *arguments)
         self._wait(lambda: self._answers[answer] and all(each in self._events for each in until), f"{member}: {until}")
-        # What was sent before this is answered has come.
+        # Messages before this answer have arrived.
         flush = self._send(self._adapter, PROPERTIES, "GetAll", "s", ADAPTER1)
         known = len(self._events)
         self._wait(lambda: self._answers[flush], "the answer of GetAll")
@@ -78,7 +78,7 @@ class Recorder:
             if events[index] == "answer":
                 del events[index]
                 break
-        # A value that is told again and again.
+        # A value may be repeated.
         events = [each for index, each in enumerate(events) if each != "Value" or "Value" not in events[:index]]
         return self._answers.pop(answer), events
 
