@@ -88,9 +88,7 @@ struct Policy: ParsableCommand {
                     StandardOutput.line("manifest    none: nobody speaks for \(app)")
                 }
                 StandardOutput.line("picker      \(policy.refusal(of: id).map { "refused: \($0)" } ?? "allowed")")
-                let target = try inventory.accessory(accessory)
-                let grant = inventory.grants.first { $0.app == app && $0.accessory == target.path }
-                let denial = try policy.denial(of: target.model(), to: id)
+                let (target, grant, denial, may) = try verdict(id, policy, inventory)
                 if let denial { StandardOutput.line("denied      by rule \(denial.name) in \(denial.source)") }
                 switch grant {
                 case nil: StandardOutput.line("grant       none")
@@ -103,18 +101,24 @@ struct Policy: ParsableCommand {
                     StandardOutput.line(
                         "approval    rule \(rule.name) in \(rule.source): \(rule.target), from \(rule.minimumRSSI) dBm")
                 }
-                let may = grant?.isEnabled == true && denial == nil
                 StandardOutput.line(
                     "so          \(app) \(may ? "may use" : "may not use") \(StandardOutput.printable(target.name))")
                 if !may { throw Ending.failed }
             }
         }
 
-        private func writeJSON(_ id: AppID, _ policy: AccessPolicy, _ inventory: Inventory) throws {
+        /// The accessory, the app's grant for it, the rule that denies it, and whether the app may use it.
+        private func verdict(
+            _ id: AppID, _ policy: AccessPolicy, _ inventory: Inventory
+        ) throws -> (target: Inventory.Accessory, grant: Inventory.Grant?, denial: AccessPolicy.Denial?, may: Bool) {
             let target = try inventory.accessory(accessory)
             let grant = inventory.grants.first { $0.app == app && $0.accessory == target.path }
             let denial = try policy.denial(of: target.model(), to: id)
-            let may = grant?.isEnabled == true && denial == nil
+            return (target, grant, denial, grant?.isEnabled == true && denial == nil)
+        }
+
+        private func writeJSON(_ id: AppID, _ policy: AccessPolicy, _ inventory: Inventory) throws {
+            let (target, grant, denial, may) = try verdict(id, policy, inventory)
             let manifest = inventory.apps.first { $0.id == app }
             Output.json([
                 "app": JSON(app), "accessory": JSON(target.id), "mayUse": JSON(may),
