@@ -16,6 +16,8 @@ final class BondKeeper {
     private var removing: Set<BondIntent> = []
     /// What the pairing that is under way has noted.
     var current: (() -> BondIntent?)?
+    /// Called when the radio begins to remove a device, and again when it has.
+    var onRemoval: ((RadioDeviceID) -> Void)?
     /// Done with, and still in the store, which did not take it.
     private var toForget: [BondIntent] = []
     private let forgetting: Retry
@@ -43,6 +45,9 @@ final class BondKeeper {
 
     /// What an address is about, if something is about to happen to its bond, or still is.
     func intent(at address: BluetoothAddress) -> BondIntent? { intents.first { $0.address.value == address.value } }
+
+    /// Whether a bond at this address is still to be removed, which would take a new one along.
+    func isLeaving(_ address: BluetoothAddress) -> Bool { intent(at: address).map { $0 != current?() } ?? false }
 
     /// What a new pairing is to note.
     func pairingIntent(_ offer: Offer, at address: BluetoothAddress) -> BondIntent {
@@ -132,6 +137,7 @@ final class BondKeeper {
             return completion()
         }
         guard radio.state == .ready, removing.insert(intent).inserted else { return completion() }
+        if let device = intent.device { onRemoval?(device) }
         radio.removeBond(target(of: intent), device: intent.device) { [weak self] result in
             guard let self else { return completion() }
             self.removing.remove(intent)
@@ -140,6 +146,7 @@ final class BondKeeper {
                 self.log.notice("no bond is left", metadata: ["after": "\(intent.purpose.rawValue)"])
                 self.log.debug("no bond is left", metadata: ["address": "\(intent.address)"])
                 self.forget(intent)
+                if let device = intent.device { self.onRemoval?(device) }
                 if self.intents.allSatisfy({ $0 == self.current?() }) { self.removal.end() }
             case .failure(let failure):
                 self.log.warning("bond not removed, will be tried again", metadata: ["reason": "\(failure)"])

@@ -351,7 +351,8 @@ class Ended(APITest):
         self.assertEqual(failed["error"], error("ConnectionFailed"))
         self.assertIn("20 s", failed["message"])
         self.assertNotIn("pickerDidDismiss", self.dice.told())
-        # It is back.
+        # The offer went with the failure, and is back once the accessory is heard again.
+        self.person.settle()
         self.person.wait_offer("gone")
         self.person.pick("gone")
         self.dice.wait_event("accessoryAdded")

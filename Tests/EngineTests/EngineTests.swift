@@ -178,6 +178,27 @@ struct TraceCase: Sendable {
         #expect(bench.store.stored.intents.isEmpty)
     }
 
+    /// Picked while its bond is being removed, an accessory would fail once more: it is offered again when that is
+    /// done.
+    @Test func anAccessoryThatIsBeingRemovedIsNotOffered() throws {
+        let bench = try Bench()
+        _ = try bench.pickOne()
+        bench.radio.removals = .failure(RadioFailure(.other, "busy"))
+        bench.radio.pairing = nil
+        bench.radio.observer?.pairingEnded(.failure(RadioFailure(.timeout, "no link")))
+        let picker = try #require(bench.engine.picker)
+        let events = bench.witness.events
+        #expect(events.last?.hasSuffix("pickerSetupFailed") == true, "\(events)")
+        #expect(picker.presentation.offers.isEmpty)
+        bench.hear(1)
+        #expect(picker.presentation.offers.isEmpty)
+        bench.radio.removals = .success(())
+        bench.clock.advance(1)
+        #expect(picker.presentation.offers.isEmpty && bench.store.stored.intents.isEmpty)
+        bench.hear(1)
+        #expect(picker.presentation.offers.map(\.name) == ["Die"])
+    }
+
     /// The radio is asked again at growing distances, and no longer once the bond is gone.
     @Test func aBondThatCannotBeRemovedIsTriedAgainAfterAWhile() throws {
         let bench = try Bench()

@@ -358,7 +358,11 @@ final class Pickers {
     func heard(_ changes: [HeardDevice]) {
         let ledger = book.ledger
         hear { inRange in
-            let recalled = changes.map { HeardDevice(device: $0.device, rssi: $0.rssi, content: $0.content.map(ledger.recalling)) }
+            let recalled = changes.map { change in
+                // A device that is being removed is heard anew once it has come back.
+                let content = change.content.flatMap { bonds.isLeaving($0.address) ? nil : ledger.recalling($0) }
+                return HeardDevice(device: change.device, rssi: change.rssi, content: content)
+            }
             return inRange.hear(recalled, now: clock.uptime)
         }
     }
@@ -397,14 +401,15 @@ final class Pickers {
             log.warning("pairing failed", metadata: ["picker": "\(run.id)", "reason": "\(failure)"])
             let intent = current.intent
             current.intent = nil
-            feed(.pairingFailed(SetupError(.connectionFailed, failure.message)))
-            guard let intent else { return }
-            switch failure.reason {
-            // The radio's own answer: there is no bond, or none of ours.
-            case .refused, .connection, .busy: bonds.forget(intent)
-            // Nobody knows how far it got.
-            case .unavailable, .timeout, .cancelled, .other: bonds.removeBond(of: intent) {}
+            if let intent {
+                switch failure.reason {
+                // The radio's own answer: there is no bond, or none of ours.
+                case .refused, .connection, .busy: bonds.forget(intent)
+                // Nobody knows how far it got. The offer is withdrawn before the person can pick it once more.
+                case .unavailable, .timeout, .cancelled, .other: bonds.removeBond(of: intent) {}
+                }
             }
+            feed(.pairingFailed(SetupError(.connectionFailed, failure.message)))
         }
     }
 

@@ -138,6 +138,8 @@ class Daemon(Program):
     def __init__(self, world, environment={}, before=(), pass_fds=()):
         """`before` goes before the command, and ends with executing it."""
         world.daemon = self
+        # A bus that is slow may still have the name of a daemon that has just ended.
+        wait(lambda: not world.admin.has_owner(NAME), 20, "the name of the daemon before to go", also_every=0.02)
         arguments = []
         for directory in world.app_directories:
             arguments += ["--apps", directory]

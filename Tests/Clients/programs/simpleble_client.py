@@ -2,6 +2,7 @@
 """SimpleBLE, through its Python binding simplepyble. It asks libdbus to be called for an answer after it has sent the call; an answer that
 another of its threads has read by then is lost, and the call times out. So a call that timed out is made once more."""
 
+import contextlib
 import functools
 
 import simplepyble
@@ -29,7 +30,13 @@ class Client:
     def scan(self):
         if self.adapter is None:
             self.adapter = simplepyble.Adapter.get_adapters()[0]
-        self.adapter.scan_for(1000)
+        try:
+            self.adapter.scan_for(1000)
+        except RuntimeError:
+            # The answer that was lost may be StartDiscovery's: then the discovery goes on.
+            with contextlib.suppress(RuntimeError):
+                self.adapter.scan_stop()
+            raise
         return self.adapter.scan_get_results()
 
     @once_more
