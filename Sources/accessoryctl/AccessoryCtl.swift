@@ -31,17 +31,20 @@ struct AccessoryCtl: ParsableCommand {
         // A package has the simulator in this file, too: by another name it is another program.
         if CommandLine.arguments.first?.split(separator: "/").last == "accessory-sim" { return SimulatorProgram.main() }
         let arguments = reordered(Array(CommandLine.arguments.dropFirst()))
-        if let problem = mistyped(arguments) {
+        if let problem = mistyped(arguments[...], of: Self.self) {
             StandardOutput.errorLine("accessoryctl: \(problem)")
             Glibc.exit(64)
         }
         main(arguments)
     }
 
-    /// The error for a first word that is no command: the parser would take it for an argument of `status`.
-    static func mistyped(_ arguments: [String]) -> String? {
-        let commands = configuration.subcommands.map { $0._commandName } + ["help"]
-        guard let word = arguments.first, !word.hasPrefix("-"), !commands.contains(word) else { return nil }
+    /// The error for a word that is no command: the parser would take a first one for an argument of `status`.
+    private static func mistyped(_ words: ArraySlice<String>, of command: any ParsableCommand.Type) -> String? {
+        let subcommands = command.configuration.subcommands
+        guard let word = words.first, !word.hasPrefix("-"), !subcommands.isEmpty else { return nil }
+        if let found = subcommands.first(where: { $0._commandName == word }) { return mistyped(words.dropFirst(), of: found) }
+        let commands = subcommands.map { $0._commandName } + ["help"]
+        guard !commands.contains(word) else { return nil }
         let problem = "no command “\(StandardOutput.printable(word))”"
         let near = commands.filter { $0.hasPrefix(word) || distance(word, $0) <= max(1, word.count / 3) }
         guard let hint = near.min(by: { distance(word, $0) < distance(word, $1) }) else {
@@ -95,6 +98,8 @@ enum Ending {
             try body()
         } catch let code as ExitCode {
             throw code
+        } catch let error as ValidationError {
+            throw error
         } catch let error as BusError {
             StandardOutput.errorLine("accessoryctl: \(explain(error))")
             throw isUnreachable(error) ? unreachable : failed

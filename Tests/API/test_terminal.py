@@ -146,6 +146,18 @@ class OnATerminal(APITest):
         self.assertEqual(dice.wait_event("accessoryAdded")["properties"]["DisplayName"], "Würfel")
         self.assertEqual(terminal.status(), 0)
 
+    def test_a_name_of_whole_letters_alone(self):
+        """Keys that are no letters are not typed, and a name that is too long ends with a letter that has room."""
+        terminal, dice = self.terminal(), self.app()
+        dice.show_picker(item("Blue Dice", BLUE, setupOptions=["rename"]))
+        terminal.wait_for("Blue Dice")
+        terminal.type("\x1b[6~\x1b[5~\x1b[H\x1b[F\r")
+        terminal.wait_for("be called?")
+        for keys in ("xy\x1b[3~\x1b[6~\x1b[15~\x1b[1;5C\x1b[A", *["温" * 10] * 9, "\r"):
+            terminal.type(keys)
+        # A name has 256 bytes at most, and each of these letters three.
+        self.assertEqual(dice.wait_event("accessoryAdded")["properties"]["DisplayName"], "xy" + "温" * 84)
+
 
 SIZES = ((40, 12), (40, 24), (41, 13), (60, 15), (80, 12), (80, 24), (81, 25), (132, 43), (200, 12), (40, 60))
 # What a name may be made of: wide characters, combining marks, both.

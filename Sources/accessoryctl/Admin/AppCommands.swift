@@ -16,7 +16,7 @@ struct Apps: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "The apps that have a manifest, and what is wrong with those that are refused.")
     @OptionGroup var options: BusOptions
-    @OptionGroup var output: JSONOption
+    @OptionGroup var output: TableOptions
 
     func run() throws {
         try Ending.guarding {
@@ -31,10 +31,13 @@ struct Apps: ParsableCommand {
                             ]
                         }))
             }
-            Output.table(
+            let table = try Table(
                 ["ID", "NAME", "STATE", "SOURCE"],
-                apps.map { [$0.id, $0.name, $0.problems.isEmpty ? "good" : "refused", $0.source] })
-            for problem in apps.flatMap(\.problems) { StandardOutput.line(StandardOutput.printable(problem)) }
+                apps.map { [$0.id, $0.name, $0.problems.isEmpty ? "good" : "refused", $0.source] }, output)
+            output.paged {
+                table.write()
+                for problem in apps.flatMap(\.problems) { StandardOutput.line(StandardOutput.printable(problem)) }
+            }
         }
     }
 }

@@ -55,22 +55,27 @@ struct Status: ParsableCommand {
 struct List: ParsableCommand {
     static let configuration = CommandConfiguration(abstract: "The accessories that are set up.")
     @OptionGroup var options: BusOptions
-    @OptionGroup var output: JSONOption
+    @OptionGroup var output: TableOptions
 
     func run() throws {
         try Ending.guarding {
             let inventory = try Inventory(options, isFresh: true)
             if output.json { return Output.json(.array(inventory.accessories.map { .object($0.json) })) }
-            Output.table(
+            let table = try Table(
                 ["NAME", "ADDRESS", "NETWORK", "STATE", "APPS", "ID"],
                 inventory.accessories.map {
                     [
                         $0.name, $0.address, $0.ssid?.description ?? "", $0.problems.isEmpty ? $0.state : "\($0.state), see below",
                         $0.apps.joined(separator: ","), $0.id,
                     ]
-                })
-            for accessory in inventory.accessories {
-                for problem in accessory.problems { StandardOutput.line(StandardOutput.printable("\(accessory.name): \(problem)")) }
+                }, output)
+            output.paged {
+                table.write()
+                for accessory in inventory.accessories {
+                    for problem in accessory.problems {
+                        StandardOutput.line(StandardOutput.printable("\(accessory.name): \(problem)"))
+                    }
+                }
             }
         }
     }
@@ -117,20 +122,21 @@ struct Show: ParsableCommand {
 struct Grants: ParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Which app may use which accessory.")
     @OptionGroup var options: BusOptions
-    @OptionGroup var output: JSONOption
+    @OptionGroup var output: TableOptions
 
     func run() throws {
         try Ending.guarding {
             let inventory = try Inventory(options)
             if output.json { return Output.json(.array(inventory.grants.map { $0.json(inventory) })) }
-            Output.table(
+            let table = try Table(
                 ["GRANT", "APP", "ACCESSORY", "STATE", "CREATED"],
                 inventory.grants.map {
                     [
                         $0.id, $0.app, inventory.name(of: $0.accessory), $0.isEnabled ? $0.state : "disabled",
                         Output.time($0.created),
                     ]
-                })
+                }, output)
+            output.paged { table.write() }
         }
     }
 }

@@ -1,37 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables for people, JSON for programs.
 
+internal import ArgumentParser
 internal import Glibc
 internal import JSONText
 internal import ProgramSupport
 internal import TerminalGraphics
 
-enum Output {
-    /// Columns as wide as their contents; text from strangers without control characters.
+/// How a table is shown.
+struct TableOptions: ParsableArguments {
+    @OptionGroup var output: JSONOption
+    @Option(help: "Only these columns, in this order: headings of the table, separated by commas.") var columns: String?
+    @Flag(help: "Without a pager, also on a terminal.") var noPager = false
+    var json: Bool { output.json }
+
+    func validate() throws {
+        if json, columns != nil { throw ValidationError("--columns and --json: an object has all its keys") }
+    }
+
+    /// Shows what `body` writes, in a pager where that is wanted.
+    func paged(_ body: () throws -> Void) rethrows { noPager ? try body() : try Pager.around(body) }
+
+    /// The columns of a table that are to be shown.
     ///
-    /// - Returns: the columns' widths, for `row`.
-    @discardableResult static func table(_ header: [String], _ rows: [[String]]) -> [Int] {
-        let lines = ([header] + rows).map(shown)
-        let widths = header.indices.map { column in lines.map { Cells.width(of: $0[column]) }.max() ?? 0 }
-        for line in lines { write(line, widths) }
-        return widths
+    /// - Throws: `ValidationError` for one that the table has not.
+    func chosen(of header: [String]) throws -> [Int] {
+        guard let columns else { return Array(header.indices) }
+        return try columns.split(separator: ",", omittingEmptySubsequences: false).map { name in
+            guard let index = header.firstIndex(of: name.uppercased()) else {
+                let shown = StandardOutput.printable(String(name))
+                throw ValidationError("--columns: no column “\(shown)”; there are \(header.joined(separator: ","))")
+            }
+            return index
+        }
+    }
+}
+
+/// Columns as wide as their contents; text from strangers without control characters.
+struct Table {
+    private let columns: [Int]
+    private let lines: [[String]]
+    private let widths: [Int]
+
+    init(_ header: [String], _ rows: [[String]], _ options: TableOptions) throws {
+        let columns = try options.chosen(of: header)
+        let lines = ([header] + rows).map { Self.shown($0, columns) }
+        widths = columns.indices.map { column in lines.map { Cells.width(of: $0[column]) }.max() ?? 0 }
+        self.columns = columns
+        self.lines = lines
     }
 
-    /// One more row of a table, as far as it fits.
-    static func row(_ row: [String], _ widths: [Int]) { write(shown(row), widths) }
+    func write() { for line in lines { write(line) } }
 
-    /// Text from strangers without control characters, in the locale's characters.
-    private static func shown(_ row: [String]) -> [String] {
-        row.map { StandardOutput.inLocale(StandardOutput.printable($0)) }
+    /// Writes one more row, in columns as far as it fits.
+    func write(row: [String]) { write(Self.shown(row, columns)) }
+
+    /// In the locale's characters.
+    private static func shown(_ row: [String], _ columns: [Int]) -> [String] {
+        columns.map { StandardOutput.inLocale(StandardOutput.printable(row[$0])) }
     }
 
-    private static func write(_ cells: [String], _ widths: [Int]) {
+    private func write(_ cells: [String]) {
         let padded = cells.enumerated().map { index, cell in
             index == cells.count - 1 ? cell : cell + String(repeating: " ", count: max(0, widths[index] - Cells.width(of: cell)))
         }
         StandardOutput.line(padded.joined(separator: "  "))
     }
+}
 
+enum Output {
     /// One JSON document, keys sorted.
     static func json(_ value: JSON) { StandardOutput.write(data: value.written + "\n") }
 

@@ -151,7 +151,7 @@ struct Audit: ParsableCommand {
             The daemon keeps the last 20,000 changes of access, 10,000 other actions and 2,000 refusals; the journal has them too.
             """)
     @OptionGroup var options: BusOptions
-    @OptionGroup var output: JSONOption
+    @OptionGroup var output: TableOptions
     @Option(help: "Only what concerns this app.", completion: Completions.apps) var app: String?
     @Option(help: "Only actions since then: seconds since 1970, how long ago (90s, 15m, 12h, 7d), today or yesterday.")
     var since: String?
@@ -184,9 +184,11 @@ struct Audit: ParsableCommand {
                     if app == nil || line.app == app { StandardOutput.line(line.json.writtenInOneLine) }
                 }
             } else {
-                let widths = Output.table(["TIME", "EVENT", "APP", "ACCESSORY", "WHO", "WHY"], lines.map(\.row))
-                try following?.run(after: lines) { line in
-                    if app == nil || line.app == app { Output.row(line.row, widths) }
+                let table = try Table(["TIME", "EVENT", "APP", "ACCESSORY", "WHO", "WHY"], lines.map(\.row), output)
+                guard let following else { return output.paged { table.write() } }
+                table.write()
+                try following.run(after: lines) { line in
+                    if app == nil || line.app == app { table.write(row: line.row) }
                 }
             }
         }

@@ -63,9 +63,9 @@ final class ScreenView: PickerView {
         while let key = keys.first {
             if let length = takeAttributes(keys) {
                 keys = keys.dropFirst(length)
-            } else if keys.starts(with: [0x1B, 0x5B]), keys.count >= 3 {
-                arrow(keys[keys.startIndex + 2])
-                keys = keys.dropFirst(3)
+            } else if keys.starts(with: [0x1B, 0x5B]), let end = keys.dropFirst(2).firstIndex(where: { 0x40...0x7E ~= $0 }) {
+                move(String(decoding: keys[(keys.startIndex + 2)...end], as: UTF8.self))
+                keys = keys[(end + 1)...]
             } else {
                 press(key)
                 keys = keys.dropFirst()
@@ -83,12 +83,15 @@ final class ScreenView: PickerView {
         return end - keys.startIndex + 1
     }
 
-    private func arrow(_ key: UInt8) {
+    /// What a key marks that sends `ESC [` and this: the arrows, Page Up and Page Down, Home and End.
+    private func move(_ key: String) {
         guard let offers = state?.offers, !offers.isEmpty else { return }
+        let steps = ["A": -1, "B": 1, "5~": -Self.page, "6~": Self.page, "H": -offers.count, "F": offers.count]
         let index = offers.firstIndex { $0.id == selected } ?? 0
-        let next = key == UInt8(ascii: "A") ? index - 1 : key == UInt8(ascii: "B") ? index + 1 : index
-        selected = offers[min(max(next, 0), offers.count - 1)].id
+        selected = offers[min(max(index + (steps[key] ?? 0), 0), offers.count - 1)].id
     }
+
+    private static let page = 5
 
     private func press(_ key: UInt8) {
         guard let state else { return }
@@ -102,8 +105,8 @@ final class ScreenView: PickerView {
         case .typed(let entry):
             type(key, limit: entry.limit, entry.accepts) { if let answer = entry.answer($0) { client()?.respond(answer) } }
         case .told, nil:
-            if character == "k" { arrow(UInt8(ascii: "A")) }
-            if character == "j" { arrow(UInt8(ascii: "B")) }
+            if character == "k" { move("A") }
+            if character == "j" { move("B") }
             guard key == 0x0A || key == 0x0D, let offer = state.offers.first(where: { $0.id == selected }) else { return }
             note = nil
             client()?.pick(offer)
@@ -127,7 +130,12 @@ final class ScreenView: PickerView {
         case 0x0A, 0x0D:
             submit(typedText)
             typed = []
-        default: if typed.count < limit, accepts(key) { typed.append(key) }
+        default:
+            // A letter has room whole, or not at all.
+            let isContinuation = key & 0xC0 == 0x80
+            let bytes = key < 0xC0 ? 1 : key < 0xE0 ? 2 : key < 0xF0 ? 3 : 4
+            guard accepts(key), isContinuation == (String(validating: typed, as: UTF8.self) == nil) else { return }
+            if isContinuation || typed.count + bytes <= limit { typed.append(key) }
         }
     }
 
