@@ -55,7 +55,6 @@ public final class AccessoryEngine {
         pickerQueue = PickerQueue(pickers, news, clock, log)
         explanations = Explanations(book, pickers, radio, networkRadio, clock, nearness: configuration.nearness)
         bonds.current = { [weak pickers] in pickers?.intent }
-        bonds.onRemoval = { [weak pickers] in pickers?.deviceDropped($0) }
     }
 
     /// Begins: follows the radios, and finishes what an earlier run left unfinished, as soon as Bluetooth is ready.

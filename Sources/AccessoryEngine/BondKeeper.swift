@@ -12,12 +12,10 @@ final class BondKeeper {
     private let book: Book
     private let log: Logger
     private var intents: [BondIntent]
-    /// Whose bonds the radio is removing now.
-    private var removing: Set<BondIntent> = []
+    /// Whose bonds the radio is removing now, and what waits for that.
+    private var removing: [BondIntent: [() -> Void]] = [:]
     /// What the pairing that is under way has noted.
     var current: (() -> BondIntent?)?
-    /// Called when the radio begins to remove a device, and again when it has.
-    var onRemoval: ((RadioDeviceID) -> Void)?
     /// Done with, and still in the store, which did not take it.
     private var toForget: [BondIntent] = []
     private let forgetting: Retry
@@ -45,9 +43,6 @@ final class BondKeeper {
 
     /// What an address is about, if something is about to happen to its bond, or still is.
     func intent(at address: BluetoothAddress) -> BondIntent? { intents.first { $0.address.value == address.value } }
-
-    /// Whether a bond at this address is still to be removed, which would take a new one along.
-    func isLeaving(_ address: BluetoothAddress) -> Bool { intent(at: address).map { $0 != current?() } ?? false }
 
     /// What a new pairing is to note.
     func pairingIntent(_ offer: Offer, at address: BluetoothAddress) -> BondIntent {
@@ -129,31 +124,31 @@ final class BondKeeper {
     }
 
     /// Removes the bond that an intent speaks of, and forgets the intent once it has gone. A bond that a grant stands
-    /// on stays.
+    /// on stays. Without a radio that is ready, it is completed at once, and the intent stays.
     func removeBond(of intent: BondIntent, completion: @escaping () -> Void) {
         // The crash may have come after the grant was written.
         if book.ledger.holdsBond(at: intent.address) {
             forget(intent)
             return completion()
         }
-        guard radio.state == .ready, removing.insert(intent).inserted else { return completion() }
-        if let device = intent.device { onRemoval?(device) }
+        guard radio.state == .ready else { return completion() }
+        guard removing[intent] == nil else { return removing[intent, default: []].append(completion) }
+        removing[intent] = [completion]
         radio.removeBond(target(of: intent), device: intent.device) { [weak self] result in
             guard let self else { return completion() }
-            self.removing.remove(intent)
+            let waiting = self.removing.removeValue(forKey: intent) ?? []
             switch result {
             case .success:
                 self.log.notice("no bond is left", metadata: ["after": "\(intent.purpose.rawValue)"])
                 self.log.debug("no bond is left", metadata: ["address": "\(intent.address)"])
                 self.forget(intent)
-                if let device = intent.device { self.onRemoval?(device) }
                 if self.intents.allSatisfy({ $0 == self.current?() }) { self.removal.end() }
             case .failure(let failure):
                 self.log.warning("bond not removed, will be tried again", metadata: ["reason": "\(failure)"])
                 self.log.debug("bond not removed", metadata: ["address": "\(intent.address)"])
                 if self.intents.contains(intent) { self.removeAgainLater() }
             }
-            completion()
+            for completion in waiting { completion() }
         }
     }
 

@@ -47,11 +47,12 @@ public final class BlueZRadio: Radio {
             onRemoved: { [weak self] in self?.interfacesRemoved(.devices, $0) },
             onSwitch: { [weak self] in self?.readAll() }))
     /// What is under way for one accessory; at most one of these at a time.
+    private var expected: Expected?
     private var attempt: PairingAttempt?
     private var bridge: ClassicBridge?
     private var inputSetup: InputDeviceSetup?
     private lazy var failedPairings = FailedPairings(
-        on: connection, log: log, isReady: { [weak self] in self?.state == .ready },
+        on: connection, devices: devices, log: log, isReady: { [weak self] in self?.state == .ready },
         adapter: { [weak self] device in self?.adapters.keys.first { device.isBelow($0) } },
         isBeingPaired: { [weak self] in self?.attempt?.device == $0 })
     private let anotherReading: Retry
@@ -65,6 +66,16 @@ public final class BlueZRadio: Radio {
     private struct Adapter {
         var isPowered = false
     }
+
+    /// A pairing whose device BlueZ is forgetting, or has just forgotten: the next advert makes its object anew.
+    private struct Expected {
+        let device: RadioDeviceID
+        let support: SupportOptions
+        let timer: LoopSource
+    }
+
+    /// How long a device that is to be paired may take to be heard again.
+    private static let returnTimeout = Duration.seconds(10)
 
     /// - Parameters:
     ///   - connection: one of the radio's own; agent, discovery filter and pairing belong to the connection that asks.
@@ -103,15 +114,28 @@ public final class BlueZRadio: Radio {
     public func discover() -> DiscoveryToken { discovery.token() }
 
     /// Pairs (org.bluez.Device), then pairs the classic side and waits for the input device, as `support` says. A
-    /// device whose
-    /// pairing failed is removed from BlueZ, unless it is bonded all the same.
+    /// device whose pairing failed is removed from BlueZ, unless it is bonded all the same. A device without an object,
+    /// such as one that was just removed, may take 10 s to be heard again.
     public func pair(_ device: RadioDeviceID, support: SupportOptions) {
-        guard let entry = devices[device.rawValue] else {
-            return later { $0.pairingEnded(.failure(RadioFailure(.connection, "the accessory is gone"))) }
-        }
         guard !isBusy else {
             return later { $0.pairingEnded(.failure(RadioFailure(.busy, "another pairing is running"))) }
         }
+        if let entry = devices[device.rawValue], !entry.isBeingRemoved { return pair(entry, support) }
+        log.debug("pairing waits for the device to be heard again")
+        let timer = connection.loop.after(Self.returnTimeout) { [weak self] in
+            self?.giveUpExpected(RadioFailure(.connection, "the accessory is gone: it was not heard again within 10 s"))
+        }
+        expected = Expected(device: device, support: support, timer: timer)
+    }
+
+    private func giveUpExpected(_ failure: RadioFailure) {
+        guard let expected else { return }
+        expected.timer.cancel()
+        self.expected = nil
+        ended(.failure(failure))
+    }
+
+    private func pair(_ entry: Device, _ support: SupportOptions) {
         let attempt = PairingAttempt(
             entry.path, on: connection, agent: agent, log: log,
             isConnected: { [weak entry] in entry?.advertisement.isConnected == true }
@@ -134,7 +158,7 @@ public final class BlueZRadio: Radio {
         attempt.begin(isPaired: entry.advertisement.isPaired)
     }
 
-    private var isBusy: Bool { attempt != nil || bridge != nil || inputSetup != nil }
+    private var isBusy: Bool { expected != nil || attempt != nil || bridge != nil || inputSetup != nil }
 
     /// What else belongs to the accessory, one after the other: its classic side, then its use as an input device.
     private func pairClassic(_ entry: Device, _ identity: PairedIdentity, _ support: SupportOptions) {
@@ -210,6 +234,7 @@ public final class BlueZRadio: Radio {
     }
 
     private func abort(_ failure: RadioFailure) {
+        giveUpExpected(failure)
         attempt?.abort(failure)
         bridge?.abort(failure)
         inputSetup?.abort(failure)
@@ -239,6 +264,7 @@ public final class BlueZRadio: Radio {
 
     /// Calls off what is being paired, be it the device, its classic side or its input device.
     public func cancelPairing() {
+        giveUpExpected(RadioFailure(.cancelled, "cancelled"))
         attempt?.cancel()
         bridge?.cancel()
         inputSetup?.abort(RadioFailure(.cancelled, "cancelled"))
@@ -258,11 +284,14 @@ public final class BlueZRadio: Radio {
         guard let adapter = adapters.keys.first(where: { entry.path.isBelow($0) }) else {
             return completion(.failure(RadioFailure(.unavailable, "the adapter is gone")))
         }
+        entry.isBeingRemoved = true
         connection.call(.bondRemoval, at: adapter, [.objectPath(entry.path)]) { result in
             switch result {
             case .success: completion(.success(()))
             case .failure(let error) where BlueZ.isError(error, "DoesNotExist"): completion(.success(()))
-            case .failure(let error): completion(.failure(RadioFailure(.other, "\(error)")))
+            case .failure(let error):
+                entry.isBeingRemoved = false
+                completion(.failure(RadioFailure(.other, "\(error)")))
             }
         }
     }
@@ -489,6 +518,11 @@ public final class BlueZRadio: Radio {
             if part.contains(.devices), let device = devices[path] {
                 if let observer { observer.deviceChanged(device.advertisement.address) }
                 scheduleHandOver()
+                if let expected, expected.device == device.advertisement.device {
+                    expected.timer.cancel()
+                    self.expected = nil
+                    pair(device, expected.support)
+                }
             }
         }
     }

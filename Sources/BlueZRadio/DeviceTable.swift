@@ -12,6 +12,8 @@ final class Device {
     var advertisement: Advertisement
     /// Heard since discovery began: a device that BlueZ only remembers is not in range.
     var isHeard = false
+    /// BlueZ was asked to forget it: the object will go, and the next advert makes another one.
+    var isBeingRemoved = false
     /// Percent, when it was looked at last; nil when the device says nothing of it.
     var battery: Int?
     fileprivate(set) var contentChanged = false

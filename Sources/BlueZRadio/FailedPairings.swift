@@ -11,6 +11,7 @@ internal import Logging
 final class FailedPairings {
     private let connection: Connection
     private let log: Logger
+    private let devices: DeviceTable
     /// The adapter that has a device, while there is one.
     private let adapter: (ObjectPath) -> ObjectPath?
     private let isReady: () -> Bool
@@ -19,10 +20,11 @@ final class FailedPairings {
     private let retry: Retry
 
     init(
-        on connection: Connection, log: Logger, isReady: @escaping () -> Bool,
+        on connection: Connection, devices: DeviceTable, log: Logger, isReady: @escaping () -> Bool,
         adapter: @escaping (ObjectPath) -> ObjectPath?, isBeingPaired: @escaping (ObjectPath) -> Bool
     ) {
         self.connection = connection
+        self.devices = devices
         retry = Retry(2...64, connection.loop.once)
         self.log = log
         self.isReady = isReady
@@ -63,11 +65,14 @@ final class FailedPairings {
             forgetLater(device, isSure: isSure)
             return completion()
         }
+        let entry = devices[device]
+        entry?.isBeingRemoved = true
         connection.call(.failedRemoval, at: adapter, [.objectPath(device)]) { [weak self] result in
             switch result {
             case .success: self?.retry.worked()
             case .failure(let error) where BlueZ.isError(error, "DoesNotExist") || error.isStandard("UnknownObject"): break
             case .failure(let error):
+                entry?.isBeingRemoved = false
                 self?.log.debug("RemoveDevice failed", metadata: ["error": "\(error)"])
                 self?.forgetLater(device, isSure: isSure)
             }

@@ -6,7 +6,7 @@ import signal
 import dbus
 
 from harness.apps import App
-from harness.names import MANAGER, NAME, PICKER, ROOT, SESSION, UNKNOWN_OBJECT, error
+from harness.names import ACCESSORY, MANAGER, NAME, PICKER, ROOT, SESSION, SOMEBODY_ELSE, UNKNOWN_OBJECT, error
 from harness.pickers import PickerProgram
 from harness.programs import Program
 from harness.radio import accessory, scenario
@@ -200,6 +200,8 @@ class Refused(APITest):
 
 
 class Ended(APITest):
+    apps = ("dice", "board")
+
     def setUp(self):
         super().setUp()
         self.person, self.dice = self.picker(), self.app()
@@ -341,6 +343,35 @@ class Ended(APITest):
                 self.dice.wait_event("pickerDidDismiss")
                 self.assertEqual(self.simulator.bonds, ["good"])
 
+    def test_a_pick_right_after_a_failure(self):
+        """bluetoothd forgets the first attempt's object meanwhile, and hears the accessory again."""
+        for pairing in ({"fault": "refuse"}, {"fault": "drop"}, {"fault": "wrongKey"}):
+            with self.subTest(str(pairing)):
+                self.restart(scenario(accessory("bad", 1, pairing={**pairing, "faultCount": 3})))
+                self.show()
+                for count in range(1, 4):
+                    self.person.pick("bad")
+                    self.dice.wait_event("pickerSetupFailed", count=count)
+                self.person.pick("bad")
+                self.dice.wait_event("accessoryAdded")
+                self.assertEqual(self.simulator.bonds, ["bad"])
+
+    def test_a_pick_while_another_app_removes(self):
+        board = self.app("board", SOMEBODY_ELSE)
+        removed = self.add(board, self.person, "Dice 4F")
+        # What is connected does not advertise.
+        self.world.admin.call(board.get(removed, ACCESSORY, "Device"), "org.bluez.Device1", "Disconnect", to="org.bluez")
+        done = []
+        self.dice.show_picker(item())
+        self.person.wait_offer("Dice 4F")
+        board.call_later(board.session, SESSION, "RemoveAccessory", lambda *result: done.append(result), "o", removed)
+        wait(lambda: self.person.offers and not self.person.offers[0]["shared"], 10, "the removal to begin")
+        self.person.pick("Dice 4F")
+        self.dice.wait_event("accessoryAdded")
+        wait(lambda: done, 10, "the answer to the removal")
+        self.assertEqual(done, [()])
+        self.assertEqual(self.simulator.bonds, ["pink-dice"])
+
     def test_a_link_that_never_comes_up(self):
         self.restart(scenario(accessory("gone", 1, pairing={"fault": "unreachable", "faultCount": 1})))
         self.show()
@@ -351,9 +382,7 @@ class Ended(APITest):
         self.assertEqual(failed["error"], error("ConnectionFailed"))
         self.assertIn("20 s", failed["message"])
         self.assertNotIn("pickerDidDismiss", self.dice.told())
-        # The offer went with the failure, and is back once the accessory is heard again.
-        self.person.settle()
-        self.person.wait_offer("gone")
+        # At once, while bluetoothd may be about to forget it still.
         self.person.pick("gone")
         self.dice.wait_event("accessoryAdded")
         self.assertEqual(self.simulator.bonds, ["gone"])

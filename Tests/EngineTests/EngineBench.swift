@@ -16,6 +16,9 @@ final class ManualRadio: Radio {
     var isCancelled = false
     var removed: [BluetoothAddress] = []
     var removals: Result<Void, RadioFailure> = .success(())
+    /// Keeps the answers to removals until `finishRemovals`.
+    var holdsRemovals = false
+    private var heldRemovals: [(Result<Void, RadioFailure>) -> Void] = []
     var bonds: [RadioBond] = []
     var support: SupportOptions = []
     var bridged: BluetoothAddress?
@@ -42,7 +45,12 @@ final class ManualRadio: Radio {
     func removeBond(_ address: BluetoothAddress, device: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void)
     {
         removed.append(address)
-        completion(removals)
+        if holdsRemovals { heldRemovals.append(completion) } else { completion(removals) }
+    }
+    func finishRemovals() {
+        let held = heldRemovals
+        heldRemovals = []
+        for completion in held { completion(removals) }
     }
     func device(for address: BluetoothAddress) -> RadioDeviceID? { nil }
     func link(with address: BluetoothAddress) -> RadioLink { RadioLink() }

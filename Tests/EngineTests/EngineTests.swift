@@ -178,25 +178,56 @@ struct TraceCase: Sendable {
         #expect(bench.store.stored.intents.isEmpty)
     }
 
-    /// Picked while its bond is being removed, an accessory would fail once more: it is offered again when that is
-    /// done.
-    @Test func anAccessoryThatIsBeingRemovedIsNotOffered() throws {
+    /// A bond that is being removed would take a new one along.
+    @Test(arguments: ["removed", "refused", "cancelled"])
+    func aPairingWaitsForARemoval(end: String) throws {
         let bench = try Bench()
         _ = try bench.pickOne()
-        bench.radio.removals = .failure(RadioFailure(.other, "busy"))
+        bench.radio.holdsRemovals = true
         bench.radio.pairing = nil
         bench.radio.observer?.pairingEnded(.failure(RadioFailure(.timeout, "no link")))
+        // The object has gone, and what was picked is offered still.
+        bench.radio.observer?.lost(RadioDeviceID("/dev/1"))
         let picker = try #require(bench.engine.picker)
-        let events = bench.witness.events
-        #expect(events.last?.hasSuffix("pickerSetupFailed") == true, "\(events)")
-        #expect(picker.presentation.offers.isEmpty)
+        try bench.engine.pick(picker, offer: try #require(picker.presentation.offers.first?.id))
+        #expect(bench.radio.pairing == nil && bench.radio.removed.count == 1 && bench.store.stored.intents.count == 1)
+        switch end {
+        case "removed":
+            bench.radio.finishRemovals()
+            #expect(bench.radio.pairing == RadioDeviceID("/dev/1"))
+            bench.hear(1)
+            bench.paired(1)
+            #expect(bench.engine.ledger.grants.count == 1 && bench.store.stored.intents.isEmpty)
+        case "refused":
+            bench.radio.removals = .failure(RadioFailure(.other, "busy"))
+            bench.radio.finishRemovals()
+            #expect(bench.radio.pairing == nil && bench.witness.errors == [.connectionFailed, .connectionFailed])
+        default:
+            try bench.engine.cancel(picker)
+            #expect(bench.engine.picker == nil && !bench.radio.isCancelled)
+            bench.radio.finishRemovals()
+            #expect(bench.radio.pairing == nil && bench.store.stored.intents.isEmpty)
+        }
+    }
+
+    /// What BlueZ forgets and hears again is one offer all the while; what it does not hear again goes.
+    @Test func anOfferOutlivesItsObjectForAMoment() throws {
+        let bench = try Bench()
+        try bench.engine.registerPicker(ClientID(":picker"))
+        try bench.engine.showPicker(try bench.session(), items: [bench.item()], settings: PickerSettings())
         bench.hear(1)
-        #expect(picker.presentation.offers.isEmpty)
-        bench.radio.removals = .success(())
+        let picker = try #require(bench.engine.picker)
+        let offer = try #require(picker.presentation.offers.first?.id)
+        bench.radio.observer?.lost(RadioDeviceID("/dev/1"))
+        bench.clock.advance(4)
+        bench.hear(1)
+        bench.clock.advance(9)
+        #expect(picker.presentation.offers.map(\.id) == [offer])
+        bench.radio.observer?.lost(RadioDeviceID("/dev/1"))
+        bench.clock.advance(4)
+        #expect(picker.presentation.offers.map(\.id) == [offer])
         bench.clock.advance(1)
-        #expect(picker.presentation.offers.isEmpty && bench.store.stored.intents.isEmpty)
-        bench.hear(1)
-        #expect(picker.presentation.offers.map(\.name) == ["Die"])
+        #expect(picker.presentation.offers.isEmpty)
     }
 
     /// The radio is asked again at growing distances, and no longer once the bond is gone.
@@ -262,6 +293,7 @@ struct TraceCase: Sendable {
         bench.hear(2)
         #expect(run.presentation.offers.count == 2)
         bench.radio.observer?.lost(RadioDeviceID("/dev/1"))
+        bench.clock.advance(5)
         #expect(run.presentation.offers.count == 1)
         // Silence takes the other away.
         bench.clock.advance(PickerRun.silence * 2)

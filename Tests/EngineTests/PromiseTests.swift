@@ -58,6 +58,7 @@ extension Bench {
         for number in 1...600 {
             bench.hear(number)
             bench.radio.observer?.lost(RadioDeviceID("/dev/\(number)"))
+            bench.clock.advance(5)
         }
         bench.engine.flushAudit()
         #expect(bench.trail.lines.count { $0.event == .offered } == Limits.discoveredPerPicker)

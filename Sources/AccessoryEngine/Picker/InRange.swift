@@ -18,6 +18,9 @@ final class InRange {
     /// Seconds. A device that was not heard for this long is gone from the picker. (BlueZ drops its own temporary
     /// devices after 30 s too, but keeps the ones it knows.)
     static let silence = 30.0
+    /// Seconds. A device that the radio drops may be back in a moment, as after a pairing that failed: BlueZ forgets
+    /// it, and its next advert makes it anew. So long it is offered still.
+    static let grace = 5.0
     /// A network that was missing from this many scans in a row is gone. One scan can miss a network that is there.
     private static let missesAllowed = 3
     /// The radio gives a sample every half second, itself a mean.
@@ -40,7 +43,10 @@ final class InRange {
         for change in changes {
             guard let device = devices[change.device] ?? change.content.map({ admit($0) }) else { continue }
             device.lastHeard = now
-            if let content = change.content { device.content = content }
+            if let content = change.content {
+                device.content = content
+                device.droppedAt = nil
+            }
             let before = device.item
             // What is not offered and does not depend on its distance has no use for its strength.
             if before != nil || dependsOnDistance || change.content != nil { device.hear(change.rssi, weight: Self.deviceWeight) }
@@ -63,8 +69,14 @@ final class InRange {
         if before == nil, device.item != nil { onMatch(.device(device.content.address)) }
     }
 
-    /// Forgets a device that the radio has dropped; true when it was offered.
-    func dropDevice(_ device: RadioDeviceID) -> Bool { devices.remove(device) }
+    /// The radio has dropped a device.
+    ///
+    /// - Returns: whether it is offered, and goes with `prune` after `grace`.
+    func dropDevice(_ device: RadioDeviceID, now: Double) -> Bool {
+        guard let dropped = devices[device], dropped.item != nil else { return devices.remove(device) }
+        dropped.droppedAt = now
+        return true
+    }
 
     /// Forgets all devices; true when one was offered.
     func dropDevices() -> Bool { devices.removeAll() }
@@ -73,6 +85,7 @@ final class InRange {
     /// without a strength says nothing new while it does: the radio tells when those go.
     func prune(now: Double) -> Bool {
         devices.removeAll { device in
+            if let droppedAt = device.droppedAt { return now - droppedAt >= Self.grace }
             let mustBeHeard = !device.content.isConnected && (device.rssi != nil || device.content.isPaired)
             return mustBeHeard && now - device.lastHeard > Self.silence
         }

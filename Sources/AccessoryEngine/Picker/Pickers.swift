@@ -45,6 +45,8 @@ final class Pickers {
         var disclosureTimer: (any EngineTimer)?
         /// The intent noted for the pairing that runs.
         var intent: BondIntent?
+        /// The bond whose removal a pairing waits for.
+        var awaited: BondIntent?
         /// What was picked, by whom, and what was offered so far, for the audit trail.
         var picked: Offer?
         var pickedBy = Requester.daemon
@@ -358,11 +360,7 @@ final class Pickers {
     func heard(_ changes: [HeardDevice]) {
         let ledger = book.ledger
         hear { inRange in
-            let recalled = changes.map { change in
-                // A device that is being removed is heard anew once it has come back.
-                let content = change.content.flatMap { bonds.isLeaving($0.address) ? nil : ledger.recalling($0) }
-                return HeardDevice(device: change.device, rssi: change.rssi, content: content)
-            }
+            let recalled = changes.map { HeardDevice(device: $0.device, rssi: $0.rssi, content: $0.content.map(ledger.recalling)) }
             return inRange.hear(recalled, now: clock.uptime)
         }
     }
@@ -370,7 +368,11 @@ final class Pickers {
     func heard(_ networks: [WiFiNetwork]) { hear { $0.hear(networks) } }
     func heard(_ services: [AwareService]) { hear { $0.hear(services) } }
     func deviceDropped(_ device: RadioDeviceID) {
-        if let run, run.inRange.dropDevice(device) { refreshOffers() }
+        guard let current, current.run.inRange.dropDevice(device, now: clock.uptime) else { return }
+        _ = clock.after(InRange.grace) { [weak self, weak current] in
+            guard let self, let current, self.current === current else { return }
+            self.prune(current)
+        }
     }
 
     private func hear(_ takeIn: (InRange) -> Bool) {
@@ -401,15 +403,14 @@ final class Pickers {
             log.warning("pairing failed", metadata: ["picker": "\(run.id)", "reason": "\(failure)"])
             let intent = current.intent
             current.intent = nil
-            if let intent {
-                switch failure.reason {
-                // The radio's own answer: there is no bond, or none of ours.
-                case .refused, .connection, .busy: bonds.forget(intent)
-                // Nobody knows how far it got. The offer is withdrawn before the person can pick it once more.
-                case .unavailable, .timeout, .cancelled, .other: bonds.removeBond(of: intent) {}
-                }
-            }
             feed(.pairingFailed(SetupError(.connectionFailed, failure.message)))
+            guard let intent else { return }
+            switch failure.reason {
+            // The radio's own answer: there is no bond, or none of ours.
+            case .refused, .connection, .busy: bonds.forget(intent)
+            // Nobody knows how far it got.
+            case .unavailable, .timeout, .cancelled, .other: bonds.removeBond(of: intent) {}
+            }
         }
     }
 
@@ -505,7 +506,7 @@ final class Pickers {
             news.tell(.pickerDeadlineChanged(run))
         case .pair(let offer): pair(offer, current)
         case .answer(let answer): radio.answer(answer)
-        case .cancelPairing: radio.cancelPairing()
+        case .cancelPairing: cancelPairing(current)
         case .removeBond(let identity):
             let intent = current.intent
             current.intent = nil
@@ -549,9 +550,7 @@ final class Pickers {
                 throw SetupError(.connectionFailed, "\(offer.name) is not there for Bluetooth")
             }
             if let address = offer.address, let old = bonds.intent(at: address) {
-                // What is being undone would take the new bond along. (What is being bridged ends by itself.)
-                if !access.isBridging { bonds.removeBond(of: old) {} }
-                throw SetupError(.connectionFailed, "an earlier pairing with it is being removed: try again in a moment")
+                return try pair(offer, current, after: old)
             }
             // A bond that is there already is not ours to undo, whatever happens: nothing is noted.
             // As it is now: it may have come or gone since this was offered.
@@ -564,6 +563,26 @@ final class Pickers {
         } catch {
             feed(.pairingFailed(error))
         }
+    }
+
+    /// Pairs once an earlier bond is gone, whose removal would take the new one along.
+    private func pair(_ offer: Offer, _ current: Current, after old: BondIntent) throws(SetupError) {
+        let failure = SetupError(.connectionFailed, "an earlier pairing with it is being removed: try again in a moment")
+        // What is being bridged ends by itself.
+        guard !access.isBridging, current.awaited == nil else { throw failure }
+        current.awaited = old
+        bonds.removeBond(of: old) { [weak self, weak current] in
+            guard let self, let current, self.current === current, current.awaited == old else { return }
+            current.awaited = nil
+            guard self.bonds.intent(at: old.address) == nil else { return self.feed(.pairingFailed(failure)) }
+            self.pair(offer, current)
+        }
+    }
+
+    private func cancelPairing(_ current: Current) {
+        guard current.awaited != nil else { return radio.cancelPairing() }
+        current.awaited = nil
+        feed(.pairingFailed(SetupError(.connectionFailed, "cancelled")))
     }
 
     private func bridge(_ id: AccessoryID, _ current: Current) {
@@ -591,9 +610,13 @@ final class Pickers {
         current.pruneTimer?.cancel()
         current.pruneTimer = clock.after(InRange.silence / 3) { [weak self, weak current] in
             guard let self, let current, self.current === current else { return }
-            if current.run.inRange.prune(now: self.clock.uptime) { self.refreshOffers() }
+            self.prune(current)
             self.schedulePrune(current)
         }
+    }
+
+    private func prune(_ current: Current) {
+        if current.run.inRange.prune(now: clock.uptime) { refreshOffers() }
     }
 
     /// Why an accessory like this cannot be found now.

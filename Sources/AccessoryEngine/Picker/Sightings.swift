@@ -12,6 +12,8 @@ final class Sighted<Content> {
     var item: Int?
     /// Seconds of the monotonic clock.
     var lastHeard = 0.0
+    /// When the radio dropped it, in the same time; nil while the radio has it.
+    var droppedAt: Double?
     /// Scans in a row that it was missing from.
     var misses = 0
     /// Of its offer, counted up in the order of appearance.
