@@ -23,10 +23,12 @@ import Testing
         // In the order asked for, the same object each time, without what is not granted.
         let found = manager.retrievePeripherals(withIdentifiers: [UUID(), identifier, identifier])
         #expect(found.count == 2 && found[0] === found[1])
-        #expect(found[0].identifier == identifier && found[0].name == "Dice 4F" && found[0].state == .disconnected)
+        // Its own name, or the item's where BlueZ has forgotten it meanwhile.
+        let name = try #require(found[0].name)
+        #expect(found[0].identifier == identifier && ["Dice 4F", "Pink"].contains(name) && found[0].state == .disconnected)
         #expect(found[0].services == nil)
         // As apps log it, and as they keep it.
-        #expect("\(found[0])" == "<CBPeripheral: identifier = \(identifier), name = Dice 4F, state = disconnected>")
+        #expect("\(found[0])" == "<CBPeripheral: identifier = \(identifier), name = \(name), state = disconnected>")
         #expect(found[0].copy() as? CBPeripheral === found[0])
     }
 
