@@ -79,16 +79,16 @@ final class AccessChanges {
         let line = AuditWriter.Line(
             .renamed, accessory: accessory.id, why: "\(reason): “\(accessory.displayName)” is “\(name)” now")
         try commit(steps, line: line, reason: reason, by: requester)
-        if let address = accessory.address { radio.setAlias(address, name) }
+        if let peer = accessory.peer { radio.setAlias(peer, name) }
     }
 
     /// Writes a change down, has everybody told, then removes the bonds that nobody holds any more.
     private func commit(
-        _ steps: [Ledger.Step], removing addresses: [BluetoothAddress] = [], finishing finished: [BondIntent] = [],
+        _ steps: [Ledger.Step], removing peers: [BluetoothPeer] = [], finishing finished: [BondIntent] = [],
         line: AuditWriter.Line? = nil, reason: String, by requester: Requester, accepted: () -> Void = {},
         completion: @escaping () -> Void = {}
     ) throws(SetupError) {
-        let removals = addresses.map(bonds.removalIntent)
+        let removals = peers.map(bonds.removalIntent)
         do {
             try book.change(steps, noting: removals, finishing: finished, line: line, reason: reason, by: requester) {
                 bonds.written(removals, finished: finished)
@@ -125,7 +125,7 @@ final class AccessChanges {
         }
         let requester = sessions.requester(session)
         let goOn = picker(id, grant.app)
-        guard accessory.descriptor.supportedOptions.contains(.transportBridging), let address = accessory.address else {
+        guard accessory.descriptor.supportedOptions.contains(.transportBridging), let peer = accessory.peer else {
             try authorize(grant, settings: settings, by: requester, accepted: accepted)
             goOn?(settings, requester, false)
             return
@@ -133,7 +133,7 @@ final class AccessChanges {
         guard bridging.insert(id).inserted else { throw .invalid("accessory", id, "is being bridged already") }
         accepted()
         if let goOn { return goOn(settings, requester, true) }
-        bridge(accessory, address, settings, for: grant, by: requester) { [weak self] failure in
+        bridge(accessory, peer, settings, for: grant, by: requester) { [weak self] failure in
             guard let self, let failure else { return }
             var event = SessionEvent(.pickerSetupFailed, accessory: self.book.ledger.accessories[id], error: failure)
             event.state = .awaitingAuthorization
@@ -193,17 +193,17 @@ final class AccessChanges {
     ///
     /// - Parameter completion: called once, with why not.
     func bridge(
-        _ accessory: Accessory, _ address: BluetoothAddress, _ settings: AuthorizationSettings, for grant: Grant,
+        _ accessory: Accessory, _ peer: BluetoothPeer, _ settings: AuthorizationSettings, for grant: Grant,
         by requester: Requester, completion: @escaping (SetupError?) -> Void
     ) {
         let intent: BondIntent?
         do throws(SetupError) {
-            intent = try bridgingIntent(settings.bridgingAddress, of: accessory, at: address)
+            intent = try bridgingIntent(settings.bridgingAddress, of: accessory, peer)
         } catch {
             bridging.remove(accessory.id)
             return completion(error)
         }
-        radio.bridge(address, classic: settings.bridgingAddress) { [weak self] result in
+        radio.bridge(peer, classic: settings.bridgingAddress) { [weak self] result in
             guard let self else { return }
             self.bridging.remove(accessory.id)
             do throws(SetupError) {
@@ -234,24 +234,25 @@ final class AccessChanges {
     /// - Throws: `ConnectionFailed` for an address that is paired as something else: an app names any address, and may
     ///   not have what another program, or another accessory, is bonded with. It is not told which.
     private func bridgingIntent(
-        _ classic: BluetoothAddress?, of accessory: Accessory, at address: BluetoothAddress
+        _ classic: BluetoothAddress?, of accessory: Accessory, _ peer: BluetoothPeer
     ) throws(SetupError) -> BondIntent? {
-        guard let classic, classic.value != address.value else {
+        guard let classic, classic.value != peer.address.value else {
             // It gets another transport of the bond that is there, and where that has gone, a new one.
-            guard !radio.bonds.contains(where: { $0.address.value == address.value }) else { return nil }
-            let intent = BondIntent(address: address, device: radio.device(for: address), purpose: .pairing)
+            guard radio.bond(with: peer, byValue: true) == nil else { return nil }
+            let intent = BondIntent(peer, device: radio.device(for: peer), purpose: .pairing)
             try bonds.note(intent)
             return intent
         }
-        let isBonded = radio.bonds.contains { $0.address.value == classic.value }
+        let side = BluetoothPeer(classic, adapter: peer.adapter)
+        let isBonded = radio.bond(with: side, byValue: true) != nil
         if isBonded, accessory.classicAddress?.value == classic.value { return nil }
-        if let earlier = accessory.classicAddress, earlier.value != classic.value, earlier.value != address.value {
+        if let earlier = accessory.classicAddress, earlier.value != classic.value, earlier.value != peer.address.value {
             throw .invalid("bridgingAddress", classic, "the accessory has another classic side already")
         }
         guard !isBonded, book.ledger.accessory(withSide: classic, besides: accessory.id) == nil else {
             throw SetupError(.connectionFailed, "the classic side could not be paired")
         }
-        let intent = BondIntent(address: classic, device: nil, purpose: .pairing)
+        let intent = BondIntent(side, device: nil, purpose: .pairing)
         try bonds.note(intent)
         return intent
     }

@@ -87,6 +87,8 @@ public final class AccessoryEngine {
     public var picker: PickerRun? { pickers.run }
     /// Registered picker programs; the first of them shows the next picker.
     public var pickerPrograms: [PickerProgram] { pickers.programs }
+    /// The Bluetooth adapters of the machine.
+    public var adapters: [RadioAdapter] { radio.adapters }
     /// Whether Bluetooth can be used now.
     public var radioState: RadioState { radio.state }
     /// Whether Wi-Fi can be used now.
@@ -94,21 +96,23 @@ public final class AccessoryEngine {
 
     /// The radio's name for an accessory, if it knows it now.
     public func device(of accessory: Accessory) -> RadioDeviceID? {
-        accessory.address.flatMap { radio.device(for: $0) }
+        accessory.peer.flatMap { radio.device(for: $0) }
     }
 
     /// What is known of the link with an accessory: as it was when the radio looked last.
     public func link(with accessory: Accessory) -> RadioLink {
-        accessory.address.map { radio.link(with: $0) } ?? RadioLink()
+        accessory.peer.map { radio.link(with: $0) } ?? RadioLink()
     }
 
     /// Reasons, for people, why granted apps cannot use an accessory, as of the radio's last look.
     public func problems(with accessory: Accessory) -> [String] {
         var problems: [String] = []
-        if radio.state == .ready, accessory.isBonded, let address = accessory.address,
-            !radio.bonds.contains(where: { $0.address == address })
-        {
-            problems.append("BlueZ has no bond with it any more: remove it, and set it up again")
+        if radio.state == .ready, let peer = accessory.peer {
+            if let adapter = peer.adapter, !radio.adapters.contains(where: { $0.address == adapter }) {
+                problems.append("the adapter that it was set up with, \(adapter), is not there")
+            } else if accessory.isBonded, radio.bond(with: peer) == nil {
+                problems.append("BlueZ has no bond with it any more: remove it, and set it up again")
+            }
         }
         for app in book.ledger.grants(of: accessory.id).map(\.app).sorted() {
             guard let denial = book.policy.denial(of: accessory, to: app) else { continue }
@@ -431,6 +435,13 @@ extension AccessoryEngine: RadioObserver {
         }
     }
 
+    /// Tells everybody, and finishes what was left undone on an adapter that has come back.
+    public func adaptersChanged() {
+        news.tell(.adapters)
+        deviceChanged(nil)
+        if radio.state == .ready { bonds.removeLeftovers(but: pickers.intent) }
+    }
+
     /// Ends a picker that can find nothing without Bluetooth.
     public func discoveryFailed(_ failure: RadioFailure) {
         log.error("discovery failed", metadata: ["reason": "\(failure)"])
@@ -444,7 +455,7 @@ extension AccessoryEngine: RadioObserver {
     }
 
     /// Withdraws the device's offer.
-    public func lost(_ device: RadioDeviceID) { pickers.deviceDropped(device) }
+    public func lost(_ address: BluetoothAddress) { pickers.deviceDropped(address) }
     /// Has the picker show it.
     public func pairingPrompted(_ prompt: PairingPrompt) { pickers.prompted(prompt) }
     /// Has the picker, and the app, told.

@@ -41,19 +41,21 @@ final class BondKeeper {
 
     // MARK: Noting
 
-    /// What an address is about, if something is about to happen to its bond, or still is.
-    func intent(at address: BluetoothAddress) -> BondIntent? { intents.first { $0.address.value == address.value } }
+    /// What is about to happen to a bond, or still is; nil for nothing.
+    func intent(with peer: BluetoothPeer) -> BondIntent? {
+        intents.first { $0.address.value == peer.address.value && peer.shares($0.adapter) }
+    }
 
     /// What a new pairing is to note.
-    func pairingIntent(_ offer: Offer, at address: BluetoothAddress) -> BondIntent {
+    func pairingIntent(_ offer: Offer, with peer: BluetoothPeer) -> BondIntent {
         let trace = BondIntent.Trace(name: offer.advertisedName, olderBonds: Set(radio.bonds.map(\.address.description)))
         return BondIntent(
-            address: address, device: offer.device, purpose: .pairing, trace: address.isResolvablePrivate ? trace : nil)
+            peer, device: offer.device, purpose: .pairing, trace: peer.address.isResolvablePrivate ? trace : nil)
     }
 
     /// What the removal of a bond is to note.
-    func removalIntent(_ address: BluetoothAddress) -> BondIntent {
-        BondIntent(address: address, device: radio.device(for: address), purpose: .removal)
+    func removalIntent(_ peer: BluetoothPeer) -> BondIntent {
+        BondIntent(peer, device: radio.device(for: peer), purpose: .removal)
     }
 
     /// Writes down what is about to happen to a bond.
@@ -62,13 +64,13 @@ final class BondKeeper {
     func note(_ intent: BondIntent) throws(SetupError) {
         do { try store.note(intent) } catch { throw SetupError(.unknown, "the store refused: \(error)") }
         // It stands in the place of an older one, whose end must not be its own.
-        toForget.removeAll { $0.address == intent.address && $0.purpose == intent.purpose }
+        toForget.removeAll { $0.peer == intent.peer && $0.purpose == intent.purpose }
         intents.append(intent)
     }
 
     /// A change has taken intents into the store, and others out of it.
     func written(_ new: [BondIntent], finished: [BondIntent]) {
-        toForget.removeAll { old in new.contains { $0.address == old.address } && old.purpose == .removal }
+        toForget.removeAll { old in new.contains { $0.peer == old.peer } && old.purpose == .removal }
         intents.removeAll { finished.contains($0) }
         intents += new
         forgetWhatIsLeft()
@@ -127,7 +129,7 @@ final class BondKeeper {
     /// on stays. Without a radio that is ready, it is completed at once, and the intent stays.
     func removeBond(of intent: BondIntent, completion: @escaping () -> Void) {
         // The crash may have come after the grant was written.
-        if book.ledger.holdsBond(at: intent.address) {
+        if book.ledger.holdsBond(with: intent.peer) {
             forget(intent)
             return completion()
         }
@@ -164,7 +166,7 @@ final class BondKeeper {
     ///
     /// - Parameter pairing: what was noted before it.
     func removeOrphan(_ identity: PairedIdentity, after pairing: BondIntent?) {
-        let removal = BondIntent(address: identity.address, device: identity.device, purpose: .removal)
+        let removal = BondIntent(identity.peer, device: identity.device, purpose: .removal)
         do {
             // First this, then the end of the other: at every moment one of them is in the store.
             try note(removal)
@@ -185,10 +187,11 @@ final class BondKeeper {
     /// note in time: it is the one new bond with the same name, or without a name, as the keys may have reached the
     /// disk before the name did. Where there are several, none is touched: a bond that belongs to somebody else must
     /// survive.
-    private func target(of intent: BondIntent) -> BluetoothAddress {
-        guard let trace = intent.trace else { return intent.address }
+    private func target(of intent: BondIntent) -> BluetoothPeer {
+        guard let trace = intent.trace else { return intent.peer }
         let new = radio.bonds.filter {
-            !trace.olderBonds.contains($0.address.description) && book.ledger.accessory(at: $0.address) == nil
+            intent.peer.shares($0.adapter) && !trace.olderBonds.contains($0.address.description)
+                && book.ledger.accessory(at: $0.address) == nil
         }
         let named = new.filter { $0.name == trace.name }
         let candidates = named.isEmpty ? new.filter { $0.name.isEmpty } : named
@@ -196,6 +199,6 @@ final class BondKeeper {
             log.warning("a bond without a grant may be left", metadata: ["candidates": "\(candidates.count)"])
             log.debug("a bond without a grant may be left", metadata: ["name": "\(trace.name)"])
         }
-        return candidates.count == 1 ? candidates[0].address : intent.address
+        return candidates.count == 1 ? BluetoothPeer(candidates[0].address, adapter: candidates[0].adapter) : intent.peer
     }
 }

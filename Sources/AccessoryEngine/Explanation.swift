@@ -35,7 +35,7 @@ final class Explanations {
         /// Keeps networks scanned, where an item names one too.
         var scan: DiscoveryToken?
         var networks: [SSID: WiFiNetwork] = [:]
-        var heard: [RadioDeviceID: (content: Advertisement, rssi: Int?)] = [:]
+        var heard: [BluetoothAddress: (content: Advertisement, rssi: Int?)] = [:]
 
         init(app: AppID, items: [DisplayItem]) {
             self.app = app
@@ -70,7 +70,7 @@ final class Explanations {
         let look = Look(app: app, items: items)
         if let run = pickers.run {
             // Who joins a search that runs hears at first what changes only: the rest is known already.
-            for device in run.inRange.devices.values { look.heard[device.content.device] = (device.content, device.rssi) }
+            for device in run.inRange.devices.values { look.heard[device.content.address] = (device.content, device.rssi) }
             for network in run.inRange.networks.values { look.networks[network.content.ssid] = InRange.smoothed(network) }
         }
         looks.append(look)
@@ -120,11 +120,11 @@ final class Explanations {
         for look in looks {
             for change in changes {
                 if let content = change.content,
-                    look.heard.count < Limits.trackedDevices || look.heard[change.device] != nil
+                    look.heard.count < Limits.trackedDevices || look.heard[change.address] != nil
                 {
-                    look.heard[change.device] = (content, change.rssi ?? look.heard[change.device]?.rssi)
+                    look.heard[change.address] = (content, change.rssi ?? look.heard[change.address]?.rssi)
                 } else if let rssi = change.rssi {
-                    look.heard[change.device]?.rssi = rssi
+                    look.heard[change.address]?.rssi = rssi
                 }
             }
         }

@@ -9,7 +9,9 @@ public import AccessoryModel
 public enum EngineNews {
     /// The Bluetooth radio has come, gone, or been switched.
     case bluetooth(RadioState)
-    /// The same of Wi-Fi.
+    /// A Bluetooth adapter has come or gone, or has other properties.
+    case adapters
+    /// The Wi-Fi radio has come, gone, or been switched.
     case wifi(RadioState)
     /// There is a picker program now, or none any more.
     case pickerAvailability

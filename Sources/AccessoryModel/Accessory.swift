@@ -71,6 +71,8 @@ public struct Accessory: Hashable, Sendable {
     public var displayName: String
     /// The identity address, once known; nil for an accessory without Bluetooth.
     public var address: BluetoothAddress?
+    /// The adapter that it was set up with; nil for one that was set up before this was noted, and without Bluetooth.
+    public var adapter: BluetoothAddress?
     /// Whether it is bonded; one that needs no bond is not.
     public var isBonded: Bool
     /// Whether that bond is of our making: no other is ever removed by us.
@@ -92,6 +94,9 @@ public struct Accessory: Hashable, Sendable {
     /// Seconds since 1970.
     public var created: Int64
 
+    /// Who it is over Bluetooth; nil for one without.
+    public var peer: BluetoothPeer? { address.map { BluetoothPeer($0, adapter: adapter) } }
+
     /// Stores its arguments.
     ///
     /// - Parameters:
@@ -99,13 +104,14 @@ public struct Accessory: Hashable, Sendable {
     ///   - ownsClassicBond: counts only with a classic address.
     ///   - created: seconds since 1970.
     public init(
-        id: AccessoryID, displayName: String, address: BluetoothAddress?, isBonded: Bool, descriptor: DiscoveryDescriptor,
+        id: AccessoryID, displayName: String, address: BluetoothAddress?, adapter: BluetoothAddress? = nil, isBonded: Bool, descriptor: DiscoveryDescriptor,
         image: ProductImage? = nil, ssid: SSID? = nil, classicAddress: BluetoothAddress? = nil, awareDevice: UInt64? = nil,
         ownsBond: Bool? = nil, ownsClassicBond: Bool = true, traits: Traits = Traits(), created: Int64
     ) {
         self.id = id
         self.displayName = displayName
         self.address = address
+        self.adapter = adapter
         self.isBonded = isBonded
         self.ownsBond = ownsBond ?? isBonded
         self.ownsClassicBond = ownsClassicBond

@@ -18,6 +18,8 @@ public struct Advertisement: Hashable, Sendable {
     public var device: RadioDeviceID
     /// The address that it uses now, which may be a private one; the identity address once it is bonded.
     public var address: BluetoothAddress
+    /// The adapter that has that object; nil when it is not known.
+    public var adapter: BluetoothAddress?
     /// The Local Name that it advertises, without a name that somebody gave it here; nil when it advertises none.
     public var localName: String?
     /// All services of its lists of services, complete or not, in the 128-bit form.
@@ -36,10 +38,14 @@ public struct Advertisement: Hashable, Sendable {
     public var isConnected = false
 
     /// Nothing heard yet but who it is.
-    public init(device: RadioDeviceID, address: BluetoothAddress) {
+    public init(device: RadioDeviceID, address: BluetoothAddress, adapter: BluetoothAddress? = nil) {
         self.device = device
         self.address = address
+        self.adapter = adapter
     }
+
+    /// Who it is, by the adapter that has it.
+    public var peer: BluetoothPeer { BluetoothPeer(address, adapter: adapter) }
 }
 
 /// What there is of an accessory in range: its adverts, its network, or both.

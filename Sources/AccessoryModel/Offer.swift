@@ -9,6 +9,8 @@ public struct Offer: Hashable, Sendable {
     public let device: RadioDeviceID?
     /// Its Bluetooth address; nil for one with Wi-Fi only.
     public let address: BluetoothAddress?
+    /// The adapter that is used for it; nil when it is not known.
+    public let adapter: BluetoothAddress?
     /// The index of the item that it matched.
     public let item: Int
     /// The app's name for it, or the stored one when it is shared.
@@ -36,15 +38,19 @@ public struct Offer: Hashable, Sendable {
     /// The Wi-Fi Aware service that it offers.
     public var aware: AwareService?
 
+    /// Who it is over Bluetooth; nil for one with Wi-Fi only.
+    public var peer: BluetoothPeer? { address.map { BluetoothPeer($0, adapter: adapter) } }
+
     /// Stores its arguments.
     public init(
-        id: String, device: RadioDeviceID?, address: BluetoothAddress?, item: Int, name: String, advertisedName: String,
+        id: String, device: RadioDeviceID?, address: BluetoothAddress?, adapter: BluetoothAddress? = nil, item: Int, name: String, advertisedName: String,
         rssi: Int?, shared: AccessoryID?, needsPairing: Bool, isBonded: Bool = false, identifier: AccessoryID,
         setup: SetupOptions = [], support: SupportOptions = [], network: WiFiNetwork? = nil, aware: AwareService? = nil
     ) {
         self.id = id
         self.device = device
         self.address = address
+        self.adapter = adapter
         self.item = item
         self.name = name
         self.advertisedName = advertisedName

@@ -34,6 +34,7 @@ final class AccessoryObject: ServiceObject {
             }
         }
         table.property("Address", for: .admins) { object, _ in .string(object.accessory?.address?.description ?? "") }
+        table.property("Adapter", for: .admins) { object, _ in .string(object.accessory?.adapter?.description ?? "") }
         table.property("NetworkName", for: .admins) { object, _ in .string(object.accessory.flatMap(Self.networkName) ?? "") }
         table.property("Apps", for: .admins) { object, _ in
             .strings(object.service.engine.ledger.grants(of: object.id).map(\.app.rawValue).sorted())
@@ -64,7 +65,8 @@ final class AccessoryObject: ServiceObject {
             }
             return value(old) != value(new)
         }
-        return names + (old.address == new.address ? [] : ["Address"]) + (old.ssid == new.ssid ? [] : ["NetworkName"])
+        return names + (old.address == new.address ? [] : ["Address"])
+            + (old.adapter == new.adapter ? [] : ["Adapter"]) + (old.ssid == new.ssid ? [] : ["NetworkName"])
             + (deviceChanged(new) ? ["Device"] : [])
     }
 

@@ -240,6 +240,7 @@ extension AccessoryService {
         switch news {
         case .access: break
         case .bluetooth: managerChanged("Bluetooth")
+        case .adapters: adminChanged("Adapters")
         case .wifi: managerChanged("WiFi")
         case .pickerAvailability: managerChanged("PickerAvailable")
         case .pickerPrograms: managerChanged("Pickers")

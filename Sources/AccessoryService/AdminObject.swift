@@ -29,11 +29,21 @@ final class AdminObject: ServiceObject {
         table.property("PolicyProblems", for: .admins) { admin, _ in
             .array(of: "a{sv}", admin.service.policies.problems.map(Self.encode))
         }
+        table.property("Adapters", for: .admins) { admin, _ in
+            .array(of: "a{sv}", admin.service.engine.adapters.map(Self.encode))
+        }
         table.property("Lockdown", for: .admins) { admin, _ in .string(admin.lockdown) }
         table.method("GetAudit", for: .admins, AdminObject.getAudit)
         table.method("Explain", for: .admins, AdminObject.explain)
         table.method("Refresh", for: .admins, AdminObject.refresh)
         return table.complete()
+    }
+
+    private static func encode(_ adapter: RadioAdapter) -> DBusValue {
+        .vardict([
+            "name": .string(adapter.name), "address": .string(adapter.address.description), "powered": .boolean(adapter.isPowered),
+            "allowed": .boolean(adapter.isAllowed),
+        ])
     }
 
     private func getAudit(_ call: MethodCall) throws(BusError) {

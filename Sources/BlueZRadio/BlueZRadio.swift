@@ -10,18 +10,18 @@ public import Logging
 internal import AccessoryCore
 internal import CallsOut
 
-/// The Bluetooth radio of BlueZ (org.bluez), on one adapter at a time.
+/// The Bluetooth radio of BlueZ (org.bluez), on all adapters that the configuration allows.
 public final class BlueZRadio: Radio {
     /// Held weakly; told on the main loop's thread.
     public weak var observer: (any RadioObserver)?
-    /// Of the adapter in use; `absent` until it was looked for.
+    /// Of all adapters that may be used; `absent` until they were looked for.
     public private(set) var state = RadioState.absent
     /// Whether the state is known rather than assumed: the service was looked for, and its objects read if it is there.
     public private(set) var isSettled = false
 
     private let connection: Connection
     private let log: Logger
-    private let preferredAdapter: String?
+    private let allowedAdapters: Set<String>
     private let inputDirectory: String
     private let agent: PairingAgent
     private let server: ObjectServer
@@ -32,11 +32,13 @@ public final class BlueZRadio: Radio {
     private var owner: String?
     private var nameWatch: Subscription?
     private var subscriptions: [Subscription] = []
-    private var adapters: [ObjectPath: Adapter] = [:]
+    private var adapterObjects: [ObjectPath: Adapter] = [:]
     /// Whether they were read once: since then signals say all that changes.
     private var knowsAdapters = false
-    /// The adapter in use; nil when there is none.
+    /// The adapter that stands for all where an app has no accessory on one; nil when there is none.
     public private(set) var adapter: ObjectPath?
+    /// As they were told last.
+    public private(set) var adapters: [RadioAdapter] = []
     private let devices = DeviceTable()
     private let feedAddress: Connection.Address?
     private lazy var signals = DeviceSignals(
@@ -53,7 +55,7 @@ public final class BlueZRadio: Radio {
     private var inputSetup: InputDeviceSetup?
     private lazy var failedPairings = FailedPairings(
         on: connection, devices: devices, log: log, isReady: { [weak self] in self?.state == .ready },
-        adapter: { [weak self] device in self?.adapters.keys.first { device.isBelow($0) } },
+        adapter: { [weak self] device in self?.adapterObjects[device.parent] == nil ? nil : device.parent },
         isBeingPaired: { [weak self] in self?.attempt?.device == $0 })
     private let anotherReading: Retry
     /// The reading of all objects that goes on.
@@ -65,6 +67,7 @@ public final class BlueZRadio: Radio {
 
     private struct Adapter {
         var isPowered = false
+        var address: BluetoothAddress?
     }
 
     /// A pairing whose device BlueZ is forgetting, or has just forgotten: the next advert makes its object anew.
@@ -79,17 +82,17 @@ public final class BlueZRadio: Radio {
 
     /// - Parameters:
     ///   - connection: one of the radio's own; agent, discovery filter and pairing belong to the connection that asks.
-    ///   - adapter: the adapter's name (`hci1`); nil takes the first one with power.
+    ///   - adapters: names (`hci1`) or addresses of the adapters to use; without one all are used.
     ///   - inputDirectory: where the kernel lists input devices.
     ///   - feed: the bus that `connection` is on, for a connection that only listens for adverts; nil does without.
     public init(
-        on connection: Connection, adapter: String?, inputDirectory: String = "/sys/class/input",
+        on connection: Connection, adapters: [String], inputDirectory: String = "/sys/class/input",
         feed: Connection.Address? = nil, log: Logger
     ) throws(BusError) {
         self.connection = connection
         feedAddress = feed
         self.log = log
-        preferredAdapter = adapter
+        allowedAdapters = Set(adapters)
         self.inputDirectory = inputDirectory
         agent = try PairingAgent()
         anotherReading = Retry(1...16, connection.loop.once)
@@ -142,8 +145,9 @@ public final class BlueZRadio: Radio {
         ) { [weak self] result in
             guard let self else { return }
             switch result {
-            case .success(let identity):
-                entry.advertisement.address = identity.address
+            case .success(var identity):
+                identity.adapter = entry.advertisement.adapter
+                self.identified(entry, as: identity)
                 // Its signal may be on the way still.
                 entry.advertisement.isPaired = self.attempt?.isBonded == true
                 self.attempt = nil
@@ -158,19 +162,27 @@ public final class BlueZRadio: Radio {
         attempt.begin(isPaired: entry.advertisement.isPaired)
     }
 
+    /// A device that had a private address has told who it is.
+    private func identified(_ entry: Device, as identity: PairedIdentity) {
+        let former = entry.advertisement.address
+        guard former != identity.address else { return }
+        devices.setAddress(identity.address, of: entry)
+        observer?.lost(former)
+    }
+
     private var isBusy: Bool { expected != nil || attempt != nil || bridge != nil || inputSetup != nil }
 
     /// What else belongs to the accessory, one after the other: its classic side, then its use as an input device.
     private func pairClassic(_ entry: Device, _ identity: PairedIdentity, _ support: SupportOptions) {
         guard support.contains(.transportBridging) else { return setUpInput(entry, identity, support) }
         observer?.bridgingStarted()
-        bridge(identity.address, classic: nil) { [weak self] result in
+        bridge(identity.peer, classic: nil) { [weak self] result in
             guard let self else { return }
             switch result {
             case .success(let classic):
                 let bridged = PairedIdentity(
-                    address: identity.address, device: identity.device, wasPairedBefore: identity.wasPairedBefore,
-                    classicAddress: classic)
+                    address: identity.address, adapter: identity.adapter, device: identity.device,
+                    wasPairedBefore: identity.wasPairedBefore, classicAddress: classic)
                 self.setUpInput(entry, bridged, support)
             case .failure(let failure): self.undo(entry, identity, failure)
             }
@@ -204,17 +216,18 @@ public final class BlueZRadio: Radio {
 
     /// Pairs the classic side, on the adapter that has the accessory. `busy` while anything else is paired.
     public func bridge(
-        _ address: BluetoothAddress, classic: BluetoothAddress?,
+        _ peer: BluetoothPeer, classic: BluetoothAddress?,
         completion: @escaping (Result<BluetoothAddress, RadioFailure>) -> Void
     ) {
         guard !isBusy else { return completion(.failure(RadioFailure(.busy, "another pairing is running"))) }
-        guard let device = devices.device(at: address), let adapter = adapters.keys.first(where: { device.path.isBelow($0) })
+        guard let device = devices.device(for: peer), case let adapter = device.adapter, adapterObjects[adapter] != nil
         else { return completion(.failure(RadioFailure(.connection, "the accessory is gone"))) }
-        let target = classic ?? address
+        let target = classic ?? peer.address
         let bridge = ClassicBridge(
             on: adapter, address: target, connection: connection, agent: agent, log: log,
             device: { [weak self] in
-                target.value == address.value ? device.path : self?.devices.device(valued: target.value)?.path
+                target.value == peer.address.value
+                    ? device.path : self?.devices.device(valued: target.value, on: adapter)?.path
             }, endSearch: { [discovery] in discovery.endOther(on: adapter) }
         ) { [weak self] result in
             self?.bridge = nil
@@ -226,11 +239,17 @@ public final class BlueZRadio: Radio {
     }
 
     /// Sets BlueZ's `Alias` (org.bluez.Device); a failure is only logged.
-    public func setAlias(_ address: BluetoothAddress, _ name: String) {
-        guard let device = devices.device(at: address) else { return }
+    public func setAlias(_ peer: BluetoothPeer, _ name: String) {
+        guard let device = devices.device(for: peer) else { return }
         connection.call(.alias, at: device.path, [.variant(.string(name))]) { [log] result in
             if case .failure(let error) = result { log.debug("Alias not set", metadata: ["error": "\(error)"]) }
         }
+    }
+
+    /// An adapter's object; the one that stands for all where its address is not known. Nil while it is not there.
+    public func object(of address: BluetoothAddress?) -> ObjectPath? {
+        guard let address else { return adapter }
+        return adapterObjects.first { $0.value.address == address }?.key
     }
 
     private func abort(_ failure: RadioFailure) {
@@ -272,20 +291,19 @@ public final class BlueZRadio: Radio {
 
     /// `RemoveDevice` (org.bluez.Adapter). `unavailable` when the adapter has gone.
     public func removeBond(
-        _ address: BluetoothAddress, device hint: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void
+        _ peer: BluetoothPeer, device hint: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
         // Whoever has just gone takes its bonds with it, and comes back with them.
-        guard owner != nil, !adapters.isEmpty else {
+        guard owner != nil, adapterObjects.values.contains(where: { peer.shares($0.address) }) else {
             return completion(.failure(RadioFailure(.unavailable, "bluetoothd or its adapter is gone")))
         }
-        guard let entry = devices.device(at: address) ?? hint.flatMap({ devices[$0.rawValue] }) else {
-            return completion(.success(()))
-        }
-        guard let adapter = adapters.keys.first(where: { entry.path.isBelow($0) }) else {
+        let hinted = hint.flatMap { devices[$0.rawValue] }.flatMap { peer.shares($0.advertisement.adapter) ? $0 : nil }
+        guard let entry = devices.device(for: peer) ?? hinted else { return completion(.success(())) }
+        guard adapterObjects[entry.adapter] != nil else {
             return completion(.failure(RadioFailure(.unavailable, "the adapter is gone")))
         }
         entry.isBeingRemoved = true
-        connection.call(.bondRemoval, at: adapter, [.objectPath(entry.path)]) { result in
+        connection.call(.bondRemoval, at: entry.adapter, [.objectPath(entry.path)]) { result in
             switch result {
             case .success: completion(.success(()))
             case .failure(let error) where BlueZ.isError(error, "DoesNotExist"): completion(.success(()))
@@ -297,14 +315,14 @@ public final class BlueZRadio: Radio {
     }
 
     /// The object path; nil when BlueZ has no object for it.
-    public func device(for address: BluetoothAddress) -> RadioDeviceID? {
-        devices.device(at: address).map { RadioDeviceID($0.path.rawValue) }
+    public func device(for peer: BluetoothPeer) -> RadioDeviceID? {
+        devices.device(for: peer).map { RadioDeviceID($0.path.rawValue) }
     }
 
     /// `Connected` and the percentage of org.bluez.Battery1, as they were read last: an idle radio follows neither.
-    public func link(with address: BluetoothAddress) -> RadioLink {
+    public func link(with peer: BluetoothPeer) -> RadioLink {
         var link = RadioLink()
-        guard let device = devices.device(at: address), device.advertisement.isConnected else { return link }
+        guard let device = devices.device(for: peer), device.advertisement.isConnected else { return link }
         link.isConnected = true
         link.battery = device.battery
         return link
@@ -330,7 +348,7 @@ public final class BlueZRadio: Radio {
         reading?.restart()
         reading = nil
         signals.listen(to: nil)
-        adapters = [:]
+        adapterObjects = [:]
         knowsAdapters = false
         devices.removeAll()
         abort(RadioFailure(.unavailable, "bluetoothd is gone"))
@@ -450,10 +468,10 @@ public final class BlueZRadio: Radio {
             }
         }
         if part.contains(.devices) {
-            for device in devices.keep(only: paths) { observer?.lost(device.advertisement.device) }
+            for address in devices.keep(only: paths) { observer?.lost(address) }
         }
         if part.contains(.adapters) {
-            adapters = adapters.filter { paths.contains($0.key.rawValue) }
+            adapterObjects = adapterObjects.filter { paths.contains($0.key.rawValue) }
             knowsAdapters = true
             settle(reason: "the adapter is there")
         }
@@ -492,29 +510,32 @@ public final class BlueZRadio: Radio {
     }
 
     private func putAdapter(_ path: ObjectPath, _ properties: inout ValueCursor) {
-        var changed = adapters[path] ?? Adapter()
+        var changed = adapterObjects[path] ?? Adapter()
         var isDiscovering: Bool?
         properties.forEachEntry { entry in
             if entry.isString("Powered") {
                 entry.next()
                 entry.withVariant { changed.isPowered = $0.boolean ?? false }
+            } else if entry.isString("Address") {
+                entry.next()
+                entry.withVariant { changed.address = $0.string.flatMap { BluetoothAddress($0, kind: .public) } }
             } else if entry.isString("Discovering") {
                 entry.next()
                 entry.withVariant { isDiscovering = $0.boolean }
             }
         }
-        adapters[path] = changed
-        if path == adapter, let isDiscovering { discovery.discoveringChanged(isDiscovering) }
+        adapterObjects[path] = changed
+        if let isDiscovering { discovery.discoveringChanged(path, isDiscovering) }
     }
 
     private func interfacesAdded(_ part: Part, _ message: Message) {
         message.withArguments { arguments in
             guard let path = arguments.string.flatMap({ ObjectPath($0) }) else { return }
             arguments.next()
-            let wasKnown = adapters[path] != nil
+            let wasKnown = adapterObjects[path] != nil
             put(part, path, &arguments, isNew: true)
             // An adapter's remembered devices follow it: it counts once they are read.
-            if !wasKnown, adapters[path] != nil { readAll() }
+            if !wasKnown, adapterObjects[path] != nil { readAll() }
             if part.contains(.devices), let device = devices[path] {
                 if let observer { observer.deviceChanged(device.advertisement.address) }
                 scheduleHandOver()
@@ -531,45 +552,65 @@ public final class BlueZRadio: Radio {
         guard let arguments = try? message.arguments(), arguments.count == 2, let path = arguments[0].objectPathValue,
             let names = arguments[1].stringsValue
         else { return }
-        if part.contains(.adapters), names.contains(BlueZ.adapter), adapters.removeValue(forKey: path) != nil {
+        if part.contains(.adapters), names.contains(BlueZ.adapter), adapterObjects.removeValue(forKey: path) != nil {
             settle(reason: "the adapter \(path) was removed")
         }
         if part.contains(.devices), names.contains("org.bluez.Battery1") { devices[path]?.battery = nil }
-        guard part.contains(.devices), names.contains(BlueZ.device), let device = devices.remove(path) else { return }
+        guard part.contains(.devices), names.contains(BlueZ.device), let removed = devices.remove(path) else { return }
         if attempt?.device == path { attempt?.objectIsGone() }
         bridge?.lost(path)
-        observer?.lost(device.advertisement.device)
-        observer?.deviceChanged(device.advertisement.address)
+        let address = removed.device.advertisement.address
+        if removed.isHeardStill { scheduleHandOver() } else { observer?.lost(address) }
+        observer?.deviceChanged(address)
     }
 
     private func adapterChanged(_ message: Message) {
-        guard let path = message.path, adapters[path] != nil else { return }
+        guard let path = message.path, adapterObjects[path] != nil else { return }
         message.withArguments { arguments in
             arguments.next()
             putAdapter(path, &arguments)
         }
         // What is being read settles it, together with the devices of an adapter that has just been added.
         guard reading == nil else { return }
-        settle(reason: adapters[path]?.isPowered == true ? "the adapter \(path) has power" : "the adapter \(path) is off")
+        settle(reason: adapterObjects[path]?.isPowered == true ? "the adapter \(path) has power" : "the adapter \(path) is off")
     }
 
-    /// Chooses the adapter and says what changed.
+    /// Takes over which adapters there are, and says what changed.
     private func settle(reason: String) {
-        let paths = adapters.keys.sorted()
-        let candidates = preferredAdapter.map { name in paths.filter { $0.rawValue.hasSuffix("/" + name) } } ?? paths
-        let isPowered = { (path: ObjectPath) in self.adapters[path]?.isPowered == true }
-        // The one in use is kept as long as it works.
-        let chosen = candidates.first { $0 == adapter && isPowered($0) } ?? candidates.first(where: isPowered) ?? candidates.first
-        adapter = chosen
-        let new: RadioState = chosen.map { isPowered($0) ? .ready : .off } ?? .absent
-        discovery.use(new == .ready ? chosen : nil)
-        guard new != state else { return }
-        state = new
-        if new != .ready { abort(RadioFailure(.unavailable, reason)) }
-        observer?.radioChanged(new, reason: reason)
-        guard new == .ready else { return }
+        let rows = adapterObjects.compactMap { path, object in
+            object.address.map { address in (path, row(of: path, address, isPowered: object.isPowered)) }
+        }
+        devices.adapters = Dictionary(uniqueKeysWithValues: rows)
+        let allowed = rows.filter(\.1.isAllowed).sorted { $0.0 < $1.0 }
+        let usable = allowed.filter(\.1.isPowered).map(\.0)
+        adapter = usable.first { $0 == adapter } ?? usable.first ?? allowed.first?.0
+        discovery.use(Set(usable))
+        abortUnusable(Set(usable), reason)
+        let (all, former) = (rows.map(\.1).sorted { $0.name < $1.name }, adapters)
+        adapters = all
+        let new: RadioState = usable.isEmpty ? allowed.isEmpty ? .absent : .off : .ready
+        if new != state {
+            state = new
+            if new != .ready { abort(RadioFailure(.unavailable, reason)) }
+            observer?.radioChanged(new, reason: reason)
+        }
+        guard all != former else { return }
+        observer?.adaptersChanged()
+        scheduleHandOver()
         // Power went before a failed pairing could be forgotten: now it can.
-        failedPairings.tryAgain()
+        if state == .ready { failedPairings.tryAgain() }
+    }
+
+    private func row(of path: ObjectPath, _ address: BluetoothAddress, isPowered: Bool) -> RadioAdapter {
+        let name = String(path.rawValue.dropFirst(path.parent.rawValue.count + 1))
+        let isAllowed = allowedAdapters.isEmpty || allowedAdapters.contains(name) || allowedAdapters.contains(address.description)
+        return RadioAdapter(address: address, name: name, isPowered: isPowered, isAllowed: isAllowed)
+    }
+
+    /// Ends what is under way on an adapter that cannot be used any more.
+    private func abortUnusable(_ usable: Set<ObjectPath>, _ reason: String) {
+        let busy = attempt?.device.parent ?? bridge?.adapter ?? inputSetup?.device.parent
+        if let busy, !usable.contains(busy) { abort(RadioFailure(.unavailable, reason)) }
     }
 
     // MARK: Adverts

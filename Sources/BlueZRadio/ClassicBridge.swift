@@ -14,7 +14,7 @@ final class ClassicBridge {
         case created, searching, pairing, trusting, ended
     }
 
-    private let adapter: ObjectPath
+    let adapter: ObjectPath
     private let address: BluetoothAddress
     private let connection: Connection
     private let agent: PairingAgent

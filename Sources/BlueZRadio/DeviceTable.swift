@@ -9,6 +9,8 @@ internal import DBusKit
 /// One device object of BlueZ.
 final class Device {
     let path: ObjectPath
+    /// The object of its adapter.
+    let adapter: ObjectPath
     var advertisement: Advertisement
     /// Heard since discovery began: a device that BlueZ only remembers is not in range.
     var isHeard = false
@@ -33,6 +35,7 @@ final class Device {
 
     init(path: ObjectPath, address: BluetoothAddress) {
         self.path = path
+        adapter = path.parent
         advertisement = Advertisement(device: RadioDeviceID(path.rawValue), address: address)
     }
 
@@ -47,7 +50,7 @@ final class Device {
     /// Forgets the air, keeps the object.
     func forgetAir() {
         let old = advertisement
-        advertisement = Advertisement(device: old.device, address: old.address)
+        advertisement = Advertisement(device: old.device, address: old.address, adapter: old.adapter)
         advertisement.localName = old.localName
         advertisement.isPaired = old.isPaired
         advertisement.isConnected = old.isConnected
@@ -180,6 +183,14 @@ final class DeviceTable {
     /// The same by the fingerprint of the path, for signals. Paths with one fingerprint share an entry: the last one
     /// has it, and the others are found by name.
     private var byFingerprint: [UInt64: Device] = [:]
+    /// The same by address: a device has an object on each adapter that hears it, or is bonded with it.
+    private var byAddress: [BluetoothAddress: [Device]] = [:]
+    /// Of devices with several objects, the one that was handed over last.
+    private var shown: [BluetoothAddress: Device] = [:]
+    /// What the objects of adapters stand for. What only others hear is not handed over.
+    var adapters: [ObjectPath: RadioAdapter] = [:] {
+        didSet { if adapters != oldValue { adaptersChanged() } }
+    }
     private var contentNews: [Device] = []
     private var strengthNews: [Device] = []
 
@@ -205,13 +216,50 @@ final class DeviceTable {
         devices.values.filter(\.advertisement.isPaired).map { RadioBond($0.advertisement) }
     }
 
-    func device(at address: BluetoothAddress) -> Device? {
-        devices.values.first { $0.advertisement.address == address }
+    /// The object for a device on its adapter; where that is not known, on the one with a bond, or with most signal.
+    func device(for peer: BluetoothPeer) -> Device? {
+        best(of: byAddress[peer.address, default: []].filter { peer.shares($0.advertisement.adapter) })
     }
 
     /// Classic devices have no kind of address to compare.
-    func device(valued value: UInt64) -> Device? {
-        devices.values.first { $0.advertisement.address.value == value }
+    func device(valued value: UInt64, on adapter: ObjectPath) -> Device? {
+        devices.values.first { $0.adapter == adapter && $0.advertisement.address.value == value }
+    }
+
+    /// Takes over the address that a device turned out to have.
+    func setAddress(_ address: BluetoothAddress, of device: Device) {
+        guard device.advertisement.address != address else { return }
+        leaveAddress(device)
+        device.advertisement.address = address
+        byAddress[address, default: []].append(device)
+    }
+
+    private func leaveAddress(_ device: Device) {
+        let address = device.advertisement.address
+        byAddress[address]?.removeAll { $0 === device }
+        if byAddress[address]?.isEmpty == true { byAddress[address] = nil }
+        if shown[address] === device { shown[address] = nil }
+    }
+
+    private func adaptersChanged() {
+        for device in devices.values {
+            device.advertisement.adapter = adapters[device.adapter]?.address
+            guard device.isHeard else { continue }
+            device.contentHandedOver = 0
+            enqueue(device)
+        }
+    }
+
+    private func mayBeUsed(_ device: Device) -> Bool { adapters[device.adapter].map { $0.isAllowed && $0.isPowered } ?? false }
+
+    /// Bonds first, then links, then what is heard, by its strength; among equals the first.
+    private func best(of devices: [Device]) -> Device? {
+        func rank(_ device: Device) -> (Int, Int) {
+            let advertisement = device.advertisement
+            let kind = advertisement.isPaired ? 3 : advertisement.isConnected ? 2 : device.isHeard ? 1 : 0
+            return (kind, advertisement.rssi ?? -128)
+        }
+        return devices.count < 2 ? devices.first : devices.sorted { $0.path < $1.path }.max { rank($0) < rank($1) }
     }
 
     /// Takes over an object's properties (`a{sv}` under the cursor); makes the object when it is new.
@@ -230,10 +278,8 @@ final class DeviceTable {
             }
         }
         guard let address = addressText.flatMap({ BluetoothAddress($0, kind: kind) }) else { return nil }
-        let device = devices[path.rawValue] ?? Device(path: path, address: address)
-        device.advertisement.address = address
-        devices[path.rawValue] = device
-        byFingerprint[path.fingerprint] = device
+        let device = devices[path.rawValue] ?? add(Device(path: path, address: address))
+        setAddress(address, of: device)
         var hasRSSI = false
         properties.forEachEntry { entry in
             if entry.isString("RSSI") { hasRSSI = true }
@@ -243,6 +289,14 @@ final class DeviceTable {
         // it makes an object of while it discovers (a radio that gives no strength is heard in no other way). The rest
         // is only remembered.
         if hasRSSI || device.advertisement.isConnected || isNew && !device.advertisement.isPaired { enqueue(device) }
+        return device
+    }
+
+    private func add(_ device: Device) -> Device {
+        device.advertisement.adapter = adapters[device.adapter]?.address
+        devices[device.path.rawValue] = device
+        byFingerprint[device.path.fingerprint] = device
+        byAddress[device.advertisement.address, default: []].append(device)
         return device
     }
 
@@ -273,7 +327,7 @@ final class DeviceTable {
     /// Every device that is new or says something new since the last call, once.
     func takeContentNews(now: Int64) -> [HeardDevice] {
         defer { contentNews.removeAll(keepingCapacity: true) }
-        return contentNews.map { device in
+        return contentNews.compactMap { device in
             device.hasContentNews = false
             return handOver(device, withContent: true, now: now)
         }
@@ -283,37 +337,71 @@ final class DeviceTable {
     /// receiver that has forgotten the device meanwhile.
     func takeStrengthNews(now: Int64) -> [HeardDevice] {
         defer { strengthNews.removeAll(keepingCapacity: true) }
-        return strengthNews.map { device in
+        return strengthNews.compactMap { device in
             device.hasStrengthNews = false
             return handOver(device, withContent: now - device.contentHandedOver > Self.contentInterval, now: now)
         }
     }
 
-    private func handOver(_ device: Device, withContent: Bool, now: Int64) -> HeardDevice {
+    private func handOver(_ device: Device, withContent: Bool, now: Int64) -> HeardDevice? {
         device.takeRSSI()
-        let advertisement = device.advertisement
         if withContent {
             device.contentHandedOver = now
             device.contentChanged = false
         }
-        return HeardDevice(
-            device: advertisement.device, rssi: advertisement.rssi, content: withContent ? advertisement : nil)
+        let address = device.advertisement.address
+        let objects = byAddress[address, default: []]
+        guard objects.count > 1 || !mayBeUsed(device) else {
+            return HeardDevice(
+                address: address, rssi: device.advertisement.rssi, content: withContent ? device.advertisement : nil)
+        }
+        guard let best = heardBest(of: objects, at: address, now: now) else { return nil }
+        let isNews = shown[address] !== best || withContent && device === best
+        shown[address] = best
+        return HeardDevice(address: address, rssi: best.advertisement.rssi, content: isNews ? best.advertisement : nil)
+    }
+
+    /// The object that stands for a device that several adapters hear: the one shown before, until it is silent, or
+    /// another is clearly nearer.
+    private func heardBest(of objects: [Device], at address: BluetoothAddress, now: Int64) -> Device? {
+        let heard = objects.filter { mayBeUsed($0) && $0.isHeard }
+        guard let best = best(of: heard) else { return nil }
+        guard let old = shown[address], heard.contains(where: { $0 === old }), !best.advertisement.isPaired,
+            !best.advertisement.isConnected, now - old.contentHandedOver < 2 * Self.contentInterval,
+            let strength = old.advertisement.rssi, best.advertisement.rssi ?? -128 <= strength + Self.margin
+        else { return best }
+        return old
     }
 
     private static let contentInterval: Int64 = 5_000_000
+    /// How much nearer another adapter must be, dB: strengths vary by as much from packet to packet.
+    private static let margin = 6
 
-    func remove(_ path: ObjectPath) -> Device? {
+    /// - Returns: the object's device, and whether another object for it is heard still.
+    func remove(_ path: ObjectPath) -> (device: Device, isHeardStill: Bool)? {
+        guard let device = forget(path) else { return nil }
+        let others = byAddress[device.advertisement.address, default: []].filter { $0.isHeard && mayBeUsed($0) }
+        for other in others {
+            other.contentHandedOver = 0
+            enqueue(other)
+        }
+        return (device, !others.isEmpty)
+    }
+
+    private func forget(_ path: ObjectPath) -> Device? {
         let device = devices.removeValue(forKey: path.rawValue)
         byFingerprint[path.fingerprint] = nil
+        if let device { leaveAddress(device) }
         if let device, device.hasContentNews { contentNews.removeAll { $0 === device } }
         if let device, device.hasStrengthNews { strengthNews.removeAll { $0 === device } }
         return device
     }
 
-    func keep(only paths: Set<String>) -> [Device] {
-        let gone = devices.values.filter { !paths.contains($0.path.rawValue) }
-        for device in gone { _ = remove(device.path) }
-        return gone
+    /// - Returns: the addresses of devices that no object is left of.
+    func keep(only paths: Set<String>) -> [BluetoothAddress] {
+        devices.values.filter { !paths.contains($0.path.rawValue) }.compactMap { gone in
+            remove(gone.path).flatMap { $0.isHeardStill ? nil : $0.device.advertisement.address }
+        }
     }
 
     func forgetAir() {
@@ -324,6 +412,7 @@ final class DeviceTable {
     func removeAll() {
         devices = [:]
         byFingerprint = [:]
+        (byAddress, shown) = ([:], [:])
         forgetNews()
     }
 

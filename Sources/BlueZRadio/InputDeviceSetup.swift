@@ -14,7 +14,7 @@ internal import DBusKit
 #endif
 
 final class InputDeviceSetup {
-    private let device: ObjectPath
+    let device: ObjectPath
     private let address: BluetoothAddress
     private let connection: Connection
     private let directory: String

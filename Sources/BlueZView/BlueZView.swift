@@ -22,7 +22,7 @@ public protocol ViewAuthority: AnyObject {
     func isInput(_ accessory: AccessoryID) -> Bool
     /// Whether an accessory certainly has no classic side: its address is a random one.
     func isLowEnergyOnly(_ accessory: AccessoryID) -> Bool
-    /// The adapter in use.
+    /// The adapter that is shown to an app without an accessory on another one.
     var adapter: ObjectPath? { get }
     /// An app used an accessory, for the first time on this connection.
     func used(_ accessory: AccessoryID, by app: AppID, _ caller: PinnedCaller, as what: String)

@@ -17,15 +17,15 @@ enum ObjectTree {
         .dictionary(key: "s", value: "a{sv}", interfaces.sorted { $0.key < $1.key }.map { .init(.string($0.key), $0.value) })
     }
 
-    /// `/`, `/org`, `/org/bluez` and the adapter.
+    /// `/`, `/org`, `/org/bluez` and the adapters.
     static func introspection(of path: ObjectPath, _ scope: Scope) -> String {
         var inside = ""
         var children: Set<Substring> = []
-        if path == scope.adapter { inside = adapterInterface + StandardInterfaces.everywhere }
+        if scope.adapters.contains(path) { inside = adapterInterface + StandardInterfaces.everywhere }
         if path.rawValue == "/" { inside = StandardInterfaces.objectManager }
         let prefix = path.rawValue == "/" ? "/" : path.rawValue + "/"
         if path == Scope.managers { inside = agentManager + StandardInterfaces.everywhere }
-        for other in scope.devices.keys + [scope.adapter ?? Scope.managers] where other.isBelow(path) {
+        for other in Array(scope.devices.keys) + scope.adapters + [Scope.managers] where other.isBelow(path) {
             children.insert(other.rawValue.dropFirst(prefix.count).prefix { $0 != "/" })
         }
         let nodes = children.sorted().map { "  <node name=\"\($0)\"/>\n" }.joined()

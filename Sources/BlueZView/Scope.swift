@@ -24,12 +24,15 @@ public struct GrantedDevice: Hashable, Sendable {
 
 /// The part of org.bluez that exists for an app.
 struct Scope: Hashable, Sendable {
-    /// The adapter that is shown; nil when there is none.
-    var adapter: ObjectPath?
+    /// The adapters that are shown: those that have the app's accessories, or where none has, the one that stands for
+    /// all. Programs take the first adapter that they find, and look for their accessory there.
+    var adapters: Set<ObjectPath> = []
     /// Device objects, and whose they are.
     var devices: [ObjectPath: AccessoryID] = [:]
-    /// The adapter is on its way out, and was in sight before.
-    private var keepsAdapterInSight = false
+    /// Whether the app has no accessory, in range or not.
+    var isEmpty = true
+    /// The adapters are on their way out, and were in sight before.
+    private var keepsAdaptersInSight = false
 
     static let service = "org.bluez"
     /// The object that bluetoothd has its managers at.
@@ -45,26 +48,28 @@ struct Scope: Hashable, Sendable {
     ]
 
     init(adapter: ObjectPath? = nil, granted: [GrantedDevice] = []) {
-        self.adapter = adapter
         for device in granted {
             for path in device.paths { devices[path] = device.accessory }
         }
+        isEmpty = granted.isEmpty
+        adapters = Set(devices.keys.map(\.parent))
+        if adapters.isEmpty, let adapter { adapters = [adapter] }
     }
 
-    /// Keeps the adapter of before where this has none and the radio service still has it (`isThere`).
+    /// Keeps those adapters that the radio service has, as far as it is known here (`isThere`).
     ///
-    /// The daemon and the view hear of the service on connections of their own. Where the daemon was first, only what
-    /// the view hears next says whether the adapter has gone or the whole service; clients must be told the right one.
-    mutating func keepAdapter(of old: Scope, _ isThere: (ObjectPath) -> Bool) {
-        guard adapter == nil, let kept = old.adapter, isThere(kept) else { return }
-        adapter = kept
-        keepsAdapterInSight = old.hasAdapterInSight
+    /// The daemon and the view hear of the service on connections of their own: the daemon may hear later that an
+    /// adapter has gone, and earlier that one has come. Where it was first, only what the view hears next says whether
+    /// the last adapter has gone or the whole service; clients must be told the right one.
+    mutating func keepAdapters(of old: Scope, _ isThere: (ObjectPath) -> Bool) {
+        adapters = adapters.filter(isThere)
+        guard adapters.isEmpty else { return }
+        adapters = old.adapters.filter(isThere)
+        keepsAdaptersInSight = !adapters.isEmpty && old.hasAdaptersInSight
     }
 
-    var isEmpty: Bool { devices.isEmpty }
-
-    /// Whether the adapter appears as it is: without an accessory it has no power, as in Apple's central manager.
-    var hasAdapterInSight: Bool { !isEmpty || keepsAdapterInSight }
+    /// Whether adapters appear as they are: without an accessory they have no power, as in Apple's central manager.
+    var hasAdaptersInSight: Bool { !isEmpty || keepsAdaptersInSight }
 
     /// The granted device that an object is, or belongs to.
     func device(of path: ObjectPath) -> ObjectPath? {
@@ -72,8 +77,8 @@ struct Scope: Hashable, Sendable {
         return devices.keys.first { path.isBelow($0) }
     }
 
-    /// Whether an object exists for the app. (Of what is above the adapter, only that something is below it.)
-    func shows(_ path: ObjectPath) -> Bool { path == adapter || device(of: path) != nil }
+    /// Whether an object exists for the app. (Of what is above the adapters, only that something is below it.)
+    func shows(_ path: ObjectPath) -> Bool { adapters.contains(path) || device(of: path) != nil }
 
     /// Whether a client with this match rule may be waiting for signals of org.bluez.
     static func mayBeFor(_ rule: MatchRule, alias: String?) -> Bool {
@@ -89,7 +94,7 @@ struct Scope: Hashable, Sendable {
         /// Answered from what is known here.
         case managedObjects
         case introspection
-        case adapterProperty
+        case adapterProperty(ObjectPath)
         /// A call to the manager of agents.
         case agent
         /// `StartDiscovery` and the like: the radio service counts them for each client.
@@ -117,7 +122,7 @@ struct Scope: Hashable, Sendable {
             return isAboveSomething(path) ? .introspection : .refused(.unknownObject(path))
         }
         if let device = device(of: path) { return verdict(device, path, interface, member) }
-        if path == adapter { return adapterVerdict(interface, member) }
+        if adapters.contains(path) { return adapterVerdict(path, interface, member) }
         if path.rawValue == "/" {
             guard interface == Bus.objectManager, member == "GetManagedObjects" else {
                 return .refused(Self.noMethod(interface, member))
@@ -133,13 +138,12 @@ struct Scope: Hashable, Sendable {
 
     /// Whether there is something to see below (or at) a path.
     func isAboveSomething(_ path: ObjectPath) -> Bool {
-        guard let adapter else { return ["/", "/org", "/org/bluez"].contains(path.rawValue) }
-        return path == adapter || adapter.isBelow(path)
+        path == Self.managers || Self.managers.isBelow(path) || adapters.contains(path)
     }
 
-    private func adapterVerdict(_ interface: String?, _ member: String) -> Verdict {
+    private func adapterVerdict(_ path: ObjectPath, _ interface: String?, _ member: String) -> Verdict {
         switch (interface, member) {
-        case (Bus.properties, "Get"), (Bus.properties, "GetAll"), (Bus.properties, "Set"): .adapterProperty
+        case (Bus.properties, "Get"), (Bus.properties, "GetAll"), (Bus.properties, "Set"): .adapterProperty(path)
         case (Self.adapterInterface, "StartDiscovery"), (Self.adapterInterface, "StopDiscovery"),
             (Self.adapterInterface, "SetDiscoveryFilter"), (Self.adapterInterface, "GetDiscoveryFilters"):
             .discovery

@@ -32,9 +32,10 @@ enum Rehearsal {
         var state = StoredState(accessories: [], grants: [], intents: [])
         var lines: [AuditEntry] = []
         for number in [1, 2] as [UInt8] {
+            let adapter = BluetoothAddress("00:00:00:00:01:0\(number)", kind: .public)
             let address = BluetoothAddress("C0:00:00:00:00:0\(number)", kind: .random)
             let accessory = Accessory(
-                id: .random(), displayName: "Rehearsal", address: address, isBonded: true, descriptor: DiscoveryDescriptor(),
+                id: .random(), displayName: "Rehearsal", address: address, adapter: adapter, isBonded: true, descriptor: DiscoveryDescriptor(),
                 ssid: SSID([number]), classicAddress: BluetoothAddress("00:00:00:00:00:0\(number)", kind: .public),
                 awareDevice: try store.nextAwareDevice(), created: 1)
             guard let address, let app = AppID("rehearsal") else { return "no address and no app" }
@@ -45,7 +46,7 @@ enum Rehearsal {
             for purpose in [BondIntent.Purpose.pairing, .removal] {
                 state.intents.append(
                     BondIntent(
-                        address: address, device: RadioDeviceID("/"), purpose: purpose,
+                        BluetoothPeer(address, adapter: adapter), device: RadioDeviceID("/"), purpose: purpose,
                         trace: BondIntent.Trace(name: "Rehearsal", olderBonds: [])))
             }
             lines.append(AuditEntry(time: 1, event: .granted, app: app, accessory: accessory.id, who: "rehearsal", why: "-"))

@@ -110,7 +110,7 @@ enum Rows {
         }
         return Accessory(
             id: try key(text(row, "id"), "a UUID") { AccessoryID($0) }, displayName: try text(row, "displayName"),
-            address: try address(row), isBonded: try truth(row, "isBonded"),
+            address: try address(row), adapter: try adapter(row), isBonded: try truth(row, "isBonded"),
             descriptor: try StoredDescriptor.read(needed(json(row, "descriptor", in: database), "descriptor")),
             image: try bytes(ifAny: row, "image").flatMap { ProductImage($0) }, ssid: ssid, classicAddress: classic,
             awareDevice: try number(ifAny: row, "awareDevice", Numbers.given).map { UInt64($0) },
@@ -142,7 +142,7 @@ enum Rows {
                 name: try json.needed("name"), olderBonds: Set(try needed(json.texts("olderBonds"), "olderBonds")))
         }
         return BondIntent(
-            address: address, device: try text(ifAny: row, "device").map { RadioDeviceID($0) }, purpose: purpose, trace: trace)
+            BluetoothPeer(address, adapter: try adapter(row)), device: try text(ifAny: row, "device").map { RadioDeviceID($0) }, purpose: purpose, trace: trace)
     }
 
     private static func address(_ row: SQLRow) throws(Nonsense) -> BluetoothAddress? {
@@ -150,6 +150,12 @@ enum Rows {
         let kind = try Self.text(ifAny: row, "addressKind") ?? ""
         guard let kind = BluetoothAddress.Kind(rawValue: kind) else { throw Nonsense("\(kind): no kind of address") }
         return try key(text, "an address") { BluetoothAddress($0, kind: kind) }
+    }
+
+    /// Empty in place of NULL where it is part of a key.
+    private static func adapter(_ row: SQLRow) throws(Nonsense) -> BluetoothAddress? {
+        guard let text = try text(ifAny: row, "adapter"), !text.isEmpty else { return nil }
+        return try key(text, "an address") { BluetoothAddress($0, kind: .public) }
     }
 
     static func joinRecord(_ row: SQLRow, in database: Database) throws(Nonsense) -> JoinRecord {
@@ -170,19 +176,20 @@ enum Rows {
         try database.execute(
             """
             INSERT INTO accessory (id, displayName, address, addressKind, isBonded, descriptor, image, ssid, created,
-                classicAddress, awareDevice, ownsBond, ownsClassicBond, traits)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                classicAddress, awareDevice, ownsBond, ownsClassicBond, traits, adapter)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (id) DO UPDATE SET displayName = excluded.displayName, address = excluded.address,
                 addressKind = excluded.addressKind, isBonded = excluded.isBonded, descriptor = excluded.descriptor,
                 image = excluded.image, ssid = excluded.ssid, created = excluded.created,
                 classicAddress = excluded.classicAddress, awareDevice = excluded.awareDevice,
-                ownsBond = excluded.ownsBond, ownsClassicBond = excluded.ownsClassicBond, traits = excluded.traits
+                ownsBond = excluded.ownsBond, ownsClassicBond = excluded.ownsClassicBond, traits = excluded.traits,
+                adapter = excluded.adapter
             """, .text(accessory.id.rawValue), .text(accessory.displayName), SQLValue(accessory.address?.description),
             SQLValue(accessory.address?.kind.rawValue), SQLValue(accessory.isBonded), .text(descriptor),
             SQLValue(accessory.image.map { Array($0.bytes) }), SQLValue(accessory.ssid?.bytes), SQLValue(accessory.created),
             SQLValue(accessory.classicAddress?.description),
             SQLValue(accessory.awareDevice.map { Int64(bitPattern: $0) }), SQLValue(accessory.ownsBond),
-            SQLValue(accessory.ownsClassicBond), .text(traits))
+            SQLValue(accessory.ownsClassicBond), .text(traits), SQLValue(accessory.adapter?.description))
     }
 
     static func put(_ grant: Grant, in database: Database) throws(DatabaseError) {
@@ -199,9 +206,9 @@ enum Rows {
             JSONValue.object(["name": .text(trace.name), "olderBonds": JSONValue(trace.olderBonds.sorted())])
         }
         try database.execute(
-            "INSERT OR REPLACE INTO bondIntent (address, addressKind, device, purpose, trace) VALUES (?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO bondIntent (address, addressKind, adapter, device, purpose, trace) VALUES (?, ?, ?, ?, ?, ?)",
             .text(intent.address.description),
-            .text(intent.address.kind.rawValue), SQLValue(intent.device?.rawValue), .text(intent.purpose.rawValue),
+            .text(intent.address.kind.rawValue), .text(intent.adapter?.description ?? ""), SQLValue(intent.device?.rawValue), .text(intent.purpose.rawValue),
             SQLValue(try trace?.written(by: database)))
     }
 
@@ -213,8 +220,9 @@ enum Rows {
 
     static func delete(_ intent: BondIntent, in database: Database) throws(DatabaseError) {
         try database.execute(
-            "DELETE FROM bondIntent WHERE address = ? AND addressKind = ? AND purpose = ?", .text(intent.address.description),
-            .text(intent.address.kind.rawValue), .text(intent.purpose.rawValue))
+            "DELETE FROM bondIntent WHERE address = ? AND addressKind = ? AND adapter = ? AND purpose = ?",
+            .text(intent.address.description), .text(intent.address.kind.rawValue), .text(intent.adapter?.description ?? ""),
+            .text(intent.purpose.rawValue))
     }
 
     static func content(of record: JoinRecord) -> JSONValue {

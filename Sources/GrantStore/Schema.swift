@@ -89,6 +89,24 @@ enum Schema {
                 CREATE TABLE IF NOT EXISTS grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY);
                 INSERT INTO grdb_migrations VALUES ('6 user_version');
                 """),
+        // Of older accessories nobody noted the adapter: it is the one that has the bond.
+        Migration(
+            name: "7 adapters",
+            script: """
+                ALTER TABLE accessory ADD COLUMN adapter TEXT;
+                ALTER TABLE bondIntent RENAME TO olderIntent;
+                CREATE TABLE bondIntent (
+                    address TEXT NOT NULL,
+                    addressKind TEXT NOT NULL,
+                    adapter TEXT NOT NULL,
+                    device TEXT,
+                    purpose TEXT NOT NULL,
+                    trace TEXT,
+                    PRIMARY KEY (address, addressKind, adapter, purpose)
+                ) STRICT;
+                INSERT INTO bondIntent SELECT address, addressKind, '', device, purpose, trace FROM olderIntent;
+                DROP TABLE olderIntent;
+                """),
     ]
 
     /// Whether this daemon knows all that the file may hold.

@@ -2,11 +2,12 @@
 // What an admin sets in accessorysetupd.conf; everything has a default, and a mistake is an error at start, not a
 // guess.
 
+internal import AccessoryModel
 internal import KeyFiles
 
 struct Configuration {
-    /// `[Bluetooth] Adapter=`: the adapter to use (`hci1`); none means the first with power.
-    var adapter: String?
+    /// `[Bluetooth] Adapter=`: the adapters to use, by name (`hci1`) or address; none means all.
+    var adapters: [String] = []
     /// `[Bluetooth] ImmediateRSSI=`: what `immediate` means, dBm, −100…0.
     var immediateRSSI = -55
     /// `[View] Linger=`: seconds that an app's links outlive its last connection to the scoped view, 0…3600.
@@ -51,7 +52,13 @@ struct Configuration {
         {
             throw file.problem(Self.wifi, "Interface", "\(wifiInterface): is not the name of an interface")
         }
-        adapter = try file.string(Self.group, "Adapter")
+        adapters = try file.list(Self.group, "Adapter").map { text throws(KeyFileProblem) in
+            if let address = BluetoothAddress(text.uppercased(), kind: .public) { return address.description }
+            guard text.hasPrefix("hci"), Int(text.dropFirst(3)) != nil else {
+                throw file.problem(Self.group, "Adapter", "\(text): is neither an adapter's name, such as hci0, nor its address")
+            }
+            return text
+        }
         if let value = try file.integer(Self.group, "ImmediateRSSI") {
             guard (-100...0).contains(value) else { throw file.problem(Self.group, "ImmediateRSSI", "\(value): must be −100 to 0") }
             immediateRSSI = value

@@ -73,7 +73,7 @@ struct Daemon {
         // serves many.
         let radioConnection = try Connection(radioOpening, loop: loop, reading: .adaptive(pause: .milliseconds(20)))
         let radio = try BlueZRadio(
-            on: radioConnection, adapter: configuration.adapter, inputDirectory: options.inputDirectory, feed: radioBus, log: log)
+            on: radioConnection, adapters: configuration.adapters, inputDirectory: options.inputDirectory, feed: radioBus, log: log)
         // A scan's results come in one go, each as an answer of its own.
         let wifiConnection = try Connection(wifiOpening, loop: loop, reading: .adaptive(pause: .milliseconds(20)))
         let wifi = try WiFiRadio(

@@ -42,7 +42,7 @@ final class ViewGate: ViewAuthority {
             if let known = engine.device(of: accessory).flatMap({ ObjectPath($0.rawValue) }) { paths.insert(known) }
             // Where it will be once it is heard again, for one that the radio has forgotten.
             let element = "dev_" + String(address.description.map { $0 == ":" ? "_" : $0 })
-            if paths.isEmpty, let later = radio.adapter?.appending(element) { paths.insert(later) }
+            if paths.isEmpty, let later = radio.object(of: accessory.adapter)?.appending(element) { paths.insert(later) }
             return GrantedDevice(accessory: accessory.id, name: accessory.displayName, paths: paths)
         }
     }

@@ -79,7 +79,7 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
             for (name, value) in values { #expect(value.signature == description.property(name)?.type, "\(name)") }
         }
         // What only admins see is not in what apps are told.
-        let admins: Set = ["Address", "NetworkName", "Apps", "Battery", "Connected", "Problems"]
+        let admins: Set = ["Address", "Adapter", "NetworkName", "Apps", "Battery", "Connected", "Problems"]
         #expect(Set(description.properties.map(\.name)).subtracting(WireEncoding.accessoryProperties) == admins)
         let values = WireEncoding.properties(of: full, state: .awaitingAuthorization, device: "/org/bluez/hci0/dev_1")
         #expect(values["State"] == .string("awaitingAuthorization"))

@@ -75,7 +75,7 @@ private let rows: [Row] = [
             "DisplayName": .whoeverSeesIt, "State": .whoeverSeesIt, "BluetoothIdentifier": .whoeverSeesIt,
             "BluetoothTransportBridgingIdentifier": .whoeverSeesIt, "Ssid": .whoeverSeesIt,
             "WiFiAwarePairedDeviceID": .whoeverSeesIt, "Descriptor": .whoeverSeesIt, "Device": .whoeverSeesIt, "Address": admins,
-            "NetworkName": admins, "Apps": admins, "Connected": admins, "Battery": admins, "Problems": admins,
+            "Adapter": admins, "NetworkName": admins, "Apps": admins, "Connected": admins, "Battery": admins, "Problems": admins,
             "JoinNetwork": .only([.appWithGrant], others: .refused),
             "LeaveNetwork": .only([.appWithGrant], others: .refused), "Rename": admins, "Remove": admins,
         ]),
@@ -104,7 +104,7 @@ private let rows: [Row] = [
     Row(
         place: .admin, interface: AccessoryBus.admin, seenBy: [.admin],
         members: [
-            "GetAudit": admins, "Explain": admins, "Refresh": admins, "Policy": admins, "PolicyProblems": admins,
+            "GetAudit": admins, "Explain": admins, "Refresh": admins, "Policy": admins, "PolicyProblems": admins, "Adapters": admins,
             "Lockdown": admins,
         ]),
 ]

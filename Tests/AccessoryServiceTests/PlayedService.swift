@@ -20,23 +20,24 @@ private final class StillRadio: Radio {
     let state = RadioState.ready
     weak var observer: (any RadioObserver)?
     let bonds: [RadioBond] = []
+    let adapters: [RadioAdapter] = []
     func start() {}
     func discover() -> DiscoveryToken { DiscoveryToken {} }
     func pair(_ device: RadioDeviceID, support: SupportOptions) {}
     func answer(_ answer: PromptAnswer) {}
     func cancelPairing() {}
     func bridge(
-        _ address: BluetoothAddress, classic: BluetoothAddress?,
+        _ peer: BluetoothPeer, classic: BluetoothAddress?,
         completion: @escaping (Result<BluetoothAddress, RadioFailure>) -> Void
     ) { completion(.failure(RadioFailure(.unavailable, "still"))) }
-    func setAlias(_ address: BluetoothAddress, _ name: String) {}
-    func removeBond(_ address: BluetoothAddress, device: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void)
+    func setAlias(_ peer: BluetoothPeer, _ name: String) {}
+    func removeBond(_ peer: BluetoothPeer, device: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void)
     {
         completion(.success(()))
     }
     func refresh(_ completion: @escaping () -> Void) { completion() }
-    func device(for address: BluetoothAddress) -> RadioDeviceID? { nil }
-    func link(with address: BluetoothAddress) -> RadioLink { RadioLink() }
+    func device(for peer: BluetoothPeer) -> RadioDeviceID? { nil }
+    func link(with peer: BluetoothPeer) -> RadioLink { RadioLink() }
 }
 
 /// No Wi-Fi.

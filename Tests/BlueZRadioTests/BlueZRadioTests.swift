@@ -16,9 +16,9 @@ import Testing
 private final class Witness: RadioObserver {
     var states: [RadioState] = []
     var failures: [RadioFailure] = []
-    var heard: [RadioDeviceID: Advertisement] = [:]
+    var heard: [BluetoothAddress: Advertisement] = [:]
     var batches = 0
-    var lost: Set<RadioDeviceID> = []
+    var lost: Set<BluetoothAddress> = []
     var prompts: [PairingPrompt] = []
     var bridgings = 0
     var results: [Result<PairedIdentity, RadioFailure>] = []
@@ -28,9 +28,10 @@ private final class Witness: RadioObserver {
     func discoveryFailed(_ failure: RadioFailure) { failures.append(failure) }
     func heard(_ changes: [HeardDevice]) {
         batches += 1
-        for change in changes { heard[change.device] = change.content ?? heard[change.device] }
+        for change in changes { heard[change.address] = change.content ?? heard[change.address] }
     }
-    func lost(_ device: RadioDeviceID) { lost.insert(device) }
+    func lost(_ address: BluetoothAddress) { lost.insert(address) }
+    func adaptersChanged() {}
     func bridgingStarted() { bridgings += 1 }
     func pairingPrompted(_ prompt: PairingPrompt) {
         prompts.append(prompt)
@@ -95,7 +96,7 @@ private final class Stage {
         control = try Connection(.server(bus.address), loop: loop)
         let connection = try Connection(.server(bus.address), loop: loop, reading: .adaptive(pause: .milliseconds(5)))
         radio = try BlueZRadio(
-            on: connection, adapter: nil, inputDirectory: directory.path + "/input",
+            on: connection, adapters: [], inputDirectory: directory.path + "/input",
             feed: reader == .feed ? .server(bus.address) : reader == .libdbus ? nil : nonsense.address,
             log: Logger(label: "test") { [lines] _ in ErrorLog(lines: lines) })
         radio.observer = witness
@@ -316,7 +317,8 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         guard test.isPaired else { return }
         #expect(try stage.witness.results[0].get().address.description == "C0:00:00:00:00:01")
         var removed = false
-        stage.radio.removeBond(BluetoothAddress("C0:00:00:00:00:01", kind: .random)!, device: nil) {
+        stage.radio.removeBond(
+            BluetoothPeer(BluetoothAddress("C0:00:00:00:00:01", kind: .random)!, adapter: nil), device: nil) {
             removed = (try? $0.get()) != nil
         }
         stage.wait { removed }
@@ -384,7 +386,7 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         stage.wait { stage.witness.results.count == 1 }
         let identity = try stage.witness.results[0].get()
         #expect(identity.address.description == "C0:00:00:00:00:01" && identity.device == advert.device)
-        #expect(stage.radio.device(for: identity.address) == advert.device)
+        #expect(stage.radio.device(for: identity.peer) == advert.device)
         _ = consume token
     }
 
@@ -397,7 +399,7 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         let stage = try Stage("{ \"accessories\": [\(accessory(", \"addressType\": \"public\", \(more)"))] }")
         let token = stage.radio.discover()
         stage.wait { !stage.witness.heard.isEmpty }
-        stage.radio.pair(try #require(stage.witness.heard.keys.first), support: [.pairingLE, .transportBridging])
+        stage.radio.pair(try #require(stage.witness.heard.values.first?.device), support: [.pairingLE, .transportBridging])
         stage.wait { stage.witness.results.count == 1 }
         #expect(stage.witness.bridgings == 1)
         let identity = try? stage.witness.results[0].get()
@@ -417,19 +419,19 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         stage.wait { !stage.witness.heard.isEmpty }
         // What speaks classic only is not heard over low energy.
         #expect(stage.witness.advert("00:11:22:33:44:55") == nil)
-        stage.radio.pair(try #require(stage.witness.heard.keys.first), support: [.pairingLE])
+        stage.radio.pair(try #require(stage.witness.heard.values.first?.device), support: [.pairingLE])
         stage.wait { stage.witness.results.count == 1 }
         token = nil
         stage.wait { !stage.isDiscovering }
         let identity = try stage.witness.results[0].get()
         var bridged: [Result<BluetoothAddress, RadioFailure>] = []
-        stage.radio.bridge(identity.address, classic: BluetoothAddress("00:11:22:33:44:55", kind: .public)) { bridged.append($0) }
+        stage.radio.bridge(identity.peer, classic: BluetoothAddress("00:11:22:33:44:55", kind: .public)) { bridged.append($0) }
         stage.wait { bridged.count == 1 }
         #expect(try bridged[0].get().description == "00:11:22:33:44:55")
         #expect(try stage.bonds.sorted() == ["a", "c"])
         stage.wait { !stage.isDiscovering }
         // Called off while it searches for one that is not there.
-        stage.radio.bridge(identity.address, classic: BluetoothAddress("00:11:22:33:44:66", kind: .public)) { bridged.append($0) }
+        stage.radio.bridge(identity.peer, classic: BluetoothAddress("00:11:22:33:44:66", kind: .public)) { bridged.append($0) }
         stage.wait { stage.isDiscovering }
         stage.radio.cancelPairing()
         stage.wait { bridged.count == 2 && !stage.isDiscovering }
@@ -442,7 +444,7 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         let stage = try Stage("{ \"accessories\": [\(accessory(", \"input\": \(isInput)"))] }")
         let token = stage.radio.discover()
         stage.wait { !stage.witness.heard.isEmpty }
-        let device = try #require(stage.witness.heard.keys.first)
+        let device = try #require(stage.witness.heard.values.first?.device)
         stage.radio.pair(device, support: [.pairingLE, .hid])
         stage.wait { stage.witness.results.count == 1 }
         #expect(((try? stage.witness.results[0].get()) != nil) == isInput)
@@ -459,7 +461,7 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         let token = stage.radio.discover()
         stage.wait { !stage.witness.heard.isEmpty }
         let device = try #require(stage.witness.heard.values.first)
-        stage.radio.setAlias(device.address, "Kitchen")
+        stage.radio.setAlias(device.peer, "Kitchen")
         stage.wait {
             let alias = try? stage.control.callAndWait(
                 "org.bluez", ObjectPath(device.device.rawValue)!, Bus.properties, "Get",
@@ -475,7 +477,7 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         stage.wait { !stage.witness.heard.isEmpty }
         // Nothing runs: nothing is sent, and above all no bond is removed.
         stage.radio.cancelPairing()
-        stage.radio.pair(try #require(stage.witness.heard.keys.first), support: [])
+        stage.radio.pair(try #require(stage.witness.heard.values.first?.device), support: [])
         stage.wait { stage.witness.prompts.count == 1 }
         stage.radio.cancelPairing()
         stage.wait { stage.witness.results.count == 1 }
@@ -489,7 +491,7 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         let stage = try Stage("{ \"accessories\": [\(accessory(", \"pairing\": { \"fault\": \"silent\" }"))] }")
         let token = stage.radio.discover()
         stage.wait { !stage.witness.heard.isEmpty }
-        stage.radio.pair(try #require(stage.witness.heard.keys.first), support: [])
+        stage.radio.pair(try #require(stage.witness.heard.values.first?.device), support: [])
         try stage.play(action, "hci0")
         stage.wait { stage.witness.results.count == 1 && stage.radio.state != .ready }
         #expect((try? stage.witness.results[0].get()) == nil)
@@ -500,7 +502,7 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         let stage = try Stage("{ \"accessories\": [\(accessory(", \"pairing\": { \"mode\": \"numericComparison\" }"))] }")
         let token = stage.radio.discover()
         stage.wait { !stage.witness.heard.isEmpty }
-        let device = try #require(stage.witness.heard.keys.first)
+        let device = try #require(stage.witness.heard.values.first?.device)
         stage.radio.pair(device, support: [])
         stage.wait { stage.witness.prompts.count == 1 }
         let radioName = try #require(

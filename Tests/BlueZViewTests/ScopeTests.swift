@@ -23,14 +23,14 @@ import Testing
 
     @Test func theAdapterStaysUntilTheViewHasHeardWhereItWent() {
         var heardFirst = Scope()
-        heardFirst.keepAdapter(of: scope) { $0 == Self.adapter }
-        #expect(heardFirst.adapter == Self.adapter && heardFirst.isEmpty)
+        heardFirst.keepAdapters(of: scope) { $0 == Self.adapter }
+        #expect(heardFirst.adapters == [Self.adapter] && heardFirst.isEmpty)
         var isGone = Scope()
-        isGone.keepAdapter(of: scope) { _ in false }
-        #expect(isGone.adapter == nil)
+        isGone.keepAdapters(of: scope) { _ in false }
+        #expect(isGone.adapters.isEmpty)
         var another = Scope(adapter: "/org/bluez/hci1")
-        another.keepAdapter(of: scope) { _ in true }
-        #expect(another.adapter == "/org/bluez/hci1")
+        another.keepAdapters(of: scope) { _ in true }
+        #expect(another.adapters == ["/org/bluez/hci1"])
     }
 
     @Test func aDeviceIsItselfAndWhatIsBelow() {
@@ -52,8 +52,8 @@ import Testing
         (characteristic, Scope.characteristicInterface, "StopNotify", .attribute(mine)),
         (characteristic, Scope.characteristicInterface, "AcquireWrite", .acquisition(mine)),
         (characteristic, Scope.characteristicInterface, "AcquireNotify", .acquisition(mine)),
-        (adapter, Scope.adapterInterface, "StartDiscovery", .discovery), (adapter, Bus.properties, "GetAll", .adapterProperty),
-        (adapter, Bus.properties, "Set", .adapterProperty), (mine, Bus.properties, "Set", .deviceSetting(mine)),
+        (adapter, Scope.adapterInterface, "StartDiscovery", .discovery), (adapter, Bus.properties, "GetAll", .adapterProperty(adapter)),
+        (adapter, Bus.properties, "Set", .adapterProperty(adapter)), (mine, Bus.properties, "Set", .deviceSetting(mine)),
         (Scope.managers, Agent.interface, "RegisterAgent", .agent), (Scope.managers, Agent.interface, "UnregisterAgent", .agent),
         ("/", Bus.objectManager, "GetManagedObjects", .managedObjects), ("/org", Bus.introspectable, "Introspect", .introspection),
     ]) func anAppsOwn(path: ObjectPath, interface: String, member: String, expected: Scope.Verdict) {

@@ -11,6 +11,7 @@ import Testing
 final class ManualRadio: Radio {
     var state = RadioState.ready
     weak var observer: (any RadioObserver)?
+    var adapters: [RadioAdapter] = []
     var scans = 0
     var pairing: RadioDeviceID?
     var isCancelled = false
@@ -32,19 +33,19 @@ final class ManualRadio: Radio {
     }
     func pair(_ device: RadioDeviceID, support: SupportOptions) { (pairing, self.support) = (device, support) }
     func bridge(
-        _ address: BluetoothAddress, classic: BluetoothAddress?,
+        _ peer: BluetoothPeer, classic: BluetoothAddress?,
         completion: @escaping (Result<BluetoothAddress, RadioFailure>) -> Void
     ) {
-        bridged = classic ?? address
+        bridged = classic ?? peer.address
         bridging = completion
     }
     func refresh(_ completion: @escaping () -> Void) { completion() }
-    func setAlias(_ address: BluetoothAddress, _ name: String) { aliases[address] = name }
+    func setAlias(_ peer: BluetoothPeer, _ name: String) { aliases[peer.address] = name }
     func answer(_ answer: PromptAnswer) {}
     func cancelPairing() { isCancelled = true }
-    func removeBond(_ address: BluetoothAddress, device: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void)
+    func removeBond(_ peer: BluetoothPeer, device: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void)
     {
-        removed.append(address)
+        removed.append(peer.address)
         if holdsRemovals { heldRemovals.append(completion) } else { completion(removals) }
     }
     func finishRemovals() {
@@ -52,8 +53,8 @@ final class ManualRadio: Radio {
         heldRemovals = []
         for completion in held { completion(removals) }
     }
-    func device(for address: BluetoothAddress) -> RadioDeviceID? { nil }
-    func link(with address: BluetoothAddress) -> RadioLink { RadioLink() }
+    func device(for peer: BluetoothPeer) -> RadioDeviceID? { nil }
+    func link(with peer: BluetoothPeer) -> RadioLink { RadioLink() }
 }
 
 /// Wi-Fi by hand: what is asked is written down, and answered when the test says so.
@@ -272,7 +273,7 @@ final class Bench {
             device: RadioDeviceID("/dev/\(number)"), address: BluetoothAddress(value: UInt64(number), kind: .public))
         advert.serviceUUIDs = [service]
         advert.rssi = rssi
-        radio.observer?.heard([HeardDevice(device: advert.device, rssi: rssi, content: changed ? advert : nil)])
+        radio.observer?.heard([HeardDevice(address: advert.address, rssi: rssi, content: changed ? advert : nil)])
     }
 
     func paired(_ number: Int, wasPairedBefore: Bool = false) {

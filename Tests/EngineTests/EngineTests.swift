@@ -121,7 +121,7 @@ struct TraceCase: Sendable {
     @Test func anUnfinishedPairingIsUndoneAtStart() throws {
         let store = ManualStore()
         let address = BluetoothAddress(value: 9, kind: .public)
-        store.stored.intents = [BondIntent(address: address, device: nil, purpose: .pairing)]
+        store.stored.intents = [BondIntent(BluetoothPeer(address, adapter: nil), device: nil, purpose: .pairing)]
         let bench = try Bench(store: store)
         #expect(bench.radio.removed == [address] && store.stored.intents.isEmpty)
     }
@@ -133,7 +133,7 @@ struct TraceCase: Sendable {
             Accessory(
                 id: .random(), displayName: "x", address: address, isBonded: true, descriptor: DiscoveryDescriptor(), created: 0)
         ]
-        store.stored.intents = [BondIntent(address: address, device: nil, purpose: .pairing)]
+        store.stored.intents = [BondIntent(BluetoothPeer(address, adapter: nil), device: nil, purpose: .pairing)]
         let bench = try Bench(store: store)
         #expect(bench.radio.removed.isEmpty && store.stored.intents.isEmpty)
     }
@@ -154,8 +154,7 @@ struct TraceCase: Sendable {
                 id: .random(), displayName: "x", address: address(2), isBonded: true, descriptor: DiscoveryDescriptor(), created: 0)
         ]
         store.stored.intents = [
-            BondIntent(
-                address: address(9), device: nil, purpose: .pairing,
+            BondIntent(BluetoothPeer(address(9), adapter: nil), device: nil, purpose: .pairing,
                 trace: BondIntent.Trace(name: "Die", olderBonds: [address(1).description]))
         ]
         let bench = try Bench(store: store, radioState: .off)
@@ -187,7 +186,7 @@ struct TraceCase: Sendable {
         bench.radio.pairing = nil
         bench.radio.observer?.pairingEnded(.failure(RadioFailure(.timeout, "no link")))
         // The object has gone, and what was picked is offered still.
-        bench.radio.observer?.lost(RadioDeviceID("/dev/1"))
+        bench.radio.observer?.lost(BluetoothAddress(value: 1, kind: .public))
         let picker = try #require(bench.engine.picker)
         try bench.engine.pick(picker, offer: try #require(picker.presentation.offers.first?.id))
         #expect(bench.radio.pairing == nil && bench.radio.removed.count == 1 && bench.store.stored.intents.count == 1)
@@ -218,12 +217,12 @@ struct TraceCase: Sendable {
         bench.hear(1)
         let picker = try #require(bench.engine.picker)
         let offer = try #require(picker.presentation.offers.first?.id)
-        bench.radio.observer?.lost(RadioDeviceID("/dev/1"))
+        bench.radio.observer?.lost(BluetoothAddress(value: 1, kind: .public))
         bench.clock.advance(4)
         bench.hear(1)
         bench.clock.advance(9)
         #expect(picker.presentation.offers.map(\.id) == [offer])
-        bench.radio.observer?.lost(RadioDeviceID("/dev/1"))
+        bench.radio.observer?.lost(BluetoothAddress(value: 1, kind: .public))
         bench.clock.advance(4)
         #expect(picker.presentation.offers.map(\.id) == [offer])
         bench.clock.advance(1)
@@ -292,7 +291,7 @@ struct TraceCase: Sendable {
         bench.hear(1)
         bench.hear(2)
         #expect(run.presentation.offers.count == 2)
-        bench.radio.observer?.lost(RadioDeviceID("/dev/1"))
+        bench.radio.observer?.lost(BluetoothAddress(value: 1, kind: .public))
         bench.clock.advance(5)
         #expect(run.presentation.offers.count == 1)
         // Silence takes the other away.

@@ -57,6 +57,7 @@ final class PlayedRadio: Radio {
     private let fuse: Fuse
     var state = RadioState.ready
     weak var observer: (any RadioObserver)?
+    var adapters: [RadioAdapter] { [] }
     var scans = 0
     /// What is being paired, and asked to end.
     private(set) var pairing: PlayedDevice?
@@ -75,10 +76,10 @@ final class PlayedRadio: Radio {
         return DiscoveryToken { [weak self] in self?.scans -= 1 }
     }
     func refresh(_ completion: @escaping () -> Void) { completion() }
-    func setAlias(_ address: BluetoothAddress, _ name: String) {}
+    func setAlias(_ peer: BluetoothPeer, _ name: String) {}
     func answer(_ answer: PromptAnswer) {}
-    func device(for address: BluetoothAddress) -> RadioDeviceID? { devices.first { $0.address == address }?.id }
-    func link(with address: BluetoothAddress) -> RadioLink { RadioLink() }
+    func device(for peer: BluetoothPeer) -> RadioDeviceID? { devices.first { $0.address == peer.address }?.id }
+    func link(with peer: BluetoothPeer) -> RadioLink { RadioLink() }
 
     var bonds: [RadioBond] {
         kept.owners.keys.sorted().map { number in
@@ -125,12 +126,12 @@ final class PlayedRadio: Radio {
     }
 
     func bridge(
-        _ address: BluetoothAddress, classic: BluetoothAddress?,
+        _ peer: BluetoothPeer, classic: BluetoothAddress?,
         completion: @escaping (Result<BluetoothAddress, RadioFailure>) -> Void
     ) {
         guard fuse.allows() else { return }
         guard bridging == nil, pairing == nil else { return completion(.failure(RadioFailure(.busy, "played"))) }
-        bridging = (classic?.value ?? address.value, completion)
+        bridging = (classic?.value ?? peer.address.value, completion)
     }
 
     func endBridging(_ isDone: Bool) {
@@ -148,12 +149,12 @@ final class PlayedRadio: Radio {
         if pairing?.number == number { failPairing(.connection) }
     }
 
-    func removeBond(_ address: BluetoothAddress, device: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void)
+    func removeBond(_ peer: BluetoothPeer, device: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void)
     {
         guard fuse.allows() else { return }
         guard state == .ready else { return completion(.failure(RadioFailure(.unavailable, "played"))) }
-        if kept.owners.removeValue(forKey: address.value) == .other { kept.wronged.append(address.value) }
-        lose(address.value)
+        if kept.owners.removeValue(forKey: peer.address.value) == .other { kept.wronged.append(peer.address.value) }
+        lose(peer.address.value)
         completion(.success(()))
     }
 }

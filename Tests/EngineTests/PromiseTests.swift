@@ -57,7 +57,7 @@ extension Bench {
         try bench.engine.showPicker(try bench.session(), items: [bench.item()], settings: settings)
         for number in 1...600 {
             bench.hear(number)
-            bench.radio.observer?.lost(RadioDeviceID("/dev/\(number)"))
+            bench.radio.observer?.lost(BluetoothAddress(value: UInt64(number), kind: .public))
             bench.clock.advance(5)
         }
         bench.engine.flushAudit()

@@ -31,15 +31,17 @@ import Testing
         descriptor.range = .immediate
         descriptor.supportedOptions = .pairingLE
         return Accessory(
-            id: .random(), displayName: "Würfel 🎲", address: BluetoothAddress("C0:FF:EE:00:00:01", kind: .random), isBonded: true,
-            descriptor: descriptor, image: ProductImage([0xFF, 0xD8, 0xFF, 0xE0]), ssid: SSID([0x44, 0x00, 0xFF])!,
+            id: .random(), displayName: "Würfel 🎲", address: BluetoothAddress("C0:FF:EE:00:00:01", kind: .random),
+            adapter: BluetoothAddress("00:1A:7D:DA:71:13", kind: .public), isBonded: true, descriptor: descriptor, image: ProductImage([0xFF, 0xD8, 0xFF, 0xE0]), ssid: SSID([0x44, 0x00, 0xFF])!,
             created: 1_700_000_000)
     }
 
     @Test func everythingIsThereAgain() throws {
         let accessory = try accessory()
         let intent = BondIntent(
-            address: BluetoothAddress("C0:FF:EE:00:00:02", kind: .random)!, device: RadioDeviceID("/org/bluez/hci0/dev_x"),
+            BluetoothPeer(
+                BluetoothAddress("C0:FF:EE:00:00:02", kind: .random)!,
+                adapter: BluetoothAddress("00:1A:7D:DA:71:13", kind: .public)), device: RadioDeviceID("/org/bluez/hci0/dev_x"),
             purpose: .pairing)
         var grant: Grant?
         do {
@@ -71,7 +73,7 @@ import Testing
     @Test func aGrantAndItsIntentChangeTogether() throws {
         let store = try open()
         let accessory = try accessory()
-        let intent = BondIntent(address: accessory.address!, device: nil, purpose: .pairing)
+        let intent = BondIntent(BluetoothPeer(accessory.address!, adapter: nil), device: nil, purpose: .pairing)
         try store.note(intent)
         let broken = Grant(id: 1, app: AppID("a")!, accessory: .random(), state: .authorized, created: 0)
         #expect(throws: (any Error).self) { try store.commit(StoreChange([.grant(broken)], finishing: [intent])) }
@@ -178,7 +180,8 @@ import Testing
                             .grant(Grant(id: Int64(number), app: app, accessory: accessory.id, state: .authorized, created: 0)),
                         ]))
             }
-            try store.note(BondIntent(address: BluetoothAddress(value: 1, kind: .public), device: nil, purpose: .pairing))
+            try store.note(BondIntent(
+                    BluetoothPeer(BluetoothAddress(value: 1, kind: .public), adapter: nil), device: nil, purpose: .pairing))
             try FileManager.default.createDirectory(atPath: directory.path + "/copy", withIntermediateDirectories: true)
             for suffix in hasLog ? ["", "-wal"] : [""] {
                 try FileManager.default.copyItem(atPath: source + suffix, toPath: directory.path + "/copy/grants.sqlite" + suffix)
@@ -222,7 +225,7 @@ import Testing
         }
         let database = try Database(path: path)
         try database.execute("UPDATE accessory SET address = 'nonsense' WHERE id = ?", .text(bad.id.rawValue))
-        try database.execute("INSERT INTO bondIntent VALUES ('11:22:33:44:55:66', 'public', NULL, 'pairinh', NULL)")
+        try database.execute("INSERT INTO bondIntent VALUES ('11:22:33:44:55:66', 'public', '', NULL, 'pairinh', NULL)")
         let state = try open().load()
         #expect(state.accessories.map(\.id) == [good.id] && state.grants.map(\.id) == [1] && state.intents.isEmpty)
         let kept = try database.rows("SELECT what FROM setAside ORDER BY what").map { $0.values[0] }

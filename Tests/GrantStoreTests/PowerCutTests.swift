@@ -123,7 +123,7 @@ struct SeededNumbers: RandomNumberGenerator {
                 descriptor: DiscoveryDescriptor(),
                 image: ProductImage([0xFF, 0xD8, 0xFF, 0xE0] + [UInt8](repeating: 1, count: 9000)),
                 created: 1)
-            let pairing = BondIntent(address: address, device: nil, purpose: .pairing)
+            let pairing = BondIntent(BluetoothPeer(address, adapter: nil), device: nil, purpose: .pairing)
             let grant = Grant(id: Int64(number), app: app, accessory: accessory.id, state: .authorized, created: 1)
             func line(_ event: AuditEntry.Event) -> AuditEntry {
                 AuditEntry(time: 1, event: event, app: app, accessory: accessory.id, who: "test", why: "\(event) \(number)")
@@ -146,7 +146,7 @@ struct SeededNumbers: RandomNumberGenerator {
             }
             changes.append { try $0.write(nil) }
             guard number % 2 == 0 else { continue }
-            let removal = BondIntent(address: address, device: nil, purpose: .removal)
+            let removal = BondIntent(BluetoothPeer(address, adapter: nil), device: nil, purpose: .removal)
             changes.append {
                 try $0.commit(
                     StoreChange([.revoke(grant.id), .delete(accessory.id)], noting: [removal], lines: [line(.revoked)]))

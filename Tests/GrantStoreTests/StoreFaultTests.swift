@@ -83,12 +83,12 @@ import Testing
 
     // MARK: Versions
 
-    @Test(arguments: 1...6) func everyOlderStoreIsBroughtUpToDate(version: Int) throws {
+    @Test(arguments: 1...7) func everyOlderStoreIsBroughtUpToDate(version: Int) throws {
         try begin(with: try Self.file(version))
         let store = try open()
         #expect(store.keptAside == nil)
         // `user_version` in SQLite's header, while the store is in use: the package's preinst reads it there.
-        #expect(try SystemFile.contents(path)[60..<64] == [0, 0, 0, 6])
+        #expect(try SystemFile.contents(path)[60..<64] == [0, 0, 0, 7])
         let state = try store.load()
         if version != 5 {
             #expect(state.accessories.map(\.displayName).sorted() == ["Camera", "Würfel 🎲"])
@@ -102,6 +102,8 @@ import Testing
             #expect(try store.nextAwareDevice() == (version >= 4 ? 5 : 1))
         }
         #expect(state.intents.count == 1)
+        let adapter = version >= 7 ? BluetoothAddress("00:1A:7D:DA:71:13", kind: .public) : nil
+        #expect(state.intents[0].adapter == adapter && state.accessories.allSatisfy { $0.address == nil || $0.adapter == adapter })
         try checkThatItWorks(store)
     }
 
@@ -112,8 +114,8 @@ import Testing
         do {
             let database = try Database(path: theirs)
             try database.run(script: "PRAGMA journal_mode = \(journal); PRAGMA foreign_keys = OFF")
-            try database.run(script: try Self.script(6))
-            try database.run(script: "ALTER TABLE accessory ADD COLUMN future TEXT; PRAGMA user_version = 7")
+            try database.run(script: try Self.script(7))
+            try database.run(script: "ALTER TABLE accessory ADD COLUMN future TEXT; PRAGMA user_version = 8")
             // As a daemon that was killed leaves it: with its log.
             for name in try SystemFile.names(in: other.path) where !name.hasSuffix("-shm") {
                 try SystemFile.copy(other.path + "/" + name, to: directory.path + "/" + name)
@@ -142,7 +144,7 @@ import Testing
                 (\(number), 'com.example.dice', '6F9619FF-8B86-D011-B42D-00C04FC964\(number)', 'authorized', 1, 1, NULL);
             """
         }
-        return try file(6, (lines + accessories).joined() + "UPDATE counter SET value = 60 WHERE name = 'grant';")
+        return try file(7, (lines + accessories).joined() + "UPDATE counter SET value = 60 WHERE name = 'grant';")
     }
 
     /// Each page, damaged in several ways.
@@ -199,7 +201,7 @@ import Testing
             "'{\"services\":[\"a\\u0000b\"],\"bluetoothCompanyIdentifier\":-1}'", "'[1,2]'",
         ]
         let names = try Database(path: ":memory:")
-        try names.run(script: "PRAGMA foreign_keys = OFF;" + (try Self.script(6)))
+        try names.run(script: "PRAGMA foreign_keys = OFF;" + (try Self.script(7)))
         var (tried, aside) = (0, 0)
         for table in ["accessory", "accessGrant", "bondIntent", "counter", "audit", "joinRecord", "setAside"] {
             let columns = try names.rows("SELECT name FROM pragma_table_info(?1)", .text(table)).map { "\($0.values[0])" }
@@ -210,7 +212,7 @@ import Testing
                 for value in values {
                     tried += 1
                     let damaged = try? Self.file(
-                        6,
+                        7,
                         """
                         INSERT INTO setAside (time, what, why, content) VALUES (1, 'a', 'b', 'c');
                         \(loose);
@@ -245,14 +247,14 @@ import Testing
             "zeroblob(20000000)",
         ]
         let names = try Database(path: Database.inMemory)
-        try names.run(script: "PRAGMA foreign_keys = OFF;" + (try Self.script(6)))
+        try names.run(script: "PRAGMA foreign_keys = OFF;" + (try Self.script(7)))
         var taken = 0
         for table in ["accessory", "accessGrant", "bondIntent", "counter", "audit", "joinRecord", "sqlite_sequence"] {
             let columns = try names.rows("SELECT name FROM pragma_table_info(?1)", .text(table)).map { "\($0.values[0])" }
             for column in columns {
                 for value in values + ["lower(\(column))"] {
                     let change = "UPDATE \(table) SET \(column) = \(value)"
-                    guard let bytes = try? Self.file(6, change) else { continue }
+                    guard let bytes = try? Self.file(7, change) else { continue }
                     taken += 1
                     try begin(with: bytes)
                     let store = try open()
@@ -275,7 +277,7 @@ import Testing
     @Test(arguments: ["accessory SET descriptor", "accessory SET traits", "bondIntent SET trace", "joinRecord SET content"])
     func longJSONIsSetAside(column: String) throws {
         try begin(
-            with: try Self.file(6, "UPDATE \(column) = '{\"x\":[0' || replace(printf('%.*c', 4000000, '-'), '-', ',1') || ']}'"))
+            with: try Self.file(7, "UPDATE \(column) = '{\"x\":[0' || replace(printf('%.*c', 4000000, '-'), '-', ',1') || ']}'"))
         let store = try open()
         #expect(store.keptAside == nil)
         #expect(try store.load().accessories.isEmpty == column.hasPrefix("accessory"))
@@ -290,15 +292,16 @@ import Testing
         "PRAGMA user_version = -3; DROP TABLE grdb_migrations",
         "ALTER TABLE joinRecord RENAME TO real; CREATE VIEW joinRecord AS SELECT * FROM real",
         "CREATE TABLE other (a REFERENCES accessory (id)); INSERT INTO other SELECT id FROM accessory",
-        "DROP TABLE bondIntent; CREATE TABLE bondIntent (address TEXT NOT NULL, addressKind TEXT NOT NULL, device TEXT, "
-            + "purpose TEXT NOT NULL, trace TEXT, PRIMARY KEY (address, addressKind, purpose)) STRICT, WITHOUT ROWID",
+        "DROP TABLE bondIntent; CREATE TABLE bondIntent (address TEXT NOT NULL, addressKind TEXT NOT NULL, "
+            + "adapter TEXT NOT NULL, device TEXT, purpose TEXT NOT NULL, trace TEXT, "
+            + "PRIMARY KEY (address, addressKind, adapter, purpose)) STRICT, WITHOUT ROWID",
         "DROP TABLE joinRecord; CREATE TABLE joinRecord (content TEXT NOT NULL CHECK (length(content) < 3)) STRICT",
         "DROP TABLE setAside; CREATE TABLE setAside (id INTEGER PRIMARY KEY NOT NULL, time INTEGER NOT NULL, "
             + "what TEXT NOT NULL UNIQUE, why TEXT NOT NULL, content TEXT NOT NULL)",
     ]) func aStoreWithOtherTablesIsKeptAside(change: String) throws {
-        try begin(with: try Self.file(6))
+        try begin(with: try Self.file(7))
         let joined = try #require(try open().read())
-        let bytes = try Self.file(6, change)
+        let bytes = try Self.file(7, change)
         try begin(with: bytes)
         let store = try open()
         let aside = try #require(store.keptAside)
@@ -317,9 +320,9 @@ import Testing
         "CREATE UNIQUE INDEX \"o\"\"dd\" ON bondIntent (device)", "CREATE INDEX odd ON accessory (displayName)",
         "CREATE UNIQUE INDEX odd ON audit (event)", "DROP INDEX auditByEvent",
     ]) func moreThanIsNeededDoesNoHarm(change: String) throws {
-        try begin(with: try Self.file(6))
+        try begin(with: try Self.file(7))
         let before = try open().load()
-        try begin(with: try Self.file(6, change))
+        try begin(with: try Self.file(7, change))
         let store = try open()
         #expect(store.keptAside == nil)
         let state = try store.load()
@@ -332,7 +335,7 @@ import Testing
     @Test func whatTheFileWantsToHaveDoneIsNotDone() throws {
         try begin(
             with: try Self.file(
-                6,
+                7,
                 """
                 CREATE TRIGGER never BEFORE DELETE ON accessGrant BEGIN SELECT RAISE(IGNORE); END;
                 CREATE TRIGGER gift AFTER INSERT ON audit BEGIN UPDATE accessGrant SET isEnabled = 1; END;

@@ -119,10 +119,11 @@ public struct Ledger: Hashable, Sendable {
         accessories.values.first { $0.awareDevice == awareDevice }
     }
 
-    /// Whether an accessory stands on a bond with this address, whoever made it.
-    public func holdsBond(at address: BluetoothAddress) -> Bool {
-        accessories(valued: address).contains {
-            $0.isBonded && $0.address?.value == address.value || $0.classicAddress?.value == address.value
+    /// Whether an accessory stands on a bond with this device, on either side, whoever made it.
+    public func holdsBond(with peer: BluetoothPeer) -> Bool {
+        let value = peer.address.value
+        return accessories(valued: peer.address).contains {
+            peer.shares($0.adapter) && ($0.isBonded && $0.address?.value == value || $0.classicAddress?.value == value)
         }
     }
 
@@ -130,7 +131,10 @@ public struct Ledger: Hashable, Sendable {
     /// is.
     private func isOurs(_ identity: PairedIdentity) -> Bool {
         !identity.wasPairedBefore
-            || accessories(valued: identity.address).contains { $0.bonds.contains { $0.value == identity.address.value } }
+            || accessories(valued: identity.address).contains { accessory in
+                identity.peer.shares(accessory.adapter)
+                    && accessory.bonds.contains { $0.address.value == identity.address.value }
+            }
     }
 
     /// Whether an accessory is somebody else's, too: what it is for all of them is not for one app to change.
@@ -175,8 +179,8 @@ public struct Ledger: Hashable, Sendable {
         var accessory =
             offer.shared.flatMap { accessories[$0] } ?? address.flatMap { self.accessory(at: $0) }
             ?? Accessory(
-                id: offer.identifier, displayName: name ?? item.name, address: address, isBonded: false,
-                descriptor: item.descriptor, image: item.image, created: now)
+                id: offer.identifier, displayName: name ?? item.name, address: address,
+                adapter: address == nil ? nil : offer.adapter, isBonded: false, descriptor: item.descriptor, image: item.image, created: now)
         if let identity { accessory.bind(identity, isOurs: isOurs(identity)) }
         if !isShared(accessory.id, besides: app) { accessory.ssid = accessory.ssid ?? offer.network?.ssid }
         accessory.awareDevice = accessory.awareDevice ?? awareDevice
@@ -200,7 +204,7 @@ public struct Ledger: Hashable, Sendable {
         changed.traits.formUnion(Accessory.Traits(descriptor))
         changed.traits.formUnion(traits)
         changed.descriptor = descriptor
-        changed.address = changed.address ?? offer.address
+        if changed.address == nil { (changed.address, changed.adapter) = (offer.address, offer.adapter) }
         if let identity { changed.bind(identity, isOurs: isOurs(identity)) }
         if changed.ssid == nil || !isShared(accessory.id, besides: app) { changed.ssid = offer.network?.ssid ?? changed.ssid }
         changed.awareDevice = changed.awareDevice ?? awareDevice
@@ -234,14 +238,14 @@ public struct Ledger: Hashable, Sendable {
     }
 
     /// Takes a grant away; with the last one the accessory goes, and the bonds that are to be removed are named.
-    public func revoking(_ grant: Grant) -> (steps: [Step], bonds: [BluetoothAddress]) {
+    public func revoking(_ grant: Grant) -> (steps: [Step], bonds: [BluetoothPeer]) {
         let others = grants(of: grant.accessory).filter { $0.id != grant.id }
         guard others.isEmpty else { return ([.revoke(grant.id)], []) }
         return ([.revoke(grant.id), .delete(grant.accessory)], accessories[grant.accessory]?.bonds ?? [])
     }
 
     /// Takes an accessory away from everybody.
-    public func removing(_ accessory: Accessory) -> (steps: [Step], bonds: [BluetoothAddress]) {
+    public func removing(_ accessory: Accessory) -> (steps: [Step], bonds: [BluetoothPeer]) {
         (grants(of: accessory.id).map { .revoke($0.id) } + [.delete(accessory.id)], accessory.bonds)
     }
 }
@@ -257,17 +261,17 @@ extension Accessory {
     fileprivate var addresses: Set<UInt64> { Set([address, classicAddress].compactMap { $0?.value }) }
 
     /// The bonds that we have made for it: at most two, as the classic side may have an address of its own.
-    fileprivate var bonds: [BluetoothAddress] {
-        let own = isBonded && ownsBond ? [address].compactMap(\.self) : []
+    fileprivate var bonds: [BluetoothPeer] {
+        let own = isBonded && ownsBond ? [peer].compactMap(\.self) : []
         guard let classicAddress, ownsClassicBond, classicAddress.value != address?.value else { return own }
-        return own + [classicAddress]
+        return own + [BluetoothPeer(classicAddress, adapter: adapter)]
     }
 
     /// The accessory was paired, and this is who it is.
     fileprivate mutating func bind(_ identity: PairedIdentity, isOurs: Bool) {
         ownsBond = isOurs
         isBonded = true
-        address = identity.address
+        (address, adapter) = (identity.address, identity.adapter)
         if let classic = identity.classicAddress { bind(classic: classic, isOurs: isOurs) }
     }
 

@@ -354,6 +354,8 @@ public struct SetupMachine: Hashable, Sendable {
 public struct PairedIdentity: Hashable, Sendable {
     /// The identity address, which outlives private ones.
     public let address: BluetoothAddress
+    /// The adapter that has the bond; nil when it is not known.
+    public var adapter: BluetoothAddress?
     /// The radio's object for it.
     public let device: RadioDeviceID
     /// The bond is older than this run, so failing does not undo it.
@@ -361,11 +363,16 @@ public struct PairedIdentity: Hashable, Sendable {
     /// The address of the classic side, if that was paired too.
     public let classicAddress: BluetoothAddress?
 
+    /// Who it is, by the adapter that has it.
+    public var peer: BluetoothPeer { BluetoothPeer(address, adapter: adapter) }
+
     /// Stores its arguments.
     public init(
-        address: BluetoothAddress, device: RadioDeviceID, wasPairedBefore: Bool, classicAddress: BluetoothAddress? = nil
+        address: BluetoothAddress, adapter: BluetoothAddress? = nil, device: RadioDeviceID, wasPairedBefore: Bool,
+        classicAddress: BluetoothAddress? = nil
     ) {
         self.address = address
+        self.adapter = adapter
         self.device = device
         self.wasPairedBefore = wasPairedBefore
         self.classicAddress = classicAddress

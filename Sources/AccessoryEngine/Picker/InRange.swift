@@ -11,7 +11,7 @@ final class InRange {
     private var enrolment = Enrolment()
     /// Called when an item looks for something that it did not look for before.
     private let onMatch: (SightingKey) -> Void
-    private(set) var devices = Sightings<RadioDeviceID, Advertisement>()
+    private(set) var devices = Sightings<BluetoothAddress, Advertisement>()
     private(set) var networks = Sightings<SSID, WiFiNetwork>()
     private(set) var services = Sightings<String, AwareService>()
 
@@ -41,7 +41,7 @@ final class InRange {
     func hear(_ changes: [HeardDevice], now: Double) -> Bool {
         var changed = false
         for change in changes {
-            guard let device = devices[change.device] ?? change.content.map({ admit($0) }) else { continue }
+            guard let device = devices[change.address] ?? change.content.map({ admit($0) }) else { continue }
             device.lastHeard = now
             if let content = change.content {
                 device.content = content
@@ -59,7 +59,7 @@ final class InRange {
 
     private func admit(_ advertisement: Advertisement) -> Sighted<Advertisement> {
         let device = Sighted(advertisement, enrolment.enrol(.device(advertisement.address)))
-        devices.add(device, at: advertisement.device)
+        devices.add(device, at: advertisement.address)
         return device
     }
 
@@ -72,8 +72,8 @@ final class InRange {
     /// The radio has dropped a device.
     ///
     /// - Returns: whether it is offered, and goes with `prune` after `grace`.
-    func dropDevice(_ device: RadioDeviceID, now: Double) -> Bool {
-        guard let dropped = devices[device], dropped.item != nil else { return devices.remove(device) }
+    func dropDevice(_ address: BluetoothAddress, now: Double) -> Bool {
+        guard let dropped = devices[address], dropped.item != nil else { return devices.remove(address) }
         dropped.droppedAt = now
         return true
     }

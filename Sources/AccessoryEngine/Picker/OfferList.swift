@@ -73,7 +73,7 @@ struct OfferList {
         let item = items[index]
         let advert = device.content
         return Offer(
-            id: "\(device.number)", device: advert.device, address: advert.address, item: index,
+            id: "\(device.number)", device: advert.device, address: advert.address, adapter: advert.adapter, item: index,
             name: known?.accessory.displayName ?? name(of: device.identifier, item),
             advertisedName: advert.localName ?? "", rssi: device.rssi, shared: known?.accessory.id,
             needsPairing: item.descriptor.wantsPairing && known?.accessory.isBonded != true, isBonded: advert.isPaired,
@@ -165,7 +165,8 @@ struct OfferList {
         func upgrade(_ number: Int, _ device: Sighted<Advertisement>?, _ network: WiFiNetwork?) -> Offer {
             let advert = device?.content
             return Offer(
-                id: "\(number)", device: advert?.device, address: accessory.address ?? advert?.address, item: 0,
+                id: "\(number)", device: advert?.device, address: accessory.address ?? advert?.address,
+                adapter: accessory.adapter ?? advert?.adapter, item: 0,
                 name: accessory.displayName, advertisedName: advert?.localName ?? network?.ssid.description ?? "",
                 rssi: device?.rssi ?? network?.rssi, shared: id, needsPairing: descriptor.wantsBluetooth && needsPairing,
                 isBonded: advert?.isPaired ?? accessory.isBonded, identifier: id, support: item.supportWhilePairing,

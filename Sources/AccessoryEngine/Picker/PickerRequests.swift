@@ -89,7 +89,7 @@ struct PickerRequests {
                 "\(context).hotspotSSID: \(network.ssid): rule \(denial.name) in \(denial.source) denies it to \(app)")
         }
         let offer = Offer(
-            id: "m\(number)", device: bond?.device, address: bond?.address, item: 0,
+            id: "m\(number)", device: bond?.device, address: bond?.address, adapter: bond?.adapter, item: 0,
             name: known?.displayName ?? item.name, advertisedName: bond?.name ?? network?.ssid.description ?? "", rssi: nil,
             shared: known?.id, needsPairing: false, isBonded: bond != nil, identifier: .random(), network: network)
         return PickerRun.MigrationTarget(
@@ -110,7 +110,7 @@ struct PickerRequests {
             switch peripheral {
             case .address(let value): radio.bonds.first { $0.address.value == value }
             case .identifier(let id):
-                book.ledger.accessories[id]?.address.flatMap { address in radio.bonds.first { $0.address == address } }
+                book.ledger.accessories[id]?.peer.flatMap { radio.bond(with: $0) }
             }
         guard let bond,
             Matcher.exclusions(

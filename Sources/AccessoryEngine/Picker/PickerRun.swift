@@ -150,7 +150,7 @@ public final class PickerRun {
 
     /// What there is of an offered accessory.
     func sighting(of offer: Offer) -> Sighting {
-        Sighting(advertisement: offer.device.flatMap { inRange.devices[$0]?.content }, network: offer.network)
+        Sighting(advertisement: offer.address.flatMap { inRange.devices[$0]?.content }, network: offer.network)
     }
 
     /// The item that a picked offer stands for, as the app wants it set up.

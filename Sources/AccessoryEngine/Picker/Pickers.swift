@@ -180,7 +180,8 @@ final class Pickers {
         let network = options.contains(.ssid) ? accessory.ssid : nil
         let client = try programForNewRun(session, request)
         let offer = Offer(
-            id: "1", device: accessory.address.flatMap { radio.device(for: $0) }, address: accessory.address, item: 0,
+            id: "1", device: accessory.peer.flatMap { radio.device(for: $0) }, address: accessory.address,
+            adapter: accessory.adapter, item: 0,
             name: accessory.displayName, advertisedName: "", rssi: nil, shared: id, needsPairing: false,
             isBonded: accessory.isBonded, identifier: id,
             network: network.map { WiFiNetwork(ssid: $0, rssi: nil, security: nil, band: nil) })
@@ -360,15 +361,15 @@ final class Pickers {
     func heard(_ changes: [HeardDevice]) {
         let ledger = book.ledger
         hear { inRange in
-            let recalled = changes.map { HeardDevice(device: $0.device, rssi: $0.rssi, content: $0.content.map(ledger.recalling)) }
+            let recalled = changes.map { HeardDevice(address: $0.address, rssi: $0.rssi, content: $0.content.map(ledger.recalling)) }
             return inRange.hear(recalled, now: clock.uptime)
         }
     }
 
     func heard(_ networks: [WiFiNetwork]) { hear { $0.hear(networks) } }
     func heard(_ services: [AwareService]) { hear { $0.hear(services) } }
-    func deviceDropped(_ device: RadioDeviceID) {
-        guard let current, current.run.inRange.dropDevice(device, now: clock.uptime) else { return }
+    func deviceDropped(_ address: BluetoothAddress) {
+        guard let current, current.run.inRange.dropDevice(address, now: clock.uptime) else { return }
         _ = clock.after(InRange.grace) { [weak self, weak current] in
             guard let self, let current, self.current === current else { return }
             self.prune(current)
@@ -549,13 +550,13 @@ final class Pickers {
             guard let device = offer.device else {
                 throw SetupError(.connectionFailed, "\(offer.name) is not there for Bluetooth")
             }
-            if let address = offer.address, let old = bonds.intent(at: address) {
+            if let peer = offer.peer, let old = bonds.intent(with: peer) {
                 return try pair(offer, current, after: old)
             }
             // A bond that is there already is not ours to undo, whatever happens: nothing is noted.
             // As it is now: it may have come or gone since this was offered.
-            if let address = offer.address, !radio.bonds.contains(where: { $0.address == address }) {
-                let intent = bonds.pairingIntent(offer, at: address)
+            if let peer = offer.peer, radio.bond(with: peer) == nil {
+                let intent = bonds.pairingIntent(offer, with: peer)
                 try bonds.note(intent)
                 current.intent = intent
             }
@@ -574,7 +575,7 @@ final class Pickers {
         bonds.removeBond(of: old) { [weak self, weak current] in
             guard let self, let current, self.current === current, current.awaited == old else { return }
             current.awaited = nil
-            guard self.bonds.intent(at: old.address) == nil else { return self.feed(.pairingFailed(failure)) }
+            guard self.bonds.intent(with: old.peer) == nil else { return self.feed(.pairingFailed(failure)) }
             self.pair(offer, current)
         }
     }
@@ -586,10 +587,10 @@ final class Pickers {
     }
 
     private func bridge(_ id: AccessoryID, _ current: Current) {
-        guard let accessory = book.ledger.accessories[id], let address = accessory.address,
+        guard let accessory = book.ledger.accessories[id], let peer = accessory.peer,
             let grant = book.ledger.grant(of: id, to: current.run.session.app.id), let (settings, requester) = current.confirmation
         else { return feed(.accessoryGone) }
-        access.bridge(accessory, address, settings, for: grant, by: requester) { [weak self, weak current] failure in
+        access.bridge(accessory, peer, settings, for: grant, by: requester) { [weak self, weak current] failure in
             guard let self, let current, self.current === current else { return }
             self.feed(failure.map { .bridgingFailed($0.message) } ?? .bridged)
         }

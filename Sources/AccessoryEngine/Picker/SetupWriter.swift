@@ -39,7 +39,7 @@ struct SetupWriter {
             try book.change(steps, finishing: finished, line: line, reason: "picked", by: requester) {
                 bonds.written([], finished: finished)
             }
-            if let name, let address = book.ledger.accessories[accessory]?.address { radio.setAlias(address, name) }
+            if let name, let peer = book.ledger.accessories[accessory]?.peer { radio.setAlias(peer, name) }
             return .stored(accessory)
         } catch {
             log.error("the grant could not be written", metadata: ["error": "\(error)"])
@@ -120,11 +120,11 @@ struct SetupWriter {
     ) {
         let app = run.session.app.id
         let offer = target.offer
-        if let address = offer.address {
-            guard radio.bonds.contains(where: { $0.address == address }) else {
+        if let peer = offer.peer {
+            guard radio.bond(with: peer) != nil else {
                 throw SetupError(.connectionFailed, "Bluetooth has lost the pairing with \(target.item.name)")
             }
-            guard bonds.intent(at: address) == nil else {
+            guard bonds.intent(with: peer) == nil else {
                 throw SetupError(.connectionFailed, "the pairing with \(target.item.name) is being removed")
             }
         }
@@ -136,7 +136,7 @@ struct SetupWriter {
         var item = target.item
         item.setupOptions = []
         let identity = offer.address.flatMap { address in
-            offer.device.map { PairedIdentity(address: address, device: $0, wasPairedBefore: true) }
+            offer.device.map { PairedIdentity(address: address, adapter: offer.adapter, device: $0, wasPairedBefore: true) }
         }
         let change = book.ledger.adding(
             offer, item: item, identity: identity,

@@ -78,6 +78,8 @@ public struct BondIntent: Hashable, Sendable {
     /// The device's address; for a device that is to be paired the one that it has at that time, which may be
     /// private.
     public let address: BluetoothAddress
+    /// The adapter that has the bond, or is to; nil when it is not known.
+    public let adapter: BluetoothAddress?
     /// The radio's object at that time: while the radio's service lives, it finds a device whose private address became
     /// an identity.
     public let device: RadioDeviceID?
@@ -101,10 +103,14 @@ public struct BondIntent: Hashable, Sendable {
         }
     }
 
+    /// Whose bond it is.
+    public var peer: BluetoothPeer { BluetoothPeer(address, adapter: adapter) }
+
     /// Stores its arguments.
-    public init(address: BluetoothAddress, device: RadioDeviceID?, purpose: Purpose, trace: Trace? = nil) {
+    public init(_ peer: BluetoothPeer, device: RadioDeviceID?, purpose: Purpose, trace: Trace? = nil) {
         self.trace = trace
-        self.address = address
+        address = peer.address
+        adapter = peer.adapter
         self.device = device
         self.purpose = purpose
     }

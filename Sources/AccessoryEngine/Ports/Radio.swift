@@ -15,10 +15,32 @@ public enum RadioState: String, Hashable, Sendable {
     case absent
 }
 
-/// A Bluetooth radio, used on the engine's thread only.
+/// A Bluetooth adapter of the machine.
+public struct RadioAdapter: Hashable, Sendable {
+    /// What it is known by: its name can be another one after a restart.
+    public let address: BluetoothAddress
+    /// Such as `hci0`.
+    public let name: String
+    /// Whether it has power.
+    public let isPowered: Bool
+    /// Whether the configuration lets it be used to find and pair accessories.
+    public let isAllowed: Bool
+
+    /// Stores its arguments.
+    public init(address: BluetoothAddress, name: String, isPowered: Bool, isAllowed: Bool) {
+        self.address = address
+        self.name = name
+        self.isPowered = isPowered
+        self.isAllowed = isAllowed
+    }
+}
+
+/// A Bluetooth radio, of one or more adapters, used on the engine's thread only.
 public protocol Radio: AnyObject {
-    /// Of the adapter in use.
+    /// Of all adapters that may be used: `ready` when one of them is.
     var state: RadioState { get }
+    /// All adapters of the machine, by their names.
+    var adapters: [RadioAdapter] { get }
     /// Told what happens; set once, before `start()`.
     var observer: (any RadioObserver)? { get set }
 
@@ -42,16 +64,17 @@ public protocol Radio: AnyObject {
     ///
     /// - Parameter classic: its classic address; nil where that is the same as the other.
     func bridge(
-        _ address: BluetoothAddress, classic: BluetoothAddress?,
+        _ peer: BluetoothPeer, classic: BluetoothAddress?,
         completion: @escaping (Result<BluetoothAddress, RadioFailure>) -> Void)
 
     /// Has the radio call an accessory by this name too, if it knows it now.
-    func setAlias(_ address: BluetoothAddress, _ name: String)
+    func setAlias(_ peer: BluetoothPeer, _ name: String)
 
-    /// Removes the bond and everything else that is known of a device. Success when there was nothing.
+    /// Removes the bond and everything else that an adapter knows of a device. Success when there was nothing;
+    /// `unavailable` without the adapter.
     ///
     /// - Parameter device: the object it had, for an address that is private and may have changed since.
-    func removeBond(_ address: BluetoothAddress, device: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void)
+    func removeBond(_ peer: BluetoothPeer, device: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void)
 
     /// All devices that the radio is bonded with, by whomever; as it was at the last `refresh`, or during discovery.
     var bonds: [RadioBond] { get }
@@ -59,10 +82,19 @@ public protocol Radio: AnyObject {
     /// soon.
     func refresh(_ completion: @escaping () -> Void)
 
-    /// The radio's object for an identity, if it has one now.
-    func device(for address: BluetoothAddress) -> RadioDeviceID?
+    /// The radio's object for an identity, if it has one now. Without an adapter, the one that has a bond is meant.
+    func device(for peer: BluetoothPeer) -> RadioDeviceID?
     /// What is known of the link with an identity; as it was at the last `refresh`, or during discovery.
-    func link(with address: BluetoothAddress) -> RadioLink
+    func link(with peer: BluetoothPeer) -> RadioLink
+}
+
+extension Radio {
+    /// The bond with an identity; with one of another kind of address, too, where only its value counts.
+    func bond(with peer: BluetoothPeer, byValue: Bool = false) -> RadioBond? {
+        bonds.first {
+            peer.shares($0.adapter) && (byValue ? $0.address.value == peer.address.value : $0.address == peer.address)
+        }
+    }
 }
 
 /// The link between the radio and a device, as far as it is known.
@@ -80,6 +112,8 @@ public struct RadioLink: Hashable, Sendable {
 public struct RadioBond: Hashable, Sendable {
     /// The identity address, once the radio knows it.
     public let address: BluetoothAddress
+    /// The adapter that has its keys; nil when it is not known.
+    public let adapter: BluetoothAddress?
     /// The radio's object for it.
     public let device: RadioDeviceID
     /// What the radio knows of it: from adverts, and from the services it was found to have.
@@ -90,6 +124,7 @@ public struct RadioBond: Hashable, Sendable {
     /// - Parameter advertisement: of the device itself; its address is the bond's.
     public init(_ advertisement: Advertisement) {
         address = advertisement.address
+        adapter = advertisement.adapter
         device = advertisement.device
         self.advertisement = advertisement
     }
@@ -148,13 +183,15 @@ public struct RadioFailure: Error, Hashable, Sendable, CustomStringConvertible {
 public protocol RadioObserver: AnyObject {
     /// The radio's state has changed, and why, in words for people.
     func radioChanged(_ state: RadioState, reason: String)
+    /// An adapter has come or gone, or has other properties.
+    func adaptersChanged()
     /// Discovery is needed and cannot be had; it will not come by itself.
     func discoveryFailed(_ failure: RadioFailure)
     /// Devices heard since the last call, each once: with everything known of it where that has changed, else with its
     /// strength.
     func heard(_ changes: [HeardDevice])
-    /// The radio has dropped a device.
-    func lost(_ device: RadioDeviceID)
+    /// No adapter has the device any more.
+    func lost(_ address: BluetoothAddress)
     /// The pairing asks the person something, or shows it.
     func pairingPrompted(_ prompt: PairingPrompt)
     /// The classic side of what is being paired has its turn.
@@ -168,8 +205,8 @@ public protocol RadioObserver: AnyObject {
 
 /// A device that was heard. Mostly only its strength is news, thousands of times; its content then stays where it is.
 public struct HeardDevice: Hashable, Sendable {
-    /// The radio's object for it.
-    public let device: RadioDeviceID
+    /// The address that it uses now, whichever adapters hear it.
+    public let address: BluetoothAddress
     /// dBm, averaged since the last time; nil when unknown.
     public let rssi: Int?
     /// Everything known of it, when more than the strength changed, and at least every few seconds.
@@ -178,8 +215,8 @@ public struct HeardDevice: Hashable, Sendable {
     /// - Parameters:
     ///   - rssi: dBm; nil when unknown.
     ///   - content: nil when only the strength is news.
-    public init(device: RadioDeviceID, rssi: Int?, content: Advertisement?) {
-        self.device = device
+    public init(address: BluetoothAddress, rssi: Int?, content: Advertisement?) {
+        self.address = address
         self.rssi = rssi
         self.content = content
     }

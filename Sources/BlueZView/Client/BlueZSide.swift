@@ -83,7 +83,7 @@ final class BlueZSide {
             feed.whenReady { [weak self] in
                 guard let self else { return }
                 if self.feed.alias != nil, self.following != .present { self.updateScope() }
-                _ = self.shown.showAdapter()
+                _ = self.shown.showAdapters()
             }
         }
         feed.whenReady(completion)
@@ -113,9 +113,9 @@ final class BlueZSide {
         case .refused(let error): refuse(call, error)
         case .managedObjects: answerManagedObjects(call)
         case .introspection: reply(to: call, [.string(ObjectTree.introspection(of: path, scope))])
-        case .adapterProperty: answerAdapterProperty(call)
+        case .adapterProperty(let adapter): answerAdapterProperty(call, adapter)
         case .agent: answerAgent(call, member)
-        case .discovery: answerDiscovery(call, member)
+        case .discovery: answerDiscovery(call, path, member)
         case .connect(let device): links.whenDisconnected(device) { [weak self] in self?.connect(call, device) }
         case .disconnect(let device): disconnect(call, device)
         case .deviceProperty(let device): answerDeviceProperty(call, device)
@@ -199,7 +199,7 @@ final class BlueZSide {
         case .abandoned(let error):
             // The last grant has ended while all objects were read: the adapter is left. Clients would take an error
             // for the end of the service, and never ask again.
-            if scope.isEmpty, feed.alias != nil, isForAllObjects(call) { return answerManagedObjects(call) }
+            if scope.devices.isEmpty, feed.alias != nil, isForAllObjects(call) { return answerManagedObjects(call) }
             connection.fail(call, error, from: service)
         }
     }
@@ -340,16 +340,17 @@ final class BlueZSide {
         }
     }
 
-    private func answerAdapterProperty(_ call: Message) {
+    private func answerAdapterProperty(_ call: Message, _ adapter: ObjectPath) {
         guard let arguments = try? call.arguments(), let interface = arguments.first?.stringValue else {
             return refuse(call, .invalidArguments("\(call.member ?? "") takes an interface, not (\(call.signature))"))
         }
         guard interface == Scope.adapterInterface else { return refuse(call, .unknownInterface(interface)) }
         if call.member == "Set" {
-            return answerSetting(call, of: shown.adapterProperties, "the adapter's settings are not an app's")
+            return answerSetting(call, of: shown.properties(of: adapter), "the adapter's settings are not an app's")
         }
         let key = arguments.dropFirst().first?.stringValue ?? ""
-        let properties = shown.showAdapterProperties()
+        _ = shown.showAdapters()
+        let properties = shown.properties(of: adapter)
         guard call.member == "Get" else { return reply(to: call, [.vardict(properties)]) }
         guard let value = properties[key] else { return refuse(call, .invalidArguments("No such property '\(key)'")) }
         reply(to: call, [.variant(value)])
@@ -408,8 +409,8 @@ final class BlueZSide {
     }
 
     private func answerManagedObjects(_ call: Message) {
-        let adapter = shown.showAdapter()
-        guard !scope.isEmpty else { return reply(to: call, [ObjectTree.value(adapter)]) }
+        let common = shown.showAdapters()
+        guard !scope.devices.isEmpty else { return reply(to: call, [ObjectTree.value(common)]) }
         pass(call, about: nil) { [shown] answer throws(BusError) in
             let devices = shown.objects(try answer.arguments(limits: .generous).first?.entries ?? [])
             return try call.reply([ObjectTree.value(shown.commonObjects.merging(devices) { _, device in device })])
@@ -422,14 +423,14 @@ final class BlueZSide {
 
     // MARK: Discovery
 
-    private func answerDiscovery(_ call: Message, _ member: String) {
-        guard shown.isPowered else { return refuse(call, .notReady) }
+    private func answerDiscovery(_ call: Message, _ adapter: ObjectPath, _ member: String) {
+        guard shown.isPowered(adapter) else { return refuse(call, .notReady) }
         if member == "SetDiscoveryFilter" { return setFilter(call) }
-        guard member == "StartDiscovery", let app = identity.app else { return passDiscovery(call, member) }
+        guard member == "StartDiscovery", let app = identity.app else { return passDiscovery(call, adapter, member) }
         let inputs = Set(scope.devices.filter { environment.authority.isInput($0.value) }.keys)
         // A short search must not be over before what hides the devices is down.
         links.handle(.discoveryRequested(Array(scope.devices.keys), app, inputs: inputs)) { [weak self] in
-            self?.passDiscovery(call, member)
+            self?.passDiscovery(call, adapter, member)
         }
     }
 
@@ -447,14 +448,14 @@ final class BlueZSide {
         }
     }
 
-    private func passDiscovery(_ call: Message, _ member: String) {
+    private func passDiscovery(_ call: Message, _ adapter: ObjectPath, _ member: String) {
         forward(call, about: nil) { [weak self] answer in
             guard let self else { return }
             self.connection.pass(answer, answering: call, from: self.service)
             // Clients wait for the answer first, as from bluetoothd.
             if member == "StartDiscovery" || member == "StopDiscovery" {
-                self.shown.setDiscovering(member == "StartDiscovery")
-                self.shown.tellAdapter()
+                self.shown.setDiscovering(member == "StartDiscovery", with: adapter)
+                self.shown.tellAdapters()
             }
         }
     }
@@ -494,12 +495,12 @@ final class BlueZSide {
         openUpstream()
         announce(change.added)
         shown.endDiscoveryWithoutPower()
-        if feed.alias != nil { shown.tellAdapter() }
+        if feed.alias != nil { shown.tellAdapters() }
     }
 
     /// Announces devices that come into the client's scope. At first the client asks for them itself.
     private func announce(_ added: Set<ObjectPath>) {
-        guard feed.alias != nil, following != .replaced || scope.adapter != nil else { return }
+        guard feed.alias != nil, following != .replaced || !scope.adapters.isEmpty else { return }
         let isFirst = following == .notYet
         let news = following == .replaced ? Set(scope.devices.keys) : added
         following = .present
@@ -555,13 +556,13 @@ final class BlueZSide {
         guard isEngaged else { return }
         upstream.abandonCalls(ClientConnection.restarting)
         for device in shown.setScope(Scope()).removed { cutOff(device) }
-        shown.tellAdapter()
+        shown.tellAdapters()
     }
 
     private func closeUpstream() {
         upstream.close()
         sessions.forgetNotifications()
-        shown.setDiscovering(false)
+        shown.endDiscovery()
     }
 }
 

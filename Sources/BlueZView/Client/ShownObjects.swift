@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client sees of org.bluez: the adapter and the granted devices, where the link and the discovery are its own;
+// What a client sees of org.bluez: adapters and the granted devices, where the link and the discovery are its own;
 // and what it is told when that changes. It holds what was shown last, so that only changes are told.
 
 internal import AccessoryModel
@@ -12,14 +12,14 @@ final class ShownObjects {
     private let feed: RadioFeed
     private let links: LinkCoordinator
     private var shownLinks: [ObjectPath: LinkShares.State] = [:]
-    private var shownAdapter: [String: DBusValue] = [:]
-    /// The adapter that the client knows of.
-    private var shownAdapterPath: ObjectPath?
-    /// Whether the client follows the adapter, and receives its changes.
-    private var hasSeenAdapter = false
+    /// The adapters that the client knows of, and their properties.
+    private var shownAdapters: [ObjectPath: [String: DBusValue]] = [:]
+    /// Whether the client follows adapters, and receives their changes.
+    private var hasSeenAdapters = false
     /// What there is for the client.
     private(set) var scope = Scope()
-    private var isDiscovering = false
+    /// The adapters that the client searches with.
+    private var discovering: Set<ObjectPath> = []
 
     init(_ connection: ClientConnection, _ identity: ClientIdentity, _ feed: RadioFeed, _ links: LinkCoordinator) {
         self.connection = connection
@@ -39,9 +39,7 @@ final class ShownObjects {
     func setScope(_ new: Scope) -> (removed: [ObjectPath], added: Set<ObjectPath>) {
         let old = scope
         scope = new
-        // The daemon may hear later that an adapter has gone, and earlier that one has come.
-        if let adapter = scope.adapter, feed.adapters[adapter] == nil { scope.adapter = nil }
-        scope.keepAdapter(of: old) { feed.adapters[$0] != nil }
+        scope.keepAdapters(of: old) { feed.adapters[$0] != nil }
         let added = Set(scope.devices.keys.filter { old.devices[$0] == nil })
         noteLinks(of: added)
         return (old.devices.keys.filter { scope.devices[$0] == nil }.sorted(), added)
@@ -61,16 +59,18 @@ final class ShownObjects {
                 scope.devices.sorted { $0.key < $1.key }.map { .init(.objectPath($0.key), .string($0.value.rawValue)) }),
             "Connected": .objectPaths(shownLinks.filter(\.value.isConnected).keys.sorted()),
             "Resolved": .objectPaths(shownLinks.filter(\.value.areServicesResolved).keys.sorted()),
-            "HasSeenAdapter": .boolean(hasSeenAdapter), "Discovering": .boolean(isDiscovering),
+            "HasSeenAdapters": .boolean(hasSeenAdapters), "HasAccessories": .boolean(!scope.isEmpty),
+            "Discovering": .objectPaths(discovering.sorted()), "Adapters": .objectPaths(scope.adapters.sorted()),
         ]
-        state["Adapter"] = scope.adapter.map { .objectPath($0) }
-        state["ShownAdapter"] = shownAdapterPath.map { .objectPath($0) }
-        state["AdapterProperties"] = .vardict(shownAdapter)
+        state["ShownAdapters"] = .dictionary(
+            key: "o", value: "a{sv}", shownAdapters.map { .init(.objectPath($0.key), .vardict($0.value)) })
         return state
     }
 
     func resume(_ state: LeftState) {
-        scope = Scope(adapter: state.path("Adapter"))
+        scope = Scope()
+        scope.adapters = Set(state.paths("Adapters"))
+        scope.isEmpty = !state.isTrue("HasAccessories")
         for entry in state["Devices"]?.entries ?? [] {
             if let path = entry.key.objectPathValue { scope.devices[path] = entry.value.stringValue.flatMap { AccessoryID($0) } }
         }
@@ -79,24 +79,23 @@ final class ShownObjects {
             shownLinks[device] = LinkShares.State(
                 isConnected: connected.contains(device), areServicesResolved: resolved.contains(device))
         }
-        (hasSeenAdapter, isDiscovering) = (state.isTrue("HasSeenAdapter"), state.isTrue("Discovering"))
-        shownAdapterPath = state.path("ShownAdapter")
-        shownAdapter = state["AdapterProperties"]?.vardictValue ?? [:]
+        (hasSeenAdapters, discovering) = (state.isTrue("HasSeenAdapters"), Set(state.paths("Discovering")))
+        for entry in state["ShownAdapters"]?.entries ?? [] {
+            if let path = entry.key.objectPathValue { shownAdapters[path] = entry.value.vardictValue ?? [:] }
+        }
     }
 
     /// The radio service has gone, and with it what was shown.
     func reset() {
         shownLinks = [:]
-        shownAdapter = [:]
-        shownAdapterPath = nil
+        shownAdapters = [:]
     }
 
-    // MARK: The adapter
+    // MARK: Adapters
 
-    /// The adapter: without an accessory it has no power and no address; whether it searches is the client's own.
-    var adapterProperties: [String: DBusValue] {
-        guard let adapter = scope.adapter else { return [:] }
-        guard scope.hasAdapterInSight, var properties = feed.adapters[adapter] else {
+    /// An adapter: without an accessory it has no power and no address; whether it searches is the client's own.
+    func properties(of adapter: ObjectPath) -> [String: DBusValue] {
+        guard scope.hasAdaptersInSight, var properties = feed.adapters[adapter] else {
             return [
                 "Address": .string("00:00:00:00:00:00"), "AddressType": .string("public"), "Name": .string("BlueZ"),
                 "Alias": .string("BlueZ"), "Class": .uint32(0), "Powered": .boolean(false), "Discoverable": .boolean(false),
@@ -104,43 +103,44 @@ final class ShownObjects {
                 "Discovering": .boolean(false), "UUIDs": .strings([]), "Roles": .strings(["central"]),
             ]
         }
-        properties["Discovering"] = .boolean(isDiscovering)
+        properties["Discovering"] = .boolean(discovering.contains(adapter))
         return properties
     }
 
-    var isPowered: Bool { !scope.isEmpty && adapterProperties["Powered"]?.booleanValue == true }
+    func isPowered(_ adapter: ObjectPath) -> Bool { !scope.isEmpty && properties(of: adapter)["Powered"]?.booleanValue == true }
 
-    /// Notes whether the client searches; told with the adapter.
-    func setDiscovering(_ isDiscovering: Bool) {
-        self.isDiscovering = isDiscovering
+    /// Notes whether the client searches with an adapter, which is told with the adapter.
+    func setDiscovering(_ isDiscovering: Bool, with adapter: ObjectPath) {
+        if isDiscovering { discovering.insert(adapter) } else { discovering.remove(adapter) }
     }
 
-    /// A discovery ends with the power of the adapter, and with the last accessory.
-    func endDiscoveryWithoutPower() {
-        if scope.isEmpty || scope.adapter.flatMap({ feed.adapters[$0]?["Powered"]?.booleanValue }) == false {
-            isDiscovering = false
-        }
-    }
+    /// The client searches no more.
+    func endDiscovery() { discovering = [] }
 
-    /// Signals changes of the adapter since the client followed it, its replacement and its removal.
-    func tellAdapter() {
-        let (old, oldPath) = (shownAdapter, shownAdapterPath)
-        shownAdapter = adapterProperties
-        shownAdapterPath = scope.adapter
-        guard hasSeenAdapter else { return }
-        if let oldPath, oldPath != shownAdapterPath {
-            emit("/", Bus.objectManager, "InterfacesRemoved", [.objectPath(oldPath), .strings(Self.adapterInterfaces)])
+    /// A discovery ends with the power of its adapter, and with the last accessory.
+    func endDiscoveryWithoutPower() { discovering = discovering.filter { scope.adapters.contains($0) && isPowered($0) } }
+
+    /// Signals changes of adapters since the client followed them, those that have gone, and those that have come.
+    func tellAdapters() {
+        let old = shownAdapters
+        shownAdapters = adapterProperties
+        guard hasSeenAdapters else { return }
+        for path in old.keys.sorted() where shownAdapters[path] == nil {
+            emit("/", Bus.objectManager, "InterfacesRemoved", [.objectPath(path), .strings(Self.adapterInterfaces)])
         }
-        guard let adapter = shownAdapterPath else { return }
-        guard adapter == oldPath else {
-            for (path, interfaces) in adapterObject {
-                emit("/", Bus.objectManager, "InterfacesAdded", [.objectPath(path), ObjectTree.value(interfaces)])
+        for (path, new) in shownAdapters.sorted(by: { $0.key < $1.key }) {
+            guard let former = old[path] else {
+                emit("/", Bus.objectManager, "InterfacesAdded", [.objectPath(path), ObjectTree.value(Self.adapterObject(new))])
+                continue
             }
-            return
+            tellProperties(
+                path, Scope.adapterInterface, new.filter { former[$0.key] != $0.value },
+                gone: former.keys.filter { new[$0] == nil }.sorted())
         }
-        tellProperties(
-            adapter, Scope.adapterInterface, shownAdapter.filter { old[$0.key] != $0.value },
-            gone: old.keys.filter { shownAdapter[$0] == nil }.sorted())
+    }
+
+    private var adapterProperties: [ObjectPath: [String: DBusValue]] {
+        Dictionary(uniqueKeysWithValues: scope.adapters.map { ($0, properties(of: $0)) })
     }
 
     private static let adapterInterfaces = [Scope.adapterInterface, Bus.introspectable, Bus.properties]
@@ -150,33 +150,20 @@ final class ShownObjects {
         Agent.interface: .vardict([:]), "org.bluez.ProfileManager1": .vardict([:]), Bus.introspectable: .vardict([:]),
     ]
 
-    /// The objects that every client has; from now on the client follows the adapter.
-    func showAdapter() -> [ObjectPath: [String: DBusValue]] {
-        _ = showAdapterProperties()
+    /// The objects that every client has; from now on the client follows the adapters.
+    func showAdapters() -> [ObjectPath: [String: DBusValue]] {
+        hasSeenAdapters = true
+        shownAdapters = adapterProperties
         return commonObjects
     }
 
-    /// The objects that every client has: bluetoothd's managers and the adapter.
+    /// The objects that every client has: bluetoothd's managers and the adapters.
     var commonObjects: [ObjectPath: [String: DBusValue]] {
-        adapterObject.merging([Scope.managers: Self.managersObject]) { adapter, _ in adapter }
+        adapterProperties.mapValues(Self.adapterObject).merging([Scope.managers: Self.managersObject]) { adapter, _ in adapter }
     }
 
-    /// The adapter's properties, which are shown by this.
-    func showAdapterProperties() -> [String: DBusValue] {
-        hasSeenAdapter = true
-        shownAdapter = adapterProperties
-        shownAdapterPath = scope.adapter
-        return shownAdapter
-    }
-
-    private var adapterObject: [ObjectPath: [String: DBusValue]] {
-        guard let adapter = scope.adapter else { return [:] }
-        return [
-            adapter: [
-                Scope.adapterInterface: .vardict(adapterProperties), Bus.properties: .vardict([:]),
-                Bus.introspectable: .vardict([:]),
-            ]
-        ]
+    private static func adapterObject(_ properties: [String: DBusValue]) -> [String: DBusValue] {
+        [Scope.adapterInterface: .vardict(properties), Bus.properties: .vardict([:]), Bus.introspectable: .vardict([:])]
     }
 
     // MARK: Devices

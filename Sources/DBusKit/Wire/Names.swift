@@ -35,6 +35,12 @@ public struct ObjectPath: Hashable, Sendable, CustomStringConvertible, Expressib
     /// The same number as `Message.pathFingerprint` for this path.
     public var fingerprint: UInt64 { rawValue.withCString { DBusKit.fingerprint(of: $0) } }
 
+    /// The path above; its own for the root.
+    public var parent: ObjectPath {
+        let end = rawValue.lastIndex(of: "/") ?? rawValue.startIndex
+        return ObjectPath(validated: end == rawValue.startIndex ? "/" : String(rawValue[..<end]))
+    }
+
     /// The path of a child, or of what is further down where `element` is several between slashes. Nil when that is
     /// no path: an element is `[A-Za-z0-9_]+`.
     public func appending(_ element: String) -> ObjectPath? {

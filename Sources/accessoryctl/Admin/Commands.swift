@@ -32,6 +32,13 @@ struct Status: ParsableCommand {
                     "version": JSON(version), "bluetooth": JSON(bluetooth), "wifi": JSON(wifi), "pickerAvailable": JSON(picker),
                 ]
                 if inventory.isComplete {
+                    json["adapters"] = .array(
+                        inventory.adapters.map {
+                            [
+                                "name": JSON($0.name), "address": JSON($0.address), "powered": JSON($0.isPowered),
+                                "allowed": JSON($0.isAllowed),
+                            ]
+                        })
                     json["accessories"] = JSON(inventory.accessories.count)
                     json["grants"] = JSON(inventory.grants.count)
                     json["sessions"] = .array(inventory.sessions.map { ["app": JSON($0.app), "state": JSON($0.state)] })
@@ -40,6 +47,9 @@ struct Status: ParsableCommand {
             } else {
                 StandardOutput.line("accessorysetupd \(version)")
                 StandardOutput.line("Bluetooth    \(bluetooth)")
+                for adapter in inventory.adapters {
+                    StandardOutput.line("  \(adapter.name)       \(adapter.address)  \(adapter.state)")
+                }
                 StandardOutput.line("Wi-Fi        \(wifi)")
                 StandardOutput.line("picker       \(picker ? "registered" : "none registered")")
                 let held = [inventory.accessories.count, inventory.grants.count, inventory.sessions.count]
@@ -98,7 +108,8 @@ struct Show: ParsableCommand {
                 return Output.json(.object(json))
             }
             for (key, value) in [
-                ("name", accessory.name), ("id", accessory.id), ("address", accessory.address), ("state", accessory.state),
+                ("name", accessory.name), ("id", accessory.id), ("address", accessory.address), ("adapter", accessory.adapter),
+                ("state", accessory.state),
                 ("network", accessory.ssid?.description ?? ""),
                 ("joined", accessory.interface.isEmpty ? "" : "by \(accessory.interface)"),
                 ("device", accessory.address.isEmpty ? "" : accessory.device == "/" ? "unknown to BlueZ now" : accessory.device),
@@ -228,7 +239,7 @@ struct Rename: ParsableCommand {
 extension Inventory.Accessory {
     var json: [String: JSON] {
         [
-            "id": JSON(id), "name": JSON(name), "address": JSON(address), "state": JSON(state), "apps": JSON(apps),
+            "id": JSON(id), "name": JSON(name), "address": JSON(address), "adapter": JSON(adapter), "state": JSON(state), "apps": JSON(apps),
             "device": JSON(device), "path": JSON(path.rawValue), "ssid": JSON(ssid?.description ?? ""),
             "interface": JSON(interface), "problems": JSON(problems),
             "descriptor": .object((properties["Descriptor"]?.vardictValue ?? [:]).mapValues(\.json)),

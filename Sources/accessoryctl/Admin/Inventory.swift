@@ -17,6 +17,7 @@ struct Inventory {
         var name: String { properties["DisplayName"]?.stringValue ?? "" }
         var address: String { properties["Address"]?.stringValue ?? "" }
         var state: String { properties["State"]?.stringValue ?? "" }
+        var adapter: String { properties["Adapter"]?.stringValue ?? "" }
         var device: String { properties["Device"]?.objectPathValue?.rawValue ?? "/" }
         var apps: [String] { properties["Apps"]?.stringsValue ?? [] }
         var problems: [String] { properties["Problems"]?.stringsValue ?? [] }
@@ -66,6 +67,23 @@ struct Inventory {
 
     /// Whether the daemon shows everything: it shows its admin object to administrators alone.
     private(set) var isComplete = false
+    /// The machine's Bluetooth adapters; for administrators alone.
+    private(set) var adapters: [Adapter] = []
+
+    struct Adapter {
+        let name, address: String
+        let isPowered, isAllowed: Bool
+
+        init(_ properties: [String: DBusValue]) {
+            name = properties["name"]?.stringValue ?? ""
+            address = properties["address"]?.stringValue ?? ""
+            isPowered = properties["powered"]?.booleanValue ?? false
+            isAllowed = properties["allowed"]?.booleanValue ?? false
+        }
+
+        /// Such as `on`.
+        var state: String { isAllowed ? isPowered ? "on" : "off" : "not used, by the configuration" }
+    }
 
     /// Connects as an administrator.
     ///
@@ -119,8 +137,9 @@ struct Inventory {
             AccessoryBus.name, AccessoryBus.root, Bus.objectManager, "GetManagedObjects")
         for entry in reply.first?.entries ?? [] {
             guard let path = entry.key.objectPathValue, let interfaces = entry.value.vardictValue else { continue }
-            if interfaces[AccessoryBus.admin] != nil {
+            if let admin = interfaces[AccessoryBus.admin]?.vardictValue {
                 isComplete = true
+                adapters = (admin["Adapters"]?.arrayValue ?? []).compactMap(\.vardictValue).map { Adapter($0) }
             } else if let properties = interfaces[AccessoryBus.accessory]?.vardictValue {
                 let network = interfaces[AccessoryBus.network]?.vardictValue
                 accessories.append(

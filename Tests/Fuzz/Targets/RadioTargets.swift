@@ -136,7 +136,7 @@ func tellRadio(_ bytes: UnsafeRawBufferPointer) {
     service.types = bluezTypes
     service.usual = bluezAnswer
     guard let connection = try? Connection(bus.address, loop: loop),
-        let radio = try? BlueZRadio(on: connection, adapter: nil, inputDirectory: scratch, log: log)
+        let radio = try? BlueZRadio(on: connection, adapters: [], inputDirectory: scratch, log: log)
     else { found("no radio") }
     // It holds the radio's objects, and they hold it.
     defer { connection.onCall = nil }
