@@ -104,7 +104,8 @@ public struct Accessory: Hashable, Sendable {
     ///   - ownsClassicBond: counts only with a classic address.
     ///   - created: seconds since 1970.
     public init(
-        id: AccessoryID, displayName: String, address: BluetoothAddress?, adapter: BluetoothAddress? = nil, isBonded: Bool, descriptor: DiscoveryDescriptor,
+        id: AccessoryID, displayName: String, address: BluetoothAddress?, adapter: BluetoothAddress? = nil, isBonded: Bool,
+        descriptor: DiscoveryDescriptor,
         image: ProductImage? = nil, ssid: SSID? = nil, classicAddress: BluetoothAddress? = nil, awareDevice: UInt64? = nil,
         ownsBond: Bool? = nil, ownsClassicBond: Bool = true, traits: Traits = Traits(), created: Int64
     ) {

@@ -43,7 +43,8 @@ public struct Offer: Hashable, Sendable {
 
     /// Stores its arguments.
     public init(
-        id: String, device: RadioDeviceID?, address: BluetoothAddress?, adapter: BluetoothAddress? = nil, item: Int, name: String, advertisedName: String,
+        id: String, device: RadioDeviceID?, address: BluetoothAddress?, adapter: BluetoothAddress? = nil, item: Int, name: String,
+        advertisedName: String,
         rssi: Int?, shared: AccessoryID?, needsPairing: Bool, isBonded: Bool = false, identifier: AccessoryID,
         setup: SetupOptions = [], support: SupportOptions = [], network: WiFiNetwork? = nil, aware: AwareService? = nil
     ) {

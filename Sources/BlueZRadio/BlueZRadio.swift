@@ -595,8 +595,9 @@ public final class BlueZRadio: Radio {
             observer?.radioChanged(new, reason: reason)
         }
         guard all != former else { return }
+        // What one adapter does not hear any more, another one may.
+        if discovery.isNeeded { handContent() }
         observer?.adaptersChanged()
-        scheduleHandOver()
         // Power went before a failed pairing could be forgotten: now it can.
         if state == .ready { failedPairings.tryAgain() }
     }

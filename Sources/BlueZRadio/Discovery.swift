@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Discovery as a shared need: while at least one token lives, BlueZ scans for us on each adapter that may be used; with
-// the last one it stops. BlueZ may lose a scan (adapter reset, another client's stop, a connection on 5.66); it is started again, a bounded number of
-// times.
+// the last one it stops. BlueZ may lose a scan (adapter reset, another client's stop, a connection on 5.66); it is
+// started again, a bounded number of times.
 
 internal import AccessoryEngine
 internal import CallsOut

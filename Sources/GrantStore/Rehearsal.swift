@@ -35,7 +35,8 @@ enum Rehearsal {
             let adapter = BluetoothAddress("00:00:00:00:01:0\(number)", kind: .public)
             let address = BluetoothAddress("C0:00:00:00:00:0\(number)", kind: .random)
             let accessory = Accessory(
-                id: .random(), displayName: "Rehearsal", address: address, adapter: adapter, isBonded: true, descriptor: DiscoveryDescriptor(),
+                id: .random(), displayName: "Rehearsal", address: address, adapter: adapter, isBonded: true,
+                descriptor: DiscoveryDescriptor(),
                 ssid: SSID([number]), classicAddress: BluetoothAddress("00:00:00:00:00:0\(number)", kind: .public),
                 awareDevice: try store.nextAwareDevice(), created: 1)
             guard let address, let app = AppID("rehearsal") else { return "no address and no app" }

@@ -142,7 +142,8 @@ enum Rows {
                 name: try json.needed("name"), olderBonds: Set(try needed(json.texts("olderBonds"), "olderBonds")))
         }
         return BondIntent(
-            BluetoothPeer(address, adapter: try adapter(row)), device: try text(ifAny: row, "device").map { RadioDeviceID($0) }, purpose: purpose, trace: trace)
+            BluetoothPeer(address, adapter: try adapter(row)), device: try text(ifAny: row, "device").map { RadioDeviceID($0) },
+            purpose: purpose, trace: trace)
     }
 
     private static func address(_ row: SQLRow) throws(Nonsense) -> BluetoothAddress? {
@@ -208,7 +209,8 @@ enum Rows {
         try database.execute(
             "INSERT OR REPLACE INTO bondIntent (address, addressKind, adapter, device, purpose, trace) VALUES (?, ?, ?, ?, ?, ?)",
             .text(intent.address.description),
-            .text(intent.address.kind.rawValue), .text(intent.adapter?.description ?? ""), SQLValue(intent.device?.rawValue), .text(intent.purpose.rawValue),
+            .text(intent.address.kind.rawValue), .text(intent.adapter?.description ?? ""), SQLValue(intent.device?.rawValue),
+            .text(intent.purpose.rawValue),
             SQLValue(try trace?.written(by: database)))
     }
 

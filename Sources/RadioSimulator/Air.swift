@@ -13,10 +13,10 @@ final class AirAccessory {
     var isAway = false
     var isInRange = false
     var appearedAt = 0.0
-    /// Adapters (by name) that hold a bond with it.
-    var bonds: Set<String> = []
+    /// Adapters (by address) that hold a bond with it.
+    var bonds: Set<BluetoothAddress> = []
     /// Adapters that hold a bond with the classic side of a dual-mode accessory.
-    var classicBonds: Set<String> = []
+    var classicBonds: Set<BluetoothAddress> = []
     /// How many pairings have failed on purpose.
     var faultsPlayed = 0
     /// Who is connected to it: an adapter's name.

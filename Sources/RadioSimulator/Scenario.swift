@@ -31,6 +31,8 @@ public struct Scenario: Hashable, Sendable {
         public var address = BluetoothAddress("00:AA:01:00:00:42", kind: .public)!
         /// Whether it has power at the start.
         public var isPowered = true
+        /// dB, −100…100: how much more strongly it hears than the adverts say.
+        public var gain = 0
         /// `hci0`, with power.
         public init() {}
     }
@@ -218,6 +220,8 @@ public struct Scenario: Hashable, Sendable {
         case adapterPowerOff(String)
         /// The adapter gets power.
         case adapterPowerOn(String)
+        /// The first two adapters swap their names, as they may when a machine starts: while bluetoothd is not there.
+        case adaptersSwapped
         /// bluetoothd leaves the bus; bonds are kept.
         case serviceStopped
         /// bluetoothd comes back.
@@ -248,6 +252,7 @@ public struct Scenario: Hashable, Sendable {
             case "adapterAdded": self = .adapterAdded(target)
             case "adapterPowerOff": self = .adapterPowerOff(target)
             case "adapterPowerOn": self = .adapterPowerOn(target)
+            case "adaptersSwapped": self = .adaptersSwapped
             case "serviceStopped": self = .serviceStopped
             case "serviceStarted": self = .serviceStarted
             case "vanish": self = .vanish(target)

@@ -75,6 +75,7 @@ extension Scenario {
         adapter.name = try json.string("name") ?? adapter.name
         if let text = try json.string("address") { adapter.address = try json.address("address", text, .public) }
         adapter.isPowered = try json.boolean("powered") ?? true
+        adapter.gain = Int(try json.number("gain", -100...100) ?? 0)
         return adapter
     }
 

@@ -8,6 +8,8 @@ internal import Logging
 final class SimulatedAdapter: ExportedObject {
     let path: ObjectPath
     let name: String
+    let address: BluetoothAddress
+    private let gain: Int
     unowned let bluez: SimulatedBlueZ
     private(set) var interfaces: [ExportedInterface] = []
     private(set) var isPowered: Bool
@@ -33,6 +35,8 @@ final class SimulatedAdapter: ExportedObject {
     init(_ scenario: Scenario.Adapter, _ bluez: SimulatedBlueZ) {
         self.bluez = bluez
         name = scenario.name
+        address = scenario.address
+        gain = scenario.gain
         path = ObjectPath("/org/bluez/\(scenario.name)") ?? "/org/bluez/hci0"
         isPowered = scenario.isPowered
         alias = "simulator"
@@ -185,7 +189,7 @@ final class SimulatedAdapter: ExportedObject {
         guard isDiscovering, discoverers.contains(where: { passes(filters[$0] ?? Filter(), accessory, advert) }) else { return }
         let duplicates = discoverers.contains { filters[$0]?.duplicateData ?? true }
         if let device = device(of: accessory) {
-            device.hear(advert.payload, rssi: advert.rssi, duplicates: duplicates)
+            device.hear(advert.payload, rssi: strength(advert), duplicates: duplicates)
             if let response = advert.scanResponse { device.hear(response, rssi: nil, duplicates: duplicates) }
             return
         }
@@ -199,13 +203,16 @@ final class SimulatedAdapter: ExportedObject {
     private func passes(_ filter: Filter, _ accessory: AirAccessory, _ advert: Scenario.Advert) -> Bool {
         let isClassic = accessory.scenario.transport == .bredr
         guard filter.transport == "auto" || filter.transport == (isClassic ? "bredr" : "le") else { return false }
-        if let threshold = filter.rssi, let rssi = advert.rssi, rssi < threshold { return false }
+        if let threshold = filter.rssi, let rssi = strength(advert), rssi < threshold { return false }
         guard !filter.uuids.isEmpty else { return true }
         // BlueZ compares its filter with the advertised lists only: service data alone does not pass
         // (stoprocent/noble#89).
         return advert.payload.serviceUUIDs.contains { filter.uuids.contains($0) }
             || (advert.scanResponse?.serviceUUIDs.contains { filter.uuids.contains($0) } ?? false)
     }
+
+    /// How strongly it hears an advert.
+    func strength(_ advert: Scenario.Advert) -> Int? { advert.rssi.map { min(max($0 + gain, -127), 20) } }
 
     private func dropSilent() {
         for device in Array(devices.values)
@@ -218,7 +225,7 @@ final class SimulatedAdapter: ExportedObject {
 
     /// Devices that the store of the real service would bring back.
     func addBondedDevices() {
-        for accessory in bluez.air.accessories where accessory.bonds.contains(name) {
+        for accessory in bluez.air.accessories where accessory.bonds.contains(address) {
             let device = SimulatedDevice(accessory, self)
             devices[device.key] = device
             bluez.server.export(device, to: .everybody)

@@ -33,7 +33,7 @@ final class SimulatedDevice: ExportedObject {
 
     private var bluez: SimulatedBlueZ { adapter.bluez }
     /// What it was before it took another address has no part in the bond.
-    var isBonded: Bool { key == accessory.scenario.id && accessory.bonds.contains(adapter.name) }
+    var isBonded: Bool { key == accessory.scenario.id && accessory.bonds.contains(adapter.address) }
     var isTemporary: Bool { !isBonded }
     /// With keys that last as long as the link.
     private var hasKeysForNow = false
@@ -42,7 +42,7 @@ final class SimulatedDevice: ExportedObject {
 
     /// Paired over low energy only, BlueZ takes `Pair()` for the other transport, whether the accessory has one or not.
     private var needsClassicBond: Bool {
-        accessory.scenario.transport != .bredr && !accessory.classicBonds.contains(adapter.name)
+        accessory.scenario.transport != .bredr && !accessory.classicBonds.contains(adapter.address)
     }
 
     /// How long a link takes to come up.
@@ -53,7 +53,7 @@ final class SimulatedDevice: ExportedObject {
         self.adapter = adapter
         key = accessory.scenario.id
         // A device that was stored is known by its identity, one that was heard by what it calls itself now.
-        address = accessory.bonds.contains(adapter.name) ? accessory.scenario.address : accessory.airAddress
+        address = accessory.bonds.contains(adapter.address) ? accessory.scenario.address : accessory.airAddress
         lastHeard = adapter.bluez.air.now
         advertisedName = accessory.storedName
         let element = "dev_" + String(address.description.map { $0 == ":" ? "_" : $0 })
@@ -164,7 +164,7 @@ final class SimulatedDevice: ExportedObject {
     /// The advert that makes the object: its properties travel with `InterfacesAdded`.
     func firstHeard(_ advert: Scenario.Advert) {
         _ = update(advert.payload)
-        rssi = advert.rssi
+        rssi = adapter.strength(advert)
         lastHeard = bluez.air.now
     }
 
@@ -372,7 +372,7 @@ final class SimulatedDevice: ExportedObject {
         pairing.completion = { [weak self] error in
             guard let self else { return }
             self.pairing = nil
-            if error == nil { self.accessory.classicBonds.insert(self.adapter.name) }
+            if error == nil { self.accessory.classicBonds.insert(self.adapter.address) }
         }
         pairing.begin()
     }
@@ -382,8 +382,8 @@ final class SimulatedDevice: ExportedObject {
             hasKeysForNow = true
             return changed("Paired")
         }
-        accessory.bonds.insert(adapter.name)
-        if accessory.scenario.crossesTransports { accessory.classicBonds.insert(adapter.name) }
+        accessory.bonds.insert(adapter.address)
+        if accessory.scenario.crossesTransports { accessory.classicBonds.insert(adapter.address) }
         accessory.storedName = advertisedName
         let identity = accessory.scenario.address
         if identity != address {
@@ -395,8 +395,8 @@ final class SimulatedDevice: ExportedObject {
     }
 
     func unbond() {
-        guard accessory.bonds.remove(adapter.name) != nil else { return }
-        accessory.classicBonds.remove(adapter.name)
+        guard accessory.bonds.remove(adapter.address) != nil else { return }
+        accessory.classicBonds.remove(adapter.address)
         bluez.air.input.remove(accessory)
         accessory.storedName = nil
         changed("Bonded", "Paired")

@@ -15,7 +15,7 @@ public final class Simulator {
 
     private let address: Connection.Address
     private let loop: MainLoop
-    private let scenario: Scenario
+    private var scenario: Scenario
     fileprivate let air: Air
     private let log: Logger
     private let control: Connection
@@ -107,6 +107,7 @@ public final class Simulator {
             if let adapter = scenario.adapters.first(where: { $0.name == name }) { bluez?.add(withPower(adapter)) }
         case .adapterPowerOff(let name): setPower(name, false)
         case .adapterPowerOn(let name): setPower(name, true)
+        case .adaptersSwapped: swapAdapters()
         case .serviceStopped:
             bluez?.stop()
             bluez = nil
@@ -132,6 +133,17 @@ public final class Simulator {
         case .wifiOff: wifi.setBlocked(true)
         case .wifiOn: wifi.setBlocked(false)
         }
+    }
+
+    private func swapAdapters() {
+        guard bluez == nil, scenario.adapters.count > 1 else {
+            return log.error("adaptersSwapped: the service is there, or there are no two adapters")
+        }
+        let (first, second) = (scenario.adapters[0].name, scenario.adapters[1].name)
+        let other = [first: second, second: first]
+        (scenario.adapters[0].name, scenario.adapters[1].name) = (second, first)
+        present = Set(present.map { other[$0] ?? $0 })
+        power = Dictionary(uniqueKeysWithValues: power.map { (other[$0.key] ?? $0.key, $0.value) })
     }
 
     private func setPower(_ name: String, _ on: Bool) {

@@ -218,7 +218,9 @@ private final class Life {
             let number = (Self.devices.map(\.number) + Self.classics)[two % 7]
             let isFree = kept.owners[number] == nil && radio.pairing?.number != number && radio.bridging?.classic != number
             let isNoted = store.intents.contains { $0.address.value == number }
-            guard isFree, !isNoted, !engine.ledger.holdsBond(with: BluetoothPeer(BluetoothAddress(value: number, kind: .public), adapter: nil)) else { break }
+            guard isFree, !isNoted,
+                !engine.ledger.holdsBond(with: BluetoothPeer(BluetoothAddress(value: number, kind: .public), adapter: nil))
+            else { break }
             kept.owners[number] = .other
         case .otherForgets:
             guard let number = kept.owners.filter({ $0.value == .other }).keys.min() else { break }
@@ -433,7 +435,9 @@ private final class Life {
         guard kept.wronged.isEmpty else { throw Broken("the bond of another program was removed: \(kept.wronged)") }
         if radio.state == .ready, radio.pairing == nil, radio.bridging == nil, engine.picker == nil {
             for (number, owner) in kept.owners where owner == .ours {
-                guard !ledger.holdsBond(with: BluetoothPeer(BluetoothAddress(value: number, kind: .public), adapter: nil)) else { continue }
+                guard !ledger.holdsBond(with: BluetoothPeer(BluetoothAddress(value: number, kind: .public), adapter: nil)) else {
+                    continue
+                }
                 throw Broken("the bond \(number) is an orphan")
             }
         }

@@ -154,7 +154,8 @@ struct TraceCase: Sendable {
                 id: .random(), displayName: "x", address: address(2), isBonded: true, descriptor: DiscoveryDescriptor(), created: 0)
         ]
         store.stored.intents = [
-            BondIntent(BluetoothPeer(address(9), adapter: nil), device: nil, purpose: .pairing,
+            BondIntent(
+                BluetoothPeer(address(9), adapter: nil), device: nil, purpose: .pairing,
                 trace: BondIntent.Trace(name: "Die", olderBonds: [address(1).description]))
         ]
         let bench = try Bench(store: store, radioState: .off)

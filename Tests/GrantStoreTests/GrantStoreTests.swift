@@ -32,7 +32,8 @@ import Testing
         descriptor.supportedOptions = .pairingLE
         return Accessory(
             id: .random(), displayName: "Würfel 🎲", address: BluetoothAddress("C0:FF:EE:00:00:01", kind: .random),
-            adapter: BluetoothAddress("00:1A:7D:DA:71:13", kind: .public), isBonded: true, descriptor: descriptor, image: ProductImage([0xFF, 0xD8, 0xFF, 0xE0]), ssid: SSID([0x44, 0x00, 0xFF])!,
+            adapter: BluetoothAddress("00:1A:7D:DA:71:13", kind: .public), isBonded: true, descriptor: descriptor,
+            image: ProductImage([0xFF, 0xD8, 0xFF, 0xE0]), ssid: SSID([0x44, 0x00, 0xFF])!,
             created: 1_700_000_000)
     }
 
@@ -180,7 +181,8 @@ import Testing
                             .grant(Grant(id: Int64(number), app: app, accessory: accessory.id, state: .authorized, created: 0)),
                         ]))
             }
-            try store.note(BondIntent(
+            try store.note(
+                BondIntent(
                     BluetoothPeer(BluetoothAddress(value: 1, kind: .public), adapter: nil), device: nil, purpose: .pairing))
             try FileManager.default.createDirectory(atPath: directory.path + "/copy", withIntermediateDirectories: true)
             for suffix in hasLog ? ["", "-wal"] : [""] {

@@ -180,7 +180,8 @@ public struct Ledger: Hashable, Sendable {
             offer.shared.flatMap { accessories[$0] } ?? address.flatMap { self.accessory(at: $0) }
             ?? Accessory(
                 id: offer.identifier, displayName: name ?? item.name, address: address,
-                adapter: address == nil ? nil : offer.adapter, isBonded: false, descriptor: item.descriptor, image: item.image, created: now)
+                adapter: address == nil ? nil : offer.adapter, isBonded: false, descriptor: item.descriptor, image: item.image,
+                created: now)
         if let identity { accessory.bind(identity, isOurs: isOurs(identity)) }
         if !isShared(accessory.id, besides: app) { accessory.ssid = accessory.ssid ?? offer.network?.ssid }
         accessory.awareDevice = accessory.awareDevice ?? awareDevice

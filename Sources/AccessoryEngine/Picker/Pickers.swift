@@ -361,7 +361,9 @@ final class Pickers {
     func heard(_ changes: [HeardDevice]) {
         let ledger = book.ledger
         hear { inRange in
-            let recalled = changes.map { HeardDevice(address: $0.address, rssi: $0.rssi, content: $0.content.map(ledger.recalling)) }
+            let recalled = changes.map {
+                HeardDevice(address: $0.address, rssi: $0.rssi, content: $0.content.map(ledger.recalling))
+            }
             return inRange.hear(recalled, now: clock.uptime)
         }
     }

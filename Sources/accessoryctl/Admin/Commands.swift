@@ -239,7 +239,8 @@ struct Rename: ParsableCommand {
 extension Inventory.Accessory {
     var json: [String: JSON] {
         [
-            "id": JSON(id), "name": JSON(name), "address": JSON(address), "adapter": JSON(adapter), "state": JSON(state), "apps": JSON(apps),
+            "id": JSON(id), "name": JSON(name), "address": JSON(address), "adapter": JSON(adapter), "state": JSON(state),
+            "apps": JSON(apps),
             "device": JSON(device), "path": JSON(path.rawValue), "ssid": JSON(ssid?.description ?? ""),
             "interface": JSON(interface), "problems": JSON(problems),
             "descriptor": .object((properties["Descriptor"]?.vardictValue ?? [:]).mapValues(\.json)),

@@ -28,7 +28,8 @@ private let real: [[UInt8]] = {
         }
         let address = BluetoothAddress(value: 0xC0FF_EE00_0009, kind: .random)
         try store.note(
-            BondIntent(BluetoothPeer(address, adapter: nil), device: RadioDeviceID("/org/bluez/hci0/dev_9"), purpose: .pairing,
+            BondIntent(
+                BluetoothPeer(address, adapter: nil), device: RadioDeviceID("/org/bluez/hci0/dev_9"), purpose: .pairing,
                 trace: BondIntent.Trace(name: "Dice", olderBonds: ["/org/bluez/hci0/dev_1"])))
         try store.write(JoinRecord(service: "net.connman.iwd", owner: ":1.2", interface: "wlan0", network: "44", enabled: ["a"]))
         for _ in 1...3 { _ = try store.nextAwareDevice() }
