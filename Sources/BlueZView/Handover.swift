@@ -25,7 +25,7 @@ typealias LeftState = [String: DBusValue]
 
 extension LeftState {
     /// Counted up when a daemon could misread what an earlier one has written.
-    private static let version: UInt32 = 1
+    private static let version: UInt32 = 2
 
     /// The bytes of a message that is never sent: libdbus reads and writes them.
     var bytes: [UInt8]? {

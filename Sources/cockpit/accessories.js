@@ -48,6 +48,15 @@ export class Accessories {
         return this.#objects.all("Grant").filter(each => each.Accessory === path).sort((a, b) => a.App.localeCompare(b.App));
     }
 
+    /** The adapter that has it, where that is a question: there are several, or it is not there. */
+    #adapter(address) {
+        const adapters = this.#objects.get(ADMIN, "Admin")?.Adapters ?? [];
+        const found = adapters.find(each => each.address === address);
+        if (!address || found && adapters.length < 2) return null;
+        if (!found) return words.adapterMissing(address);
+        return found.powered ? found.name : words.adapterOff(found.name);
+    }
+
     #names(grants) { return grants.map(each => this.#objects.appName(each.App)); }
 
     #make({ path }) {
@@ -76,6 +85,7 @@ export class Accessories {
             const created = Math.min(...grants.map(each => each.Created));
             about.replaceChildren(facts([
                 [words.address(), accessory.Address],
+                [words.adapter(), this.#adapter(accessory.Adapter)],
                 [words.networkName(), accessory.NetworkName],
                 [words.battery(), accessory.Battery >= 0 ? words.percent(accessory.Battery) : null],
                 [words.lastUsed(), ago(used)],

@@ -44,11 +44,12 @@ const rule = record({ kind: text, name: text, source: text, target: text, apps: 
 
 const INTERFACES = {
     Accessory: record({
-        DisplayName: text, State: text, Address: text, NetworkName: text, Apps: texts, Connected: truth, Battery: number(-1),
+        DisplayName: text, State: text, Address: text, Adapter: text, NetworkName: text, Apps: texts, Connected: truth, Battery: number(-1),
     }),
     Admin: record({
         Policy: list(rule), PolicyProblems: list(record({ file: text, line: number(0), key: text, reason: text })),
         Lockdown: value => text(value) || "unknown",
+        Adapters: list(record({ name: text, address: text, powered: truth, allowed: truth })),
     }),
     App: record({ Id: text, Name: text, Source: text, Problems: texts, Manifest: dictionary(texts) }),
     Grant: record({ App: text, Accessory: text, State: text, Enabled: truth, Created: time, LastUsed: time }),

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The air of the lab: one process that plays a scenario's adapter and all its accessories with bumble. It runs in the
-guest, where /dev/vhci makes its adapter the kernel's hci0. Checks speak to it over a Unix socket, one JSON object a
+"""The air of the lab: one process that plays a scenario's adapters and all its accessories with bumble. It runs in the
+guest, where /dev/vhci makes its adapters the kernel's hci0 and so on. Checks speak to it over a Unix socket, one JSON object a
 line: {"do": "vanish", "accessory": "pink-dice"} is answered by {} plus what was asked for, or by {"error": why}.
 
-    ready                        answered once the adapter is plugged in (or there is none to plug)
+    ready                        answered once the adapters are plugged in (or there are none to plug)
     start                        the scenario's clock starts: from now on there is something on the air
     vanish, return ACCESSORY     out of range, back again
     rssi ACCESSORY RSSI          heard at this strength from now on (null: the scenario's again)
     rotate ACCESSORY             a new private address; answers the address
-    unplug, plug                 pulls the adapter out, plugs it in
+    unplug, plug ADAPTER         pulls an adapter out, plugs it in; the kernel gives it the lowest name that is free
     passkey ACCESSORY [PASSKEY]  with one: enters it at the accessory; without: answers what it shows, once it does
     bonds ACCESSORY              answers the bonds it holds
     forget ACCESSORY             it loses its bonds
@@ -48,36 +48,45 @@ class Air:
     def __init__(self, scenario):
         self._scenario = scenario
         self._link = AirLink()
-        self._vhci = None
-        self._adapter = None
+        self._plugged = {}  # by the scenario's name: the kernel's end and the controller
         self._began = time.monotonic()
         self._events_to_come = [event for event in scenario.events if event.on is not None]
         self._accessories = {
-            description.id: Accessory(description, self._link, lambda: self._adapter, self._on_pairing_started, self.log)
+            description.id: Accessory(description, self._link, self._adapters, self._on_pairing_started, self.log)
             for description in scenario.accessories
         }
 
     def log(self, text):
         print(f"{time.monotonic() - self._began:8.3f} {text}", flush=True)
 
-    # The adapter
+    # The adapters
 
-    def plug(self):
-        if self._scenario.adapter is None or self._vhci is not None:
-            return
-        self._vhci = Vhci()
-        self._adapter = AdapterController(self._link, self._scenario.adapter.address, self._on_discovery)
-        self._vhci.connect(self._adapter)
-        self.log("adapter plugged in")
+    @property
+    def adapter_names(self):
+        return [each.name for each in self._scenario.adapters]
 
-    def unplug(self):
-        if self._vhci is None:
+    def _adapters(self):
+        return [controller for _, controller in self._plugged.values()]
+
+    def plug(self, name):
+        if name in self._plugged:
             return
-        self._vhci.close()
-        self._adapter.drop_links()
-        self._link.remove_controller(self._adapter)
-        self._vhci = self._adapter = None
-        self.log("adapter unplugged")
+        adapter = next((each for each in self._scenario.adapters if each.name == name), None)
+        if adapter is None:
+            raise RequestError(f"no adapter “{name}”")
+        vhci, controller = Vhci(), AdapterController(self._link, adapter.address, adapter.gain, self._on_discovery)
+        self._plugged[name] = vhci, controller
+        vhci.connect(controller)
+        self.log(f"{name} plugged in")
+
+    def unplug(self, name):
+        if name not in self._plugged:
+            return
+        vhci, controller = self._plugged.pop(name)
+        vhci.close()
+        controller.drop_links()
+        self._link.remove_controller(controller)
+        self.log(f"{name} unplugged")
 
     # The scenario's time
 
@@ -135,10 +144,10 @@ class Air:
                 pass
             case {"do": "start"}:
                 self.start()
-            case {"do": "unplug"}:
-                self.unplug()
-            case {"do": "plug"}:
-                self.plug()
+            case {"do": "unplug", "adapter": name}:
+                self.unplug(name)
+            case {"do": "plug", "adapter": name}:
+                self.plug(name)
             case {"do": "vanish", "accessory": name}:
                 self._accessory(name).vanish()
             case {"do": "return", "accessory": name}:
@@ -179,7 +188,8 @@ class Air:
 
 async def play(scenario_path, socket_path):
     air = Air(air_scenario.load(scenario_path))
-    air.plug()
+    for adapter in air.adapter_names:
+        air.plug(adapter)
     await air.serve(socket_path)
     await asyncio.Future()
 

@@ -139,14 +139,14 @@ class PairingSide(pairing.PairingDelegate):
 
 
 class Accessory:
-    """`description` is its part of the scenario; `adapter` gives the adapter it is heard by, or None."""
+    """`description` is its part of the scenario; `adapters` gives those it is heard by."""
 
-    def __init__(self, description, air_link, adapter, on_pairing_started, log):
+    def __init__(self, description, air_link, adapters, on_pairing_started, log):
         self.description = description
         self.private = description.address_type == "rpa"
         self.rssi = None  # what a check has set instead of the scenario's
         self._link = air_link
-        self._adapter = adapter
+        self._adapters = adapters
         self._on_pairing_started = on_pairing_started
         self._log = log
         # Derived, so that every run has the same; secret enough for a laboratory.
@@ -208,14 +208,14 @@ class Accessory:
         await asyncio.sleep(advert.start)
         try:
             while loop.time() < end:
-                adapter = self._adapter()
-                if adapter is not None and adapter.listening and not self._connected:
-                    adapter.hear(
-                        self.address, advert.rssi if self.rssi is None else self.rssi, self.description.connectable,
-                        advert.data, advert.scan_response, self._prepare_for_connection)
+                for adapter in self._adapters():
+                    if adapter.listening and not self._connected:
+                        adapter.hear(
+                            self.address, advert.rssi if self.rssi is None else self.rssi, self.description.connectable,
+                            advert.data, advert.scan_response, self._prepare_for_connection)
                 await asyncio.sleep(advert.interval)
         finally:
-            if adapter := self._adapter():
+            for adapter in self._adapters():
                 adapter.forget(self.address)
 
     # Connections

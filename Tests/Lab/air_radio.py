@@ -68,10 +68,11 @@ class AirController(controller.Controller):
 
 
 class AdapterController(AirController):
-    """The adapter of the machine under test."""
+    """An adapter of the machine under test."""
 
-    def __init__(self, air_link, address, on_discovery):
+    def __init__(self, air_link, address, gain, on_discovery):
         super().__init__("adapter", link=air_link, public_address=hci.Address(address, hci.Address.PUBLIC_DEVICE_ADDRESS))
+        self._gain = gain
         self._on_discovery = on_discovery
         self._connecting = None
         self._reported = set()
@@ -105,6 +106,8 @@ class AdapterController(AirController):
 
     def hear(self, address, rssi, connectable, data, scan_response, prepare):
         """An advert is on the air. `prepare` readies its sender for a connection, if the kernel wants one."""
+        # 127 says that the strength is not known.
+        rssi = rssi if rssi == 127 else min(max(rssi + self._gain, -127), 20)
         if self.le_scan_enable and not self._is_duplicate(address, rssi, data, scan_response):
             kind = CONNECTABLE if connectable else NOT_CONNECTABLE if scan_response is None else SCANNABLE
             self._report(kind, address, rssi, data)

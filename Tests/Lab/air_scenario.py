@@ -95,13 +95,15 @@ class Event:
 
 @dataclass(frozen=True)
 class Adapter:
+    name: str
     address: str
     powered: bool
+    gain: int  # dB
 
 
 @dataclass(frozen=True)
 class Scenario:
-    adapter: Adapter | None
+    adapters: tuple[Adapter, ...]
     accessories: tuple[Accessory, ...]
     events: tuple[Event, ...]
 
@@ -187,10 +189,7 @@ UUID = r"[0-9A-Fa-f]{4}|[0-9A-Fa-f]{8}|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-
 
 
 def _scenario(top):
-    adapters = top.take_objects("adapters", [{}])
-    if len(adapters) > 1:
-        top.fail("adapters", "names several: the lab plays one at most (simulator only)")
-    adapter = _adapter(adapters[0]) if adapters else None
+    adapters = tuple(_adapter(entry, number) for number, entry in enumerate(top.take_objects("adapters", [{}])))
     accessories = []
     for entry in top.take_objects("accessories"):
         accessories.extend(_accessories(entry))
@@ -199,18 +198,19 @@ def _scenario(top):
         top.fail("accessories", f"has the id “{duplicate}” twice")
     events = tuple(_event(entry, ids) for entry in top.take_objects("events"))
     top.done()
-    return Scenario(adapter, tuple(accessories), events)
+    return Scenario(adapters, tuple(accessories), events)
 
 
-def _adapter(entry):
-    name = entry.take("name", str, "hci0")
+def _adapter(entry, number):
     adapter = Adapter(
+        name=entry.take("name", str, "hci0"),
         address=entry.take("address", str, "00:AA:01:00:00:42", pattern=ADDRESS),
         powered=entry.take("powered", bool, True),
+        gain=entry.take("gain", int, 0, low=-100, high=100),
     )
     entry.done()
-    if name != "hci0":
-        entry.fail("name", f"is “{name}”: the lab's kernel calls its only adapter hci0 (simulator only)")
+    if adapter.name != f"hci{number}":
+        entry.fail("name", f"is “{adapter.name}”: the lab's kernel counts its adapters, and calls this one hci{number} (simulator only)")
     return adapter
 
 

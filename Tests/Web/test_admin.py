@@ -12,6 +12,26 @@ from harness.values import item
 from harness.waiting import wait
 
 
+class TwoAdapters(WebTest):
+    scenario = scenario(accessory("pink"), adapters=[
+        {"name": "hci0", "address": "00:AA:01:00:00:42"}, {"name": "hci1", "address": "00:1A:7D:DA:71:13", "gain": -20, "powered": False}])
+
+    def test_the_adapter_of_an_accessory(self):
+        person = self.picker()
+        self.add(self.app(), person, "pink")
+        person.close()
+        page = self.open()
+        page.sees("Bluetooth adapter", "hci0")
+        self.simulator.do("adapterPowerOff", "hci0")
+        page.sees("hci0, switched off")
+        self.simulator.do("adapterRemoved", "hci0")
+        page.sees("00:AA:01:00:00:42, not there now")
+        self.simulator.do("adapterRemoved", "hci1")
+        self.simulator.do("adapterAdded", "hci0")
+        self.simulator.do("adapterPowerOn", "hci0")
+        page.wait(lambda: "Bluetooth adapter" not in page.text, "one adapter, which is no question")
+
+
 class WithAccessory(WebTest):
     apps = ("dice", "board")
 

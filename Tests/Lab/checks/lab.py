@@ -243,11 +243,11 @@ class AirControl:
         """Gives it a new private address and returns that."""
         return self._ask("rotate", accessory=accessory)["address"]
 
-    def unplug(self):
-        self._ask("unplug")
+    def unplug(self, adapter="hci0"):
+        self._ask("unplug", adapter=adapter)
 
-    def plug(self):
-        self._ask("plug")
+    def plug(self, adapter="hci0"):
+        self._ask("plug", adapter=adapter)
 
     def shown_passkey(self, accessory, seconds=10):
         """What the accessory's display shows, as a number; waits until it shows something."""
@@ -302,10 +302,10 @@ class Lab:
         self.bus.wake_for("org.freedesktop.DBus", "org.bluez", DAEMON_NAME)
         # The air has read it and would have ended over a mistake.
         adapters = json.loads(self.scenario.read_text()).get("adapters", [{}])
-        self._has_adapter = bool(adapters)
+        self._adapters = [each.get("name", "hci0") for each in adapters]
         self.start_bluetoothd()
-        if self._has_adapter:
-            self.set_powered(adapters[0].get("powered", True))
+        for adapter in adapters:
+            self.set_powered(adapter.get("powered", True), adapter.get("name", "hci0"))
         if start:
             self.air.start()
 
@@ -355,8 +355,8 @@ class Lab:
         self.bluetoothd = self.start_loud("bluetoothd", BLUETOOTHD, "-n", "-d")
         self.wait_until(lambda: self.bus.name_has_owner("org.bluez") or self.bluetoothd.ended, 20, "bluetoothd")
         expect(not self.bluetoothd.ended, "bluetoothd ended, see bluetoothd.log")
-        if self._has_adapter:
-            self.wait_for_adapter()
+        for adapter in self._adapters:
+            self.wait_for_adapter(adapter=adapter)
 
     def start_daemon(self, *arguments, environment={}):
         """Starts accessorysetupd on the system bus, with this check's store, and waits until it owns its name.
@@ -385,15 +385,15 @@ class Lab:
             for path, interfaces in self.bluez_objects().items() if "org.bluez.Device1" in interfaces
         }
 
-    def wait_for_adapter(self, present=True, seconds=20):
-        path = "/org/bluez/hci0"
+    def wait_for_adapter(self, present=True, seconds=20, adapter="hci0"):
+        path = f"/org/bluez/{adapter}"
         self.wait_until(
             lambda: (path in self.bluez_objects()) == present, seconds,
             f"the adapter to {'appear' if present else 'go'}")
 
-    def set_powered(self, powered):
+    def set_powered(self, powered, adapter="hci0"):
         properties = dbus.Interface(
-            self.bus.get_object("org.bluez", "/org/bluez/hci0", introspect=False), "org.freedesktop.DBus.Properties")
+            self.bus.get_object("org.bluez", f"/org/bluez/{adapter}", introspect=False), "org.freedesktop.DBus.Properties")
 
         def arrived():
             # bluetoothd powers a new adapter on by itself, and answers Busy while it does.

@@ -14,7 +14,7 @@ from air_stock import AirStock
 
 # By the guest that they need, in the order in which they run; each is a module beside this one.
 GROUPS = {
-    "plain": ("radio", "journeys", "central", "trouble", "requests", "hostile"), "wifi": ("wifi",),
+    "plain": ("radio", "journeys", "central", "trouble", "adapters", "requests", "hostile"), "wifi": ("wifi",),
     "systemd": ("systemd", "people", "flatpak", "containers", "clients", "upgrades", "web", "packages"), "gateway": ("gateway",),
     "soak": ("soak",),
 }
@@ -26,7 +26,8 @@ NOT_IN_SAMPLE = ("gateway", "clients")
 # bluetoothd, wpa_supplicant below NetworkManager, iwd, systemd, polkit, Flatpak and Cockpit.
 SAMPLE = (
     "radio.pairs_with_numeric_comparison", "journeys.adds_the_pink_dice", "central.discovers_reads_and_writes",
-    "trouble.says_when_the_adapter_is_off", "requests.renames_for_the_app", "hostile.shouts_what_no_accessory_should",
+    "trouble.says_when_the_adapter_is_off",
+    "adapters.an_accessory_is_set_up_where_it_is_nearest", "requests.renames_for_the_app", "hostile.shouts_what_no_accessory_should",
     "wifi.joins_and_leaves_with_NetworkManager", "wifi.joins_and_leaves_with_iwd", "systemd.bleak_finds_and_uses_what_was_picked",
     "people.an_administrator_proves_it_to_polkit", "flatpak.it_sets_up_and_uses_an_accessory",
     "containers.one_of_podmans_is_its_app",

@@ -100,7 +100,7 @@ def rejects_what_it_cannot_play(lab):
         expect_error(
             one(gatt=[{"uuid": "1815", "characteristics": [{"uuid": "2A56", "descriptors": [descriptor]}]}]), part)
     expect_error({"events": [{"at": 1, "do": "serviceStopped"}]}, "simulator only")
-    expect_error({"adapters": [{}, {"name": "hci1"}]}, "simulator only")
+    expect_error({"adapters": [{}, {"name": "hci2"}]}, "simulator only")
 
 
 # Pairing that works
