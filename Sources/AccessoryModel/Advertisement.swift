@@ -44,6 +44,15 @@ public struct Advertisement: Hashable, Sendable {
         self.adapter = adapter
     }
 
+    /// Whether two devices say the same of themselves: name, services and data.
+    public func saysTheSame(as other: Advertisement) -> Bool {
+        localName == other.localName && serviceUUIDs == other.serviceUUIDs && serviceData == other.serviceData
+            && manufacturerData == other.manufacturerData
+    }
+
+    /// Whether it says nothing that it could be known by.
+    public var saysNothing: Bool { localName == nil && serviceUUIDs.isEmpty && serviceData.isEmpty && manufacturerData.isEmpty }
+
     /// Who it is, by the adapter that has it.
     public var peer: BluetoothPeer { BluetoothPeer(address, adapter: adapter) }
 }

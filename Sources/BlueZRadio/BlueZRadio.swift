@@ -77,6 +77,9 @@ public final class BlueZRadio: Radio {
         let timer: LoopSource
     }
 
+    /// How long after the beginning of a search a device with a strength is heard for sure, as a rule.
+    private static let strengthTimeout = Duration.seconds(2)
+    private var strengthTimer: LoopSource?
     /// How long a device that is to be paired may take to be heard again.
     private static let returnTimeout = Duration.seconds(10)
 
@@ -622,7 +625,12 @@ public final class BlueZRadio: Radio {
             signals.listen(to: owner)
             // Devices that came and went while nobody listened.
             if owner != nil { readAll() }
+            strengthTimer = connection.loop.after(Self.strengthTimeout) { [weak self] in
+                self?.devices.hearWithoutStrength()
+                self?.scheduleHandOver()
+            }
         } else {
+            strengthTimer?.cancel()
             let wasFed = signals.rest()
             contentPacer.cancel()
             strengthPacer.cancel()

@@ -29,6 +29,9 @@ final class Device {
     /// What BlueZ says of its keys; nil where it says nothing.
     private var isPaired = false
     private var isBonded: Bool?
+    private var isTrusted = false
+    /// BlueZ forgets it when it is silent for half a minute. (`TemporaryTimeout` in its main.conf)
+    fileprivate var isTemporary: Bool { !isPaired && !isTrusted }
     /// What these properties were last read from.
     private var manufacturerMemory = ValueMemory()
     private var serviceMemory = ValueMemory()
@@ -83,6 +86,7 @@ final class Device {
         case 6: _ = value(&entry) { keys(paired: $0.boolean, bonded: nil) }
         case 7: _ = value(&entry) { connected($0.boolean ?? advertisement.isConnected) }
         case 8: _ = value(&entry) { keys(paired: nil, bonded: $0.boolean) }
+        case 9: _ = value(&entry) { isTrusted = $0.boolean ?? isTrusted }
         default: break
         }
         return false
@@ -96,7 +100,7 @@ final class Device {
 
     /// The rows of the table, the most frequent first; `apply` goes by their numbers.
     private static let properties: [StaticString] = [
-        "RSSI", "ManufacturerData", "ServiceData", "UUIDs", "Name", "TxPower", "Paired", "Connected", "Bonded",
+        "RSSI", "ManufacturerData", "ServiceData", "UUIDs", "Name", "TxPower", "Paired", "Connected", "Bonded", "Trusted",
     ]
 
     private func connected(_ isConnected: Bool) {
@@ -309,6 +313,12 @@ final class DeviceTable {
         }
         // A link that comes or goes is news too.
         if heard || device.contentChanged { enqueue(device) }
+    }
+
+    /// Counts as heard what BlueZ keeps no longer than it is heard. Of a device without a strength, which it knew
+    /// before this search, it signals nothing else.
+    func hearWithoutStrength() {
+        for device in devices.values where device.isTemporary && !device.isHeard { enqueue(device) }
     }
 
     private func enqueue(_ device: Device) {

@@ -135,6 +135,34 @@ class Strength(APITest):
         app.show_picker(item())
         self.assertNotIn("rssi", person.wait_offer("quiet"))
 
+    def test_one_without_a_strength_that_bluez_knows_already(self):
+        """Another program has searched: what is heard now is no news to BlueZ."""
+        self.start(scenario(accessory("quiet", 1, rssi=None)))
+        for member in ("StartDiscovery", "StopDiscovery"):
+            self.world.admin.call("/org/bluez/hci0", "org.bluez.Adapter1", member, to="org.bluez")
+            wait(self.simulator.devices, 10, "its object", also_every=0.02)
+        person, app = self.picker(), self.app()
+        app.show_picker(item())
+        person.wait_offer("quiet")
+
+    def test_adverts_that_alternate_are_one_offer(self):
+        """A television says two things under one key, of which the app looks for one."""
+        adverts = [{"interval": 1, "from": start, "rssi": -50, "serviceUUIDs": [PINK], "name": "tv", "manufacturerData": {"0075": data}}
+                   for start, data in ((0, "42040101"), (0.5, "42040120"))]
+        self.start(scenario(accessory("tv", 1) | {"adverts": adverts}))
+        self.world.declare("dice", BluetoothCompanyIdentifiers="0075;")
+        person, app = self.picker(), self.app()
+        app.show_picker(item(bluetoothCompanyIdentifier=0x0075, bluetoothManufacturerDataBlob=dbus.ByteArray(bytes.fromhex("42040101")),
+                             bluetoothManufacturerDataMask=dbus.ByteArray(b"\xff\xff\xff\xff")))
+        person.wait_offer("tv")
+        first = len(person.signals)
+        wait(lambda: self.simulator.adverts > 12, 20, "adverts of both kinds", also_every=0.1)
+        person.settle()
+        gone = [each for each in person.signals[first:] if each.member == "PropertiesChanged" and each.arguments[1].get("Offers") == []]
+        self.assertEqual(gone, [])
+        person.pick("tv")
+        app.wait_event("accessoryAdded")
+
     def test_the_strength_that_is_offered_follows(self):
         self.start(scenario(accessory("walks", 1, advert={"serviceUUIDs": [PINK], "name": "walks", "rssi": -90}) | {"adverts": [
             {"interval": 0.05, "rssi": -90, "serviceUUIDs": [PINK], "name": "walks", "until": 1},

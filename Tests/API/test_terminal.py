@@ -179,6 +179,16 @@ class OfManySizes(APITest):
         dice.show_picker(item(name, **more))
         picker = self.world.admin.paths("picker")[0]
         wait(lambda: len(self.world.admin.get(picker, PICKER, "Offers")) == self.COUNT, 60, "all offers", also_every=0.05)
+        # The tool hears of them later: End and Home go to the last and to the first, once it has them all.
+        offers = self.world.admin.get(picker, PICKER, "Offers")
+        for key, offer in (("\x1b[F", offers[-1]), ("\x1b[H", offers[0])):
+            def marked():
+                if any(f"{offer['rssi']} dBm" in each.replace("−", "-") for each in terminal.marked):
+                    return True
+                terminal.type(key)
+                return False
+
+            wait(marked, 20, lambda: f"{offer['rssi']} dBm to be marked; marked is {terminal.marked}", also_every=0.2)
         return terminal, dice
 
     def go_to(self, terminal, number):

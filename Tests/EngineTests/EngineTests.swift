@@ -210,6 +210,77 @@ struct TraceCase: Sendable {
         }
     }
 
+    /// Televisions and beacons say two things in turns, of which an item may look for one.
+    @Test func anOfferStaysWhileAdvertsAlternate() throws {
+        let bench = try Bench()
+        try bench.engine.registerPicker(ClientID(":picker"))
+        var item = bench.item()
+        item.descriptor.serviceData = try MaskedData(blob: [0x42, 4, 1, 1], mask: [0xFF, 0xFF, 0xFF, 0xFF])
+        try bench.engine.showPicker(try bench.session(), items: [item], settings: PickerSettings(discoveryTimeout: nil))
+        let picker = try #require(bench.engine.picker)
+        func hear(_ kind: UInt8) {
+            var advert = Advertisement(device: RadioDeviceID("/dev/1"), address: BluetoothAddress(value: 1, kind: .public))
+            advert.serviceUUIDs = [bench.service]
+            advert.serviceData = [bench.service: [0x42, 4, 1, kind]]
+            bench.radio.observer?.heard([HeardDevice(address: advert.address, rssi: -50, content: advert)])
+        }
+        hear(1)
+        let offer = try #require(picker.presentation.offers.first?.id)
+        for turn in 0..<40 {
+            bench.clock.advance(0.5)
+            hear(turn % 2 == 0 ? 0x20 : 1)
+            #expect(picker.presentation.offers.map(\.id) == [offer])
+        }
+        // It says the other thing for good.
+        bench.clock.advance(0.5)
+        hear(0x20)
+        for _ in 0..<9 {
+            bench.clock.advance(0.5)
+            hear(0x20)
+            #expect(picker.presentation.offers.map(\.id) == [offer])
+        }
+        bench.clock.advance(0.5)
+        #expect(picker.presentation.offers.isEmpty)
+    }
+
+    /// Without a bond, keys cannot say who has a private address: what says the same under a new one is the same.
+    @Test func aPrivateAddressThatChangesIsOneOffer() throws {
+        let bench = try Bench()
+        try bench.engine.registerPicker(ClientID(":picker"))
+        try bench.engine.showPicker(
+            try bench.session(), items: [bench.item()], settings: PickerSettings(discoveryTimeout: nil))
+        let picker = try #require(bench.engine.picker)
+        func hear(_ number: UInt64, name: String = "Die") {
+            var advert = Advertisement(
+                device: RadioDeviceID("/dev/\(number)"), address: BluetoothAddress(value: 0x4000_0000_0000 + number, kind: .random))
+            advert.serviceUUIDs = [bench.service]
+            advert.localName = name
+            bench.radio.observer?.heard([HeardDevice(address: advert.address, rssi: -50, content: advert)])
+        }
+        hear(1)
+        let offer = try #require(picker.presentation.offers.first)
+        for number in 2...9 as ClosedRange<UInt64> {
+            bench.clock.advance(4)
+            hear(number)
+            #expect(picker.presentation.offers.map(\.id) == [offer.id])
+        }
+        let now = try #require(picker.presentation.offers.first)
+        #expect(now.identifier == offer.identifier && now.device == RadioDeviceID("/dev/9"))
+        // One that says something else is another, and so is a twin, which is heard under its own address again.
+        hear(20, name: "Another")
+        hear(30)
+        hear(9)
+        hear(30)
+        #expect(picker.presentation.offers.count == 3)
+        for _ in 0..<4 {
+            bench.clock.advance(4)
+            hear(9)
+            hear(30)
+        }
+        // What is silent under an address that it does not keep is gone soon.
+        #expect(picker.presentation.offers.count == 2)
+    }
+
     /// What BlueZ forgets and hears again is one offer all the while; what it does not hear again goes.
     @Test func anOfferOutlivesItsObjectForAMoment() throws {
         let bench = try Bench()

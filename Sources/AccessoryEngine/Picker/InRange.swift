@@ -9,6 +9,8 @@ final class InRange {
     private let dependsOnDistance: Bool
     private var matcher: Matcher
     private var enrolment = Enrolment()
+    /// Private addresses that seemed to have been exchanged for others.
+    private var left: Set<BluetoothAddress> = []
     /// Called when an item looks for something that it did not look for before.
     private let onMatch: (SightingKey) -> Void
     private(set) var devices = Sightings<BluetoothAddress, Advertisement>()
@@ -19,8 +21,11 @@ final class InRange {
     /// devices after 30 s too, but keeps the ones it knows.)
     static let silence = 30.0
     /// Seconds. A device that the radio drops may be back in a moment, as after a pairing that failed: BlueZ forgets
-    /// it, and its next advert makes it anew. So long it is offered still.
+    /// it, and its next advert makes it anew. One that says something else may be alternating adverts, as televisions
+    /// and beacons do. So long it is offered still.
     static let grace = 5.0
+    /// Seconds. One with a private address is there under another one by then, or is gone.
+    private static let privateSilence = 10.0
     /// A network that was missing from this many scans in a row is gone. One scan can miss a network that is there.
     private static let missesAllowed = 3
     /// The radio gives a sample every half second, itself a mean.
@@ -50,7 +55,7 @@ final class InRange {
             let before = device.item
             // What is not offered and does not depend on its distance has no use for its strength.
             if before != nil || dependsOnDistance || change.content != nil { device.hear(change.rssi, weight: Self.deviceWeight) }
-            if change.content != nil || dependsOnDistance { match(device) }
+            if change.content != nil || dependsOnDistance { match(device, now: now) }
             if before != nil || device.item != nil { changed = true }
         }
         devices.keepLatest(Limits.trackedDevices)
@@ -58,15 +63,46 @@ final class InRange {
     }
 
     private func admit(_ advertisement: Advertisement) -> Sighted<Advertisement> {
-        let device = Sighted(advertisement, enrolment.enrol(.device(advertisement.address)))
+        let device = predecessor(of: advertisement) ?? Sighted(advertisement, enrolment.enrol(.device(advertisement.address)))
         devices.add(device, at: advertisement.address)
         return device
     }
 
-    private func match(_ device: Sighted<Advertisement>) {
+    /// The device that is heard under a new private address, as far as that can be known without keys: one that has
+    /// said the same under another. Should both be there, the other is heard again, and is one more.
+    private func predecessor(of advertisement: Advertisement) -> Sighted<Advertisement>? {
+        guard advertisement.address.isResolvablePrivate, !advertisement.saysNothing,
+            left.remove(advertisement.address) == nil,
+            let former = devices.values.first(where: {
+                $0.content.address.isResolvablePrivate && !$0.content.isPaired && !$0.content.isConnected
+                    && $0.content.saysTheSame(as: advertisement)
+            })
+        else { return nil }
+        _ = devices.remove(former.content.address)
+        if left.count < Limits.trackedDevices { left.insert(former.content.address) }
+        enrolment.move(.device(former.content.address), to: .device(advertisement.address))
+        return former
+    }
+
+    private func match(_ device: Sighted<Advertisement>, now: Double) {
         let before = device.item
-        device.item = matcher.firstMatch(device.content, smoothedRSSI: device.rssi, isOffered: before != nil)
-        if before == nil, device.item != nil { onMatch(.device(device.content.address)) }
+        let item = matcher.firstMatch(device.content, smoothedRSSI: device.rssi, isOffered: before != nil)
+        guard item == nil, before != nil else {
+            (device.item, device.mismatchedAt) = (item, nil)
+            if before == nil, item != nil { onMatch(.device(device.content.address)) }
+            return
+        }
+        // Too far away: the strength is smoothed, and does not alternate.
+        if matcher.firstMatch(device.content, smoothedRSSI: 0, isOffered: true) != nil {
+            (device.item, device.mismatchedAt) = (nil, nil)
+        } else {
+            device.mismatchedAt = device.mismatchedAt ?? now
+        }
+    }
+
+    /// When the next offer goes that is kept for a moment still; nil without one.
+    var nextWithdrawal: Double? {
+        devices.values.lazy.filter { $0.item != nil }.compactMap { $0.droppedAt ?? $0.mismatchedAt }.min().map { $0 + Self.grace }
     }
 
     /// The radio has dropped a device.
@@ -84,11 +120,16 @@ final class InRange {
     /// Forgets devices that have been silent; true when one was offered. A connected device need not advertise, and one
     /// without a strength says nothing new while it does: the radio tells when those go.
     func prune(now: Double) -> Bool {
-        devices.removeAll { device in
-            if let droppedAt = device.droppedAt { return now - droppedAt >= Self.grace }
+        let isOver = { (since: Double?) in since.map { now >= $0 + Self.grace } ?? false }
+        let mismatched = devices.values.filter { isOver($0.mismatchedAt) }
+        for device in mismatched { (device.item, device.mismatchedAt) = (nil, nil) }
+        let dropped = devices.removeAll { device in
+            if isOver(device.droppedAt) { return true }
             let mustBeHeard = !device.content.isConnected && (device.rssi != nil || device.content.isPaired)
-            return mustBeHeard && now - device.lastHeard > Self.silence
+            let isPrivate = device.content.address.isResolvablePrivate && !device.content.isPaired
+            return mustBeHeard && now - device.lastHeard > (isPrivate ? Self.privateSilence : Self.silence)
         }
+        return dropped || !mismatched.isEmpty
     }
 
     // MARK: Networks
@@ -132,7 +173,7 @@ final class InRange {
         var changed = false
         for device in devices.values {
             let before = device.item
-            match(device)
+            match(device, now: device.lastHeard)
             if before != device.item { changed = true }
         }
         return changed

@@ -42,6 +42,7 @@ final class Pickers {
         var scan: DiscoveryToken?
         var deadlineTimer: (any EngineTimer)?
         var pruneTimer: (any EngineTimer)?
+        var withdrawalTimer: (any EngineTimer)?
         var disclosureTimer: (any EngineTimer)?
         /// The intent noted for the pairing that runs.
         var intent: BondIntent?
@@ -372,16 +373,14 @@ final class Pickers {
     func heard(_ services: [AwareService]) { hear { $0.hear(services) } }
     func deviceDropped(_ address: BluetoothAddress) {
         guard let current, current.run.inRange.dropDevice(address, now: clock.uptime) else { return }
-        _ = clock.after(InRange.grace) { [weak self, weak current] in
-            guard let self, let current, self.current === current else { return }
-            self.prune(current)
-        }
+        pruneSoon(current)
     }
 
     private func hear(_ takeIn: (InRange) -> Bool) {
-        guard let run, run.machine.needsScan, takeIn(run.inRange) else { return }
+        guard let current, current.run.machine.needsScan, takeIn(current.run.inRange) else { return }
         scheduleDiscoveries()
         refreshOffers()
+        pruneSoon(current)
     }
 
     func prompted(_ prompt: PairingPrompt) { feed(.prompted(prompt)) }
@@ -530,6 +529,7 @@ final class Pickers {
         case .end:
             current.deadlineTimer?.cancel()
             current.pruneTimer?.cancel()
+            current.withdrawalTimer?.cancel()
             current.disclosureTimer?.cancel()
             self.current = nil
             news.tell(.pickerClosed(run))
@@ -611,10 +611,21 @@ final class Pickers {
 
     private func schedulePrune(_ current: Current) {
         current.pruneTimer?.cancel()
-        current.pruneTimer = clock.after(InRange.silence / 3) { [weak self, weak current] in
+        current.pruneTimer = clock.after(InRange.grace) { [weak self, weak current] in
             guard let self, let current, self.current === current else { return }
             self.prune(current)
             self.schedulePrune(current)
+        }
+    }
+
+    /// Withdraws what is offered for a moment still, once that is over.
+    private func pruneSoon(_ current: Current) {
+        guard current.withdrawalTimer == nil, let due = current.run.inRange.nextWithdrawal else { return }
+        current.withdrawalTimer = clock.after(max(0, due - clock.uptime)) { [weak self, weak current] in
+            guard let self, let current, self.current === current else { return }
+            current.withdrawalTimer = nil
+            self.prune(current)
+            self.pruneSoon(current)
         }
     }
 

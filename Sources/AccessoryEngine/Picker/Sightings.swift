@@ -14,6 +14,8 @@ final class Sighted<Content> {
     var lastHeard = 0.0
     /// When the radio dropped it, in the same time; nil while the radio has it.
     var droppedAt: Double?
+    /// When it was no longer what an item looks for, in the same time; nil while it is, or never was.
+    var mismatchedAt: Double?
     /// Scans in a row that it was missing from.
     var misses = 0
     /// Of its offer, counted up in the order of appearance.
@@ -85,6 +87,9 @@ struct Enrolment {
 
     private var made = 0
     private var identifiers: [SightingKey: AccessoryID] = [:]
+
+    /// An accessory is known by another key from now on.
+    mutating func move(_ old: SightingKey, to new: SightingKey) { identifiers[new] = identifiers.removeValue(forKey: old) }
 
     mutating func enrol(_ key: SightingKey) -> Place {
         made += 1

@@ -53,6 +53,11 @@ class Simulator(Program):
         return sorted(str(each) for each in self._call("Bonds"))
 
     @property
+    def adverts(self):
+        """How many were sent while somebody listened."""
+        return int(self._call("Adverts"))
+
+    @property
     def discovering(self):
         adapter = self._client.call("/org/bluez/hci0", PROPERTIES, "Get", "ss", "org.bluez.Adapter1", "Discovering", to="org.bluez")
         return bool(adapter)
