@@ -54,6 +54,8 @@ public enum WireEncoding {
                     ("advertisedName", .string(ShownName.marked(offer.advertisedName))), ("hasImage", .boolean(hasImage(offer))),
                     ("id", .string(offer.id)), ("name", .string(ShownName.marked(offer.name))),
                 ]
+                // Not through another app of ours.
+                if offer.isBonded, offer.shared == nil { values.append(("paired", .boolean(true))) }
                 if let rssi = offer.rssi { values.append(("rssi", .int16(Int16(clamping: rssi)))) }
                 values.append(("shared", .boolean(offer.shared != nil)))
                 if let heard = offer.network {

@@ -34,6 +34,8 @@ public struct AuditEntry: Hashable, Sendable {
         /// By the person, or by a rule that approves it.
         case picked
         case paired
+        /// Another program had paired the accessory before: its bond is used, and stays that program's.
+        case adopted
         /// An app got an accessory, or has one now that waits for its confirmation.
         case granted
         /// The app has confirmed an accessory that waited for it.

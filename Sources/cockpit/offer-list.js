@@ -100,7 +100,7 @@ export class OfferList {
         set(".advertised", offer.advertisedName === offer.name ? "" : offer.advertisedName);
         set(".network", offer.ssid === undefined ? "" : words.network(offer));
         set(".note", offer.isGone ? words.gone() : this.#failed && isAlike(offer, this.#failed) ? words.tryAgain()
-            : offer.shared ? words.shared() : words.added());
+            : offer.shared ? words.shared() : offer.paired ? words.alreadyPaired() : words.added());
         card.classList.toggle("gone", !!offer.isGone);
         setAttribute(card, "aria-disabled", offer.isGone || card.isNew ? "true" : null);
         const strength = bars(offer.rssi ?? offer.networkRssi);

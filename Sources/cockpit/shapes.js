@@ -33,7 +33,7 @@ const record = keys => value => {
 };
 
 const offer = record({
-    id: text, name: text, advertisedName: text, hasImage: truth, shared: truth, rssi: maybe(number()), networkRssi: maybe(number()),
+    id: text, name: text, advertisedName: text, hasImage: truth, shared: truth, paired: truth, rssi: maybe(number()), networkRssi: maybe(number()),
     ssid: value => value, network: text, security: maybe(text), band: maybe(text),
 });
 const prompt = record({

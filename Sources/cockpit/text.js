@@ -75,6 +75,7 @@ export const words = {
     backToPicker: () => _("Back to the choice"),
     strength: bars => [_("signal unknown"), _("weak signal"), _("fair signal"), _("good signal"), _("strong signal")][bars],
     shared: () => _("Used by another app"),
+    alreadyPaired: () => _("Already paired by another program"),
     added: () => _("New"),
     gone: () => _("Out of range"),
     tryAgain: () => _("Try again"),
@@ -222,7 +223,7 @@ export const words = {
     older: () => _("Show more"),
     noLines: () => _("Nothing that fits."),
     event: event => ({
-        pickerShown: _("picker shown"), offered: _("offered"), picked: _("picked"), paired: _("paired"), granted: _("granted"),
+        pickerShown: _("picker shown"), offered: _("offered"), picked: _("picked"), paired: _("paired"), adopted: _("adopted"), granted: _("granted"),
         authorized: _("authorized"), updated: _("updated"), renamed: _("renamed"), used: _("used"), joined: _("network joined"),
         left: _("network left"), revoked: _("revoked"), disabled: _("switched off"), enabled: _("switched on"), refused: _("refused"),
         storeReplaced: _("store begun anew"),

@@ -8,7 +8,7 @@ import uuid
 
 import dbus
 
-from harness.names import ACCESSORY, BLUE, PICKER, PINK, PNG, ROOT, SESSION, error
+from harness.names import ACCESSORY, ADMIN, ADMIN_PATH, BLUE, PICKER, PINK, PNG, ROOT, SESSION, error
 from harness.radio import Paired, accessory, scenario
 from harness.values import item
 from harness.waiting import wait
@@ -153,7 +153,13 @@ class Add(APITest):
         device = "/org/bluez/hci0/dev_C0_FF_EE_00_02_01"
         with Paired(self.world, device):
             self.assertEqual(self.simulator.bonds, ["compares"])
-            self.add(app, picker, "compares")
+            app.show_picker(item())
+            # The person is told, and the trail does not say that we have paired it.
+            self.assertTrue(picker.wait_offer("compares")["paired"])
+            picker.pick("compares")
+            app.wait_event("pickerDidDismiss")
+        events = [str(each["event"]) for each in self.world.admin.call(ADMIN_PATH, ADMIN, "GetAudit", "a{sv}", {})]
+        self.assertEqual(("adopted" in events, "paired" in events), (True, False))
         self.assertNotIn("confirming", picker.stages)
         self.assertEqual(self.simulator.bonds, ["compares"])
         self.assertEqual(len(self.world.grants()), 1)

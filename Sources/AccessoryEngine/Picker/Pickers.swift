@@ -393,8 +393,9 @@ final class Pickers {
         case .success(let identity):
             log.info("paired", metadata: ["picker": "\(run.id)"])
             audit.note(
-                .paired, app: run.session.app.id, accessory: current.picked?.identifier, by: current.pickedBy,
-                why: "for picker \(run.id)")
+                identity.wasPairedBefore ? .adopted : .paired, app: run.session.app.id, accessory: current.picked?.identifier,
+                by: current.pickedBy,
+                why: identity.wasPairedBefore ? "another program has paired it, picker \(run.id)" : "for picker \(run.id)")
             // Another program was faster: the bond is not ours to undo, whatever comes of this.
             if identity.wasPairedBefore, let intent = current.intent {
                 current.intent = nil

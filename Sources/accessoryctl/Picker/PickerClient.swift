@@ -13,6 +13,7 @@ struct OfferLine: Equatable {
     let advertisedName: String
     let rssi: Int?
     let isShared: Bool
+    let isPaired: Bool
     let hasImage: Bool
     let network: Network?
 
@@ -140,6 +141,7 @@ final class PickerClient {
                 return OfferLine(
                     id: id, name: offer["name"]?.stringValue ?? "", advertisedName: offer["advertisedName"]?.stringValue ?? "",
                     rssi: offer["rssi"]?.integerValue, isShared: offer["shared"]?.booleanValue ?? false,
+                    isPaired: offer["paired"]?.booleanValue ?? false,
                     hasImage: offer["hasImage"]?.booleanValue ?? false,
                     network: offer["ssid"]?.bytesValue.flatMap { SSID($0) }.map { ssid in
                         OfferLine.Network(

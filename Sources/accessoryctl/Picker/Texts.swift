@@ -24,8 +24,10 @@ enum Texts {
         var text = "  " + (detail == .all ? strength(offer.rssi) : bars(offer.rssi) ?? "")
         if let network = offer.network, detail != .least { text += "  " + self.network(network, besides: offer.advertisedName) }
         switch detail {
-        case .all: return text + (offer.isShared ? "  shared with another app" : "  new")
-        case .short: return text + (offer.isShared ? "  shared" : "  new")
+        case .all:
+            let state = offer.isShared ? "shared with another app" : offer.isPaired ? "already paired by another program" : "new"
+            return text + "  " + state
+        case .short: return text + "  " + (offer.isShared ? "shared" : offer.isPaired ? "paired" : "new")
         case .least: return text
         }
     }
