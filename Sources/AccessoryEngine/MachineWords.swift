@@ -26,6 +26,7 @@ extension SetupMachine.Event {
         case .picked: "picked"
         case .answered: "answered"
         case .cancelled: "cancelled"
+        case .calledOff: "called off by the app"
         case .deadline: "deadline"
         case .radioLost(let why): "radio lost: \(why)"
         case .appGone: "app gone"

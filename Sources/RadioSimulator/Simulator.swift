@@ -135,6 +135,17 @@ public final class Simulator {
         }
     }
 
+    /// Whether there is what an action is done to.
+    fileprivate func knows(_ action: Scenario.Action) -> Bool {
+        switch action {
+        case .vanish(let id), .return(let id): air.accessory(id) != nil || scenario.accessPoints.contains { $0.id == id }
+        case .servicesChanged(let id): air.accessory(id) != nil
+        case .adapterRemoved(let name), .adapterAdded(let name), .adapterPowerOff(let name), .adapterPowerOn(let name):
+            scenario.adapters.contains { $0.name == name }
+        default: true
+        }
+    }
+
     private func swapAdapters() {
         guard bluez == nil, scenario.adapters.count > 1 else {
             return log.error("adaptersSwapped: the service is there, or there are no two adapters")
@@ -166,6 +177,7 @@ private final class ControlObject: ExportedObject {
             let word = call.arguments[0].stringValue ?? ""
             let target = call.arguments[1].stringValue ?? ""
             guard let action = Scenario.Action(word, target: target) else { throw .invalidArguments("unknown action: \(word)") }
+            guard simulator.knows(action) else { throw .invalidArguments("\(word): there is no “\(target)”") }
             simulator.perform(action)
             call.reply()
         }

@@ -56,7 +56,7 @@ ITEMS = [
     ("undeclared name", [item(bluetoothNameSubstring="Lamp")], ["bluetoothNameSubstring", "Lamp"]),
     ("name declared in another case", [item(bluetoothNameSubstring="die")], ["bluetoothNameSubstring", "die"]),
     ("undeclared technology", [described(ssid=b"Dice")], ["WiFi"]),
-    ("the second item is undeclared", [item(), item("Lamp", "180A")], ["bluetoothServiceUUID", "180A"]),
+    ("the second item is undeclared", [item(), item("Lamp", "180A")], ["items[1].descriptor.bluetoothServiceUUID", "180A"]),
     # Types.
     ("company as text", [described(bluetoothCompanyIdentifier="1234")], ["bluetoothCompanyIdentifier", "q"]),
     ("company that is too large", [described(bluetoothCompanyIdentifier=dbus.UInt32(0x11234))], ["bluetoothCompanyIdentifier", "70196"]),

@@ -533,7 +533,7 @@ class CalledOff(APITest):
         self.assertFails(error("InvalidRequest"), other.request, "CancelPicker")
         app.request("CancelPicker")
         picker.wait_gone()
-        self.assertDismissed(app, "UserCancelled")
+        self.assertIn("the app", self.assertDismissed(app, "UserCancelled")["message"])
         self.assertFails(error("InvalidRequest"), app.request, "CancelPicker")
         self.assertNothingLeft()
         # The way is free for the next one.

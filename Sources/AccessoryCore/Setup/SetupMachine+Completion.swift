@@ -33,7 +33,7 @@ extension SetupMachine {
         case .storeFailed(let reason):
             return (identity.map(Self.undoing) ?? []) + finish(reason)
         // The person has decided and the accessory agreed: nothing of this takes it back.
-        case .cancelled, .deadline, .discoveryFinished, .radioLost, .appGone, .pickerGone, .accessoryGone: return []
+        case .cancelled, .calledOff, .deadline, .discoveryFinished, .radioLost, .appGone, .pickerGone, .accessoryGone: return []
         case .offersChanged, .prompted, .bridgingStarted: return []
         default: throw event.refusal
         }
@@ -55,7 +55,7 @@ extension SetupMachine {
         case .authorizationFinished(bridges: true):
             state = .bridging(authorization)
             return [.emit(.pickerSetupBridging), .bridge(authorization.accessory)]
-        case .cancelled: return [.remove(authorization.accessory)] + finish(Self.personCancelled)
+        case .cancelled, .calledOff: return [.remove(authorization.accessory)] + finish(Self.cancellation(event))
         case .pickerGone: return [.remove(authorization.accessory)] + finish(Self.pickerGone)
         case .accessoryGone: return finish(SetupError(.connectionFailed, "the app ended the authorization of the accessory"))
         // The accessory goes on waiting: the app may finish when it is back.
@@ -83,7 +83,7 @@ extension SetupMachine {
             // The app may finish again, with another identifier or without one, or fail it.
             state = .confirming(waiting)
             return [.emit(.pickerSetupFailed(failure))]
-        case .cancelled: return [.cancelPairing, .remove(authorization.accessory)] + finish(Self.personCancelled)
+        case .cancelled, .calledOff: return [.cancelPairing, .remove(authorization.accessory)] + finish(Self.cancellation(event))
         case .pickerGone: return [.cancelPairing, .remove(authorization.accessory)] + finish(Self.pickerGone)
         case .appGone: return [.cancelPairing] + finish(Self.appGone)
         case .accessoryGone: return [.cancelPairing] + finish(Self.accessoryGone)
@@ -116,7 +116,7 @@ extension SetupMachine {
                 state = .renaming(naming)
                 return [.rename(accessory, name)]
             }
-        case .cancelled: return unnamed(naming, Self.personCancelled)
+        case .cancelled, .calledOff: return unnamed(naming, Self.cancellation(event))
         case .appGone: return unnamed(naming, Self.appGone)
         case .pickerGone: return unnamed(naming, Self.pickerGone)
         case .accessoryGone:
@@ -147,7 +147,7 @@ extension SetupMachine {
             again.failure = SetupError(.unknown, "the name could not be written: \(reason)")
             state = .naming(again)
             return []
-        case .cancelled, .deadline, .discoveryFinished, .radioLost, .appGone, .pickerGone: return []
+        case .cancelled, .calledOff, .deadline, .discoveryFinished, .radioLost, .appGone, .pickerGone: return []
         case .accessoryGone: return finish(Self.accessoryGone)
         case .offersChanged, .prompted, .bridgingStarted: return []
         default: throw event.refusal
@@ -161,7 +161,7 @@ extension SetupMachine {
         case .answered(.accept):
             state = .migrating(.done)
             return [.migrate]
-        case .answered(.reject), .cancelled: return finish(Self.personCancelled)
+        case .answered(.reject), .cancelled, .calledOff: return finish(Self.cancellation(event))
         case .answered: throw .wrongAnswer(prompt: .consent)
         case .radioLost(let reason): return finish(SetupError(.pickerRestricted, reason))
         case .appGone: return finish(Self.appGone)
@@ -176,7 +176,7 @@ extension SetupMachine {
     mutating func migrating(_ outcome: Outcome, _ event: Event) throws(Refusal) -> [Effect] {
         switch event {
         case .migrated: return finish(outcome)
-        case .cancelled, .deadline, .discoveryFinished, .radioLost, .appGone, .pickerGone, .accessoryGone: return []
+        case .cancelled, .calledOff, .deadline, .discoveryFinished, .radioLost, .appGone, .pickerGone, .accessoryGone: return []
         case .offersChanged, .prompted, .bridgingStarted: return []
         default: throw event.refusal
         }

@@ -32,7 +32,7 @@ extension SetupMachine {
             return discovery.offers.isEmpty ? end(scanning: discovery, Self.nothingFound) : []
         case .discoveryFinished:
             return discovery.hasOffered ? [] : end(scanning: discovery, Self.nothingFound)
-        case .cancelled: return end(scanning: discovery, Self.personCancelled)
+        case .cancelled, .calledOff: return end(scanning: discovery, Self.cancellation(event))
         case .radioLost(let reason): return end(scanning: discovery, SetupError(.pickerRestricted, reason))
         case .appGone: return end(scanning: discovery, Self.appGone)
         case .pickerGone: return end(scanning: discovery, Self.pickerGone)
@@ -71,7 +71,7 @@ extension SetupMachine {
             state = .discovering(
                 Discovery(offers: pairing.offers, hasOffered: true, deadlineRuns: searching, failure: failure))
             return (searching ? [.startDeadline] : []) + [.emit(.pickerSetupFailed(failure))]
-        case .cancelled: return unwind(Self.personCancelled)
+        case .cancelled, .calledOff: return unwind(Self.cancellation(event))
         case .radioLost(let reason): return unwind(SetupError(.connectionFailed, reason))
         case .appGone: return unwind(Self.appGone)
         case .pickerGone: return unwind(Self.pickerGone)
@@ -89,7 +89,7 @@ extension SetupMachine {
             return Self.undoing(identity) + finish(error)
         case .pairingFailed: return finish(error)
         // The run is ending already, with the first reason.
-        case .cancelled, .deadline, .discoveryFinished, .radioLost, .appGone, .pickerGone, .accessoryGone: return []
+        case .cancelled, .calledOff, .deadline, .discoveryFinished, .radioLost, .appGone, .pickerGone, .accessoryGone: return []
         case .offersChanged, .prompted, .bridgingStarted: return []
         default: throw event.refusal
         }

@@ -34,6 +34,8 @@ public struct SetupMachine: Hashable, Sendable {
         case named(String)
         /// The person gave up.
         case cancelled
+        /// The app wants no more of its picker.
+        case calledOff
         /// No picker program is left to show this to a person.
         case pickerGone
 
@@ -318,7 +320,7 @@ public struct SetupMachine: Hashable, Sendable {
                 state = .naming(Naming(subject: .stored(accessory), offer: offer))
                 return [.emit(.pickerDidPresent), .emit(.pickerSetupRename)]
             }
-        case .cancelled: return finish(Self.personCancelled)
+        case .cancelled, .calledOff: return finish(Self.cancellation(event))
         case .radioLost(let reason): return finish(SetupError(.pickerRestricted, reason))
         case .appGone: return finish(Self.appGone)
         case .pickerGone: return finish(Self.pickerGone)
@@ -335,7 +337,10 @@ public struct SetupMachine: Hashable, Sendable {
     }
 
     static let pickerGone = SetupError(.userCancelled, "the picker is gone")
-    static let personCancelled = SetupError(.userCancelled, "the person cancelled")
+    /// The same word for the person and for the app (`CancelPicker`): the run ended as one of them wished.
+    static func cancellation(_ event: Event) -> SetupError {
+        SetupError(.userCancelled, event == .calledOff ? "the app called the picker off" : "the person cancelled")
+    }
     static let accessoryGone = SetupError(.connectionFailed, "the accessory was removed meanwhile")
     static let appGone = SetupError(.invalidated, "the app is gone")
 

@@ -10,10 +10,15 @@ struct PickerRequests {
     let radio: any Radio
     let networks: any NetworkRadio
 
+    /// - Parameter context: where in the request the descriptor stands.
     /// - Throws: `InvalidRequest` for a descriptor that is not valid, or that the app has not declared.
-    func check(_ descriptor: DiscoveryDescriptor, _ session: Session) throws(SetupError) {
-        try DescriptorRules.check(descriptor)
-        try DescriptorRules.check(descriptor, declaredBy: session.app)
+    func check(_ descriptor: DiscoveryDescriptor, _ session: Session, at context: String) throws(SetupError) {
+        do throws(SetupError) {
+            try DescriptorRules.check(descriptor)
+            try DescriptorRules.check(descriptor, declaredBy: session.app)
+        } catch {
+            throw SetupError(error.code, "\(context).\(error.message)")
+        }
     }
 
     /// At least one of these must be able to be found.

@@ -118,7 +118,7 @@ final class Pickers {
         let request = "ShowPicker"
         guard session.state == .active else { throw session.wrongState(request) }
         guard !items.isEmpty else { throw SetupError(.invalidRequest, "items: is empty") }
-        for item in items { try requests.check(item.descriptor, session) }
+        for (index, item) in items.enumerated() { try requests.check(item.descriptor, session, at: "items[\(index)].descriptor") }
         let client = try programForNewRun(session, request)
         try requests.needRadios(items.map(\.descriptor), request)
         var targets: [PickerRun.MigrationTarget] = []
@@ -163,7 +163,7 @@ final class Pickers {
         guard let current, current.run.session === session else {
             throw SetupError(.invalidRequest, "CancelPicker: this session shows no picker")
         }
-        try ask(current.run, .cancelled) {
+        try ask(current.run, .calledOff) {
             current.isCalledOff = true
             accepted()
         }
@@ -199,7 +199,7 @@ final class Pickers {
     ) throws(SetupError) {
         let request = "UpdateAuthorization"
         let accessory = try requests.accessory(id, of: session, request)
-        try requests.check(descriptor, session)
+        try requests.check(descriptor, session, at: "descriptor")
         var updated = accessory
         updated.descriptor = descriptor
         updated.traits.formUnion(Accessory.Traits(accessory.descriptor))
