@@ -100,8 +100,6 @@ final class SessionObject: ServiceObject {
         let accessory = try accessory(call)
         let descriptor = try WireDecoding.descriptor(call.arguments[1], "descriptor")
         try asking { () throws(SetupError) in
-            try DescriptorRules.check(descriptor)
-            try DescriptorRules.check(descriptor, declaredBy: session.app)
             try service.engine.updateAuthorization(session, accessory, descriptor: descriptor) { call.reply(with: $0) }
         }
     }
@@ -123,10 +121,6 @@ final class SessionObject: ServiceObject {
         let items = try WireDecoding.items(call.arguments[0])
         let settings = try WireDecoding.settings(call.arguments[1])
         for (index, item) in items.enumerated() {
-            try asking { () throws(SetupError) in
-                try DescriptorRules.check(item.descriptor)
-                try DescriptorRules.check(item.descriptor, declaredBy: session.app)
-            }
             guard let migration = item.migration, !session.app.supports.contains(.wifi) else { continue }
             for (key, isThere) in [
                 ("hotspotSSID", migration.hotspotSSID != nil),
