@@ -252,6 +252,16 @@ class OfManySizes(APITest):
                 dice.remove(dice.accessories[0])
                 dice.close()
 
+    def test_keys_that_come_all_at_once(self):
+        """Of a person who holds a key down while the machine stands still: none of them is an escape."""
+        terminal, _ = self.offered(80, 24)
+        terminal.program.send_signal(signal.SIGSTOP)
+        terminal.type("\x1b[B" * 1300)
+        terminal.program.send_signal(signal.SIGCONT)
+        last = self.world.admin.get(self.world.admin.paths("picker")[0], PICKER, "Offers")[-1]
+        wait(lambda: any(f"{last['rssi']} dBm" in each.replace("−", "-") for each in terminal.marked), 20,
+             lambda: f"the last one to be marked; it shows\n" + "\n".join(terminal.screen.display))
+
     def test_what_is_marked_is_what_is_set_up(self):
         terminal, dice = self.offered(40, 12)
         self.check(terminal)

@@ -14,6 +14,8 @@ final class ScreenView: PickerView {
     private var state: PickerState?
     private var selected: String?
     private var typed: [UInt8] = []
+    /// The beginning of a key whose rest was not there yet.
+    private var unfinished: [UInt8] = []
     private var note: String?
     private var drawn = 0
     /// The terminal's size when it was drawn last.
@@ -53,19 +55,24 @@ final class ScreenView: PickerView {
     // MARK: Keys
 
     private func read() -> Bool {
-        var buffer = [UInt8](repeating: 0, count: 64)
+        var buffer = [UInt8](repeating: 0, count: 4096)
         let count = Glibc.read(0, &buffer, buffer.count)
         guard count > 0 else {
             client()?.cancel()
             return false
         }
-        var keys = buffer[..<count]
+        var keys = (unfinished + buffer[..<count])[...]
+        unfinished = []
         while let key = keys.first {
             if let length = takeAttributes(keys) {
                 keys = keys.dropFirst(length)
             } else if keys.starts(with: [0x1B, 0x5B]), let end = keys.dropFirst(2).firstIndex(where: { 0x40...0x7E ~= $0 }) {
                 move(String(decoding: keys[(keys.startIndex + 2)...end], as: UTF8.self))
                 keys = keys[(end + 1)...]
+            } else if keys.starts(with: [0x1B, 0x5B]) || key == 0x1B && keys.count == 1 && count == buffer.count {
+                // The rest of what this key sends comes with the next reading. An escape alone is the key.
+                unfinished = Array(keys)
+                break
             } else {
                 press(key)
                 keys = keys.dropFirst()
