@@ -12,6 +12,8 @@ final class BondKeeper {
     private let book: Book
     private let log: Logger
     private var intents: [BondIntent]
+    /// Pairings that a daemon had begun, and did not live to end.
+    private let abandonedPairings: Set<BondIntent>
     /// Whose bonds the radio is removing now, and what waits for that.
     private var removing: [BondIntent: [() -> Void]] = [:]
     /// What the pairing that is under way has noted.
@@ -27,6 +29,7 @@ final class BondKeeper {
         _ intents: [BondIntent], _ radio: any Radio, _ store: any LedgerStore, _ book: Book, _ clock: any EngineClock, _ log: Logger
     ) {
         self.intents = intents
+        abandonedPairings = Set(intents.filter { $0.purpose == .pairing })
         self.radio = radio
         self.store = store
         self.book = book
@@ -136,7 +139,8 @@ final class BondKeeper {
         guard radio.state == .ready else { return completion() }
         guard removing[intent] == nil else { return removing[intent, default: []].append(completion) }
         removing[intent] = [completion]
-        radio.removeBond(target(of: intent), device: intent.device) { [weak self] result in
+        radio.removeBond(target(of: intent), device: intent.device, wasPairing: abandonedPairings.contains(intent)) {
+            [weak self] result in
             guard let self else { return completion() }
             let waiting = self.removing.removeValue(forKey: intent) ?? []
             switch result {

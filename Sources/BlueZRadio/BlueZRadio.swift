@@ -56,7 +56,12 @@ public final class BlueZRadio: Radio {
     private lazy var failedPairings = FailedPairings(
         on: connection, devices: devices, log: log, isReady: { [weak self] in self?.state == .ready },
         adapter: { [weak self] device in self?.adapterObjects[device.parent] == nil ? nil : device.parent },
-        isBeingPaired: { [weak self] in self?.attempt?.device == $0 })
+        isBeingPaired: { [weak self] in self?.isBeingPaired($0) == true })
+    private lazy var lateLinks = LateLinks(on: connection) { [weak self] device in
+        guard let self, let entry = devices[device], !entry.advertisement.isPaired, !isBeingPaired(device) else { return }
+        log.notice("a link came up that no program waits for: it is ended")
+        failedPairings.forget(device, isSure: false) {}
+    }
     private let anotherReading: Retry
     /// The reading of all objects that goes on.
     private var reading: Reading?
@@ -141,7 +146,10 @@ public final class BlueZRadio: Radio {
         ended(.failure(failure))
     }
 
+    private func isBeingPaired(_ device: ObjectPath) -> Bool { attempt?.device == device || bridge?.isPairing(device) == true }
+
     private func pair(_ entry: Device, _ support: SupportOptions) {
+        lateLinks.end(entry.path)
         let attempt = PairingAttempt(
             entry.path, on: connection, agent: agent, log: log,
             isConnected: { [weak entry] in entry?.advertisement.isConnected == true }
@@ -294,14 +302,19 @@ public final class BlueZRadio: Radio {
 
     /// `RemoveDevice` (org.bluez.Adapter). `unavailable` when the adapter has gone.
     public func removeBond(
-        _ peer: BluetoothPeer, device hint: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void
+        _ peer: BluetoothPeer, device hint: RadioDeviceID?, wasPairing: Bool,
+        completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
         // Whoever has just gone takes its bonds with it, and comes back with them.
         guard owner != nil, adapterObjects.values.contains(where: { peer.shares($0.address) }) else {
             return completion(.failure(RadioFailure(.unavailable, "bluetoothd or its adapter is gone")))
         }
         let hinted = hint.flatMap { devices[$0.rawValue] }.flatMap { peer.shares($0.advertisement.adapter) ? $0 : nil }
-        guard let entry = devices.device(for: peer) ?? hinted else { return completion(.success(())) }
+        let known = devices.device(for: peer) ?? hinted
+        if wasPairing, let owner, let path = known?.path ?? hint.flatMap({ ObjectPath($0.rawValue) }) {
+            lateLinks.watch(path, of: owner)
+        }
+        guard let entry = known else { return completion(.success(())) }
         guard adapterObjects[entry.adapter] != nil else {
             return completion(.failure(RadioFailure(.unavailable, "the adapter is gone")))
         }
@@ -352,6 +365,7 @@ public final class BlueZRadio: Radio {
         reading = nil
         signals.listen(to: nil)
         adapterObjects = [:]
+        lateLinks.endAll()
         knowsAdapters = false
         devices.removeAll()
         abort(RadioFailure(.unavailable, "bluetoothd is gone"))
@@ -542,6 +556,7 @@ public final class BlueZRadio: Radio {
             if part.contains(.devices), let device = devices[path] {
                 if let observer { observer.deviceChanged(device.advertisement.address) }
                 scheduleHandOver()
+                if device.advertisement.isConnected { lateLinks.isUp(path) }
                 if let expected, expected.device == device.advertisement.device {
                     expected.timer.cancel()
                     self.expected = nil

@@ -51,6 +51,8 @@ final class ClassicBridge {
         self.completion = completion
     }
 
+    func isPairing(_ device: ObjectPath) -> Bool { attempt?.device == device }
+
     func begin() {
         if let path = device() { return pair(path) }
         change(.searching, "the classic address is another one")

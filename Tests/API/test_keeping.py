@@ -7,6 +7,7 @@ import signal
 import sqlite3
 
 from harness.apps import App
+from harness.clients import Client
 from harness.names import ACCESSORY, BLUE, GRANT, PNG, error
 from harness.radio import Paired, accessory, scenario
 from harness.values import item
@@ -120,6 +121,23 @@ class PowerCut(APITest):
         self.kill_in_pairing()
         self.world.restart_daemon(signal.SIGKILL)
         self.expect_nothing()
+
+    def test_a_link_that_comes_up_later(self):
+        """As of a kernel that bluetoothd had asked for it: no program has it, and the accessory would not advertise."""
+        self.kill_in_pairing()
+        self.world.restart_daemon(signal.SIGKILL)
+        wait(lambda: self.simulator.connections == [], 10, "the pairing's link to end", also_every=0.05)
+        device = "/org/bluez/hci0/dev_C0_FF_EE_00_02_01"
+        other = Client(self.world)
+        other.call("/org/bluez/hci0", "org.bluez.Adapter1", "StartDiscovery", to="org.bluez")
+        wait(lambda: "C0:FF:EE:00:02:01" in self.simulator.devices(), 10, "the device", also_every=0.05)
+        other.call_later(device, "org.bluez.Device1", "Connect", lambda *_: None, to="org.bluez")
+        self.world.daemon.wait_for("a link came up that no program waits for")
+        wait(lambda: self.simulator.connections == [], 10, "the link to end", also_every=0.05)
+        other.close()
+        # Paired, it keeps its link.
+        self.add(self.app(), self.picker(), "pink")
+        self.assertEqual(self.simulator.connections, ["pink"])
 
     def test_between_pairing_and_grant(self):
         for keys in ({}, {"addressType": "rpa"}):

@@ -31,7 +31,10 @@ private final class StillRadio: Radio {
         completion: @escaping (Result<BluetoothAddress, RadioFailure>) -> Void
     ) { completion(.failure(RadioFailure(.unavailable, "still"))) }
     func setAlias(_ peer: BluetoothPeer, _ name: String) {}
-    func removeBond(_ peer: BluetoothPeer, device: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void) {
+    func removeBond(
+        _ peer: BluetoothPeer, device: RadioDeviceID?, wasPairing: Bool,
+        completion: @escaping (Result<Void, RadioFailure>) -> Void
+    ) {
         completion(.success(()))
     }
     func refresh(_ completion: @escaping () -> Void) { completion() }

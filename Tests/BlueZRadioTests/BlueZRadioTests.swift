@@ -318,7 +318,8 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         #expect(try stage.witness.results[0].get().address.description == "C0:00:00:00:00:01")
         var removed = false
         stage.radio.removeBond(
-            BluetoothPeer(BluetoothAddress("C0:00:00:00:00:01", kind: .random)!, adapter: nil), device: nil
+            BluetoothPeer(BluetoothAddress("C0:00:00:00:00:01", kind: .random)!, adapter: nil), device: nil,
+            wasPairing: false
         ) {
             removed = (try? $0.get()) != nil
         }

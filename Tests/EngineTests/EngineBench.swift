@@ -43,7 +43,10 @@ final class ManualRadio: Radio {
     func setAlias(_ peer: BluetoothPeer, _ name: String) { aliases[peer.address] = name }
     func answer(_ answer: PromptAnswer) {}
     func cancelPairing() { isCancelled = true }
-    func removeBond(_ peer: BluetoothPeer, device: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void) {
+    func removeBond(
+        _ peer: BluetoothPeer, device: RadioDeviceID?, wasPairing: Bool,
+        completion: @escaping (Result<Void, RadioFailure>) -> Void
+    ) {
         removed.append(peer.address)
         if holdsRemovals { heldRemovals.append(completion) } else { completion(removals) }
     }

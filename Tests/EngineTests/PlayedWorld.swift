@@ -149,7 +149,10 @@ final class PlayedRadio: Radio {
         if pairing?.number == number { failPairing(.connection) }
     }
 
-    func removeBond(_ peer: BluetoothPeer, device: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void) {
+    func removeBond(
+        _ peer: BluetoothPeer, device: RadioDeviceID?, wasPairing: Bool,
+        completion: @escaping (Result<Void, RadioFailure>) -> Void
+    ) {
         guard fuse.allows() else { return }
         guard state == .ready else { return completion(.failure(RadioFailure(.unavailable, "played"))) }
         if kept.owners.removeValue(forKey: peer.address.value) == .other { kept.wronged.append(peer.address.value) }

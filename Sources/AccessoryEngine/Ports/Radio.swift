@@ -73,8 +73,12 @@ public protocol Radio: AnyObject {
     /// Removes the bond and everything else that an adapter knows of a device. Success when there was nothing;
     /// `unavailable` without the adapter.
     ///
-    /// - Parameter device: the object it had, for an address that is private and may have changed since.
-    func removeBond(_ peer: BluetoothPeer, device: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void)
+    /// - Parameters:
+    ///   - device: the object it had, for an address that is private and may have changed since.
+    ///   - wasPairing: a daemon that has died may have been pairing it: a link that comes up still is ended, too.
+    func removeBond(
+        _ peer: BluetoothPeer, device: RadioDeviceID?, wasPairing: Bool,
+        completion: @escaping (Result<Void, RadioFailure>) -> Void)
 
     /// All devices that the radio is bonded with, by whomever; as it was at the last `refresh`, or during discovery.
     var bonds: [RadioBond] { get }
