@@ -112,8 +112,13 @@ class Tool(APITest):
         for pager in ("", "cat", "/no/such", "no-such-pager -R"):
             with self.subTest(pager):
                 self.assertEqual(self.on_a_terminal("list", PAGER=pager).splitlines(), direct)
-        # One that reads nothing is one that the person has closed.
-        self.assertEqual(self.on_a_terminal("list", PAGER="true"), "")
+        # One that reads nothing, or not all of more than a pipe holds, is one that the person has closed.
+        self.world.daemon.stop()
+        self.world.fill_trail(500)
+        self.world.start_daemon()
+        for pager in ("true", "head -c 1"):
+            with self.subTest(pager):
+                self.on_a_terminal("audit", PAGER=pager)
 
     def test_less_chops_long_lines_and_ends_where_all_fits(self):
         self.add(self.app(), self.picker(), "pink", item("Dice"))

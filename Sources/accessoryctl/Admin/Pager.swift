@@ -29,8 +29,9 @@ struct Pager {
         self.pipe = pipe
         output = fcntl(1, F_DUPFD_CLOEXEC, 3)
         dup2(fileno(pipe), 1)
-        // ^C is for the pager.
+        // ^C is for the pager, and one that has read enough is no failure.
         signal(SIGINT, SIG_IGN)
+        signal(SIGPIPE, SIG_IGN)
     }
 
     /// Waits until the person has read.
