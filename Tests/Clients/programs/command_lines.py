@@ -85,6 +85,9 @@ class Bluetoothctl:
         self.ask(f"connect {address}", "Connection successful")
         while "Connected: yes" not in self.ask(f"info {address}\nversion", VERSION):
             pass
+        # It lists attributes as BlueZ announces them, which on a real radio takes a second or two.
+        while not self.services():
+            pass
 
     def attributes(self):
         return self.ask(f"gatt.list-attributes {self.address}\nversion", VERSION)
