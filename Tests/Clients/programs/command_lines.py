@@ -205,7 +205,9 @@ class GDBus(Caller):
 
     def __init__(self):
         self.path = None
-        monitor = subprocess.Popen(["gdbus", "monitor", "--system", "--dest=org.bluez"], stdout=subprocess.PIPE, text=True)
+        # It ends with this program, however that ends.
+        monitor = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "gdbus", "monitor", "--system", "--dest=org.bluez"], stdout=subprocess.PIPE, text=True)
         threading.Thread(target=self.follow, args=(monitor.stdout,), daemon=True).start()
 
     def follow(self, lines):
