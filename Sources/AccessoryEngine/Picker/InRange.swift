@@ -21,10 +21,10 @@ final class InRange {
     /// devices after 30 s too, but keeps the ones it knows.)
     static let silence = 30.0
     /// Seconds. A device that the radio drops may be back in a moment, as after a pairing that failed: BlueZ forgets
-    /// it, and its next advert makes it anew. One that says something else may be alternating adverts, as televisions
-    /// and beacons do. So long it is offered still.
+    /// it, and its next advert makes it anew. A device that says something else may alternate adverts, as televisions
+    /// and beacons do. Such an offer stays for this long.
     static let grace = 5.0
-    /// Seconds. One with a private address is there under another one by then, or is gone.
+    /// Seconds. An unpaired device with a private address has another one by then, or is out of range.
     private static let privateSilence = 10.0
     /// A network that was missing from this many scans in a row is gone. One scan can miss a network that is there.
     private static let missesAllowed = 3
@@ -50,7 +50,7 @@ final class InRange {
             device.lastHeard = now
             if let content = change.content {
                 device.content = content
-                device.droppedAt = nil
+                if case .dropped = device.doubt { device.doubt = nil }
             }
             let before = device.item
             // What is not offered and does not depend on its distance has no use for its strength.
@@ -68,13 +68,13 @@ final class InRange {
         return device
     }
 
-    /// The device that is heard under a new private address, as far as that can be known without keys: one that has
-    /// said the same under another. Should both be there, the other is heard again, and is one more.
+    /// The offered device that probably has this new private address: without keys, equal adverts are the only sign. Of
+    /// two devices with equal adverts, the other one is heard again under its own address, and becomes an offer again.
     private func predecessor(of advertisement: Advertisement) -> Sighted<Advertisement>? {
         guard advertisement.address.isResolvablePrivate, !advertisement.saysNothing,
             left.remove(advertisement.address) == nil,
             let former = devices.values.first(where: {
-                $0.content.address.isResolvablePrivate && !$0.content.isPaired && !$0.content.isConnected
+                $0.item != nil && $0.content.address.isResolvablePrivate && !$0.content.isPaired && !$0.content.isConnected
                     && $0.content.saysTheSame(as: advertisement)
             })
         else { return nil }
@@ -88,30 +88,25 @@ final class InRange {
         let before = device.item
         let item = matcher.firstMatch(device.content, smoothedRSSI: device.rssi, isOffered: before != nil)
         guard item == nil, before != nil else {
-            (device.item, device.mismatchedAt) = (item, nil)
+            (device.item, device.doubt) = (item, nil)
             if before == nil, item != nil { onMatch(.device(device.content.address)) }
             return
         }
         // Too far away: the strength is smoothed, and does not alternate.
         if matcher.firstMatch(device.content, smoothedRSSI: 0, isOffered: true) != nil {
-            (device.item, device.mismatchedAt) = (nil, nil)
-        } else {
-            device.mismatchedAt = device.mismatchedAt ?? now
+            (device.item, device.doubt) = (nil, nil)
+        } else if device.doubt == nil {
+            device.doubt = .mismatched(since: now)
         }
     }
 
-    /// When the next offer goes that is kept for a moment still; nil without one.
-    var nextWithdrawal: Double? {
-        devices.values.lazy.filter { $0.item != nil }.compactMap { $0.droppedAt ?? $0.mismatchedAt }.min().map { $0 + Self.grace }
-    }
+    /// When the next offer in doubt must be withdrawn; nil without one.
+    var nextWithdrawal: Double? { devices.values.lazy.compactMap(\.doubt?.since).min().map { $0 + Self.grace } }
 
-    /// The radio has dropped a device.
-    ///
-    /// - Returns: whether it is offered, and goes with `prune` after `grace`.
-    func dropDevice(_ address: BluetoothAddress, now: Double) -> Bool {
-        guard let dropped = devices[address], dropped.item != nil else { return devices.remove(address) }
-        dropped.droppedAt = now
-        return true
+    /// The radio has dropped a device: an offer stays for `grace`.
+    func dropDevice(_ address: BluetoothAddress, now: Double) {
+        guard let dropped = devices[address], dropped.item != nil else { return _ = devices.remove(address) }
+        dropped.doubt = .dropped(since: dropped.doubt?.since ?? now)
     }
 
     /// Forgets all devices; true when one was offered.
@@ -120,16 +115,17 @@ final class InRange {
     /// Forgets devices that have been silent; true when one was offered. A connected device need not advertise, and one
     /// without a strength says nothing new while it does: the radio tells when those go.
     func prune(now: Double) -> Bool {
-        let isOver = { (since: Double?) in since.map { now >= $0 + Self.grace } ?? false }
-        let mismatched = devices.values.filter { isOver($0.mismatchedAt) }
-        for device in mismatched { (device.item, device.mismatchedAt) = (nil, nil) }
-        let dropped = devices.removeAll { device in
-            if isOver(device.droppedAt) { return true }
+        var withdrew = false
+        let removed = devices.removeAll { device in
+            if let doubt = device.doubt, now >= doubt.since + Self.grace {
+                if case .dropped = doubt { return true }
+                (device.item, device.doubt, withdrew) = (nil, nil, true)
+            }
             let mustBeHeard = !device.content.isConnected && (device.rssi != nil || device.content.isPaired)
             let isPrivate = device.content.address.isResolvablePrivate && !device.content.isPaired
             return mustBeHeard && now - device.lastHeard > (isPrivate ? Self.privateSilence : Self.silence)
         }
-        return dropped || !mismatched.isEmpty
+        return removed || withdrew
     }
 
     // MARK: Networks

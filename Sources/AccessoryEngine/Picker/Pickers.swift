@@ -25,7 +25,7 @@ final class Pickers {
     private let writer: SetupWriter
     private let teller: AppTeller
 
-    private var current: Current?
+    private var current: CurrentRun?
     private lazy var registry = PickerRegistry(
         news, clock, log,
         // A rule of the policy is no program.
@@ -34,31 +34,6 @@ final class Pickers {
     private var made = 0
     private var events: [SetupMachine.Event] = []
     private var isFeeding = false
-
-    /// The run and what is done for it now.
-    private final class Current {
-        let run: PickerRun
-        var discovery: DiscoveryToken?
-        var scan: DiscoveryToken?
-        var deadlineTimer: (any EngineTimer)?
-        var pruneTimer: (any EngineTimer)?
-        var withdrawalTimer: (any EngineTimer)?
-        var disclosureTimer: (any EngineTimer)?
-        /// The intent noted for the pairing that runs.
-        var intent: BondIntent?
-        /// The bond whose removal a pairing waits for.
-        var awaited: BondIntent?
-        /// What was picked, by whom, and what was offered so far, for the audit trail.
-        var picked: Offer?
-        var pickedBy = Requester.daemon
-        var noted: Set<String> = []
-        /// What the app said when it confirmed, while the classic side is being paired.
-        var confirmation: (settings: AuthorizationSettings, requester: Requester)?
-        /// Whether the app called the picker off: what is taken back then, is at its request.
-        var isCalledOff = false
-
-        init(_ run: PickerRun) { self.run = run }
-    }
 
     init(
         _ book: Book, _ bonds: BondKeeper, _ access: AccessChanges, _ radio: any Radio, _ networks: any NetworkRadio,
@@ -250,7 +225,7 @@ final class Pickers {
     }
 
     private func open(_ run: PickerRun, _ accepted: (PickerRun) -> Void) {
-        current = Current(run)
+        current = CurrentRun(run)
         let program = run.client == .policy ? "nobody: the policy approves" : describe(run.client)
         audit.note(
             .pickerShown, app: run.session.app.id, by: sessions.requester(run.session),
@@ -372,15 +347,13 @@ final class Pickers {
     func heard(_ networks: [WiFiNetwork]) { hear { $0.hear(networks) } }
     func heard(_ services: [AwareService]) { hear { $0.hear(services) } }
     func deviceDropped(_ address: BluetoothAddress) {
-        guard let current, current.run.inRange.dropDevice(address, now: clock.uptime) else { return }
-        pruneSoon(current)
+        run?.inRange.dropDevice(address, now: clock.uptime)
     }
 
     private func hear(_ takeIn: (InRange) -> Bool) {
-        guard let current, current.run.machine.needsScan, takeIn(current.run.inRange) else { return }
+        guard let run, run.machine.needsScan, takeIn(run.inRange) else { return }
         scheduleDiscoveries()
         refreshOffers()
-        pruneSoon(current)
     }
 
     func prompted(_ prompt: PairingPrompt) { feed(.prompted(prompt)) }
@@ -462,7 +435,7 @@ final class Pickers {
 
     /// Every accessory that was offered, once in a run; so many at most, because a stranger may come by a new address
     /// each minute.
-    private func noteOffers(_ current: Current) {
+    private func noteOffers(_ current: CurrentRun) {
         for offer in current.run.presentation.offers
         where current.noted.count < Limits.discoveredPerPicker && current.noted.insert(offer.id).inserted {
             audit.note(
@@ -472,7 +445,7 @@ final class Pickers {
     }
 
     /// Answers as the policy does, where no person is.
-    private func answerForNobody(_ current: Current) {
+    private func answerForNobody(_ current: CurrentRun) {
         let isPicked = current.picked != nil || events.contains { if case .picked = $0 { true } else { false } }
         switch PolicyAnswer(to: current.run, book.policy, picked: isPicked, name: current.picked?.name) {
         case nil: break
@@ -489,7 +462,7 @@ final class Pickers {
         }
     }
 
-    private func perform(_ effect: SetupMachine.Effect, _ current: Current) {
+    private func perform(_ effect: SetupMachine.Effect, _ current: CurrentRun) {
         let run = current.run
         switch effect {
         case .startScan:
@@ -530,7 +503,6 @@ final class Pickers {
         case .end:
             current.deadlineTimer?.cancel()
             current.pruneTimer?.cancel()
-            current.withdrawalTimer?.cancel()
             current.disclosureTimer?.cancel()
             self.current = nil
             news.tell(.pickerClosed(run))
@@ -538,7 +510,7 @@ final class Pickers {
         }
     }
 
-    private func startDeadline(_ current: Current) {
+    private func startDeadline(_ current: CurrentRun) {
         guard let seconds = current.run.settings.discoveryTimeout else { return }
         current.run.setDeadline(clock.wallTime + seconds)
         news.tell(.pickerDeadlineChanged(current.run))
@@ -548,7 +520,7 @@ final class Pickers {
         }
     }
 
-    private func pair(_ offer: Offer, _ current: Current) {
+    private func pair(_ offer: Offer, _ current: CurrentRun) {
         do throws(SetupError) {
             guard let device = offer.device else {
                 throw SetupError(.connectionFailed, "\(offer.name) is not there for Bluetooth")
@@ -570,9 +542,9 @@ final class Pickers {
     }
 
     /// Pairs once an earlier bond is gone, whose removal would take the new one along.
-    private func pair(_ offer: Offer, _ current: Current, after old: BondIntent) throws(SetupError) {
+    private func pair(_ offer: Offer, _ current: CurrentRun, after old: BondIntent) throws(SetupError) {
         let failure = SetupError(.connectionFailed, "an earlier pairing with it is being removed: try again in a moment")
-        // What is being bridged ends by itself.
+        // A bridging ends by itself.
         guard !access.isBridging, current.awaited == nil else { throw failure }
         current.awaited = old
         bonds.removeBond(of: old) { [weak self, weak current] in
@@ -583,13 +555,13 @@ final class Pickers {
         }
     }
 
-    private func cancelPairing(_ current: Current) {
+    private func cancelPairing(_ current: CurrentRun) {
         guard current.awaited != nil else { return radio.cancelPairing() }
         current.awaited = nil
         feed(.pairingFailed(SetupError(.connectionFailed, "cancelled")))
     }
 
-    private func bridge(_ id: AccessoryID, _ current: Current) {
+    private func bridge(_ id: AccessoryID, _ current: CurrentRun) {
         guard let accessory = book.ledger.accessories[id], let peer = accessory.peer,
             let grant = book.ledger.grant(of: id, to: current.run.session.app.id), let (settings, requester) = current.confirmation
         else { return feed(.accessoryGone) }
@@ -610,28 +582,15 @@ final class Pickers {
         }
     }
 
-    private func schedulePrune(_ current: Current) {
+    /// The timer fires at least once within `InRange.grace`, so an offer in doubt needs no timer of its own.
+    private func schedulePrune(_ current: CurrentRun) {
         current.pruneTimer?.cancel()
-        current.pruneTimer = clock.after(InRange.grace) { [weak self, weak current] in
+        let due = current.run.inRange.nextWithdrawal.map { max(0, $0 - clock.uptime) } ?? InRange.grace
+        current.pruneTimer = clock.after(min(due, InRange.grace)) { [weak self, weak current] in
             guard let self, let current, self.current === current else { return }
-            self.prune(current)
+            if current.run.inRange.prune(now: self.clock.uptime) { self.refreshOffers() }
             self.schedulePrune(current)
         }
-    }
-
-    /// Withdraws what is offered for a moment still, once that is over.
-    private func pruneSoon(_ current: Current) {
-        guard current.withdrawalTimer == nil, let due = current.run.inRange.nextWithdrawal else { return }
-        current.withdrawalTimer = clock.after(max(0, due - clock.uptime)) { [weak self, weak current] in
-            guard let self, let current, self.current === current else { return }
-            current.withdrawalTimer = nil
-            self.prune(current)
-            self.pruneSoon(current)
-        }
-    }
-
-    private func prune(_ current: Current) {
-        if current.run.inRange.prune(now: clock.uptime) { refreshOffers() }
     }
 
     /// Why an accessory like this cannot be found now.

@@ -12,16 +12,28 @@ final class Sighted<Content> {
     var item: Int?
     /// Seconds of the monotonic clock.
     var lastHeard = 0.0
-    /// When the radio dropped it, in the same time; nil while the radio has it.
-    var droppedAt: Double?
-    /// When it was no longer what an item looks for, in the same time; nil while it is, or never was.
-    var mismatchedAt: Double?
+    /// Why it may have to go soon; nil while the radio hears it say what an item looks for.
+    var doubt: Doubt?
     /// Scans in a row that it was missing from.
     var misses = 0
     /// Of its offer, counted up in the order of appearance.
     let number: Int
     /// What the accessory will be called by once it is set up.
     let identifier: AccessoryID
+    /// Why an offer may have to go, and since when, in the time of `lastHeard`.
+    enum Doubt {
+        /// The radio has dropped the device.
+        case dropped(since: Double)
+        /// The device says something else.
+        case mismatched(since: Double)
+
+        var since: Double {
+            switch self {
+            case .dropped(let since), .mismatched(let since): since
+            }
+        }
+    }
+
     private var smoothed: Double?
     /// Smoothed, dBm; nil when unknown.
     private(set) var rssi: Int?
