@@ -21,7 +21,6 @@ public final class BlueZRadio: Radio {
 
     private let connection: Connection
     private let log: Logger
-    private let allowedAdapters: Set<String>
     private let inputDirectory: String
     private let agent: PairingAgent
     private let server: ObjectServer
@@ -32,12 +31,10 @@ public final class BlueZRadio: Radio {
     private var owner: String?
     private var nameWatch: Subscription?
     private var subscriptions: [Subscription] = []
-    private var adapterObjects: [ObjectPath: Adapter] = [:]
-    /// Whether they were read once: since then signals say all that changes.
+    private var adapterTable: AdapterTable
+    /// Whether the adapters were read once: since then signals report all changes.
     private var knowsAdapters = false
-    /// The adapter that stands for all where an app has no accessory on one; nil when there is none.
-    public private(set) var adapter: ObjectPath?
-    /// As they were told last.
+    /// All adapters, as the observer knows them.
     public private(set) var adapters: [RadioAdapter] = []
     private let devices = DeviceTable()
     private let feedAddress: Connection.Address?
@@ -55,7 +52,7 @@ public final class BlueZRadio: Radio {
     private var inputSetup: InputDeviceSetup?
     private lazy var failedPairings = FailedPairings(
         on: connection, devices: devices, log: log, isReady: { [weak self] in self?.state == .ready },
-        adapter: { [weak self] device in self?.adapterObjects[device.parent] == nil ? nil : device.parent },
+        adapter: { [weak self] device in self?.adapterTable.contains(device.parent) == true ? device.parent : nil },
         isBeingPaired: { [weak self] in self?.isBeingPaired($0) == true })
     private lazy var lateLinks = LateLinks(on: connection) { [weak self] device in
         guard let self, let entry = devices[device], !entry.advertisement.isPaired, !isBeingPaired(device) else { return }
@@ -70,11 +67,6 @@ public final class BlueZRadio: Radio {
         [weak self] in self?.handStrengths()
     }
 
-    private struct Adapter {
-        var isPowered = false
-        var address: BluetoothAddress?
-    }
-
     /// A pairing whose device BlueZ is forgetting, or has just forgotten: the next advert makes its object anew.
     private struct Expected {
         let device: RadioDeviceID
@@ -82,7 +74,7 @@ public final class BlueZRadio: Radio {
         let timer: LoopSource
     }
 
-    /// How long after the beginning of a search a device with a strength is heard for sure, as a rule.
+    /// The time in which a search hears a device that has a signal strength, as a rule.
     private static let strengthTimeout = Duration.seconds(2)
     private var strengthTimer: LoopSource?
     /// How long a device that is to be paired may take to be heard again.
@@ -100,7 +92,7 @@ public final class BlueZRadio: Radio {
         self.connection = connection
         feedAddress = feed
         self.log = log
-        allowedAdapters = Set(adapters)
+        adapterTable = AdapterTable(allowing: Set(adapters))
         self.inputDirectory = inputDirectory
         agent = try PairingAgent()
         anotherReading = Retry(1...16, connection.loop.once)
@@ -173,7 +165,7 @@ public final class BlueZRadio: Radio {
         attempt.begin(isPaired: entry.advertisement.isPaired)
     }
 
-    /// A device that had a private address has told who it is.
+    /// Pairing has replaced a private address by the identity address.
     private func identified(_ entry: Device, as identity: PairedIdentity) {
         let former = entry.advertisement.address
         guard former != identity.address else { return }
@@ -231,7 +223,7 @@ public final class BlueZRadio: Radio {
         completion: @escaping (Result<BluetoothAddress, RadioFailure>) -> Void
     ) {
         guard !isBusy else { return completion(.failure(RadioFailure(.busy, "another pairing is running"))) }
-        guard let device = devices.device(for: peer), case let adapter = device.adapter, adapterObjects[adapter] != nil
+        guard let device = devices.device(for: peer), case let adapter = device.adapter, adapterTable.contains(adapter)
         else { return completion(.failure(RadioFailure(.connection, "the accessory is gone"))) }
         let target = classic ?? peer.address
         let bridge = ClassicBridge(
@@ -257,10 +249,12 @@ public final class BlueZRadio: Radio {
         }
     }
 
-    /// An adapter's object; the one that stands for all where its address is not known. Nil while it is not there.
+    /// The object of the adapter that an app without an accessory on another one is shown; nil without an adapter.
+    public var adapter: ObjectPath? { adapterTable.primary }
+
+    /// An adapter's object; `adapter` where the address is not known. Nil while the adapter is not there.
     public func object(of address: BluetoothAddress?) -> ObjectPath? {
-        guard let address else { return adapter }
-        return adapterObjects.first { $0.value.address == address }?.key
+        address.map { adapterTable.object(of: $0) } ?? adapterTable.primary
     }
 
     private func abort(_ failure: RadioFailure) {
@@ -306,7 +300,7 @@ public final class BlueZRadio: Radio {
         completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
         // Whoever has just gone takes its bonds with it, and comes back with them.
-        guard owner != nil, adapterObjects.values.contains(where: { peer.shares($0.address) }) else {
+        guard owner != nil, adapterTable.hasOne(for: peer) else {
             return completion(.failure(RadioFailure(.unavailable, "bluetoothd or its adapter is gone")))
         }
         let hinted = hint.flatMap { devices[$0.rawValue] }.flatMap { peer.shares($0.advertisement.adapter) ? $0 : nil }
@@ -315,17 +309,14 @@ public final class BlueZRadio: Radio {
             lateLinks.watch(path, of: owner)
         }
         guard let entry = known else { return completion(.success(())) }
-        guard adapterObjects[entry.adapter] != nil else {
+        guard adapterTable.contains(entry.adapter) else {
             return completion(.failure(RadioFailure(.unavailable, "the adapter is gone")))
         }
-        entry.isBeingRemoved = true
-        connection.call(.bondRemoval, at: entry.adapter, [.objectPath(entry.path)]) { result in
+        devices.forget(entry.path, by: .bondRemoval, at: entry.adapter, over: connection) { result in
             switch result {
             case .success: completion(.success(()))
             case .failure(let error) where BlueZ.isError(error, "DoesNotExist"): completion(.success(()))
-            case .failure(let error):
-                entry.isBeingRemoved = false
-                completion(.failure(RadioFailure(.other, "\(error)")))
+            case .failure(let error): completion(.failure(RadioFailure(.other, "\(error)")))
             }
         }
     }
@@ -364,7 +355,7 @@ public final class BlueZRadio: Radio {
         reading?.restart()
         reading = nil
         signals.listen(to: nil)
-        adapterObjects = [:]
+        adapterTable.removeAll()
         lateLinks.endAll()
         knowsAdapters = false
         devices.removeAll()
@@ -387,35 +378,17 @@ public final class BlueZRadio: Radio {
         readAll()
     }
 
-    /// What comes over a connection: while adverts are wanted, what is said of devices comes with them over the feed,
-    /// so that nothing is overtaken; what is said of adapters always comes in order with the answers to what adapters
-    /// are asked to do.
+    /// The signals that a connection carries. While adverts are wanted, signals of devices come with them over the
+    /// feed, so that none overtakes another; signals of adapters always come in order with the answers to calls of
+    /// adapters.
     private struct Part: OptionSet {
         let rawValue: Int
         static let devices = Part(rawValue: 1)
         static let adapters = Part(rawValue: 2)
     }
 
-    /// What the radio's own connection tells now.
+    /// The part that comes over the radio's own connection now.
     private var ownPart: Part { signals.feed == nil ? [.devices, .adapters] : .adapters }
-
-    /// A reading of all objects.
-    private final class Reading {
-        /// Who waits for it.
-        private var completions: [() -> Void]
-        /// Who asked since it began: what it brings may be older than what they want to know.
-        var later: [() -> Void] = []
-
-        init(for completions: [() -> Void]) { self.completions = completions }
-
-        /// It begins anew, which serves those who asked meanwhile.
-        func restart() {
-            completions += later
-            later = []
-        }
-
-        func end() { for completion in completions { completion() } }
-    }
 
     /// Reads all objects, at the start and after anything that may have been missed. One reading goes on at a time, and
     /// all who ask meanwhile have another one made after it: searches may come and go faster than BlueZ answers.
@@ -488,7 +461,7 @@ public final class BlueZRadio: Radio {
             for address in devices.keep(only: paths) { observer?.lost(address) }
         }
         if part.contains(.adapters) {
-            adapterObjects = adapterObjects.filter { paths.contains($0.key.rawValue) }
+            adapterTable.keep(only: paths)
             knowsAdapters = true
             settle(reason: "the adapter is there")
         }
@@ -527,32 +500,17 @@ public final class BlueZRadio: Radio {
     }
 
     private func putAdapter(_ path: ObjectPath, _ properties: inout ValueCursor) {
-        var changed = adapterObjects[path] ?? Adapter()
-        var isDiscovering: Bool?
-        properties.forEachEntry { entry in
-            if entry.isString("Powered") {
-                entry.next()
-                entry.withVariant { changed.isPowered = $0.boolean ?? false }
-            } else if entry.isString("Address") {
-                entry.next()
-                entry.withVariant { changed.address = $0.string.flatMap { BluetoothAddress($0, kind: .public) } }
-            } else if entry.isString("Discovering") {
-                entry.next()
-                entry.withVariant { isDiscovering = $0.boolean }
-            }
-        }
-        adapterObjects[path] = changed
-        if let isDiscovering { discovery.discoveringChanged(path, isDiscovering) }
+        if let isDiscovering = adapterTable.put(path, &properties) { discovery.discoveringChanged(path, isDiscovering) }
     }
 
     private func interfacesAdded(_ part: Part, _ message: Message) {
         message.withArguments { arguments in
             guard let path = arguments.string.flatMap({ ObjectPath($0) }) else { return }
             arguments.next()
-            let wasKnown = adapterObjects[path] != nil
+            let wasKnown = adapterTable.contains(path)
             put(part, path, &arguments, isNew: true)
             // An adapter's remembered devices follow it: it counts once they are read.
-            if !wasKnown, adapterObjects[path] != nil { readAll() }
+            if !wasKnown, adapterTable.contains(path) { readAll() }
             if part.contains(.devices), let device = devices[path] {
                 if let observer { observer.deviceChanged(device.advertisement.address) }
                 scheduleHandOver()
@@ -570,7 +528,7 @@ public final class BlueZRadio: Radio {
         guard let arguments = try? message.arguments(), arguments.count == 2, let path = arguments[0].objectPathValue,
             let names = arguments[1].stringsValue
         else { return }
-        if part.contains(.adapters), names.contains(BlueZ.adapter), adapterObjects.removeValue(forKey: path) != nil {
+        if part.contains(.adapters), names.contains(BlueZ.adapter), adapterTable.remove(path) {
             settle(reason: "the adapter \(path) was removed")
         }
         if part.contains(.devices), names.contains("org.bluez.Battery1") { devices[path]?.battery = nil }
@@ -583,53 +541,37 @@ public final class BlueZRadio: Radio {
     }
 
     private func adapterChanged(_ message: Message) {
-        guard let path = message.path, adapterObjects[path] != nil else { return }
+        guard let path = message.path, adapterTable.contains(path) else { return }
         message.withArguments { arguments in
             arguments.next()
             putAdapter(path, &arguments)
         }
         // What is being read settles it, together with the devices of an adapter that has just been added.
         guard reading == nil else { return }
-        settle(reason: adapterObjects[path]?.isPowered == true ? "the adapter \(path) has power" : "the adapter \(path) is off")
+        settle(reason: adapterTable.isPowered(path) ? "the adapter \(path) has power" : "the adapter \(path) is off")
     }
 
-    /// Takes over which adapters there are, and says what changed.
+    /// Reports what has changed of the adapters, and ends what was under way on one that cannot be used any more.
     private func settle(reason: String) {
-        let rows = adapterObjects.compactMap { path, object in
-            object.address.map { address in (path, row(of: path, address, isPowered: object.isPowered)) }
-        }
-        devices.adapters = Dictionary(uniqueKeysWithValues: rows)
-        let allowed = rows.filter(\.1.isAllowed).sorted { $0.0 < $1.0 }
-        let usable = allowed.filter(\.1.isPowered).map(\.0)
-        adapter = usable.first { $0 == adapter } ?? usable.first ?? allowed.first?.0
-        discovery.use(Set(usable))
-        abortUnusable(Set(usable), reason)
-        let (all, former) = (rows.map(\.1).sorted { $0.name < $1.name }, adapters)
+        let rows = adapterTable.rows
+        let usable = adapterTable.choose()
+        devices.adapters = rows
+        discovery.use(usable)
+        let busy = attempt?.device.parent ?? bridge?.adapter ?? inputSetup?.device.parent
+        if let busy, !usable.contains(busy) { abort(RadioFailure(.unavailable, reason)) }
+        let (all, former) = (rows.values.sorted { $0.name < $1.name }, adapters)
         adapters = all
-        let new: RadioState = usable.isEmpty ? allowed.isEmpty ? .absent : .off : .ready
-        if new != state {
+        if case let new = adapterTable.state, new != state {
             state = new
             if new != .ready { abort(RadioFailure(.unavailable, reason)) }
             observer?.radioChanged(new, reason: reason)
         }
         guard all != former else { return }
-        // What one adapter does not hear any more, another one may.
+        // Another adapter may hear what this one does not hear any more.
         if discovery.isNeeded { handContent() }
         observer?.adaptersChanged()
         // Power went before a failed pairing could be forgotten: now it can.
         if state == .ready { failedPairings.tryAgain() }
-    }
-
-    private func row(of path: ObjectPath, _ address: BluetoothAddress, isPowered: Bool) -> RadioAdapter {
-        let name = String(path.rawValue.dropFirst(path.parent.rawValue.count + 1))
-        let isAllowed = allowedAdapters.isEmpty || allowedAdapters.contains(name) || allowedAdapters.contains(address.description)
-        return RadioAdapter(address: address, name: name, isPowered: isPowered, isAllowed: isAllowed)
-    }
-
-    /// Ends what is under way on an adapter that cannot be used any more.
-    private func abortUnusable(_ usable: Set<ObjectPath>, _ reason: String) {
-        let busy = attempt?.device.parent ?? bridge?.adapter ?? inputSetup?.device.parent
-        if let busy, !usable.contains(busy) { abort(RadioFailure(.unavailable, reason)) }
     }
 
     // MARK: Adverts

@@ -4,6 +4,7 @@
 
 internal import AccessoryEngine
 internal import AccessoryModel
+internal import CallsOut
 internal import DBusKit
 
 /// One device object of BlueZ.
@@ -15,7 +16,7 @@ final class Device {
     /// Heard since discovery began: a device that BlueZ only remembers is not in range.
     var isHeard = false
     /// BlueZ was asked to forget it: the object will go, and the next advert makes another one.
-    var isBeingRemoved = false
+    fileprivate(set) var isBeingRemoved = false
     /// Percent, when it was looked at last; nil when the device says nothing of it.
     var battery: Int?
     fileprivate(set) var contentChanged = false
@@ -191,7 +192,7 @@ final class DeviceTable {
     private var byAddress: [BluetoothAddress: [Device]] = [:]
     /// Of devices with several objects, the one that was handed over last.
     private var shown: [BluetoothAddress: Device] = [:]
-    /// What the objects of adapters stand for. What only others hear is not handed over.
+    /// The adapters by their objects. Devices that only other adapters hear are not handed over.
     var adapters: [ObjectPath: RadioAdapter] = [:] {
         didSet { if adapters != oldValue { adaptersChanged() } }
     }
@@ -256,7 +257,7 @@ final class DeviceTable {
 
     private func mayBeUsed(_ device: Device) -> Bool { adapters[device.adapter].map { $0.isAllowed && $0.isPowered } ?? false }
 
-    /// Bonds first, then links, then what is heard, by its strength; among equals the first.
+    /// Bonded objects rank first, then connected ones, then those that are heard, by strength; among equals, the first.
     private func best(of devices: [Device]) -> Device? {
         func rank(_ device: Device) -> (Int, Int) {
             let advertisement = device.advertisement
@@ -315,8 +316,8 @@ final class DeviceTable {
         if heard || device.contentChanged { enqueue(device) }
     }
 
-    /// Counts as heard what BlueZ keeps no longer than it is heard. Of a device without a strength, which it knew
-    /// before this search, it signals nothing else.
+    /// Counts temporary devices as heard, which BlueZ drops when they fall silent: it signals nothing of a device
+    /// without a strength that it knew before this search.
     func hearWithoutStrength() {
         for device in devices.values where device.isTemporary && !device.isHeard { enqueue(device) }
     }
@@ -387,9 +388,22 @@ final class DeviceTable {
     /// How much nearer another adapter must be, dB: strengths vary by as much from packet to packet.
     private static let margin = 6
 
+    /// Has BlueZ forget a device (`RemoveDevice`), and counts the object as gone meanwhile.
+    func forget(
+        _ path: ObjectPath, by call: CallOut, at adapter: ObjectPath, over connection: Connection,
+        completion: @escaping (Result<[DBusValue], BusError>) -> Void
+    ) {
+        let device = self[path]
+        device?.isBeingRemoved = true
+        connection.call(call, at: adapter, [.objectPath(path)]) { result in
+            if case .failure(let error) = result, !BlueZ.isError(error, "DoesNotExist") { device?.isBeingRemoved = false }
+            completion(result)
+        }
+    }
+
     /// - Returns: the object's device, and whether another object for it is heard still.
     func remove(_ path: ObjectPath) -> (device: Device, isHeardStill: Bool)? {
-        guard let device = forget(path) else { return nil }
+        guard let device = drop(path) else { return nil }
         let others = byAddress[device.advertisement.address, default: []].filter { $0.isHeard && mayBeUsed($0) }
         for other in others {
             other.contentHandedOver = 0
@@ -398,7 +412,7 @@ final class DeviceTable {
         return (device, !others.isEmpty)
     }
 
-    private func forget(_ path: ObjectPath) -> Device? {
+    private func drop(_ path: ObjectPath) -> Device? {
         let device = devices.removeValue(forKey: path.rawValue)
         byFingerprint[path.fingerprint] = nil
         if let device { leaveAddress(device) }

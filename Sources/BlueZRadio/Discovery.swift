@@ -103,7 +103,7 @@ private final class AdapterScan {
     /// How often a scan is tried before its failure is reported: for some 17 s. A bluetoothd that was killed leaves the
     /// kernel scanning, and its successor answers `InProgress` until that scan has run out, after about 10 s.
     private static let attemptsAllowed = 13
-    /// What counts for so many: who waits is told within 30 s.
+    /// A call without an answer counts for so many attempts, so that a failure is reported within 30 s.
     private static let attemptsUnanswered = 7
     private static let stopsAllowed = 3
 

@@ -65,14 +65,11 @@ final class FailedPairings {
             forgetLater(device, isSure: isSure)
             return completion()
         }
-        let entry = devices[device]
-        entry?.isBeingRemoved = true
-        connection.call(.failedRemoval, at: adapter, [.objectPath(device)]) { [weak self] result in
+        devices.forget(device, by: .failedRemoval, at: adapter, over: connection) { [weak self] result in
             switch result {
             case .success: self?.retry.worked()
             case .failure(let error) where BlueZ.isError(error, "DoesNotExist") || error.isStandard("UnknownObject"): break
             case .failure(let error):
-                entry?.isBeingRemoved = false
                 self?.log.debug("RemoveDevice failed", metadata: ["error": "\(error)"])
                 self?.forgetLater(device, isSure: isSure)
             }

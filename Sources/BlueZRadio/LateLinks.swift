@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links of pairings whose daemon died: bluetoothd may have asked the kernel for one by the time
-// that the device is removed. Such a link comes up afterwards, is used by no program, and keeps the accessory from
-// advertising until its power is cycled.
+// Links of pairings whose daemon died: bluetoothd may have asked the kernel for a link by the time that the device is
+// removed. Such a link comes up afterwards, is used by no program, and keeps the accessory from advertising until its
+// power is cycled.
 
 internal import DBusKit
 

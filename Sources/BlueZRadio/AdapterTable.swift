@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The adapters of BlueZ: which of them may be used, which have power, and the state of the radio that follows.
+
+internal import AccessoryEngine
+internal import AccessoryModel
+internal import DBusKit
+
+/// All adapters, by their objects.
+struct AdapterTable {
+    private struct Properties {
+        var isPowered = false
+        var address: BluetoothAddress?
+    }
+
+    private var adapters: [ObjectPath: Properties] = [:]
+    /// Names or addresses of the adapters to use; empty for all.
+    private let allowed: Set<String>
+    /// The adapter that an app without an accessory on another one is shown; nil without an adapter.
+    private(set) var primary: ObjectPath?
+
+    init(allowing allowed: Set<String>) {
+        self.allowed = allowed
+    }
+
+    func contains(_ path: ObjectPath) -> Bool { adapters[path] != nil }
+    func isPowered(_ path: ObjectPath) -> Bool { adapters[path]?.isPowered == true }
+    func hasOne(for peer: BluetoothPeer) -> Bool { adapters.values.contains { peer.shares($0.address) } }
+    func object(of address: BluetoothAddress) -> ObjectPath? { adapters.first { $0.value.address == address }?.key }
+
+    /// The adapters whose address is known.
+    var rows: [ObjectPath: RadioAdapter] {
+        var rows: [ObjectPath: RadioAdapter] = [:]
+        for (path, properties) in adapters {
+            guard let address = properties.address else { continue }
+            let name = String(path.rawValue.dropFirst(path.parent.rawValue.count + 1))
+            let isAllowed = allowed.isEmpty || allowed.contains(name) || allowed.contains(address.description)
+            rows[path] = RadioAdapter(address: address, name: name, isPowered: properties.isPowered, isAllowed: isAllowed)
+        }
+        return rows
+    }
+
+    /// Of the adapters that may be used: `ready` when one has power.
+    var state: RadioState {
+        let allowed = rows.values.filter(\.isAllowed)
+        return allowed.isEmpty ? .absent : allowed.contains(where: \.isPowered) ? .ready : .off
+    }
+
+    /// Chooses the primary adapter: the present one as long as it works.
+    ///
+    /// - Returns: the adapters that may be used and have power.
+    mutating func choose() -> Set<ObjectPath> {
+        let allowed = rows.filter(\.value.isAllowed)
+        let usable = Set(allowed.filter(\.value.isPowered).keys)
+        primary = usable.first { $0 == primary } ?? usable.min() ?? allowed.keys.min()
+        return usable
+    }
+
+    /// Takes over an adapter's properties (`a{sv}` under the cursor).
+    ///
+    /// - Returns: `Discovering`; nil where that is not among them.
+    mutating func put(_ path: ObjectPath, _ properties: inout ValueCursor) -> Bool? {
+        var changed = adapters[path] ?? Properties()
+        var isDiscovering: Bool?
+        properties.forEachEntry { entry in
+            if entry.isString("Powered") {
+                entry.next()
+                entry.withVariant { changed.isPowered = $0.boolean ?? false }
+            } else if entry.isString("Address") {
+                entry.next()
+                entry.withVariant { changed.address = $0.string.flatMap { BluetoothAddress($0, kind: .public) } }
+            } else if entry.isString("Discovering") {
+                entry.next()
+                entry.withVariant { isDiscovering = $0.boolean }
+            }
+        }
+        adapters[path] = changed
+        return isDiscovering
+    }
+
+    /// - Returns: whether there was such an adapter.
+    mutating func remove(_ path: ObjectPath) -> Bool { adapters.removeValue(forKey: path) != nil }
+    mutating func keep(only paths: Set<String>) { adapters = adapters.filter { paths.contains($0.key.rawValue) } }
+    mutating func removeAll() { adapters = [:] }
+}
