@@ -435,7 +435,7 @@ extension AccessoryEngine: RadioObserver {
         }
     }
 
-    /// Tells everybody, and finishes what was left undone on an adapter that has come back.
+    /// Announces the change, and removes the bonds that waited for an adapter which has come back.
     public func adaptersChanged() {
         news.tell(.adapters)
         deviceChanged(nil)

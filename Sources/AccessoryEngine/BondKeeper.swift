@@ -12,9 +12,9 @@ final class BondKeeper {
     private let book: Book
     private let log: Logger
     private var intents: [BondIntent]
-    /// Pairings that a daemon had begun, and did not live to end.
+    /// Pairings of an earlier run that ended in their middle.
     private let abandonedPairings: Set<BondIntent>
-    /// Whose bonds the radio is removing now, and what waits for that.
+    /// The removals under way, and their completions.
     private var removing: [BondIntent: [() -> Void]] = [:]
     /// What the pairing that is under way has noted.
     var current: (() -> BondIntent?)?
@@ -44,7 +44,7 @@ final class BondKeeper {
 
     // MARK: Noting
 
-    /// What is about to happen to a bond, or still is; nil for nothing.
+    /// The pending change of a bond; nil without one.
     func intent(with peer: BluetoothPeer) -> BondIntent? {
         intents.first { $0.address.value == peer.address.value && peer.shares($0.adapter) }
     }

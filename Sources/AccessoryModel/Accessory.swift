@@ -94,7 +94,7 @@ public struct Accessory: Hashable, Sendable {
     /// Seconds since 1970.
     public var created: Int64
 
-    /// Who it is over Bluetooth; nil for one without.
+    /// The Bluetooth identity and its adapter; nil without Bluetooth.
     public var peer: BluetoothPeer? { address.map { BluetoothPeer($0, adapter: adapter) } }
 
     /// Stores its arguments.

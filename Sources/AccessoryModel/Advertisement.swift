@@ -50,10 +50,10 @@ public struct Advertisement: Hashable, Sendable {
             && manufacturerData == other.manufacturerData
     }
 
-    /// Whether it says nothing that it could be known by.
+    /// Whether there is no name, service or data.
     public var saysNothing: Bool { localName == nil && serviceUUIDs.isEmpty && serviceData.isEmpty && manufacturerData.isEmpty }
 
-    /// Who it is, by the adapter that has it.
+    /// The address, on the adapter that has the object.
     public var peer: BluetoothPeer { BluetoothPeer(address, adapter: adapter) }
 }
 

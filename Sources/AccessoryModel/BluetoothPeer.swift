@@ -3,10 +3,10 @@
 
 /// A device, and the adapter that it is reached by.
 public struct BluetoothPeer: Hashable, Sendable, CustomStringConvertible {
-    /// Of the device.
+    /// The device's address.
     public var address: BluetoothAddress
-    /// Of the adapter, whose number (`hci0`) can be another one after a restart; nil where it is not known, which means
-    /// the one that has the bond.
+    /// The adapter's address, since its name (`hci0`) can change at a restart; nil where it is not known: then the
+    /// adapter that has the bond counts.
     public var adapter: BluetoothAddress?
 
     /// Stores its arguments.

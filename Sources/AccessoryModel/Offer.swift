@@ -38,7 +38,7 @@ public struct Offer: Hashable, Sendable {
     /// The Wi-Fi Aware service that it offers.
     public var aware: AwareService?
 
-    /// Who it is over Bluetooth; nil for one with Wi-Fi only.
+    /// The Bluetooth address and its adapter; nil for an accessory with Wi-Fi only.
     public var peer: BluetoothPeer? { address.map { BluetoothPeer($0, adapter: adapter) } }
 
     /// Stores its arguments.

@@ -22,7 +22,7 @@ protocol RadioFeedObserver: AnyObject {
     func linkEnds(_ device: ObjectPath, _ message: Message)
 }
 
-/// The process that owns a name; nil for what the bus does not know.
+/// The process that owns a name; nil where the bus does not know it.
 struct ServiceProcess: Hashable, Sendable {
     var uid: UInt32?
     var pid: UInt32?

@@ -58,9 +58,9 @@ struct Scope: Hashable, Sendable {
 
     /// Keeps those adapters that the radio service has, as far as it is known here (`isThere`).
     ///
-    /// The daemon and the view hear of the service on connections of their own: the daemon may hear later that an
-    /// adapter has gone, and earlier that one has come. Where it was first, only what the view hears next says whether
-    /// the last adapter has gone or the whole service; clients must be told the right one.
+    /// The daemon and the view follow the service on separate connections, and either may be ahead. Where the daemon
+    /// has lost the last adapter first, only the view's next signal shows whether the adapter has gone or the whole
+    /// service, and clients must receive the signal that fits.
     mutating func keepAdapters(of old: Scope, _ isThere: (ObjectPath) -> Bool) {
         adapters = adapters.filter(isThere)
         guard adapters.isEmpty else { return }
@@ -77,7 +77,7 @@ struct Scope: Hashable, Sendable {
         return devices.keys.first { path.isBelow($0) }
     }
 
-    /// Whether an object exists for the app. (Of what is above the adapters, only that something is below it.)
+    /// Whether an object exists for the app. (Paths above the adapters have children, and no interfaces of BlueZ.)
     func shows(_ path: ObjectPath) -> Bool { adapters.contains(path) || device(of: path) != nil }
 
     /// Whether a client with this match rule may be waiting for signals of org.bluez.

@@ -89,7 +89,7 @@ enum Schema {
                 CREATE TABLE IF NOT EXISTS grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY);
                 INSERT INTO grdb_migrations VALUES ('6 user_version');
                 """),
-        // Of older accessories nobody noted the adapter: it is the one that has the bond.
+        // Older stores do not name the adapter: the adapter that has the bond counts.
         Migration(
             name: "7 adapters",
             script: """

@@ -135,7 +135,7 @@ public final class Simulator {
         }
     }
 
-    /// Whether there is what an action is done to.
+    /// Whether the scenario has the target of an action.
     fileprivate func knows(_ action: Scenario.Action) -> Bool {
         switch action {
         case .vanish(let id), .return(let id): air.accessory(id) != nil || scenario.accessPoints.contains { $0.id == id }

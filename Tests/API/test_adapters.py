@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine with two adapters: an accessory is one offer, and is set up, used, and removed on one of them, whatever becomes of the other."""
+"""A machine with two adapters: an accessory is one offer, and is set up, used and removed on one adapter, regardless of the other."""
 
 import dbus
 
@@ -41,7 +41,7 @@ class TwoAdapters(APITest):
         return self.world.admin.call(path, PROPERTIES, "Get", "ss", interface, name, to=BLUEZ)
 
     def is_paired(self, adapter):
-        """Whether there is a bond; false without an object."""
+        """Whether the adapter has a bond; false without an object."""
         try:
             return bool(self.bluez(path_on(adapter), DEVICE1, "Paired"))
         except dbus.DBusException:

@@ -154,7 +154,7 @@ class Add(APITest):
         with Paired(self.world, device):
             self.assertEqual(self.simulator.bonds, ["compares"])
             app.show_picker(item())
-            # The person is told, and the trail does not say that we have paired it.
+            # The picker shows it, and the trail does not claim the pairing.
             self.assertTrue(picker.wait_offer("compares")["paired"])
             picker.pick("compares")
             app.wait_event("pickerDidDismiss")

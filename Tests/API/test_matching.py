@@ -136,7 +136,7 @@ class Strength(APITest):
         self.assertNotIn("rssi", person.wait_offer("quiet"))
 
     def test_one_without_a_strength_that_bluez_knows_already(self):
-        """Another program has searched: what is heard now is no news to BlueZ."""
+        """Another program has searched, so BlueZ knows the accessory and signals nothing new."""
         self.start(scenario(accessory("quiet", 1, rssi=None)))
         for member in ("StartDiscovery", "StopDiscovery"):
             self.world.admin.call("/org/bluez/hci0", "org.bluez.Adapter1", member, to="org.bluez")

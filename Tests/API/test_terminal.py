@@ -179,7 +179,7 @@ class OfManySizes(APITest):
         dice.show_picker(item(name, **more))
         picker = self.world.admin.paths("picker")[0]
         wait(lambda: len(self.world.admin.get(picker, PICKER, "Offers")) == self.COUNT, 60, "all offers", also_every=0.05)
-        # The tool hears of them later: End and Home go to the last and to the first, once it has them all.
+        # The tool receives them later: End and Home reach the last and the first offer once all are there.
         offers = self.world.admin.get(picker, PICKER, "Offers")
         for key, offer in (("\x1b[F", offers[-1]), ("\x1b[H", offers[0])):
             def marked():
@@ -253,7 +253,7 @@ class OfManySizes(APITest):
                 dice.close()
 
     def test_keys_that_come_all_at_once(self):
-        """Of a person who holds a key down while the machine stands still: none of them is an escape."""
+        """A key held down while the machine stands still: no divided arrow counts as Escape."""
         terminal, _ = self.offered(80, 24)
         terminal.program.send_signal(signal.SIGSTOP)
         terminal.type("\x1b[B" * 1300)

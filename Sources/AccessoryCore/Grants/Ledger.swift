@@ -119,7 +119,7 @@ public struct Ledger: Hashable, Sendable {
         accessories.values.first { $0.awareDevice == awareDevice }
     }
 
-    /// Whether an accessory stands on a bond with this device, on either side, whoever made it.
+    /// Whether an accessory depends on a bond with this device, on either side, made by any program.
     public func holdsBond(with peer: BluetoothPeer) -> Bool {
         let value = peer.address.value
         return accessories(valued: peer.address).contains {

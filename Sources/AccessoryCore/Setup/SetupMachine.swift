@@ -337,7 +337,7 @@ public struct SetupMachine: Hashable, Sendable {
     }
 
     static let pickerGone = SetupError(.userCancelled, "the picker is gone")
-    /// The same word for the person and for the app (`CancelPicker`): the run ended as one of them wished.
+    /// One error code for both ways to cancel: by the person, and by the app (`CancelPicker`).
     static func cancellation(_ event: Event) -> SetupError {
         SetupError(.userCancelled, event == .calledOff ? "the app called the picker off" : "the person cancelled")
     }
@@ -368,7 +368,7 @@ public struct PairedIdentity: Hashable, Sendable {
     /// The address of the classic side, if that was paired too.
     public let classicAddress: BluetoothAddress?
 
-    /// Who it is, by the adapter that has it.
+    /// The identity, on the adapter that has the bond.
     public var peer: BluetoothPeer { BluetoothPeer(address, adapter: adapter) }
 
     /// Stores its arguments.

@@ -17,7 +17,7 @@ public enum RadioState: String, Hashable, Sendable {
 
 /// A Bluetooth adapter of the machine.
 public struct RadioAdapter: Hashable, Sendable {
-    /// What it is known by: its name can be another one after a restart.
+    /// The identity: the name can change at a restart.
     public let address: BluetoothAddress
     /// Such as `hci0`.
     public let name: String
@@ -37,7 +37,7 @@ public struct RadioAdapter: Hashable, Sendable {
 
 /// A Bluetooth radio, of one or more adapters, used on the engine's thread only.
 public protocol Radio: AnyObject {
-    /// Of all adapters that may be used: `ready` when one of them is.
+    /// Of the adapters that may be used together: `ready` when one is.
     var state: RadioState { get }
     /// All adapters of the machine, by their names.
     var adapters: [RadioAdapter] { get }
@@ -86,7 +86,8 @@ public protocol Radio: AnyObject {
     /// soon.
     func refresh(_ completion: @escaping () -> Void)
 
-    /// The radio's object for an identity, if it has one now. Without an adapter, the one that has a bond is meant.
+    /// The radio's object for an identity, if there is an object now. Without an adapter in `peer`, the adapter that
+    /// has a bond counts.
     func device(for peer: BluetoothPeer) -> RadioDeviceID?
     /// What is known of the link with an identity; as it was at the last `refresh`, or during discovery.
     func link(with peer: BluetoothPeer) -> RadioLink

@@ -109,7 +109,7 @@ final class ShownObjects {
 
     func isPowered(_ adapter: ObjectPath) -> Bool { !scope.isEmpty && properties(of: adapter)["Powered"]?.booleanValue == true }
 
-    /// Notes whether the client searches with an adapter, which is told with the adapter.
+    /// Notes whether the client searches with an adapter; `tellAdapters` signals it.
     func setDiscovering(_ isDiscovering: Bool, with adapter: ObjectPath) {
         if isDiscovering { discovering.insert(adapter) } else { discovering.remove(adapter) }
     }

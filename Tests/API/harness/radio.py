@@ -54,7 +54,7 @@ class Simulator(Program):
 
     @property
     def adverts(self):
-        """How many were sent while somebody listened."""
+        """The number of adverts sent while an adapter listened."""
         return int(self._call("Adverts"))
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two adapters on a real kernel and a real bluetoothd: an accessory is one offer, lives on one of them, and waits for it."""
+"""Two adapters on a real kernel and a real bluetoothd: an accessory is one offer, belongs to one adapter, and waits for that adapter."""
 
 import json
 import signal
