@@ -330,6 +330,8 @@ class Phases(TwoAdapters):
                             # It was paired with this one.
                             failed = self.dice.wait_event("pickerSetupFailed")
                             self.assertEqual(failed["error"], error("ConnectionFailed"))
+                            # The picker program has heard so, too: its prompt is no longer the first pairing's.
+                            self.person.settle()
                         elif phase == self.pairing:
                             other = "hci1"
                         if phase != self.pairing or adapter == "hci1":
