@@ -99,7 +99,7 @@ public enum WireDecoding {
         guard let bytes = try keys.bytesOrText(key) else { return nil }
         let text = String(decoding: bytes, as: UTF8.self)
         guard SSID.length.contains(bytes.count) else { throw .invalid(keys.name(key), text, "must have 1 to 32 bytes") }
-        guard !bytes.contains(0), let ssid = SSID(bytes) else { throw .invalid(keys.name(key), text, "has a NUL byte") }
+        guard let ssid = SSID(bytes) else { throw .invalid(keys.name(key), text, "has only NUL bytes") }
         return ssid
     }
 

@@ -73,7 +73,7 @@ public enum NetworkBand: String, Hashable, Sendable, CaseIterable {
     }
 }
 
-/// A network as it is heard: one, whatever the number of its access points; what is said of it is the strongest one's.
+/// A network as it is heard: an access point, or all access points of one name, described by the strongest.
 public struct WiFiNetwork: Hashable, Sendable {
     /// Its name, which is its identity here.
     public let ssid: SSID
@@ -140,6 +140,13 @@ public struct NetworkJoin: Hashable, Sendable, CustomStringConvertible {
         self.ssid = ssid
         self.passphrase = passphrase
         self.isHidden = isHidden
+    }
+
+    /// Whether a network of this name can be the one to join: with a passphrase, one that uses it; without one, one
+    /// that needs none. WEP and 802.1X are never joined.
+    public func suits(_ security: NetworkSecurity) -> Bool {
+        guard security != .wep, security != .enterprise else { return false }
+        return security.wantsPassphrase == (passphrase != nil)
     }
 
     /// The network, and whether there is a passphrase, which it does not tell.

@@ -123,7 +123,8 @@ extension CallOut {
         case .managerActive, .supplicantNetwork: "before a joining: it has failed, nothing is changed; after it: its signals decide"
         case .managerScan, .iwdScan, .supplicantScan, .managerPoints, .iwdNetworks, .supplicantPoints:
             "the scan has failed; the picker is told after 20 s of failures"
-        case .managerPoint, .supplicantPoint: "that network is not offered"
+        case .managerPoint, .supplicantPoint:
+            "that network is not offered; of one that was just joined: it is left, and the join has failed"
         case .managerJoin, .supplicantAdd: "the joining has failed; a network that was added all the same is removed"
         case .managerReturn, .managerLeave, .iwdForget, .iwdDisconnect, .supplicantRemove, .supplicantEnable:
             "the record stays; given back after 2, 4 … 64 s, at the next start, and before the next joining"

@@ -66,14 +66,14 @@ final class Joining: Awaited<Result<Void, RadioFailure>> {
     private static let mostAside = 2
 
     init(
-        _ loop: MainLoop, late: RadioFailure, isHidden: Bool, log: Logger,
+        _ loop: MainLoop, begun: Int64, late: RadioFailure, isHidden: Bool, log: Logger,
         completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
         self.log = log
         self.late = late
         self.isHidden = isHidden
-        secondUntil = loop.now + Int64((WiFiTimes.join - WiFiTimes.secondJoin) / .microseconds(1))
-        super.init(loop, timeout: WiFiTimes.join, late: .failure(late), completion: completion)
+        secondUntil = begun + Int64((WiFiTimes.join - WiFiTimes.secondJoin) / .microseconds(1))
+        super.init(loop, timeout: WiFiTimes.join - .microseconds(loop.now - begun), late: .failure(late), completion: completion)
     }
 
     /// An attempt has failed: it is begun `again`, if there is time, once where frames that were lost look like that,

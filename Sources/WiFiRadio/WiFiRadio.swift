@@ -29,6 +29,11 @@ public final class WiFiRadio: NetworkRadio {
     private let awareSearch: AwareSearch
     private var selected: Selected?
 
+    private struct Look: ~Copyable {
+        let need: DiscoveryToken
+        let scanned: Awaited<Void>
+    }
+
     private struct Selected: Equatable {
         let service: any WiFiService
         let owner: String?
@@ -47,8 +52,8 @@ public final class WiFiRadio: NetworkRadio {
     private var round = 0
     private var isScanning = false
     private var pause: LoopSource?
-    /// What the last scan has found.
-    private var heard: [SSID: NetworkSecurity] = [:]
+    /// Nil before the first scan.
+    private var survey: Survey?
     private var failures = 0
     /// When the first of them began.
     private var failing: Int64 = 0
@@ -61,6 +66,8 @@ public final class WiFiRadio: NetworkRadio {
     /// The record is of a run that has ended without giving the interface back.
     private var isFromEarlierRun = false
     private var isJoining = false
+    /// A join that waits for a scan.
+    private var looking: Look?
     private var isRestoring = false
     private var afterRestoring: [() -> Void] = []
     private let anotherRestore: Retry
@@ -215,11 +222,12 @@ public final class WiFiRadio: NetworkRadio {
             guard let self, self.round == round else { return }
             self.isScanning = false
             switch result {
-            case .success(let networks):
+            case .success(let accessPoints):
                 self.failures = 0
                 self.refusals = 0
-                self.heard = Dictionary(uniqueKeysWithValues: networks.compactMap { each in each.security.map { (each.ssid, $0) } })
-                self.observer?.heard(networks: networks)
+                self.survey = Survey(of: accessPoints, ended: self.connection.loop.now)
+                self.observer?.heard(networks: WiFiNetwork.merged(accessPoints))
+                self.looking?.scanned.end(())
                 self.scanAgain(after: Self.betweenScans)
             case .failure(.busy):
                 // Somebody else's scan, or a limit on how often: longer and longer pauses, up to what services ask for.
@@ -273,34 +281,68 @@ public final class WiFiRadio: NetworkRadio {
         guard record == nil, !isJoining else {
             return completion(.failure(RadioFailure(.other, "the Wi-Fi interface is on an accessory's network already")))
         }
-        if let failure = obstacle(to: join) { return completion(.failure(failure)) }
         isJoining = true
+        let begun = connection.loop.now
+        look(for: join) { [weak self] in self?.join(join, by: selected, begun: begun, completion: completion) }
+    }
+
+    /// Scans, unless a recent scan has heard the network, and continues after that; or after some seconds, where the
+    /// service has other things to do than to scan.
+    private func look(for join: NetworkJoin, then next: @escaping () -> Void) {
+        guard survey?.hasTarget(of: join, now: connection.loop.now) != true else { return next() }
+        survey = nil
+        let need = scan(asking: join.isHidden ? [join.ssid] : [], aware: [])
+        let scanned = Awaited<Void>(connection.loop, timeout: WiFiTimes.look, late: ()) { [weak self] in
+            self?.looking = nil
+            next()
+        }
+        looking = Look(need: need, scanned: scanned)
+    }
+
+    private func join(
+        _ join: NetworkJoin, by chosen: Selected, begun: Int64, completion: @escaping (Result<String, RadioFailure>) -> Void
+    ) {
+        // To attempt what the scan rules out would take the machine off its own network for nothing.
+        let change = chosen == selected ? nil : RadioFailure.serviceGone
+        if let failure = change ?? survey?.obstacle(to: join, now: connection.loop.now) {
+            isJoining = false
+            return completion(.failure(failure))
+        }
         let note: (JoinRecord) throws -> Void = { [weak self] record in
             guard let self else { return }
             self.record = record
             self.record?.bus = connection.busIdentifier
             try journal.write(self.record)
         }
-        selected.service.join(join, on: selected.interface, note: note) { [weak self] result in
+        let done = { [weak self] (failure: RadioFailure?) in
             guard let self else { return }
             self.isJoining = false
+            guard let failure else { return completion(.success(chosen.interface)) }
+            self.log.info("a network was not joined", metadata: ["reason": "\(failure)"])
+            self.restore { completion(.failure(failure)) }
+        }
+        chosen.service.join(join, on: chosen.interface, begun: begun, note: note) { [weak self] result in
             switch result {
-            case .success: completion(.success(selected.interface))
-            case .failure(let failure):
-                self.log.info("a network was not joined", metadata: ["reason": "\(failure)"])
-                self.restore { completion(.failure(failure)) }
+            case .success: self?.verify(join, on: chosen, completion: done)
+            case .failure(let failure): done(failure)
             }
         }
     }
 
-    /// What is known to be in vain: waiting for it to fail would take the machine off its own network for so long.
-    private func obstacle(to join: NetworkJoin) -> RadioFailure? {
-        switch heard[join.ssid] {
-        case .wep: RadioFailure(.other, "the network has WEP, which protects nothing, and is not joined")
-        case .enterprise: RadioFailure(.other, "the network wants users and certificates, and is not joined")
-        case let security? where security.wantsPassphrase && join.passphrase == nil: .passphraseWanted
-        case .open where join.passphrase != nil: RadioFailure(.other, "the network is open, and a passphrase was given for it")
-        default: nil
+    /// The service says that it has joined: was it the network that the join was for?
+    ///
+    /// - Parameter completion: gets why not, or nil.
+    private func verify(_ join: NetworkJoin, on chosen: Selected, completion: @escaping (RadioFailure?) -> Void) {
+        guard let path = chosen.service.paths[chosen.interface] else { return completion(.serviceGone) }
+        chosen.service.readCurrent(path) { [name = chosen.service.name] current in
+            guard let current, let security = current.security else {
+                return completion(RadioFailure(.other, "\(name) does not say which network it has joined"))
+            }
+            guard current.ssid == join.ssid, join.suits(security) else {
+                return completion(
+                    RadioFailure(.other, "\(name) has joined another network: \(current.ssid) (\(security.rawValue))"))
+            }
+            completion(nil)
         }
     }
 

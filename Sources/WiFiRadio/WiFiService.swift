@@ -26,15 +26,20 @@ protocol WiFiService: AnyObject {
     /// Asks for a scan; `awaited` ends with it.
     func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>)
 
-    /// Reads what was seen `since` then, in microseconds of the monotonic clock.
+    /// Reads the access points that were seen `since` then, in microseconds of the monotonic clock.
     func read(
         _ path: ObjectPath, since begun: Int64, completion: @escaping (Result<[WiFiNetwork], ScanFailure>) -> Void)
 
+    /// Reads the network that an interface is on. Completed once, with nil where the service does not say.
+    func readCurrent(_ path: ObjectPath, completion: @escaping (WiFiNetwork?) -> Void)
+
     /// Joins a network. Completed once; after a failure what was changed is to be restored from the last record.
     ///
-    /// - Parameter note: writes down what is to be undone, before it is done.
+    /// - Parameters:
+    ///   - begun: when the app asked, in microseconds of the monotonic clock: its time-out runs since then.
+    ///   - note: writes down what is to be undone, before it is done.
     func join(
-        _ join: NetworkJoin, on interface: String, note: @escaping (JoinRecord) throws -> Void,
+        _ join: NetworkJoin, on interface: String, begun: Int64, note: @escaping (JoinRecord) throws -> Void,
         completion: @escaping (Result<Void, RadioFailure>) -> Void)
 
     /// Takes back what a record says: the joined network goes, and what was there before comes back. Completed once
@@ -219,10 +224,10 @@ extension WiFiService {
     func age(since begun: Int64) -> Int { Int((loop.now - begun) / 1_000_000) + WiFiTimes.slack }
 
     /// Waits for a network to be joined.
-    func awaitJoin(_ join: NetworkJoin, _ completion: @escaping (Result<Void, RadioFailure>) -> Void) -> Joining {
+    func awaitJoin(_ join: NetworkJoin, begun: Int64, _ completion: @escaping (Result<Void, RadioFailure>) -> Void) -> Joining {
         // A wrong passphrase of WPA3 may look like that: services go on trying.
         let late = join.passphrase == nil ? RadioFailure.joinTimeout : .joinTimeoutOrPassphrase
-        let joining = Joining(loop, late: late, isHidden: join.isHidden, log: log) { [weak self] result in
+        let joining = Joining(loop, begun: begun, late: late, isHidden: join.isHidden, log: log) { [weak self] result in
             self?.joining = nil
             completion(result)
         }
@@ -256,6 +261,8 @@ enum WiFiTimes {
     /// Joining: so much less than the 25 s after which D-Bus libraries give a call up that the machine is back on its
     /// own network by then; and with a service that answers nothing meanwhile, the app is told within 30 s.
     static let join = Duration.seconds(18)
+    /// How much of that may pass with a scan before.
+    static let look = Duration.seconds(6)
     /// How much more, where the machine is on the network by then, and only its address is missing.
     static let address = Duration.seconds(3)
     /// What has to be left of that for a second attempt: a scan, and a handshake.

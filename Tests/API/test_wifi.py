@@ -146,6 +146,18 @@ class Discovery(WiFiTest):
                 self.leave(app, path)
                 self.assertRestored()
 
+    def test_a_name_that_ends_in_a_zero_byte(self):
+        """Firmware that counts the end of a C string: the daemon takes every name that it shows."""
+        for service in ("wpa_supplicant", "NetworkManager"):
+            with self.subTest(service):
+                app, picker = self.serve(service, more=[{"id": "zero", "ssidHex": b"Plug\0".hex()}])
+                path = self.grant(app, picker, "Plug\ufffd", network(ssidPrefix="Plug"))
+                own = bytes(app.get(path, ACCESSORY, "Ssid"))
+                self.assertEqual(own, b"Plug\0")
+                self.join(app, path, ssid=own)
+                self.leave(app, path)
+                self.assertRestored()
+
     def test_a_hidden_network_is_asked_for(self):
         for service in ("wpa_supplicant", "NetworkManager"):
             with self.subTest(service):
@@ -224,7 +236,7 @@ class Discovery(WiFiTest):
         self.assertEqual(bytes(app.get(path, ACCESSORY, "Ssid")), b"")
         self.assertFails(
             error("InvalidRequest"), self.join, app, path, says=["awaitingAuthorization"])
-        for wrong in (b"Home", b"", b"x" * 33, b"Dice-\0"):
+        for wrong in (b"Home", b"", b"x" * 33, b"\0"):
             self.assertFails(
                 error("InvalidRequest"), app.request, "FinishAuthorization", "oa{sv}", dbus.ObjectPath(path), sv({"ssid": wrong}),
                 says=["ssid"])
@@ -465,6 +477,70 @@ class Joining(WiFiTest):
             path = self.grant(app, picker, name)
             self.assertFails(error("ConnectionFailed"), self.join, app, path, says=[says], **options)
             self.assertEqual(self.simulator.joined, {"wlan0": "Home"})
+
+    def test_a_strangers_network_of_the_same_name(self):
+        """A network is a name and a kind of protection. The stranger's is nearer, and refuses: a join that succeeds has joined ours."""
+        protected, open_ = {"security": "wpa2", "passphrase": "sixsided9"}, {}
+        for services in (*((service,) for service in SERVICES), ("iwd", "NetworkManager")):
+            for ours, strangers in ((protected, open_), (open_, protected)):
+                with self.subTest(services=services, ours=ours):
+                    app, picker = self.serve(*services, more=[
+                        {"id": "ours", "ssid": "Plug-1", "rssi": -70, **ours},
+                        {"id": "strangers", "ssid": "Plug-1", "rssi": -30, "fault": "refuse", **strangers}])
+                    self.world.daemon.wait_for(f"Wi-Fi interface .*{services[-1]}")
+                    path = self.grant(app, picker, "Plug-1", network(ssid="Plug-1"))
+                    options = {key: value for key, value in ours.items() if key == "passphrase"}
+                    for _ in range(3):
+                        self.join(app, path, **options)
+                        self.simulator.wait_joined("Plug-1")
+                        self.leave(app, path)
+                        self.assertRestored()
+                    # Ours is out of range: the stranger's is no substitute.
+                    self.simulator.do("vanish", "ours")
+                    self.assertFails(error("ConnectionFailed"), self.join_in_time, app, path, **options)
+                    self.assertRestored()
+                    # The failure is not remembered against ours.
+                    self.simulator.do("return", "ours")
+                    self.join(app, path, **options)
+                    self.leave(app, path)
+                    self.assertRestored()
+
+    def test_a_network_that_changes_its_protection(self):
+        """Open until it has a passphrase, and open again after a reset."""
+        for service in SERVICES:
+            with self.subTest(service):
+                app, picker = self.serve(service, more=[
+                    {"id": "new", "ssid": "Plug-1"}, {"id": "set-up", "ssid": "Plug-1", "security": "wpa2", "passphrase": "sixsided9"}])
+                self.simulator.do("vanish", "set-up")
+                path = self.grant(app, picker, "Plug-1", network(ssid="Plug-1"))
+                for there, options, others, says in (
+                    ("new", {}, {"passphrase": "sixsided9"}, "Plug-1 is open, and a passphrase was given"),
+                    ("set-up", {"passphrase": "sixsided9"}, {}, "Plug-1 wants a passphrase"), ("new", {}, {"passphrase": "sixsided9"}, "is open"),
+                ):
+                    self.simulator.do("vanish", "set-up" if there == "new" else "new")
+                    self.simulator.do("return", there)
+                    # The scan from before the change is believed for so long.
+                    for _ in range(10):
+                        self.world.pass_second()
+                    # The other two list for a while the network that has gone, and may try it.
+                    says = ["in the scan 0 s ago", says] if service == "wpa_supplicant" else []
+                    self.assertFails(error("ConnectionFailed"), self.join_in_time, app, path, says=says, **others)
+                    self.assertRestored()
+                    self.join(app, path, **options)
+                    self.leave(app, path)
+                    self.assertRestored()
+
+    def test_a_strangers_hidden_network(self):
+        """iwd joins whichever hidden network of the name answers."""
+        for service in SERVICES:
+            with self.subTest(service):
+                app, picker = self.serve(service, more=[{"id": "strangers", "ssid": "Plug-1", "hidden": True}])
+                app.show_picker({**network(ssid="Plug-1"), "hotspotSSID": b"Plug-1"})
+                picker.wait_prompt("consent")
+                picker.respond(accept=True)
+                path = str(app.wait_event("migrationComplete", 15)["accessory"])
+                self.assertFails(error("ConnectionFailed"), self.join_in_time, app, path, passphrase="sixsided9", hidden=True)
+                self.assertRestored()
 
     def test_no_address(self):
         app, picker = self.serve("NetworkManager")
@@ -730,7 +806,7 @@ class BadInput(WiFiTest):
         for item, says in (
             ({**network(ssidPrefix="Dice-"), "hotspotSSID": b""}, ["hotspotSSID"]),
             ({**network(ssidPrefix="Dice-"), "hotspotSSID": b"x" * 33}, ["hotspotSSID"]),
-            ({**network(ssidPrefix="Dice-"), "hotspotSSID": b"Dice-\0"}, ["hotspotSSID", "NUL"]),
+            ({**network(ssidPrefix="Dice-"), "hotspotSSID": b"\0\0"}, ["hotspotSSID", "NUL"]),
             ({**network(ssidPrefix="Dice-"), "hotspotSSID": b"Home"}, ["hotspotSSID", "Home"]),
             ({**item_without_network(), "renameOptions": ["ssid"]}, ["renameOptions", "ssid"]),
         ):
@@ -755,8 +831,8 @@ class BadInput(WiFiTest):
             ({"passphrase": "short12"}, ["passphrase", "7 bytes"]), ({"passphrase": "x" * 64}, ["passphrase", "64 bytes"]),
             ({"passphrase": ""}, ["passphrase"]), ({"passphrase": b"sixsided1"}, ["passphrase", "type"]),
             ({"passphrase": "line\nfeed"}, ["passphrase"]), ({"hidden": "yes"}, ["hidden"]), ({"ssid": b"Home"}, ["ssid", "Home"]),
-            ({"ssid": b""}, ["ssid"]), ({"ssid": b"x" * 33}, ["ssid"]), ({"ssid": b"Dice-1234\0"}, ["ssid", "NUL"]),
-            ({"password": "sixsided1"}, ["password"]),
+            ({"ssid": b""}, ["ssid"]), ({"ssid": b"x" * 33}, ["ssid"]), ({"ssid": b"\0\0"}, ["ssid", "NUL"]),
+            ({"ssid": b"Dice-1234\0"}, ["ssid", "not the network"]), ({"password": "sixsided1"}, ["password"]),
         ):
             with self.subTest(options):
                 failure = self.assertFails(error("InvalidRequest"), self.join, app, path, says=says, **options)

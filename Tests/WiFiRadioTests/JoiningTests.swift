@@ -14,7 +14,8 @@ import Testing
 
     /// One that fails, which tells why.
     private func joining(_ failed: @escaping (RadioFailure) -> Void) -> Joining {
-        Joining(MainLoop(), late: .joinTimeout, isHidden: false, log: Logger(label: "test")) { result in
+        let loop = MainLoop()
+        return Joining(loop, begun: loop.now, late: .joinTimeout, isHidden: false, log: Logger(label: "test")) { result in
             if case .failure(let failure) = result { failed(failure) }
         }
     }

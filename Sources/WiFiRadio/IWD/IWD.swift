@@ -153,28 +153,44 @@ final class IWD: WiFiService {
         } completion: { [weak self] error in
             guard let self, error == nil else { return completion(.failure(.unread(error))) }
             guard !strengths.isEmpty else { return completion(.success([])) }
-            var networks: [ObjectPath: (ssid: SSID, security: NetworkSecurity)] = [:]
-            self.link.ask(.iwdObjects, at: "/") { objects in
-                objects.forEachEntry { object in
-                    guard let path = object.objectPath else { return }
-                    object.next()
-                    networks[path] = Self.sighting(&object)
-                }
-            } completion: { error in
-                guard error == nil else { return completion(.failure(.unread(error))) }
-                let found = strengths.lazy.compactMap { path, strength in
-                    // iwd says neither which WPA it is nor where.
-                    networks[path].map {
-                        WiFiNetwork(ssid: $0.ssid, rssi: strength / 100, security: $0.security, band: nil)
-                    }
-                }
-                completion(.success(WiFiNetwork.merged(found)))
+            self.readNetworks { result in
+                completion(
+                    result.map { networks in
+                        strengths.compactMap { path, strength in
+                            guard var network = networks[path] else { return nil }
+                            network.rssi = strength / 100
+                            return network
+                        }
+                    })
             }
         }
     }
 
+    /// The networks that it has objects of. iwd says neither which WPA it is nor on which band.
+    private func readNetworks(_ completion: @escaping (Result<[ObjectPath: WiFiNetwork], ScanFailure>) -> Void) {
+        var networks: [ObjectPath: WiFiNetwork] = [:]
+        link.ask(.iwdObjects, at: "/") { objects in
+            objects.forEachEntry { object in
+                guard let path = object.objectPath else { return }
+                object.next()
+                networks[path] = Self.network(&object)
+            }
+        } completion: { error in
+            completion(error == nil ? .success(networks) : .failure(.unread(error)))
+        }
+    }
+
+    func readCurrent(_ path: ObjectPath, completion: @escaping (WiFiNetwork?) -> Void) {
+        link.properties(.iwdStation, at: path) { [weak self] result in
+            guard let self, let current = (try? result.get())?["ConnectedNetwork"]?.objectPathValue else {
+                return completion(nil)
+            }
+            self.readNetworks { completion((try? $0.get())?[current]) }
+        }
+    }
+
     /// What an object's interfaces say of the network that it is; nil for what is none.
-    private static func sighting(_ interfaces: inout ValueCursor) -> (ssid: SSID, security: NetworkSecurity)? {
+    private static func network(_ interfaces: inout ValueCursor) -> WiFiNetwork? {
         var name: String?
         var type: String?
         interfaces.forEachEntry(among: [networkKey]) { _, properties in
@@ -184,7 +200,23 @@ final class IWD: WiFiService {
                 if key == 0 { name = text } else { type = text }
             }
         }
-        return name.flatMap { SSID($0) }.map { ($0, security(type)) }
+        return name.flatMap { SSID($0) }.map { WiFiNetwork(ssid: $0, rssi: nil, security: security(type), band: nil) }
+    }
+
+    /// Where iwd has the object of a join's network, also of one that it has not heard yet: the path ends in the name's
+    /// bytes and the kind of protection (src/network.c, `iwd_network_get_path`).
+    struct Target {
+        private let station: ObjectPath
+        private let element: String
+
+        init(_ join: NetworkJoin, _ name: String, on station: ObjectPath) {
+            self.station = station
+            element = "\(Hex.text(Array(name.utf8)).lowercased())_\(join.passphrase == nil ? "open" : "psk")"
+        }
+
+        func isAt(_ path: ObjectPath) -> Bool {
+            path.isBelow(station) && path.rawValue.split(separator: "/").last?.lowercased() == element
+        }
     }
 
     private static func security(_ type: String?) -> NetworkSecurity {
@@ -199,7 +231,7 @@ final class IWD: WiFiService {
     // MARK: Joining
 
     func join(
-        _ join: NetworkJoin, on interface: String, note: @escaping (JoinRecord) throws -> Void,
+        _ join: NetworkJoin, on interface: String, begun: Int64, note: @escaping (JoinRecord) throws -> Void,
         completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
         guard let path = paths[interface], let owner else { return completion(.failure(.serviceGone)) }
@@ -214,7 +246,11 @@ final class IWD: WiFiService {
             let failed = { (error: BusError) in completion(.failure(error.failure(of: "iwd"))) }
             guard let self, let objects = result.value(orElse: failed) else { return }
             let known = Self.known(name, in: objects)
-            let network = objects.first { $0.key.isBelow(path) && $0.value[Self.network]?["Name"]?.stringValue == name }?.key
+            let twins = objects.filter { $0.key.isBelow(path) && $0.value[Self.network]?["Name"]?.stringValue == name }
+                .mapValues { Self.security($0[Self.network]?["Type"]?.stringValue) }
+            // iwd asks for a hidden network only where it has none of that name.
+            if let failure = join.obstacle(among: Set(twins.values), source: "iwd's list") { return completion(.failure(failure)) }
+            let network = twins.first { join.suits($0.value) }?.key
             let record = JoinRecord(
                 service: self.busName, owner: owner, interface: interface, network: Hex.text(join.ssid.bytes),
                 joined: network?.rawValue ?? "",
@@ -225,22 +261,23 @@ final class IWD: WiFiService {
                 return completion(
                     .failure(RadioFailure(.other, "the record of the joining could not be written: \(error)")))
             }
-            self.connect(join, name, network, path, completion)
+            self.connect(join, begun, name, network, path, completion)
         }
     }
 
     private func connect(
-        _ join: NetworkJoin, _ name: String, _ network: ObjectPath?, _ path: ObjectPath,
+        _ join: NetworkJoin, _ begun: Int64, _ name: String, _ network: ObjectPath?, _ path: ObjectPath,
         _ completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
-        let joining = awaitJoin(join) { [weak self] result in
+        let target = Target(join, name, on: path)
+        let joining = awaitJoin(join, begun: begun) { [weak self] result in
             guard let self else { return }
-            self.agent.passphrase = nil
+            self.agent.answer = nil
             self.link.call(.iwdAgentEnd, at: Self.manager, [.objectPath(self.agent.path)]) { _ in }
-            if case .success = result { self.follow(path, network, name) }
+            if case .success = result { self.follow(path, target) }
             completion(result)
         }
-        agent.passphrase = join.passphrase?.text
+        agent.answer = join.passphrase.map { (target, $0.text) }
         agent.wasAsked = false
         link.call(.iwdAgentRegistration, at: Self.manager, [.objectPath(agent.path)]) { [weak self, weak joining] result in
             guard let self, let joining else { return }
@@ -289,16 +326,11 @@ final class IWD: WiFiService {
     /// iwd goes to whatever it knows when the joined network is gone; to that one it comes back by itself, for a while.
     /// It is followed from the moment it is joined, and known by its path: asked for, it may be another one already.
     ///
-    /// - Parameter network: nil for one that was hidden; iwd's path of it ends in the name's bytes and `_`
-    ///   (src/network.c).
-    private func follow(_ path: ObjectPath, _ network: ObjectPath?, _ name: String) {
-        let element = Hex.text(Array(name.utf8)).lowercased() + "_"
+    private func follow(_ path: ObjectPath, _ target: Target) {
         let changed = { [weak self] (value: DBusValue?) in
             guard let self, self.joined != nil else { return }
             guard let now = value?.objectPathValue else { return self.noteAway(true) }
-            let isOurs =
-                network.map { $0 == now } ?? (now.rawValue.split(separator: "/").last?.lowercased().hasPrefix(element) == true)
-            if isOurs { self.noteAway(false) } else { self.lost("iwd has gone to another network") }
+            if target.isAt(now) { self.noteAway(false) } else { self.lost("iwd has gone to another network") }
         }
         joined = link.onProperties(of: path, Self.station, ["ConnectedNetwork"]) { _, values in
             if let value = values["ConnectedNetwork"] { changed(value) }
@@ -387,7 +419,8 @@ final class NetworkAgent: ExportedObject {
     let path: ObjectPath = "/org/accessorysetup1/networkagent"
     private(set) var interfaces: [ExportedInterface] = []
     var owner: String?
-    var passphrase: String?
+    /// The network that is being joined, and its passphrase.
+    var answer: (target: IWD.Target, passphrase: String)?
     var wasAsked = false
 
     init() throws(BusError) {
@@ -395,11 +428,11 @@ final class NetworkAgent: ExportedObject {
         interface.method("Release") { call throws(BusError) in call.reply() }
         interface.method("Cancel") { call throws(BusError) in call.reply() }
         interface.method("RequestPassphrase") { [unowned self] call throws(BusError) in
-            guard let passphrase else {
-                throw BusError(name: "net.connman.iwd.Agent.Error.Canceled", message: "no passphrase was given")
+            guard let answer, let network = call.arguments.first?.objectPathValue, answer.target.isAt(network) else {
+                throw BusError(name: "net.connman.iwd.Agent.Error.Canceled", message: "no passphrase was given for this network")
             }
             wasAsked = true
-            call.reply(.string(passphrase))
+            call.reply(.string(answer.passphrase))
         }
         interfaces = [interface]
     }

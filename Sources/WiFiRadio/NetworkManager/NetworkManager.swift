@@ -177,7 +177,20 @@ final class NetworkManager: WiFiService {
                 ManagedNetwork.sighting(&$0)
             } completion: { [weak self] sightings in
                 let earliest = Self.secondsSinceBoot - (self?.age(since: begun) ?? 0)
-                completion(.success(WiFiNetwork.merged(sightings.lazy.filter { $0.lastSeen >= earliest }.map(\.network))))
+                completion(.success(sightings.filter { $0.lastSeen >= earliest }.map(\.network)))
+            }
+        }
+    }
+
+    func readCurrent(_ path: ObjectPath, completion: @escaping (WiFiNetwork?) -> Void) {
+        active(on: path) { [weak self] result in
+            guard let self, let point = (try? result.get())??.values["SpecificObject"]?.objectPathValue else {
+                return completion(nil)
+            }
+            self.link.read(.managerPoint, at: [point]) {
+                ManagedNetwork.sighting(&$0)?.network
+            } completion: {
+                completion($0.first)
             }
         }
     }
@@ -185,7 +198,7 @@ final class NetworkManager: WiFiService {
     // MARK: Joining
 
     func join(
-        _ join: NetworkJoin, on interface: String, note: @escaping (JoinRecord) throws -> Void,
+        _ join: NetworkJoin, on interface: String, begun: Int64, note: @escaping (JoinRecord) throws -> Void,
         completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
         guard let path = paths[interface], let owner else { return completion(.failure(.serviceGone)) }
@@ -204,7 +217,7 @@ final class NetworkManager: WiFiService {
                 self.security(of: join, path) { [weak self] security in
                     guard let self else { return }
                     let settings = ManagedNetwork.settings(join, security: security, interface: interface)
-                    self.activate(settings, path, record, note, self.awaitJoin(join, completion))
+                    self.activate(settings, path, record, note, self.awaitJoin(join, begun: begun, completion))
                 }
             }
         }
@@ -226,7 +239,8 @@ final class NetworkManager: WiFiService {
     private func security(of join: NetworkJoin, _ path: ObjectPath, completion: @escaping (NetworkSecurity?) -> Void) {
         guard join.passphrase != nil else { return completion(.open) }
         read(path, since: 0) { result in
-            completion((try? result.get())?.first { $0.ssid == join.ssid }?.security)
+            let suitable = (try? result.get())?.filter { $0.ssid == join.ssid && $0.security.map(join.suits) == true } ?? []
+            completion(WiFiNetwork.merged(suitable).first?.security)
         }
     }
 

@@ -149,7 +149,18 @@ final class Supplicant: WiFiService {
                 SupplicantNetwork.sighting(&$0)
             } completion: { [weak self] sightings in
                 let age = self?.age(since: begun) ?? 0
-                completion(.success(WiFiNetwork.merged(sightings.lazy.filter { $0.age <= age }.map(\.network))))
+                completion(.success(sightings.filter { $0.age <= age }.map(\.network)))
+            }
+        }
+    }
+
+    func readCurrent(_ path: ObjectPath, completion: @escaping (WiFiNetwork?) -> Void) {
+        link.properties(.supplicantInterface, at: path) { [weak self] result in
+            guard let self, let point = (try? result.get())?["CurrentBSS"]?.objectPathValue else { return completion(nil) }
+            self.link.read(.supplicantPoint, at: [point]) {
+                SupplicantNetwork.sighting(&$0)?.network
+            } completion: {
+                completion($0.first)
             }
         }
     }
@@ -157,7 +168,7 @@ final class Supplicant: WiFiService {
     // MARK: Joining
 
     func join(
-        _ join: NetworkJoin, on interface: String, note: @escaping (JoinRecord) throws -> Void,
+        _ join: NetworkJoin, on interface: String, begun: Int64, note: @escaping (JoinRecord) throws -> Void,
         completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
         guard let path = paths[interface], let owner else { return completion(.failure(.serviceGone)) }
@@ -178,7 +189,7 @@ final class Supplicant: WiFiService {
                         .failure(RadioFailure(.other, "the record of the joining could not be written: \(error)")))
                 }
                 let knowsSAE = SupplicantNetwork.knowsSAE(values)
-                self.add(join, path, record, knowsSAE, note, completion)
+                self.add(join, path, begun, record, knowsSAE, note, completion)
             }
         }
     }
@@ -188,7 +199,7 @@ final class Supplicant: WiFiService {
     }
 
     private func add(
-        _ join: NetworkJoin, _ path: ObjectPath, _ record: JoinRecord, _ knowsSAE: Bool,
+        _ join: NetworkJoin, _ path: ObjectPath, _ begun: Int64, _ record: JoinRecord, _ knowsSAE: Bool,
         _ note: @escaping (JoinRecord) throws -> Void, _ completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
         var record = record
@@ -206,7 +217,7 @@ final class Supplicant: WiFiService {
                 self.link.call(.supplicantRemove, at: path, [.objectPath(network)]) { _ in }
                 return completion(.failure(RadioFailure(.other, "the record of the joining could not be written: \(error)")))
             }
-            let joining = self.awaitJoin(join) { [weak self] result in
+            let joining = self.awaitJoin(join, begun: begun) { [weak self] result in
                 if case .success = result { self?.joined = path }
                 completion(result)
             }

@@ -3,7 +3,6 @@
 others with hostapd and an address server behind each network, in a network namespace of their own, where no Wi-Fi service sees them."""
 
 import errno
-import json
 import re
 import select
 import subprocess
@@ -38,11 +37,10 @@ class AccessPoints:
     """Starts them. `alone` are the ids of those that come and go by themselves: each has a radio, and so has the first, the way home;
     the others share one for each frequency, and with it their rssi, which is that of the faintest of them."""
 
-    def __init__(self, scenario, alone, logs):
+    def __init__(self, points, alone, logs):
         self._logs = logs
         self._folder = Path("/run/lab-state/access-points")
         self._folder.mkdir()
-        points = json.loads(scenario.read_text())["accessPoints"]
         self._radios = self._share_out(points, {points[0]["id"], *alone})
         self._programs = []
         self._run(*MODULE)
@@ -184,6 +182,11 @@ class AccessPoints:
         return next(
             f"10.{number}.{index}." for number, points in enumerate(self._radios, start=1)
             for index, point in enumerate(points) if point.get("ssid") == ssid)
+
+    def bssid_of(self, identifier):
+        return next(
+            f"02:00:00:01:{number:02x}:{index:02x}" for number, points in enumerate(self._radios, start=1)
+            for index, point in enumerate(points) if point["id"] == identifier)
 
     def _keys(self, identifier):
         return self._folder / f"keys-{identifier}"

@@ -132,6 +132,29 @@ def joins_and_leaves(lab):
         lab.note(f"{name} joined in {seconds:.1f} s, {HOME} back in {time.monotonic() - began:.1f} s")
 
 
+@check(services=SERVICES, seconds=240)
+def joins_the_network_of_the_right_protection(lab):
+    app, picker = begin(lab)
+    path = add(app, picker, "Plug-1", network(ssidPrefix=b"Plug-"))
+    for identifier, options in (("plug", {"passphrase": "sixsided9"}), ("plug-open", {})) * 2:
+        began = time.monotonic()
+        app.join(path, **options)
+        lab.note(f"{identifier} joined in {time.monotonic() - began:.1f} s")
+        expect(lab.bssid == lab.air.bssid_of(identifier), f"wlan0 is on {lab.bssid}, not on {identifier}")
+        app.leave(path)
+        lab.expect_home(*options.values())
+
+
+@check(services=SERVICES, seconds=120)
+def refuses_what_the_scan_rules_out(lab):
+    app, picker = begin(lab)
+    for name, options, reason in (("Dice-Open", {"passphrase": PASSPHRASE}, "is open"), ("Dice-1234", {}, "wants a passphrase")):
+        path = add(app, picker, name)
+        said = app.expect_join_fails(path, reason, **options)
+        lab.note(f"{name}: “{said}”")
+        expect(lab.joined == HOME, f"wlan0 is on {lab.joined}")
+
+
 @check(services=SERVICES, seconds=120)
 def joins_what_was_not_heard_for_long(lab):
     app, picker = begin(lab)

@@ -2,6 +2,7 @@
 """The frame for checks of Wi-Fi: the access points stay on the air for all of them; each check has its own process and cgroup, one Wi-Fi
 service that is started afresh and has connected wlan0 to “Home”, a daemon, an app and a picker. There is no Bluetooth here."""
 
+import json
 import os
 import re
 import subprocess
@@ -19,6 +20,11 @@ from wifi_services import HOME, HOME_PASSPHRASE, KEPT, SERVICES, forget_heard, m
 
 SCENARIO = framework.DIRECTORY.parent / "Scenarios/wifi.json"
 HOME_ID, DIE_ID = "home", "die"
+# Two networks of one name, which differ in their protection.
+TWINS = [
+    {"id": "plug-open", "ssid": "Plug-1", "rssi": -60},
+    {"id": "plug", "ssid": "Plug-1", "security": "wpa2", "passphrase": "sixsided9", "rssi": -60},
+]
 ROOT = "/org/accessorysetup1"
 ACTIVATED = Path("/usr/share/dbus-1/system-services")
 
@@ -118,6 +124,11 @@ class WiFiLab(Lab):
                 self._joined = re.search(r"SSID: (.*)", link)[1] if authorized else ""
         return self._joined
 
+    @property
+    def bssid(self):
+        found = re.search(r"Connected to ([0-9a-f:]+)", self.tell("iw", "dev", "wlan0", "link"))
+        return found and found[1]
+
     @staticmethod
     def tell(*command):
         return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
@@ -201,7 +212,7 @@ def _make_world(logs):
     for each in KEPT:
         Path(each).mkdir(parents=True, exist_ok=True)
         subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", each], check=True)
-    air = AccessPoints(SCENARIO, [DIE_ID], logs)
+    air = AccessPoints([*json.loads(SCENARIO.read_text())["accessPoints"], *TWINS], [DIE_ID], logs)
     # NetworkManager and iwd wait for udev to know an interface.
     Path("/run/udev").mkdir(exist_ok=True)
     subprocess.run(["/lib/systemd/systemd-udevd", "--daemon"], check=True)
