@@ -316,16 +316,34 @@ public final class WiFiRadio: NetworkRadio {
         }
         let done = { [weak self] (failure: RadioFailure?) in
             guard let self else { return }
-            self.isJoining = false
-            guard let failure else { return completion(.success(chosen.interface)) }
+            guard let failure else {
+                self.isJoining = false
+                return completion(.success(chosen.interface))
+            }
             self.log.info("a network was not joined", metadata: ["reason": "\(failure)"])
-            self.restore { completion(.failure(failure)) }
+            self.explain(failure, of: join, by: chosen, begun: begun) { reason in
+                self.isJoining = false
+                self.restore { completion(.failure(reason)) }
+            }
         }
         chosen.service.join(join, on: chosen.interface, begun: begun, note: note) { [weak self] result in
             switch result {
             case .success: self?.verify(join, on: chosen, completion: done)
             case .failure(let failure): done(failure)
             }
+        }
+    }
+
+    /// Replaces the failure of a join by what the service has heard since the join began, where that rules it out: a
+    /// service that does not scan when it is asked to, scans when it joins.
+    private func explain(
+        _ failure: RadioFailure, of join: NetworkJoin, by chosen: Selected, begun: Int64,
+        completion: @escaping (RadioFailure) -> Void
+    ) {
+        guard let path = chosen.service.paths[chosen.interface] else { return completion(failure) }
+        chosen.service.read(path, since: begun) { [loop = connection.loop] result in
+            let survey = (try? result.get()).map { Survey(of: $0, ended: loop.now) }
+            completion(survey?.obstacle(to: join, now: loop.now) ?? failure)
         }
     }
 

@@ -152,7 +152,7 @@ def refuses_what_the_scan_rules_out(lab):
         path = add(app, picker, name)
         said = app.expect_join_fails(path, reason, **options)
         lab.note(f"{name}: “{said}”")
-        expect(lab.joined == HOME, f"wlan0 is on {lab.joined}")
+        lab.expect_home()
 
 
 @check(services=SERVICES, seconds=120)
