@@ -52,6 +52,35 @@ final class AccessChanges {
         try commit(change.steps, removing: change.bonds, reason: reason, by: requester, completion: completion)
     }
 
+    /// Removes the bond with an accessory, whichever program has made it. Its grants stay, and are `unauthorized` until
+    /// a person pairs it again.
+    func unpair(_ accessory: Accessory, reason: String, by requester: Requester, completion: @escaping () -> Void)
+        throws(SetupError)
+    {
+        guard accessory.isBonded, accessory.address != nil else {
+            throw .invalid("accessory", accessory.id, "is not paired")
+        }
+        try unpair(accessory, removingBond: true, reason: reason, by: requester, completion: completion)
+    }
+
+    /// The bond with an accessory has gone without a request.
+    func bondLost(_ accessory: Accessory) throws(SetupError) {
+        try unpair(
+            accessory, removingBond: false, reason: "Bluetooth has no bond with it any more: another program has removed it",
+            by: .daemon
+        ) {}
+    }
+
+    private func unpair(
+        _ accessory: Accessory, removingBond: Bool, reason: String, by requester: Requester, completion: @escaping () -> Void
+    ) throws(SetupError) {
+        let change = book.ledger.unpairing(accessory)
+        let line = AuditWriter.Line(.unpaired, accessory: accessory.id, why: reason)
+        try commit(
+            change.steps, removing: removingBond ? change.bonds : [], line: line, reason: reason, by: requester,
+            completion: completion)
+    }
+
     /// An admin's switch on a grant.
     func setEnabled(_ grant: Grant, _ isEnabled: Bool, by requester: Requester) throws(SetupError) {
         guard grant.isEnabled != isEnabled else { return }

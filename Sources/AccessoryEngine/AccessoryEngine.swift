@@ -27,6 +27,7 @@ public final class AccessoryEngine {
     private let allSessions: Sessions
     private let book: Book
     private let bonds: BondKeeper
+    private let bondWatch: BondWatch
     private let access: AccessChanges
     private let pickers: Pickers
     private let pickerQueue: PickerQueue
@@ -49,6 +50,7 @@ public final class AccessoryEngine {
             Ledger(accessories: stored.accessories, grants: stored.grants), store, allSessions, news, audit, clock, log)
         bonds = BondKeeper(stored.intents, radio, store, book, clock, log)
         access = AccessChanges(book, bonds, radio, allSessions, log)
+        bondWatch = BondWatch(book, access, bonds, radio, clock, log)
         networks = AccessoryNetworks(networkRadio, book, allSessions, news, audit, log)
         pickers = Pickers(
             book, bonds, access, radio, networkRadio, allSessions, news, audit, clock, configuration, log)
@@ -111,8 +113,12 @@ public final class AccessoryEngine {
             if let adapter = peer.adapter, !radio.adapters.contains(where: { $0.address == adapter }) {
                 problems.append("the adapter that it was set up with, \(adapter), is not there")
             } else if accessory.isBonded, radio.bond(with: peer) == nil {
-                problems.append("BlueZ has no bond with it any more: remove it, and set it up again")
+                problems.append("Bluetooth has no bond with it any more")
             }
+        }
+        let unpaired = book.ledger.grants(of: accessory.id).filter { $0.state == .unauthorized }.map(\.app.rawValue).sorted()
+        if !unpaired.isEmpty {
+            problems.append("it is not paired any more: pair it again in a picker of \(unpaired.joined(separator: ", "))")
         }
         for app in book.ledger.grants(of: accessory.id).map(\.app).sorted() {
             guard let denial = book.policy.denial(of: accessory, to: app) else { continue }
@@ -309,6 +315,17 @@ public final class AccessoryEngine {
         try access.remove(accessory, reason: reason, by: requester, completion: completion)
     }
 
+    /// Removes the bond with an accessory, whichever program has made it; grants stay, and are `unauthorized` until a
+    /// person pairs it again.
+    ///
+    /// - Parameter completion: called once the bond is gone.
+    /// - Throws: `InvalidRequest` for one that is not paired, `Unknown` when the store refuses.
+    public func unpair(
+        _ accessory: Accessory, reason: String, by requester: Requester, completion: @escaping () -> Void = {}
+    ) throws(SetupError) {
+        try access.unpair(accessory, reason: reason, by: requester, completion: completion)
+    }
+
     /// An admin's switch on a grant.
     ///
     /// - Throws: `Unknown` when the store refuses.
@@ -471,6 +488,7 @@ extension AccessoryEngine: RadioObserver {
             for accessory in ledger.accessories.values { news.tell(.deviceChanged(of: accessory)) }
         }
         news.tell(.access)
+        bondWatch.review(address)
     }
 }
 

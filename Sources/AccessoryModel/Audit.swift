@@ -36,6 +36,8 @@ public struct AuditEntry: Hashable, Sendable {
         case paired
         /// Another program had paired the accessory before: its bond is used, and stays that program's.
         case adopted
+        /// An accessory has no bond any more, and no app may use it until it is paired again.
+        case unpaired
         /// An app got an accessory, or has one now that waits for its confirmation.
         case granted
         /// The app has confirmed an accessory that waited for it.

@@ -48,6 +48,7 @@ final class AccessoryObject: ServiceObject {
         table.method("LeaveNetwork", for: .appsWithGrant, AccessoryObject.leaveNetwork)
         table.method("Rename", for: .admins, AccessoryObject.rename)
         table.method("Remove", for: .admins, AccessoryObject.remove)
+        table.method("Unpair", for: .admins, AccessoryObject.unpair)
         var networks = MemberTable<AccessoryObject>(network)
         networks.property("Interface", for: .whoeverSeesIt) { object, _ in
             .string(object.service.engine.networkInterface(of: object.id) ?? "")
@@ -123,6 +124,13 @@ final class AccessoryObject: ServiceObject {
         let accessory = try known()
         try asking { () throws(SetupError) in
             try service.engine.remove(accessory, reason: "removed by an admin", by: service.asAdmin(call.sender)) { call.reply() }
+        }
+    }
+
+    private func unpair(_ call: MethodCall) throws(BusError) {
+        let accessory = try known()
+        try asking { () throws(SetupError) in
+            try service.engine.unpair(accessory, reason: "unpaired by an admin", by: service.asAdmin(call.sender)) { call.reply() }
         }
     }
 }

@@ -20,7 +20,8 @@ struct AccessoryCtl: ParsableCommand {
             """,
         version: Version.current,
         subcommands: [
-            Status.self, List.self, Show.self, Grants.self, Enable.self, Disable.self, Revoke.self, Remove.self, Rename.self,
+            Status.self, List.self, Show.self, Grants.self, Enable.self, Disable.self, Revoke.self, Remove.self, Unpair.self,
+            Rename.self,
             Apps.self, App.self,
             Manifest.self, WhoAmI.self, Policy.self, Explain.self, Audit.self, Lockdown.self, Picker.self,
             Ask.self,

@@ -193,6 +193,7 @@ cockpit.locale({
     "picked": [null, "gewählt"],
     "paired": [null, "gekoppelt"],
     "adopted": [null, "übernommen"],
+    "unpaired": [null, "entkoppelt"],
     "granted": [null, "Zugriff gegeben"],
     "updated": [null, "geändert"],
     "renamed": [null, "umbenannt"],

@@ -223,8 +223,8 @@ export const words = {
     older: () => _("Show more"),
     noLines: () => _("Nothing that fits."),
     event: event => ({
-        pickerShown: _("picker shown"), offered: _("offered"), picked: _("picked"), paired: _("paired"), adopted: _("adopted"), granted: _("granted"),
-        authorized: _("authorized"), updated: _("updated"), renamed: _("renamed"), used: _("used"), joined: _("network joined"),
+        pickerShown: _("picker shown"), offered: _("offered"), picked: _("picked"), paired: _("paired"), adopted: _("adopted"), unpaired: _("unpaired"),
+        granted: _("granted"), authorized: _("authorized"), updated: _("updated"), renamed: _("renamed"), used: _("used"), joined: _("network joined"),
         left: _("network left"), revoked: _("revoked"), disabled: _("switched off"), enabled: _("switched on"), refused: _("refused"),
         storeReplaced: _("store begun anew"),
     })[event] ?? event,

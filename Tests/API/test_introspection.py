@@ -51,7 +51,7 @@ API = {
     ADMIN: {"GetAudit": "a{sv}→aa{sv}", "Explain": "a{sv}→aa{sv}", "Refresh": "→", "Audited": "→aa{sv}", "Policy": "aa{sv}", "PolicyProblems": "aa{sv}", "Adapters": "aa{sv}",
             "Lockdown": "s"},
 }
-ADMINS_ACCESSORY = {**API[ACCESSORY], "Address": "s", "Adapter": "s", "NetworkName": "s", "Apps": "as", "Connected": "b", "Battery": "n", "Problems": "as", "Rename": "s→", "Remove": "→"}
+ADMINS_ACCESSORY = {**API[ACCESSORY], "Address": "s", "Adapter": "s", "NetworkName": "s", "Apps": "as", "Connected": "b", "Battery": "n", "Problems": "as", "Rename": "s→", "Remove": "→", "Unpair": "→"}
 
 
 def summary(members):

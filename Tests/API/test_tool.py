@@ -245,13 +245,14 @@ class Tool(APITest):
         self.world.start_daemon()
         self.assertEqual({str(each["App"]) for each in self.world.grants().values() if each["Enabled"]}, before)
         self.assertEqual(self.simulator.bonds, ["pink"])
-        # Without its bond it is listed, and set up again once it was removed.
+        # Without its bond it is listed, and paired again under the same grant.
         self.assertEqual(len(self.ctl("list")[1]), 2)
         self.world.admin.call("/org/bluez/hci0", "org.bluez.Adapter1", "RemoveDevice", "o", "/org/bluez/hci0/dev_C0_FF_EE_00_02_01", to="org.bluez")
         lines = self.ctl("list")[1]
-        self.assertEqual(lines[2:], ["Pink Dice: BlueZ has no bond with it any more: remove it, and set it up again"])
+        self.assertEqual(lines[2:], ["Pink Dice: Bluetooth has no bond with it any more"])
         self.assertIn("authorized, see below", lines[1])
-        self.assertEqual(self.ctl("remove", "Pink Dice")[0], 0)
+        self.world.pass_until(lambda: "unauthorized, see below" in self.ctl("list")[1][1], 10, "the loss of the bond to be noticed")
+        self.assertEqual(self.ctl("list")[1][2:], ["Pink Dice: it is not paired any more: pair it again in a picker of com.example.dice"])
         self.add(self.app(), self.picker(), "pink")
         self.assertEqual(len(self.ctl("list")[1]), 2)
         self.world.policy.mkdir(exist_ok=True)

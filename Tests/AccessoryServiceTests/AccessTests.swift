@@ -77,7 +77,7 @@ private let rows: [Row] = [
             "WiFiAwarePairedDeviceID": .whoeverSeesIt, "Descriptor": .whoeverSeesIt, "Device": .whoeverSeesIt, "Address": admins,
             "Adapter": admins, "NetworkName": admins, "Apps": admins, "Connected": admins, "Battery": admins, "Problems": admins,
             "JoinNetwork": .only([.appWithGrant], others: .refused),
-            "LeaveNetwork": .only([.appWithGrant], others: .refused), "Rename": admins, "Remove": admins,
+            "LeaveNetwork": .only([.appWithGrant], others: .refused), "Rename": admins, "Remove": admins, "Unpair": admins,
         ]),
     Row(
         place: .accessory, interface: AccessoryBus.network, seenBy: [.appWithGrant, .admin],

@@ -149,6 +149,11 @@ public struct Ledger: Hashable, Sendable {
         return fewer.first { more.contains($0) }.flatMap { grants[$0] }
     }
 
+    /// Whether the app has a grant on an accessory that stands: one whose accessory has lost its bond does not.
+    public func hasStandingGrant(of accessory: AccessoryID, to app: AppID) -> Bool {
+        grant(of: accessory, to: app).map { $0.state != .unauthorized } ?? false
+    }
+
     /// All grants on an accessory, the oldest first.
     public func grants(of accessory: AccessoryID) -> [Grant] {
         grantsByAccessory[accessory, default: []].sorted().compactMap { grants[$0] }
@@ -188,8 +193,14 @@ public struct Ledger: Hashable, Sendable {
         accessory.traits.formUnion(traits)
         accessory.traits.formUnion(Accessory.Traits(item.descriptor))
         var steps: [Step] = accessories[accessory.id] == accessory ? [] : [.put(accessory)]
-        if grant(of: accessory.id, to: app) == nil {
-            let state: AuthorizationState = item.setupOptions.contains(.confirmAuthorization) ? .awaitingAuthorization : .authorized
+        let state: AuthorizationState = item.setupOptions.contains(.confirmAuthorization) ? .awaitingAuthorization : .authorized
+        if var grant = grant(of: accessory.id, to: app) {
+            // Paired again.
+            if grant.state == .unauthorized {
+                grant.state = state
+                steps.append(.grant(grant))
+            }
+        } else {
             steps.append(.grant(Grant(id: grantID, app: app, accessory: accessory.id, state: state, created: now)))
         }
         return (steps, accessory.id)
@@ -243,6 +254,19 @@ public struct Ledger: Hashable, Sendable {
         let others = grants(of: grant.accessory).filter { $0.id != grant.id }
         guard others.isEmpty else { return ([.revoke(grant.id)], []) }
         return ([.revoke(grant.id), .delete(grant.accessory)], accessories[grant.accessory]?.bonds ?? [])
+    }
+
+    /// An accessory has lost its bond, or is to lose it: whatever answers at its address from now on is not known to be
+    /// the accessory. Grants stay, and are `unauthorized` until a person pairs it again.
+    public func unpairing(_ accessory: Accessory) -> (steps: [Step], bonds: [BluetoothPeer]) {
+        var unpaired = accessory
+        (unpaired.isBonded, unpaired.ownsBond) = (false, false)
+        let grants = grants(of: accessory.id).filter { $0.state != .unauthorized }.map { grant in
+            var changed = grant
+            changed.state = .unauthorized
+            return Step.grant(changed)
+        }
+        return ([.put(unpaired)] + grants, [accessory.peer].compactMap(\.self))
     }
 
     /// Takes an accessory away from everybody.

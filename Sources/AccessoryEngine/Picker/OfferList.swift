@@ -75,7 +75,11 @@ struct OfferList {
         return Offer(
             id: "\(device.number)", device: advert.device, address: advert.address, adapter: advert.adapter, item: index,
             name: known?.accessory.displayName ?? name(of: device.identifier, item),
-            advertisedName: advert.localName ?? "", rssi: device.rssi, shared: known?.accessory.id,
+            advertisedName: advert.localName ?? "", rssi: device.rssi,
+            // One that has lost its bond is shared only with apps for which it was paired again.
+            shared: known.flatMap { each in
+                ledger.grants(of: each.accessory.id).contains { $0.state != .unauthorized } ? each.accessory.id : nil
+            },
             needsPairing: item.descriptor.wantsPairing && known?.accessory.isBonded != true, isBonded: advert.isPaired,
             identifier: device.identifier, setup: item.setupOptions, support: item.supportWhilePairing,
             network: network(besides: item, index))
@@ -129,7 +133,7 @@ struct OfferList {
     // MARK: What is known
 
     private func known(_ advert: Advertisement) -> (accessory: Accessory, isMine: Bool)? {
-        ledger.accessory(at: advert.address).map { ($0, ledger.grant(of: $0.id, to: app) != nil) }
+        ledger.accessory(at: advert.address).map { ($0, ledger.hasStandingGrant(of: $0.id, to: app)) }
     }
 
     /// The stored accessory behind a network. One that this app has in whatever form is the app's.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The admin's commands: look, revoke, remove.
 
+internal import Glibc
 internal import AccessoryBus
 internal import AccessoryModel
 internal import ArgumentParser
@@ -216,6 +217,34 @@ struct Remove: ParsableCommand {
                 AccessoryBus.name, found.path, AccessoryBus.accessory, "Remove", timeout: .seconds(40))
             StandardOutput.line("removed: \(StandardOutput.printable(found.name))")
         }
+    }
+}
+
+struct Unpair: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Removes the bond with an accessory; its grants wait until it is paired again.",
+        discussion: "For an accessory that has forgotten its keys, also where another program has paired it.")
+    @OptionGroup var options: BusOptions
+    @Flag(help: "Do not ask.") var yes = false
+    @Argument(help: "Its name, address or identifier.", completion: Completions.accessories) var accessory: String
+
+    func run() throws {
+        try Ending.guarding {
+            let inventory = try Inventory(options)
+            let found = try inventory.accessory(accessory)
+            let name = StandardOutput.printable(found.name)
+            guard yes || Self.isConfirmed(name, found.apps) else { throw BusError.failed("nothing was changed") }
+            _ = try inventory.connection.callAndWait(
+                AccessoryBus.name, found.path, AccessoryBus.accessory, "Unpair", timeout: .seconds(40))
+            StandardOutput.line("unpaired: \(name) can be paired again in a picker of \(found.apps.joined(separator: ", "))")
+        }
+    }
+
+    private static func isConfirmed(_ name: String, _ apps: [String]) -> Bool {
+        guard isatty(0) == 1 else { return false }
+        StandardOutput.line(
+            "Remove the bond with \(name)? \(apps.joined(separator: ", ")) cannot use it until it is paired again. [y/N]")
+        return ["y", "yes"].contains(readLine()?.lowercased())
     }
 }
 
