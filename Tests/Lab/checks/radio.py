@@ -345,6 +345,7 @@ def loses_a_bond_that_the_accessory_forgot(lab):
     bluez.device_call(ADDRESS, "Disconnect").wait()
     bluez.find(ADDRESS, Connected=False)
     lab.air.forget("thing")
-    bluez.device_call(ADDRESS, "Connect")
+    connect = bluez.device_call(ADDRESS, "Connect")
     lab.air.wait_for("thing: connected")
     lab.air.wait_for("thing: disconnected, pin or key missing|thing: disconnected, authentication failure")
+    lab.note(f"Connect answered {connect.wait().error}; then it has {bluez.find(ADDRESS, Connected=False)}")
