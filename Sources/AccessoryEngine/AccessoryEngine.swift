@@ -33,6 +33,8 @@ public final class AccessoryEngine {
     private let pickerQueue: PickerQueue
     private let networks: AccessoryNetworks
     private let explanations: Explanations
+    /// Accessories with a bond whose last link ended at once.
+    private var refusing: Set<AccessoryID> = []
 
     /// - Throws: what the store throws when it cannot be read.
     public init(
@@ -115,6 +117,9 @@ public final class AccessoryEngine {
             } else if accessory.isBonded, radio.bond(with: peer) == nil {
                 problems.append("Bluetooth has no bond with it any more")
             }
+        }
+        if accessory.isBonded, refusing.contains(accessory.id) {
+            problems.append("it ended the last link at once: \(wayOut(of: accessory))")
         }
         let unpaired = book.ledger.grants(of: accessory.id).filter { $0.state == .unauthorized }.map(\.app.rawValue).sorted()
         if !unpaired.isEmpty {
@@ -362,8 +367,27 @@ public final class AccessoryEngine {
         try access.failAuthorization(session, id, completion: completion)
     }
 
+    /// A link with an accessory came up for an app, and ended before the app could use it. An accessory that was reset
+    /// has forgotten its keys, and ends every link so; bluetoothd keeps the bond, and names no reason before 5.83.
+    ///
+    /// - Returns: the likely reason and the way out, for people; nil for an accessory without a bond.
+    public func linkEndedAtOnce(_ id: AccessoryID) -> String? {
+        guard let accessory = ledger.accessories[id], accessory.isBonded else { return nil }
+        refusing.insert(id)
+        log.warning("a link with an accessory ended at once", metadata: ["accessory": "\(id)"])
+        return wayOut(of: accessory)
+    }
+
+    private func wayOut(of accessory: Accessory) -> String {
+        let isRemovable = accessory.ownsBond && ledger.grants(of: accessory.id).count == 1
+        return "it may have forgotten its pairing; "
+            + (isRemovable ? "remove it, or have an admin" : "have an admin")
+            + " run “accessoryctl unpair \(accessory.id)”, and pair it again"
+    }
+
     /// An app has used an accessory; nothing happens for one that is not the app's.
     public func noteUse(of accessory: AccessoryID, by app: AppID, requester: Requester, as what: String) {
+        refusing.remove(accessory)
         book.noteUse(of: accessory, by: app, requester: requester, as: what)
     }
 

@@ -26,6 +26,10 @@ public protocol ViewAuthority: AnyObject {
     var adapter: ObjectPath? { get }
     /// An app used an accessory, for the first time on this connection.
     func used(_ accessory: AccessoryID, by app: AppID, _ caller: PinnedCaller, as what: String)
+    /// A link came up for an app, and ended before the app could use it.
+    ///
+    /// - Returns: the likely reason and the way out, for people; nil where there is none to be named.
+    func linkEndedAtOnce(_ accessory: AccessoryID) -> String?
     /// A client was refused as a whole; `caller` is nil when it is not even known.
     func refused(_ caller: PinnedCaller?, why: String)
 }

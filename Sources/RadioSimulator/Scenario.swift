@@ -232,6 +232,8 @@ public struct Scenario: Hashable, Sendable {
         case `return`(String)
         /// The accessory has other services while it is connected: the same ones as new objects.
         case servicesChanged(String)
+        /// The accessory forgets its keys, as after a reset; bluetoothd keeps its own.
+        case keysForgotten(String)
         /// The Wi-Fi service leaves the bus.
         case wifiStopped(WiFi.Service)
         /// The Wi-Fi service comes back, and has forgotten what the real one forgets.
@@ -258,6 +260,7 @@ public struct Scenario: Hashable, Sendable {
             case "vanish": self = .vanish(target)
             case "return": self = .return(target)
             case "servicesChanged": self = .servicesChanged(target)
+            case "keysForgotten": self = .keysForgotten(target)
             case "wifiStopped", "wifiStarted":
                 guard let service = WiFi.Service(rawValue: target) else { return nil }
                 self = word == "wifiStopped" ? .wifiStopped(service) : .wifiStarted(service)

@@ -58,7 +58,7 @@ extension Scenario {
         var names: [String] = []
         if case .pairingStarted(let id, _) = event.trigger { names.append(id) }
         switch event.action {
-        case .vanish(let id), .return(let id), .servicesChanged(let id): names.append(id)
+        case .vanish(let id), .return(let id), .servicesChanged(let id), .keysForgotten(let id): names.append(id)
         case .interfaceAdded(let name), .interfaceRemoved(let name):
             guard wifi.interfaces.contains(where: { $0.name == name }) else {
                 throw ScenarioProblem(place: "events", reason: "no interface \(name)")

@@ -227,8 +227,20 @@ final class SimulatedDevice: ExportedObject {
             else {
                 return completion(.bluez("Failed", "le-connection-abort-by-local"))
             }
+            if self.isBonded, self.accessory.forgottenBonds.contains(self.adapter.address) { return self.refuseKeys(completion) }
             self.linkUp()
             completion(nil)
+        }
+    }
+
+    /// The link comes up, cannot be encrypted, and ends. bluetoothd keeps the bond.
+    private func refuseKeys(_ completion: @escaping (BusError?) -> Void) {
+        isConnected = true
+        accessory.connectedTo = adapter.name
+        changed("Connected")
+        connecting = bluez.loop.after(Self.connectTime) { [weak self] in
+            self?.linkLost(.authentication)
+            completion(.bluez("Failed", "le-connection-abort-by-local"))
         }
     }
 
@@ -383,6 +395,7 @@ final class SimulatedDevice: ExportedObject {
             return changed("Paired")
         }
         accessory.bonds.insert(adapter.address)
+        accessory.forgottenBonds.remove(adapter.address)
         if accessory.scenario.crossesTransports { accessory.classicBonds.insert(adapter.address) }
         accessory.storedName = advertisedName
         let identity = accessory.scenario.address
@@ -396,6 +409,7 @@ final class SimulatedDevice: ExportedObject {
 
     func unbond() {
         guard accessory.bonds.remove(adapter.address) != nil else { return }
+        accessory.forgottenBonds.remove(adapter.address)
         accessory.classicBonds.remove(adapter.address)
         bluez.air.input.remove(accessory)
         accessory.storedName = nil

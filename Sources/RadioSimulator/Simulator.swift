@@ -125,6 +125,10 @@ public final class Simulator {
         case .servicesChanged(let id):
             guard let accessory = air.accessory(id) else { return }
             for adapter in bluez.map({ Array($0.adapters.values) }) ?? [] { adapter.device(of: accessory)?.servicesChanged() }
+        case .keysForgotten(let id):
+            guard let accessory = air.accessory(id) else { return }
+            accessory.forgottenBonds = accessory.bonds
+            for adapter in bluez.map({ Array($0.adapters.values) }) ?? [] { adapter.device(of: accessory)?.linkLost(.remote) }
         case .wifiStopped(let service): wifi.stop(service)
         case .wifiStarted(let service):
             do { try wifi.start(service) } catch { log.error("the service does not start", metadata: ["error": "\(error)"]) }
@@ -139,7 +143,7 @@ public final class Simulator {
     fileprivate func knows(_ action: Scenario.Action) -> Bool {
         switch action {
         case .vanish(let id), .return(let id): air.accessory(id) != nil || scenario.accessPoints.contains { $0.id == id }
-        case .servicesChanged(let id): air.accessory(id) != nil
+        case .servicesChanged(let id), .keysForgotten(let id): air.accessory(id) != nil
         case .adapterRemoved(let name), .adapterAdded(let name), .adapterPowerOff(let name), .adapterPowerOn(let name):
             scenario.adapters.contains { $0.name == name }
         default: true

@@ -63,6 +63,8 @@ final class ViewGate: ViewAuthority {
         engine.noteUse(of: accessory, by: app, requester: .app(caller.caller.program), as: what)
     }
 
+    func linkEndedAtOnce(_ accessory: AccessoryID) -> String? { engine.linkEndedAtOnce(accessory) }
+
     func refused(_ caller: PinnedCaller?, why: String) {
         engine.audit(.refused, by: .app(caller?.caller.program ?? "unknown"), why: why)
     }

@@ -116,6 +116,34 @@ class LostBonds(BondTest, ViewTest):
         self.add(self.dice, self.person, "pink", item("Pink"))
 
 
+class ForgottenKeys(BondTest, ViewTest):
+    """An accessory that was reset: bluetoothd keeps the bond, and every link ends at once."""
+
+    def test_the_way_out(self):
+        view = self.view()
+        view.connect(self.pink)
+        view.disconnect(self.pink)
+        self.simulator.do("keysForgotten", "pink")
+        says = ["may have forgotten its pairing", "remove it, or have an admin run"]
+        for _ in range(2):
+            self.assertFails("org.bluez.Error.Failed", view.connect, self.pink, says=says)
+        self.assertEqual(self.state(self.accessory), "authorized")
+        problem, = self.world.admin.get(self.accessory, ACCESSORY, "Problems")
+        self.assertIn("accessoryctl unpair", problem)
+        self.assertEqual(self.ctl("unpair", "--yes", "Pink")[0], 0)
+        self.add(self.dice, self.person, "pink", item("Pink"))
+        self.unlink(self.pink)
+        self.view().connect(self.pink)
+        self.assertEqual(list(self.world.admin.get(self.accessory, ACCESSORY, "Problems")), [])
+
+    def test_out_of_range_is_no_refusal(self):
+        self.simulator.do("vanish", "pink")
+        with self.assertRaises(dbus.DBusException) as caught:
+            self.view().connect(self.pink)
+        self.assertNotIn("forgotten", caught.exception.get_dbus_message())
+        self.assertEqual(list(self.world.admin.get(self.accessory, ACCESSORY, "Problems")), [])
+
+
 class RemovedBonds(BondTest):
     """The way out for an accessory that another program has paired, and that has forgotten its keys."""
 

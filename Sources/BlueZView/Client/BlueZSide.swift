@@ -223,10 +223,11 @@ final class BlueZSide {
         // Of what is connected bluetoothd might connect the classic side instead (BlueZVersions.swift): it is only
         // asked whether the link is up.
         let isUp = links.isUp(device) && scope.devices[device].map { environment.authority.isLowEnergyOnly($0) } == true
+        let timesUp = links.timesUp(device)
         do throws(BusError) {
             let asked = isUp ? try CallOut.viewLink.method.message(at: device) : call
             try upstream.forward(asked, about: device) { [weak self] outcome in
-                self?.connectEnded(call, device, client, outcome) { error in
+                self?.connectEnded(call, device, client, outcome, timesUp: timesUp) { error in
                     if isUp { self?.connect(call, device) } else { self?.refuse(call, error) }
                 }
             }
@@ -236,9 +237,11 @@ final class BlueZSide {
         }
     }
 
-    /// - Parameter onBroken: called when `Connect` has worked, and the link is down.
+    /// - Parameters:
+    ///   - timesUp: how often the link had come up when the client asked for it.
+    ///   - onBroken: called when `Connect` has worked, and the link is down.
     private func connectEnded(
-        _ call: Message, _ device: ObjectPath, _ client: LinkShares.Client, _ outcome: Upstream.Outcome,
+        _ call: Message, _ device: ObjectPath, _ client: LinkShares.Client, _ outcome: Upstream.Outcome, timesUp: Int,
         onBroken: @escaping (BusError) -> Void
     ) {
         guard case .reply = outcome else {
@@ -247,7 +250,15 @@ final class BlueZSide {
             } else {
                 links.handle(.connectAnswered(device, client, hasWorked: false))
             }
-            return answerFailure(call, outcome)
+            guard case .error(let answer) = outcome else { return answerFailure(call, outcome) }
+            // The signals of a link that came up and ended come on another connection than the answer.
+            return feed.readLink(device) { [weak self] in
+                guard let self else { return }
+                guard self.links.timesUp(device) > timesUp, let accessory = self.scope.devices[device],
+                    let reason = self.environment.authority.linkEndedAtOnce(accessory), let error = answer.error
+                else { return self.answerFailure(call, outcome) }
+                self.refuse(call, BusError(name: error.name, message: "\(error.message): \(reason)"))
+            }
         }
         links.handle(.connectAnswered(device, client, hasWorked: true))
         // Whether it is up is asked on the connection that is told of changes: nothing older can come after the answer.

@@ -18,6 +18,8 @@ protocol LinkObserver: AnyObject {
 final class LinkCoordinator {
     private var shares = LinkShares()
     private var lingerTimers: [AppID: LoopSource] = [:]
+    /// How often links have come up: a client's `Connect` that fails may have had one.
+    private var timesUp: [ObjectPath: Int] = [:]
     /// Devices whose link is being ended.
     private var disconnecting: [ObjectPath: Disconnecting] = [:]
 
@@ -57,6 +59,9 @@ final class LinkCoordinator {
     /// Whether a link is up, whoever holds it.
     func isUp(_ device: ObjectPath) -> Bool { shares.isUp(device) }
 
+    /// How often a link has come up since the view began.
+    func timesUp(_ device: ObjectPath) -> Int { timesUp[device, default: 0] }
+
     /// Devices that apps hold links to, which must be followed.
     var heldDevices: Set<ObjectPath> { shares.heldDevices }
 
@@ -69,6 +74,7 @@ final class LinkCoordinator {
     /// - Returns: the answer to an event that asks for something.
     @discardableResult
     func handle(_ event: LinkShares.Event, whenDropped: @escaping () -> Void = {}) -> LinkShares.Answer? {
+        if case .reported(let device, true, _) = event, !shares.isUp(device) { timesUp[device, default: 0] += 1 }
         let decision = shares.handle(event)
         var left = decision.effects.count { if case .drop = $0 { true } else { false } }
         let dropsAny = left > 0

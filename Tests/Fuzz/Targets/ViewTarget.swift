@@ -80,6 +80,7 @@ private final class Authority: ViewAuthority, ViewService {
     func isInput(_ accessory: AccessoryID) -> Bool { false }
     func isLowEnergyOnly(_ accessory: AccessoryID) -> Bool { true }
     func used(_ accessory: AccessoryID, by app: AppID, _ caller: PinnedCaller, as what: String) {}
+    func linkEndedAtOnce(_ accessory: AccessoryID) -> String? { nil }
     func refused(_ caller: PinnedCaller?, why: String) {}
     func adopt(_ peer: Connection, _ caller: PinnedCaller) {}
     func receive(_ message: Message, from peer: Connection) {
