@@ -4,6 +4,7 @@ before, what was lost. The app is a D-Bus client in Python; the person is the te
 
 import grp
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -237,6 +238,35 @@ def adds_again_what_lost_its_bond(lab):
     app.event("accessoryAdded", count=2)
     app.event("pickerDidDismiss", count=2)
     journey.expect_set_up(PINK_DICE)
+
+
+@check("dice.json", seconds=240)
+def pairs_again_what_another_program_removed(lab):
+    journey, app = begin(lab)
+    journey.picker("Dice 4F")
+    accessory = app.add(item())
+    bluez = BlueZ(lab)
+
+    def state():
+        return str(app.properties(accessory)["State"])
+
+    # The service and its adapter come and go: the bond does not.
+    lab.bluetoothd.kill(signal.SIGTERM)
+    lab.start_bluetoothd()
+    bluez.register_agent()
+    journey.daemon.wait_for("Bluetooth is ready", 60)
+    bluez.adapter.RemoveDevice(dbus.ObjectPath(bluez.find(PINK_DICE, Paired=True)["path"]))
+    expect(str(app.event("accessoryChanged")["properties"]["State"]) == "unauthorized", "the grant stands without the bond")
+    journey.expect_bonds()
+    journey.picker("Dice 4F")
+    app.show(item())
+    expect(str(app.event("accessoryAdded", count=2)["accessory"]) == accessory, "it is another accessory")
+    app.event("pickerDidDismiss", count=2)
+    expect(state() == "authorized", f"it is {state()}")
+    journey.expect_set_up(PINK_DICE)
+    app.expect_types(
+        "activated", "pickerDidPresent", "accessoryAdded", "pickerDidDismiss", "accessoryChanged", "pickerDidPresent", "accessoryChanged",
+        "accessoryAdded", "pickerDidDismiss")
 
 
 @check(MODES, seconds=180)
