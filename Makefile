@@ -122,7 +122,7 @@ test: build
 	@Tests/Support/deps-clients
 	@Tests/Support/deps-web
 	$(FEW_AT_ONCE) $(SWIFT) test
-	BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/API Tests/Clients Tests/Simulator Tests/Attacks Tests/Answers Tests/Kills Tests/Damage Tests/Resources Tests/Web
+	BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/API Tests/Clients Tests/Simulator Tests/Field Tests/Attacks Tests/Answers Tests/Kills Tests/Damage Tests/Resources Tests/Web
 	PICK="Pink Dice" PATIENCE=4 BIN=$(BIN) Tests/Demo/run
 
 kills: build

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The corpus as the tests here and the lab use it: products and their adverts, as a scenario plays them and as bytes on the air, and the
+descriptors that their apps would use, with what a manifest has to declare for them."""
+
+import collections
+import json
+from pathlib import Path
+
+FILE = Path(__file__).resolve().parent / "adverts.json"
+# Seconds between two adverts of one accessory.
+SLOT = 0.1
+# dBm: of the first that has a name, or none; each further one of it is heard less well.
+STRONGEST = -30
+# One part of legacy advertising: an advert, or a scan response.
+PART_BYTES = 31
+BLOBS = frozenset((
+    "bluetoothServiceDataBlob", "bluetoothServiceDataMask", "bluetoothManufacturerDataBlob", "bluetoothManufacturerDataMask"))
+
+
+def uuid_bytes(text):
+    """As the air has it: the last byte first."""
+    return bytes.fromhex(text.replace("-", ""))[::-1]
+
+
+def structure(kind, content):
+    """One structure of advertising data, with its length and type. (Core Specification Supplement, part A)"""
+    return bytes([len(content) + 1, kind]) + content
+
+
+def part_bytes(part, flags=b""):
+    """One part of an advert, with all its structures; as long as it is, whether a radio can send it or not."""
+    uuids = [uuid_bytes(each) for each in part.get("serviceUUIDs", [])]
+    structures = [structure(0x01, flags)] if flags else []
+    for size, kind in ((2, 0x03), (4, 0x05), (16, 0x07)):
+        if of_size := [each for each in uuids if len(each) == size]:
+            structures.append(structure(kind, b"".join(of_size)))
+    for uuid, data in part.get("serviceData", {}).items():
+        key = uuid_bytes(uuid)
+        structures.append(structure({2: 0x16, 4: 0x20, 16: 0x21}[len(key)], key + bytes.fromhex(data)))
+    for company, data in part.get("manufacturerData", {}).items():
+        structures.append(structure(0xFF, bytes.fromhex(company)[::-1] + bytes.fromhex(data)))
+    if "txPower" in part:
+        structures.append(structure(0x0A, part["txPower"].to_bytes(1, "little", signed=True)))
+    if "name" in part:
+        structures.append(structure(0x09, part["name"].encode()))
+    return b"".join(structures)
+
+
+class Product:
+    """An entry of the file. One without a descriptor is a bystander, which no descriptor may offer."""
+
+    def __init__(self, entry, rssi):
+        self.entry, self.rssi = entry, rssi
+        self.id, self.kind, self.maker, self.source = (entry[each] for each in ("id", "kind", "maker", "source"))
+        self.adverts = entry["adverts"]
+        self.descriptor = entry.get("descriptor")
+        self.offers = {self.id, *entry.get("alsoMatches", [])}
+        # Why its own descriptor does not find it, today.
+        self.unseen = entry.get("unseen")
+        self.flags = bytes.fromhex(entry.get("flags", "06"))
+        # By their places: those that are on the air by extended advertising, where they may be longer.
+        self.extended = frozenset(entry.get("extended", []))
+
+    @property
+    def alternates(self):
+        return len(self.adverts) > 1
+
+    @property
+    def name(self):
+        """What it is called on the air; empty for one that does not say."""
+        parts = (part for advert in self.adverts for part in (advert, advert.get("scanResponse", {})))
+        return next((part["name"] for part in parts if "name" in part), "")
+
+    @property
+    def mark(self):
+        """What an offer shows of it, and of no other."""
+        return self.name, self.rssi
+
+    @property
+    def path(self):
+        """Of its object on the simulated BlueZ."""
+        return "/org/bluez/hci0/dev_" + self.entry["address"].replace(":", "_")
+
+    @property
+    def packets(self):
+        """How many parts it sends until each of its adverts was heard."""
+        return sum(1 + ("scanResponse" in each) for each in self.adverts)
+
+    def bytes_of(self, place):
+        """The advert at a place: its two parts as bytes, the second one None where there is no scan response."""
+        advert = self.adverts[place]
+        response = advert.get("scanResponse")
+        return part_bytes(advert, self.flags), None if response is None else part_bytes(response)
+
+    def _accessory(self, adverts):
+        # They follow each other: the next begins a slot later.
+        turns = [{"from": SLOT * place, "interval": SLOT * len(adverts), "rssi": self.rssi} for place in range(len(adverts))]
+        return {
+            "id": self.id, "address": self.entry["address"], "addressType": self.entry["addressType"],
+            "adverts": [{**turn, **advert} for turn, advert in zip(turns, adverts)]}
+
+    def accessory(self):
+        """As the simulator plays it."""
+        return self._accessory(self.adverts)
+
+    def raw_accessory(self):
+        """As the lab plays it: byte by byte, with the product's own flags. What only extended advertising can send is not there."""
+        adverts = []
+        for place in range(len(self.adverts)):
+            if place not in self.extended:
+                data, response = self.bytes_of(place)
+                adverts.append({"raw": data.hex(), **({} if response is None else {"scanResponse": {"raw": response.hex()}})})
+        return self._accessory(adverts)
+
+    def wire_descriptor(self):
+        return wire(self.descriptor)
+
+
+def wire(descriptor):
+    """A descriptor of the file's form, with the values that the session API takes."""
+    def value(key, text):
+        if key == "bluetoothCompanyIdentifier":
+            return int(text, 16)
+        return bytes.fromhex(text) if key in BLOBS else text
+
+    return {key: value(key, text) for key, text in descriptor.items()}
+
+
+def products():
+    """All of them, each heard at a strength of its own among those that have the same name, or none."""
+    heard = collections.Counter()
+    made = []
+    for entry in json.loads(FILE.read_text())["products"]:
+        product = Product(entry, 0)
+        product.rssi = STRONGEST - heard[product.name]
+        heard[product.name] += 1
+        made.append(product)
+    return made
+
+
+def declarations(descriptors):
+    """The lines of a manifest that declare what these descriptors, of the file's form, look for."""
+    lines = {}
+    for key, declared in (("bluetoothServiceUUID", "BluetoothServices"), ("bluetoothCompanyIdentifier", "BluetoothCompanyIdentifiers"),
+                          ("bluetoothNameSubstring", "BluetoothNames")):
+        lines[declared] = "".join(f"{each};" for each in sorted({each[key] for each in descriptors if key in each}))
+    return lines
