@@ -7,9 +7,10 @@ import json
 from pathlib import Path
 
 FILE = Path(__file__).resolve().parent / "adverts.json"
-# Seconds between two adverts of one accessory.
-SLOT = 0.1
-# dBm: of the first that has a name, or none; each further one of it is heard less well.
+# Seconds between two adverts of one accessory; and of one that says several things in turn, between two of these: the
+# daemon may read that late, and then it sees the last of them only.
+SLOT, TURN = 0.1, 0.5
+# dBm: of the first product with a name; each further one with the same name, or also without, is heard less well.
 STRONGEST = -30
 # One part of legacy advertising: an advert, or a scan response.
 PART_BYTES = 31
@@ -55,7 +56,7 @@ class Product:
         self.adverts = entry["adverts"]
         self.descriptor = entry.get("descriptor")
         self.offers = {self.id, *entry.get("alsoMatches", [])}
-        # Why its own descriptor does not find it, today.
+        # Why its own descriptor does not find it today.
         self.unseen = entry.get("unseen")
         self.flags = bytes.fromhex(entry.get("flags", "06"))
         # By their places: those that are on the air by extended advertising, where they may be longer.
@@ -67,13 +68,13 @@ class Product:
 
     @property
     def name(self):
-        """What it is called on the air; empty for one that does not say."""
+        """Its name on the air; empty without one."""
         parts = (part for advert in self.adverts for part in (advert, advert.get("scanResponse", {})))
         return next((part["name"] for part in parts if "name" in part), "")
 
     @property
     def mark(self):
-        """What an offer shows of it, and of no other."""
+        """By this an offer shows which product it is: no two have the same."""
         return self.name, self.rssi
 
     @property
@@ -92,25 +93,26 @@ class Product:
         response = advert.get("scanResponse")
         return part_bytes(advert, self.flags), None if response is None else part_bytes(response)
 
-    def _accessory(self, adverts):
+    def _accessory(self, adverts, slot):
         # They follow each other: the next begins a slot later.
-        turns = [{"from": SLOT * place, "interval": SLOT * len(adverts), "rssi": self.rssi} for place in range(len(adverts))]
+        turns = [{"from": slot * place, "interval": slot * len(adverts), "rssi": self.rssi} for place in range(len(adverts))]
         return {
             "id": self.id, "address": self.entry["address"], "addressType": self.entry["addressType"],
             "adverts": [{**turn, **advert} for turn, advert in zip(turns, adverts)]}
 
     def accessory(self):
         """As the simulator plays it."""
-        return self._accessory(self.adverts)
+        return self._accessory(self.adverts, TURN if self.alternates else SLOT)
 
-    def raw_accessory(self):
-        """As the lab plays it: byte by byte, with the product's own flags. What only extended advertising can send is not there."""
+    def raw_accessory(self, seconds):
+        """As the lab plays it, all adverts once in so many seconds: byte by byte, with the product's own flags. Those that need extended
+        advertising are left out."""
         adverts = []
         for place in range(len(self.adverts)):
             if place not in self.extended:
                 data, response = self.bytes_of(place)
                 adverts.append({"raw": data.hex(), **({} if response is None else {"scanResponse": {"raw": response.hex()}})})
-        return self._accessory(adverts)
+        return self._accessory(adverts, seconds / len(adverts))
 
     def wire_descriptor(self):
         return wire(self.descriptor)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adverts of real products, all of them on the air at once: the descriptor that a product's own app would use offers that product, and what is
-said to be matched besides, and nothing else."""
+"""Adverts of real products, all of them on the air at once: the descriptor that a product's own app would use offers that product, with those
+that the corpus says it matches besides, and nothing else."""
 
 import collections
 import sys
@@ -25,16 +25,16 @@ KINDS = {
     "sensor", "lock", "scale", "wearable", "camera", "light", "beacon", "printer", "matter", "improv", "espProvisioning", "hearingAid",
     "toy", "tv", "homekit", "tracker", "appliance"}
 # Comes into range when all products have been heard: once it is offered, so is all that was heard before it.
-LAST = "last-of-all"
+LAST, LAST_ADDRESS = "last-of-all", "C2:5E:10:A7:FF:FF"
 LATE = item("Last", PINK, pairs=False)
 UNSEEN = {each.id for each in DESCRIBED if each.unseen}
 BY_MARK = {each.mark: each.id for each in ALL}
 # One for each form of descriptor: which keys it has.
-FORMS = {tuple(each.descriptor): each for each in OFFERED}
+FORMS = {tuple(each.descriptor): each for each in OFFERED if not each.alternates}
 # Descriptors in one picker; it shows 64 offers at most.
 AT_ONCE = 40
-# How often those that alternate are looked at, each time after all that each of them has to say.
-ROUNDS = 10
+# So many times all adverts of those that alternate are heard, and their offers looked at.
+ROUNDS = 6
 
 
 def spoiled(key, descriptor):
@@ -63,12 +63,12 @@ class Ears(Client):
         if signal.member == "PropertiesChanged" and "RSSI" in signal.arguments[1]:
             self.packets[signal.path] += 1
 
-    def hear(self, rounds=1):
-        """Until each product has sent all it has to say, so many times from now on."""
+    def hear(self, every_advert):
+        """Until each product has sent all that it has to say from now on; or each that does not alternate, which is quicker."""
         self.drain()
         self.packets.clear()
-        # One more: the first packet may be the end of something.
-        wanted = {each.path: rounds * each.packets + 1 for each in ALL}
+        # One more: the first packet may be a scan response.
+        wanted = {each.path: each.packets + 1 for each in ALL if every_advert or not each.alternates}
         missing = lambda: [path for path, count in wanted.items() if self.packets[path] < count]
         wait(lambda: not missing(), 30, lambda: f"packets of {missing()}")
 
@@ -76,7 +76,7 @@ class Ears(Client):
 class Field(APITest):
     """Everything is on the air, and one app declares all that is ever looked for."""
 
-    scenario = scenario(*(each.accessory() for each in ALL), accessory(LAST, 250))
+    scenario = scenario(*(each.accessory() for each in ALL), accessory(LAST, 250) | {"address": LAST_ADDRESS})
 
     def declare(self, descriptors):
         """Begins, with an app that may look for these."""
@@ -84,12 +84,19 @@ class Field(APITest):
         self.world.restart_daemon()
         self.person, self.dice, self.ears = self.picker(), self.app(), Ears(self.world)
 
-    def show(self, descriptors):
-        """A picker for these, by names; returns once all that is on the air was heard in it, and looked at."""
+    def show(self, descriptors, expected=(), every_advert=True):
+        """A picker for these, by name; returns once these products are offered, and everything on the air was heard in it, and looked at."""
         self.simulator.do("vanish", LAST)
+        # What BlueZ still knows may be offered after two seconds, heard or not.
+        if LAST_ADDRESS in self.simulator.devices():
+            self.world.admin.call(
+                "/org/bluez/hci0", "org.bluez.Adapter1", "RemoveDevice", "o", f"/org/bluez/hci0/dev_{LAST_ADDRESS.replace(':', '_')}",
+                to="org.bluez")
         self.dice.show_picker(
             *({"name": name, "descriptor": descriptor} for name, descriptor in descriptors.items()), LATE, discoveryTimeout=float("inf"))
-        self.ears.hear()
+        self.ears.hear(every_advert)
+        # Of payloads that follow each other while the machine is busy, the daemon may see the last only.
+        wait(lambda: set(expected) <= self.named().keys(), 30, lambda: f"{set(expected) - self.named().keys()} to be offered", also_every=0.1)
         self.assertNotIn(LAST, [str(each["advertisedName"]) for each in self.offers_shown()], "it is out of range")
         self.simulator.do("return", LAST)
         self.person.wait_offer(LAST)
@@ -99,23 +106,23 @@ class Field(APITest):
 
     def named(self):
         """What is offered: a product's identifier → the name of the item that it matched."""
-        shown = [((str(each["advertisedName"]), int(each["rssi"])), str(each["name"])) for each in self.offers_shown()]
+        shown = [((str(each["advertisedName"]), each.get("rssi")), str(each["name"])) for each in self.offers_shown()]
         return {BY_MARK.get(mark, str(mark)): name for mark, name in shown if mark[0] != LAST}
 
     def end(self):
         self.person.cancel()
         self.person.wait_gone()
 
-    def offered(self, descriptor):
-        """All that this one offers, after all was heard."""
-        self.show({"App": wire(descriptor)})
+    def offered(self, descriptor, expected=()):
+        """All that this one offers, after each product was heard."""
+        self.show({"App": wire(descriptor)}, expected, every_advert=False)
         found = sorted(self.named())
         self.end()
         return found
 
 
 class Together(Field):
-    """All products, so many in one picker that it is quick: an item that is named after the product it looks for."""
+    """All products, many of them in one picker, because that is quick: each item has the name of the product that it looks for."""
 
     def test_each_is_offered_by_its_own_descriptor_and_by_no_other(self):
         self.declare([each.descriptor for each in DESCRIBED])
@@ -123,29 +130,29 @@ class Together(Field):
             batch = DESCRIBED[begin:begin + AT_ONCE]
             # The first item that matches gives the name. In both orders it is the same only where one item matches.
             for order in (batch, batch[::-1]):
-                self.show({each.id: each.wire_descriptor() for each in order})
+                expected = {each.id: next(other.id for other in order if each.id in other.offers)
+                            for each in OFFERED if any(each.id in other.offers for other in order)}
+                self.show({each.id: each.wire_descriptor() for each in order}, expected)
                 named = self.named()
                 self.end()
                 with self.subTest(begin=begin, first=order[0].id):
-                    self.assertEqual({each: name for each, name in named.items() if each not in UNSEEN or name != each}, {
-                        each.id: next(other.id for other in order if each.id in other.offers)
-                        for each in OFFERED if any(each.id in other.offers for other in order)})
+                    self.assertEqual({each: name for each, name in named.items() if each not in UNSEEN or name != each}, expected)
 
 
 class Alone(Field):
-    """Products whose app looks for nothing else: one of each form of descriptor, and those that match others, too."""
+    """Pickers with one descriptor: one product for each form of descriptor, and each that matches others, too."""
 
     def test_the_product_is_offered_and_nothing_else(self):
         mine = [*FORMS.values(), *(each for each in OFFERED if len(each.offers) > 1 and each not in FORMS.values())]
         self.declare([each.descriptor for each in mine])
         for each in mine:
             with self.subTest(each.id):
-                self.assertEqual(self.offered(each.descriptor), sorted(each.offers))
+                self.assertEqual(self.offered(each.descriptor, each.offers), sorted(each.offers))
 
 
 class Wrong(Field):
     def test_a_descriptor_with_a_mistake_does_not_offer_the_product(self):
-        """One of each form of descriptor, with each of its values wrong in turn: so each of them matters above."""
+        """One product for each form of descriptor, with each value wrong in turn: so each of them matters above."""
         wrong = [(each, key, {**each.descriptor, key: spoiled(key, each.descriptor)})
                  for each in FORMS.values() for key in each.descriptor if not key.endswith("Mask")]
         self.declare([descriptor for _, _, descriptor in wrong])
@@ -158,12 +165,13 @@ class Alternating(Field):
     def test_what_alternates_stays_one_offer(self):
         mine = [each for each in OFFERED if each.alternates]
         self.declare([each.descriptor for each in mine])
-        self.show({each.id: each.wire_descriptor() for each in mine})
+        expected = set().union(*(each.offers for each in mine))
+        self.show({each.id: each.wire_descriptor() for each in mine}, expected)
         before = sorted(str(each["id"]) for each in self.offers_shown())
-        self.assertEqual(sorted(self.named()), sorted(set().union(*(each.offers for each in mine))))
+        self.assertEqual(self.named().keys(), expected)
         first = len(self.person.signals)
         for _ in range(ROUNDS):
-            self.ears.hear()
+            self.ears.hear(every_advert=True)
             self.assertEqual(sorted(str(each["id"]) for each in self.offers_shown()), before)
         self.person.settle()
         shown = [each.arguments[1]["Offers"] for each in self.person.signals[first:]

@@ -14,14 +14,14 @@ from air_stock import AirStock
 
 # By the guest that they need, in the order in which they run; each is a module beside this one.
 GROUPS = {
-    "plain": ("radio", "journeys", "central", "trouble", "adapters", "requests", "hostile"), "wifi": ("wifi",),
+    "plain": ("radio", "journeys", "central", "trouble", "adapters", "requests", "hostile", "field"), "wifi": ("wifi",),
     "systemd": ("systemd", "people", "flatpak", "containers", "clients", "upgrades", "web", "packages"), "gateway": ("gateway",),
     "soak": ("soak",),
 }
 # Runs for as long as it is told to, and only then.
 ON_DEMAND = ("soak",)
-# One has one check, a long one; the other has checks on one release of Debian alone.
-NOT_IN_SAMPLE = ("gateway", "clients")
+# Two have one check each, a long one; the other has checks on one release of Debian alone.
+NOT_IN_SAMPLE = ("gateway", "field", "clients")
 # A short check of each group, for CI and for a look at another release of Debian. Together they meet each service once:
 # bluetoothd, wpa_supplicant below NetworkManager, iwd, systemd, polkit, Flatpak and Cockpit.
 SAMPLE = (
