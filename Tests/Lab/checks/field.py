@@ -25,6 +25,8 @@ AT_ONCE = 52
 ROUND = 3
 # Is offered when all that was heard before it has been looked at.
 LAST = "last-of-all"
+# In which bluetoothd searches, rests and searches again.
+SEARCHES = 45
 
 
 def last(seconds):
@@ -113,3 +115,20 @@ def offers_each_product_by_its_own_descriptor(lab):
     lab.air.vanish(LAST)
     for begin in range(0, len(DESCRIBED), AT_ONCE):
         field.expect_offers(DESCRIBED[begin:begin + AT_ONCE])
+
+
+TELEVISION = next(each for each in ALL if each.id == "samsung-tv")
+
+
+@check({"accessories": [TELEVISION.raw_accessory(1), last(SEARCHES)]}, seconds=150)
+def keeps_offering_a_television(lab):
+    """It says two things in turn, of which its app looks for one, and bluetoothd rests between two searches."""
+    field = Field(lab)
+    lab.air.vanish(LAST)
+    shown = []
+    field.person.add_signal_receiver(
+        lambda _interface, changed, _gone: shown.append(changed.get("Offers")), "PropertiesChanged", dbus.PROPERTIES_IFACE, DAEMON_NAME)
+    field.show({TELEVISION.id: TELEVISION.wire_descriptor()})
+    names = [[str(each["advertisedName"]) for each in offers] for offers in shown if offers is not None]
+    first = next(place for place, offers in enumerate(names) if TELEVISION.name in offers)
+    expect(all(TELEVISION.name in offers for offers in names[first:]), "its offer went and came back")
