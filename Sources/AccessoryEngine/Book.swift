@@ -103,7 +103,10 @@ final class Book {
         case .put(let accessory):
             guard let old = before.accessories[accessory.id] else { return news.tell(.accessoryAppeared(accessory)) }
             news.tell(.accessoryChanged(accessory, from: old))
-            for grant in ledger.grants(of: accessory.id) where grant.isEnabled { tellChanged(accessory, grant) }
+            // A grant that is new, or has another state, has its own step.
+            for grant in ledger.grants(of: accessory.id) where grant.isEnabled && before.grants[grant.id]?.state == grant.state {
+                tellChanged(accessory, grant)
+            }
         case .grant(let grant):
             guard let old = before.grants[grant.id] else { return tellNew(grant, reason: reason) }
             news.tell(.grantChanged(grant))

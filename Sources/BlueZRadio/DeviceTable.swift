@@ -15,6 +15,8 @@ final class Device {
     var advertisement: Advertisement
     /// Heard since discovery began: a device that BlueZ only remembers is not in range.
     var isHeard = false
+    /// It was heard with a strength once, and is not heard without one.
+    fileprivate var hasStrength = false
     /// BlueZ was asked to forget it: the object will go, and the next advert makes another one.
     fileprivate(set) var isBeingRemoved = false
     /// Percent, when it was looked at last; nil when the device says nothing of it.
@@ -125,6 +127,7 @@ final class Device {
         }
         // That it is heard at all, how near it is, is more than a change of strength.
         if advertisement.rssi == nil { contentChanged = true }
+        hasStrength = true
         rssiSum += Int(rssi)
         rssiCount += 1
     }
@@ -316,10 +319,10 @@ final class DeviceTable {
         if heard || device.contentChanged { enqueue(device) }
     }
 
-    /// Counts temporary devices as heard, which BlueZ drops when they fall silent: it signals nothing of a device
-    /// without a strength that it knew before this search.
+    /// Counts temporary devices as heard that never had a strength: BlueZ signals nothing of one that it knew before this
+    /// search, and drops it when it falls silent.
     func hearWithoutStrength() {
-        for device in devices.values where device.isTemporary && !device.isHeard { enqueue(device) }
+        for device in devices.values where device.isTemporary && !device.isHeard && !device.hasStrength { enqueue(device) }
     }
 
     private func enqueue(_ device: Device) {

@@ -145,6 +145,20 @@ class Strength(APITest):
         app.show_picker(item())
         person.wait_offer("quiet")
 
+    def test_one_that_is_gone_is_not_offered_in_a_second_search(self):
+        """BlueZ knows both still: the one without a strength counts as heard, the one that had a strength does not."""
+        self.start(scenario(accessory("gone", 1), accessory("quiet", 2, rssi=None)))
+        person, app = self.picker(), self.app()
+        app.show_picker(item())
+        for name in ("gone", "quiet"):
+            person.wait_offer(name)
+        person.cancel()
+        person.wait_gone()
+        self.simulator.do("vanish", "gone")
+        app.show_picker(item())
+        person.wait_offer("quiet")
+        self.assertEqual([str(each["advertisedName"]) for each in person.offers], ["quiet"])
+
     def test_adverts_that_alternate_are_one_offer(self):
         """A television says two things under one key, of which the app looks for one."""
         adverts = [{"interval": 1, "from": start, "rssi": -50, "serviceUUIDs": [PINK], "name": "tv", "manufacturerData": {"0075": data}}

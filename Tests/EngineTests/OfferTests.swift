@@ -28,6 +28,12 @@ import Testing
             hear(turn % 2 == 0 ? 0x20 : 1)
             #expect(picker.presentation.offers.map(\.id) == [offer])
         }
+        // bluetoothd rests for 5 s, after an advert of the other kind.
+        bench.clock.advance(0.5)
+        hear(0x20)
+        bench.clock.advance(5.5)
+        #expect(picker.presentation.offers.map(\.id) == [offer])
+        hear(1)
         // It says the other thing for good.
         bench.clock.advance(0.5)
         hear(0x20)

@@ -24,6 +24,9 @@ final class InRange {
     /// it, and its next advert makes it anew. A device that says something else may alternate adverts, as televisions
     /// and beacons do. Such an offer stays for this long.
     static let grace = 5.0
+    /// Seconds. A device that says something else must be heard for so long to lose its offer: bluetoothd scans for 10 s
+    /// and rests for 5 s, and an alternating device may be silent on the wrong advert.
+    private static let proof = 3.0
     /// Seconds. An unpaired device with a private address has another one by then, or is out of range.
     private static let privateSilence = 10.0
     /// A network that was missing from this many scans in a row is gone. One scan can miss a network that is there.
@@ -100,8 +103,10 @@ final class InRange {
         }
     }
 
-    /// When the next offer in doubt must be withdrawn; nil without one.
-    var nextWithdrawal: Double? { devices.values.lazy.compactMap(\.doubt?.since).min().map { $0 + Self.grace } }
+    /// When the next offer in doubt comes to its end; nil without one.
+    func nextWithdrawal(after now: Double) -> Double? {
+        devices.values.lazy.compactMap { $0.doubt.map { $0.since + Self.grace } }.filter { $0 > now }.min()
+    }
 
     /// The radio has dropped a device: an offer stays for `grace`.
     func dropDevice(_ address: BluetoothAddress, now: Double) {
@@ -119,7 +124,7 @@ final class InRange {
         let removed = devices.removeAll { device in
             if let doubt = device.doubt, now >= doubt.since + Self.grace {
                 if case .dropped = doubt { return true }
-                (device.item, device.doubt, withdrew) = (nil, nil, true)
+                if device.lastHeard >= doubt.since + Self.proof { (device.item, device.doubt, withdrew) = (nil, nil, true) }
             }
             let mustBeHeard = !device.content.isConnected && (device.rssi != nil || device.content.isPaired)
             let isPrivate = device.content.address.isResolvablePrivate && !device.content.isPaired

@@ -585,7 +585,8 @@ final class Pickers {
     /// The timer fires at least once within `InRange.grace`, so an offer in doubt needs no timer of its own.
     private func schedulePrune(_ current: CurrentRun) {
         current.pruneTimer?.cancel()
-        let due = current.run.inRange.nextWithdrawal.map { max(0, $0 - clock.uptime) } ?? InRange.grace
+        let now = clock.uptime
+        let due = current.run.inRange.nextWithdrawal(after: now).map { $0 - now } ?? InRange.grace
         current.pruneTimer = clock.after(min(due, InRange.grace)) { [weak self, weak current] in
             guard let self, let current, self.current === current else { return }
             if current.run.inRange.prune(now: self.clock.uptime) { self.refreshOffers() }

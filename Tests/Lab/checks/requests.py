@@ -245,7 +245,6 @@ def pairs_again_what_another_program_removed(lab):
     journey, app = begin(lab)
     journey.picker("Dice 4F")
     accessory = app.add(item())
-    bluez = BlueZ(lab)
 
     def state():
         return str(app.properties(accessory)["State"])
@@ -253,8 +252,7 @@ def pairs_again_what_another_program_removed(lab):
     # The service and its adapter come and go: the bond does not.
     lab.bluetoothd.kill(signal.SIGTERM)
     lab.start_bluetoothd()
-    bluez.register_agent()
-    journey.daemon.wait_for("Bluetooth is ready", 60)
+    bluez = BlueZ(lab)
     bluez.adapter.RemoveDevice(dbus.ObjectPath(bluez.find(PINK_DICE, Paired=True)["path"]))
     expect(str(app.event("accessoryChanged")["properties"]["State"]) == "unauthorized", "the grant stands without the bond")
     journey.expect_bonds()
@@ -265,8 +263,8 @@ def pairs_again_what_another_program_removed(lab):
     expect(state() == "authorized", f"it is {state()}")
     journey.expect_set_up(PINK_DICE)
     app.expect_types(
-        "activated", "pickerDidPresent", "accessoryAdded", "pickerDidDismiss", "accessoryChanged", "pickerDidPresent", "accessoryChanged",
-        "accessoryAdded", "pickerDidDismiss")
+        "activated", "pickerDidPresent", "pickerSetupPairing", "accessoryAdded", "pickerDidDismiss", "accessoryChanged", "pickerDidPresent",
+        "pickerSetupPairing", "accessoryChanged", "accessoryAdded", "pickerDidDismiss")
 
 
 @check(MODES, seconds=180)
