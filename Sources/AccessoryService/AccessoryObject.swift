@@ -10,13 +10,13 @@ internal import DBusKit
 final class AccessoryObject: ServiceObject {
     let id: AccessoryID
     unowned let service: AccessoryService
-    /// The object of org.bluez that was told last: it comes and goes without the accessory changing.
-    private var toldDevice: ObjectPath?
+    /// The radio's object and link as they were signalled last: both change without the accessory.
+    private var published: (device: ObjectPath?, link: RadioLink)
 
     init(_ accessory: Accessory, _ service: AccessoryService) {
         id = accessory.id
         self.service = service
-        toldDevice = service.devicePath(of: accessory)
+        published = (service.devicePath(of: accessory), service.engine.link(with: accessory))
     }
 
     var path: ObjectPath { AccessoryBus.accessoryPath(id) }
@@ -68,18 +68,19 @@ final class AccessoryObject: ServiceObject {
         }
         return names + (old.address == new.address ? [] : ["Address"])
             + (old.adapter == new.adapter ? [] : ["Adapter"]) + (old.ssid == new.ssid ? [] : ["NetworkName"])
-            + (deviceChanged(new) ? ["Device"] : [])
+            + radioChanges(of: new)
     }
 
     /// The network's name as people may be shown it; nil without one.
     private static func networkName(_ accessory: Accessory) -> String? { accessory.ssid?.description }
 
-    /// Whether the accessory has another object of org.bluez than was told last.
-    func deviceChanged(_ accessory: Accessory) -> Bool {
-        let device = service.devicePath(of: accessory)
-        guard device != toldDevice else { return false }
-        toldDevice = device
-        return true
+    /// The names of the properties in which the radio's object and link differ from what was signalled last.
+    func radioChanges(of accessory: Accessory) -> [String] {
+        let old = published
+        published = (service.devicePath(of: accessory), service.engine.link(with: accessory))
+        return (old.device == published.device ? [] : ["Device"])
+            + (old.link.isConnected == published.link.isConnected ? [] : ["Connected"])
+            + (old.link.battery == published.link.battery ? [] : ["Battery"])
     }
 
     // MARK: What is asked

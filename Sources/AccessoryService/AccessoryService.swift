@@ -390,8 +390,8 @@ extension AccessoryService {
     }
 
     private func deviceChanged(of accessory: Accessory) {
-        guard let object = self.object(of: accessory.id), object.deviceChanged(accessory) else { return }
-        tellChanges(of: object, ["Device"])
+        guard let object = self.object(of: accessory.id) else { return }
+        tellChanges(of: object, object.radioChanges(of: accessory))
     }
 
     private func tellChanges(of object: AccessoryObject, _ names: [String]) {

@@ -108,6 +108,7 @@ public final class BlueZRadio: Radio {
     /// Follows bluetoothd on the bus, and its objects once it is there.
     public func start() {
         discovery.onNeedChanged = { [weak self] in self?.needChanged($0) }
+        devices.onLinkChange = { [weak self] in self?.observer?.deviceChanged($0) }
         nameWatch = connection.watchName(BlueZ.service) { [weak self] in self?.ownerChanged($0) }
     }
 
@@ -531,7 +532,10 @@ public final class BlueZRadio: Radio {
         if part.contains(.adapters), names.contains(BlueZ.adapter), adapterTable.remove(path) {
             settle(reason: "the adapter \(path) was removed")
         }
-        if part.contains(.devices), names.contains("org.bluez.Battery1") { devices[path]?.battery = nil }
+        if part.contains(.devices), names.contains("org.bluez.Battery1"), let device = devices[path] {
+            device.battery = nil
+            observer?.deviceChanged(device.advertisement.address)
+        }
         guard part.contains(.devices), names.contains(BlueZ.device), let removed = devices.remove(path) else { return }
         if attempt?.device == path { attempt?.objectIsGone() }
         bridge?.lost(path)

@@ -202,6 +202,9 @@ final class DeviceTable {
     private var contentNews: [Device] = []
     private var strengthNews: [Device] = []
 
+    /// Called when the link with a device has come up or gone.
+    var onLinkChange: ((BluetoothAddress) -> Void)?
+
     var hasContentNews: Bool { !contentNews.isEmpty }
     var hasStrengthNews: Bool { !strengthNews.isEmpty }
 
@@ -312,9 +315,11 @@ final class DeviceTable {
     func update<Walker: ValueWalker & ~Copyable>(_ device: Device, _ arguments: inout Walker) {
         arguments.next()
         var heard = false
+        let wasConnected = device.advertisement.isConnected
         arguments.forEachEntry { entry in
             if device.apply(&entry) { heard = true }
         }
+        if device.advertisement.isConnected != wasConnected { onLinkChange?(device.advertisement.address) }
         // A link that comes or goes is news too.
         if heard || device.contentChanged { enqueue(device) }
     }

@@ -9,7 +9,7 @@ from harness.world import APITest
 
 
 # Properties whose changes nobody is told, as introspection says.
-SILENT = {"Battery", "Connected", "Lockdown", "Problems"}
+SILENT = {"Lockdown", "Problems"}
 
 
 class Mirror:
