@@ -19,6 +19,7 @@ import dbus.mainloop.glib
 
 from harness.apps import App
 from harness.clients import Client, Identity
+from harness.mirror import Mirror
 from harness.names import BLUE, GRANT, MANAGER, NAME, PINK, ROOT, SOMEBODY, error
 from harness.pickers import PickerProgram
 from harness.programs import BIN, Bus, Daemon
@@ -54,6 +55,8 @@ class World:
         self.app_directories = [self.directory / "apps"]
         self.app_directories[0].mkdir()
         self.daemon = self.simulator = self.bus = None
+        # With the daemon that it follows. Worlds that start their daemon in another way have none.
+        self.mirror = (None, None)
         for app in apps:
             self.declare(app, **manifest)
         try:
@@ -95,6 +98,7 @@ class World:
         """Starts it and waits until it knows the radio."""
         Daemon(self, environment)
         self.wait_bluetooth(self.simulator.bluetooth)
+        self.mirror = Mirror(Client(self)), self.daemon
 
     def restart_daemon(self, number=signal.SIGTERM):
         self.daemon.stop(number)
@@ -198,8 +202,16 @@ class APITest(unittest.TestCase):
             return
         try:
             self.assertTrue(self.world.daemon.running, "the daemon has ended:\n" + "\n".join(self.world.daemon.lines[-20:]))
+            if self._outcome.success:
+                self._compare_signals()
         finally:
             self._close_world()
+
+    def _compare_signals(self):
+        """Of every test: who read all objects when the daemon had started, and listened since, knows what is there."""
+        mirror, daemon = self.world.mirror
+        if mirror and daemon is self.world.daemon and not daemon.silent:
+            wait(lambda: not mirror.differences(), 10, lambda: f"signals and objects to agree: {mirror.differences()}", also_every=0.1)
 
     def _close_world(self):
         """When the test has failed in it, says how the logs end."""
