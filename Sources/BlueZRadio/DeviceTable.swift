@@ -324,8 +324,8 @@ final class DeviceTable {
         if heard || device.contentChanged { enqueue(device) }
     }
 
-    /// Counts temporary devices as heard that never had a strength: BlueZ signals nothing of one that it knew before this
-    /// search, and drops it when it falls silent.
+    /// Counts temporary devices as heard that never had a strength: BlueZ signals nothing of one that it knew before
+    /// this search, and drops it when it falls silent.
     func hearWithoutStrength() {
         for device in devices.values where device.isTemporary && !device.isHeard && !device.hasStrength { enqueue(device) }
     }

@@ -24,8 +24,8 @@ final class InRange {
     /// it, and its next advert makes it anew. A device that says something else may alternate adverts, as televisions
     /// and beacons do. Such an offer stays for this long.
     static let grace = 5.0
-    /// Seconds. A device that says something else must be heard for so long to lose its offer: bluetoothd scans for 10 s
-    /// and rests for 5 s, and an alternating device may be silent on the wrong advert.
+    /// Seconds. A device that says something else must be heard for so long to lose its offer: bluetoothd scans for 10
+    /// s and rests for 5 s, and an alternating device may be silent on the wrong advert.
     private static let proof = 3.0
     /// Seconds. An unpaired device with a private address has another one by then, or is out of range.
     private static let privateSilence = 10.0
