@@ -402,11 +402,19 @@ public final class AccessoryEngine {
         pickers.refreshOffers()
     }
 
-    /// Looks around for some seconds with an app's items: those of its picker when it shows one, else `dryItems`.
+    /// Whether an app may use an accessory now: its grant is switched on and stands, and no rule denies the accessory.
+    public func mayUse(_ accessory: Accessory, _ app: AppID) -> Bool {
+        guard let grant = ledger.grant(of: accessory.id, to: app) else { return false }
+        return grant.isEnabled && grant.state != .unauthorized && policy.denial(of: accessory, to: app) == nil
+    }
+
+    /// Looks around for some seconds with an app's items: those of its picker when it shows one, else `dryItems`; for
+    /// an app with Wi-Fi also without items.
     ///
     /// - Throws: `InvalidRequest` without items, `PickerRestricted` without a radio that could find one of them.
     public func explain(
-        _ app: AppID, dryItems: [DisplayItem], seconds: Double, completion: @escaping ([DisplayItem], [ExplainedDevice]) -> Void
+        _ app: AppManifest, dryItems: [DisplayItem], seconds: Double,
+        completion: @escaping ([DisplayItem], [ExplainedDevice]) -> Void
     ) throws(SetupError) {
         try explanations.explain(app, dryItems: dryItems, seconds: seconds, completion: completion)
     }

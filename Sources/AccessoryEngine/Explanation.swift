@@ -55,19 +55,25 @@ final class Explanations {
         self.nearness = nearness
     }
 
-    /// Looks around for some seconds with an app's items: those of its picker when it shows one, else `dryItems`.
+    /// Looks around for some seconds with an app's items: those of its picker when it shows one, else `dryItems`. A
+    /// manifest names no networks: of an app with Wi-Fi that shows no picker, all networks in range are explained.
     ///
     /// - Throws: `InvalidRequest` without items, `PickerRestricted` without a radio that could find one of them.
     func explain(
-        _ app: AppID, dryItems: [DisplayItem], seconds: Double, completion: @escaping ([DisplayItem], [ExplainedDevice]) -> Void
+        _ app: AppManifest, dryItems: [DisplayItem], seconds: Double,
+        completion: @escaping ([DisplayItem], [ExplainedDevice]) -> Void
     ) throws(SetupError) {
-        let running = pickers.run.flatMap { $0.session.app.id == app && $0.request == .discovery ? $0.items : nil }
+        let running = pickers.run.flatMap { $0.session.app.id == app.id && $0.request == .discovery ? $0.items : nil }
         let items = running ?? dryItems
-        guard !items.isEmpty else { throw .invalid("app", app, "declares no service and no company, and shows no picker") }
-        let obstacles = items.map { pickers.obstacle(to: $0.descriptor) }
+        let explainsAllNetworks = running == nil && app.supports.contains(.wifi)
+        guard !items.isEmpty || explainsAllNetworks else {
+            throw .invalid("app", app.id, "declares no service and no company, and shows no picker")
+        }
+        var obstacles = items.map { pickers.obstacle(to: $0.descriptor) }
+        if explainsAllNetworks { obstacles.append(networks.state == .ready ? nil : "Wi-Fi is \(networks.state.rawValue)") }
         if !obstacles.contains(nil), let first = obstacles.first, let first { throw SetupError(.pickerRestricted, first) }
         guard looks.count < Limits.pickers else { throw SetupError(.invalidRequest, "too many look around already") }
-        let look = Look(app: app, items: items)
+        let look = Look(app: app.id, items: items)
         if let run = pickers.run {
             // Who joins a search that runs hears at first what changes only: the rest is known already.
             for device in run.inRange.devices.values { look.heard[device.content.address] = (device.content, device.rssi) }
@@ -75,7 +81,7 @@ final class Explanations {
         }
         looks.append(look)
         if items.contains(where: { $0.descriptor.wantsBluetooth }) { look.discovery = radio.discover() }
-        if items.contains(where: { $0.descriptor.wantsWiFi }) {
+        if explainsAllNetworks || items.contains(where: { $0.descriptor.wantsWiFi }) {
             look.scan = networks.scan(asking: items.compactMap(\.descriptor.network), aware: [])
         }
         _ = clock.after(seconds) { [weak self, weak look] in
@@ -100,6 +106,13 @@ final class Explanations {
         let sighting = Sighting(network: network)
         let fitting = Matcher(look.items.map(\.descriptor)).firstMatch(network.ssid)
         guard let fitting else {
+            // Only an item of a picker can name it.
+            if !look.items.contains(where: \.descriptor.wantsWiFi) {
+                let denied = obstacles(sighting, look.app)
+                let reasons =
+                    denied.isEmpty ? ["no picker is shown: it is offered where an item's ssid or ssidPrefix fits"] : denied
+                return ExplainedDevice(sighting: sighting, rssi: network.rssi, item: nil, reasons: reasons)
+            }
             let reasons = look.items.enumerated().map { index, item in
                 let descriptor = item.descriptor
                 let reason =
@@ -151,7 +164,7 @@ final class Explanations {
         if let denial = book.policy.denial(of: sighting, to: app) { return ["rule \(denial.name) in \(denial.source) denies it"] }
         let known = sighting.advertisement.flatMap { book.ledger.accessory(at: $0.address) }
         let isMine =
-            known.map { book.ledger.grant(of: $0.id, to: app) != nil } ?? sighting.network.map {
+            known.map { book.ledger.hasStandingGrant(of: $0.id, to: app) } ?? sighting.network.map {
                 book.ledger.hasNetwork($0.ssid, app)
             }
             ?? false

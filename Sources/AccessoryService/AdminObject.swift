@@ -35,6 +35,7 @@ final class AdminObject: ServiceObject {
         table.property("Lockdown", for: .admins) { admin, _ in .string(admin.lockdown) }
         table.method("GetAudit", for: .admins, AdminObject.getAudit)
         table.method("Explain", for: .admins, AdminObject.explain)
+        table.method("ExplainAccess", for: .admins, AdminObject.explainAccess)
         table.method("Refresh", for: .admins, AdminObject.refresh)
         return table.complete()
     }
@@ -98,26 +99,29 @@ final class AdminObject: ServiceObject {
     // MARK: Rules
 
     private static func encode(_ policy: AccessPolicy) -> DBusValue {
-        func rule(
-            _ kind: String, _ name: String, _ apps: Set<AppID>, _ target: String, _ source: String
-        ) -> [String: DBusValue] {
-            [
-                "kind": .string(kind), "name": .string(ShownName.marked(name)), "apps": .strings(apps.sorted().map(\.rawValue)),
-                "target": .string(ShownName.marked(target)), "source": .string(ShownName.marked(source)),
-            ]
-        }
         /// Several files add up: then no one of them is it.
         func only(_ files: Set<String>) -> String { files.count == 1 ? files.first ?? "" : "" }
         var rules: [[String: DBusValue]] = []
         if let allowed = policy.allowed { rules.append(rule("allow-picker", "", allowed, "", only(policy.allowedBy))) }
         if !policy.refused.isEmpty { rules.append(rule("deny-picker", "", policy.refused, "", only(policy.refusedBy))) }
-        rules += policy.approvals.map { approval in
-            var values = rule("approve", approval.name, [approval.app], "\(approval.target)", approval.source)
-            values["minimumRssi"] = .int16(Int16(clamping: approval.minimumRSSI))
-            return values
-        }
+        rules += policy.approvals.map(Self.values)
         rules += policy.denials.map { rule("deny", $0.name, $0.apps ?? [], "\($0.target)", $0.source) }
         return .array(of: "a{sv}", rules.map { .vardict($0) })
+    }
+
+    private static func rule(
+        _ kind: String, _ name: String, _ apps: Set<AppID>, _ target: String, _ source: String
+    ) -> [String: DBusValue] {
+        [
+            "kind": .string(kind), "name": .string(ShownName.marked(name)), "apps": .strings(apps.sorted().map(\.rawValue)),
+            "target": .string(ShownName.marked(target)), "source": .string(ShownName.marked(source)),
+        ]
+    }
+
+    private static func values(_ approval: AccessPolicy.Approval) -> [String: DBusValue] {
+        var values = rule("approve", approval.name, [approval.app], "\(approval.target)", approval.source)
+        values["minimumRssi"] = .int16(Int16(clamping: approval.minimumRSSI))
+        return values
     }
 
     private static func encode(_ problem: KeyFileProblem) -> DBusValue {
@@ -132,6 +136,26 @@ final class AdminObject: ServiceObject {
     private var lockdown: String {
         guard let configuration = try? BusConfiguration(service.lockdown.configuration) else { return "unknown" }
         return configuration.lockdown(by: service.lockdown.policy).rawValue
+    }
+
+    private func explainAccess(_ call: MethodCall) throws(BusError) {
+        let text = call.arguments[0].stringValue ?? ""
+        guard let app = AppID(text) else { throw .invalidArguments("app: \(text): not an app's identifier") }
+        let accessory = try service.accessory(at: call.arguments[1].objectPathValue ?? "/", for: call.sender)
+        let policy = service.engine.policy
+        let entry = service.manifests.entries.first { $0.id == app.rawValue }
+        var access: [String: DBusValue] = [
+            "mayUse": .boolean(entry?.manifest != nil && service.engine.mayUse(accessory, app)),
+            "manifest": .string(ShownName.marked(entry?.source ?? "")),
+            "problems": .strings((entry?.problems ?? []).map(ShownName.marked)),
+            "approvals": .array(of: "a{sv}", policy.approvals.filter { $0.app == app }.map { .vardict(Self.values($0)) }),
+        ]
+        access["pickerRefused"] = policy.refusal(of: app).map { .string(ShownName.marked($0)) }
+        access["grant"] = service.engine.ledger.grant(of: accessory.id, to: app).map { .objectPath(AccessoryBus.grantPath($0.id)) }
+        access["denial"] = policy.denial(of: accessory, to: app).map {
+            .vardict(["name": .string(ShownName.marked($0.name)), "source": .string(ShownName.marked($0.source))])
+        }
+        call.reply(.vardict(access))
     }
 
     private func explain(_ call: MethodCall) throws(BusError) {
@@ -152,7 +176,7 @@ final class AdminObject: ServiceObject {
         }
         guard let app else { throw .invalidArguments("app: is missing") }
         try asking { () throws(SetupError) in
-            try service.engine.explain(app.id, dryItems: Self.items(of: app), seconds: seconds) { items, devices in
+            try service.engine.explain(app, dryItems: Self.items(of: app), seconds: seconds) { items, devices in
                 let sorted = devices.sorted { Strength.isNearer($0.rssi, than: $1.rssi) }
                 call.reply(.array(of: "a{sv}", sorted.map { Self.encode($0, items) }))
             }

@@ -37,9 +37,7 @@ final class ViewGate: ViewAuthority {
 
     func devices(of app: AppID) -> [GrantedDevice] {
         engine.ledger.accessories(of: app).compactMap { accessory in
-            guard let address = accessory.address, engine.policy.denial(of: accessory, to: app) == nil,
-                engine.ledger.hasStandingGrant(of: accessory.id, to: app)
-            else { return nil }
+            guard let address = accessory.address, engine.mayUse(accessory, app) else { return nil }
             var paths: Set<ObjectPath> = []
             if let known = engine.device(of: accessory).flatMap({ ObjectPath($0.rawValue) }) { paths.insert(known) }
             // Where it will be once it is heard again, for one that the radio has forgotten.

@@ -48,7 +48,7 @@ API = {
              "Pick": "s→", "Respond": "a{sv}→", "Rename": "s→", "Cancel": "→", "GetImage": "s→h", "ImageData": "s→ay"},
     GRANT: {"App": "s", "Accessory": "o", "State": "s", "Enabled": "b", "Created": "t", "LastUsed": "t", "Revoke": "→"},
     APP: {"Id": "s", "Name": "s", "Source": "s", "Problems": "as", "Socket": "s", "Manifest": "a{sas}"},
-    ADMIN: {"GetAudit": "a{sv}→aa{sv}", "Explain": "a{sv}→aa{sv}", "Refresh": "→", "Audited": "→aa{sv}", "Policy": "aa{sv}", "PolicyProblems": "aa{sv}", "Adapters": "aa{sv}",
+    ADMIN: {"GetAudit": "a{sv}→aa{sv}", "Explain": "a{sv}→aa{sv}", "ExplainAccess": "so→a{sv}", "Refresh": "→", "Audited": "→aa{sv}", "Policy": "aa{sv}", "PolicyProblems": "aa{sv}", "Adapters": "aa{sv}",
             "Lockdown": "s"},
 }
 ADMINS_ACCESSORY = {**API[ACCESSORY], "Address": "s", "Adapter": "s", "NetworkName": "s", "Apps": "as", "Connected": "b", "Battery": "n", "Problems": "as", "Rename": "s→", "Remove": "→", "Unpair": "→"}

@@ -217,15 +217,25 @@ class Explaining(PolicyTest):
         self.assertIn("but not com.example.toy", "\n".join(lines))
         person, app = self.picker(), self.app()
         self.add(app, person, "near", item("Die"))
-        explain = lambda app: ctl("policy", "explain", app, "Die", "--policy", self.world.policy, "--bus", self.world.bus.address)
+        explain = lambda app: ctl("policy", "explain", app, "Die", "--bus", self.world.bus.address)
         status, lines = explain("com.example.dice")
         self.assertEqual((status, lines[-1]), (0, "so          com.example.dice may use Die"))
         status, lines = explain("com.example.board")
         self.assertEqual((status, lines[-1]), (1, "so          com.example.board may not use Die"))
         self.write("[Deny all]\n")
-        status, lines = explain("com.example.dice")
-        self.assertEqual(status, 1)
-        self.assertIn("by rule all", "\n".join(lines))
+        wait(lambda: explain("com.example.dice")[0] == 1, what="the rule", also_every=0.1)
+        self.assertIn("by rule all", "\n".join(explain("com.example.dice")[1]))
+
+    def test_explain_knows_all_that_the_daemon_knows(self):
+        """An accessory of two services, set up by one of them, and denied by the other."""
+        self.start(scenario(accessory("two", advert={"serviceUUIDs": [PINK, "1809"], "name": "two"})))
+        person, app = self.picker(), self.app()
+        self.add(app, person, "two", item("Two"))
+        explain = lambda: ctl("policy", "explain", "com.example.dice", "Two", "--bus", self.world.bus.address)
+        self.assertEqual(explain()[0], 0)
+        self.write("[Deny thermometers]\nBluetoothServiceUUID=1809\n")
+        wait(lambda: explain()[0] == 1, what="the rule", also_every=0.1)
+        self.assertIn("denied      by rule thermometers", "\n".join(explain()[1]))
 
     def test_explain_names_the_rule_that_excludes(self):
         self.world.declare("picky", BluetoothServices=f"{BLUE};", BluetoothCompanyIdentifiers="FFFE;")

@@ -10,12 +10,13 @@ import struct
 import subprocess
 import termios
 
+import dbus
 import pyte
 from gi.repository import GLib
 
 from harness.images import PRODUCT, SVG, png
 from harness.names import BLUE, PICKER, PINK
-from harness.programs import BIN
+from harness.programs import BIN, Program
 from harness.radio import accessory, scenario
 from harness.values import item
 from harness.waiting import wait
@@ -282,3 +283,24 @@ class OfManySizes(APITest):
                 marked = wait(lambda: terminal.marked and len([each for each in terminal.screen.display if "▮" in each]) and self.check(terminal)[0], 10,
                               "it to be drawn anew")
                 self.assertEqual(marked[1:8], last[1:8])
+
+
+class Lines(APITest):
+    def test_an_offer_that_returns_is_listed_again(self):
+        """Under its number, where it is known still."""
+        adverts = [{"interval": 0.1, "rssi": -50, "name": "pink", "serviceUUIDs": [PINK], "serviceData": {PINK: data}, **times}
+                   for data, times in (("01", {"until": 4}), ("02", {"from": 4, "until": 20}), ("01", {"from": 20}))]
+        self.start(scenario(accessory("pink") | {"adverts": adverts}))
+        picker = Program(BIN / "accessoryctl", "picker", "--bus", self.world.bus.address, "--plain", stdin=subprocess.PIPE)
+        self.addCleanup(lambda: picker.stop(signal.SIGKILL))
+        picker.wait_for("waiting for a picker")
+        app = self.app()
+        data = {f"bluetoothServiceData{key}": dbus.ByteArray(value) for key, value in (("Blob", b"\1"), ("Mask", b"\xff"))}
+        app.show_picker(item(**data), discoveryTimeout=3600.0)
+        picker.wait_for(r"^1\) ")
+        self.world.pass_until(lambda: "1) is gone" in picker.lines, 30, "the offer to go")
+        listed = lambda: [line for line in picker.lines if ") Pink Dice" in line]
+        self.world.pass_until(lambda: len(listed()) == 2, 30, "the offer to be listed again")
+        self.assertTrue(listed()[1].startswith("1) "), listed())
+        picker.type("1")
+        app.wait_event("accessoryAdded")

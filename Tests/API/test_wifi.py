@@ -776,6 +776,23 @@ class Explaining(WiFiTest):
         self.assertEqual(reasons["Dice-SAE"], "")
 
 
+    def test_an_app_with_wifi_alone_and_no_picker(self):
+        """Its manifest names no service, no company and no network."""
+        self.manifest = {"Supports": "WiFi;", "BluetoothServices": None}
+        app, picker = self.serve("wpa_supplicant")
+        self.grant(app, picker, "Dice-1234")
+        found = self.world.admin.call(
+            f"{ROOT}/admin", f"{NAME}.Admin", "Explain", "a{sv}", sv({"app": "com.example.dice", "seconds": 1.0}))
+        reasons = {str(each["name"]): " ".join(each["reasons"]) for each in found}
+        self.assertIn("no picker is shown", reasons["Dice-SAE"])
+        self.assertIn("has it already", reasons["Dice-1234"])
+        # Without Wi-Fi nothing can be said.
+        self.simulator.do("wifiOff")
+        self.world.wait_wifi("off")
+        self.assertFails(error("PickerRestricted"), self.world.admin.call, f"{ROOT}/admin", f"{NAME}.Admin", "Explain", "a{sv}",
+                         sv({"app": "com.example.dice"}), says=["Wi-Fi is off"])
+
+
 class Unattended(WiFiTest):
     def test_a_rule_approves_a_network(self):
         self.start(self.scenario_of("wpa_supplicant"))

@@ -104,7 +104,8 @@ private let rows: [Row] = [
     Row(
         place: .admin, interface: AccessoryBus.admin, seenBy: [.admin],
         members: [
-            "GetAudit": admins, "Explain": admins, "Refresh": admins, "Policy": admins, "PolicyProblems": admins,
+            "GetAudit": admins, "Explain": admins, "ExplainAccess": admins, "Refresh": admins, "Policy": admins,
+            "PolicyProblems": admins,
             "Adapters": admins,
             "Lockdown": admins,
         ]),

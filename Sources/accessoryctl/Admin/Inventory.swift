@@ -21,15 +21,6 @@ struct Inventory {
         var device: String { properties["Device"]?.objectPathValue?.rawValue ?? "/" }
         var apps: [String] { properties["Apps"]?.stringsValue ?? [] }
         var problems: [String] { properties["Problems"]?.stringsValue ?? [] }
-
-        /// As far as decisions need it.
-        func model() throws(BusError) -> AccessoryModel.Accessory {
-            let descriptor = try WireDecoding.descriptor(properties["Descriptor"] ?? .vardict([:]), "Descriptor")
-            guard let id = AccessoryID(id) else { throw .failed("the daemon's accessory has no identifier") }
-            return AccessoryModel.Accessory(
-                id: id, displayName: name, address: BluetoothAddress(address, kind: .public), isBonded: false,
-                descriptor: descriptor, ssid: ssid, created: 0)
-        }
     }
 
     struct Grant {

@@ -70,64 +70,77 @@ struct Policy: ParsableCommand {
             abstract: "Says what an app may do with an accessory, and which rule or grant says so.",
             discussion: "Exit status: 0 when the app may use it, 1 when it may not.")
         @OptionGroup var options: BusOptions
-        @Option(name: .customLong("policy"), help: "The directory.", completion: .directory)
-        var directory = PolicyStore.standardDirectory
         @OptionGroup var output: JSONOption
         @Argument(help: "The app's identifier.", completion: Completions.apps) var app: String
         @Argument(help: "The accessory's name, address or identifier.", completion: Completions.accessories) var accessory: String
 
         func run() throws {
             try Ending.guarding {
-                guard let id = AppID(app) else { throw Lockdown.Problem("\(app): not an app's identifier") }
-                let policy = PolicyStore(directory: directory, loop: nil, log: Policy.silence).policy
                 let inventory = try Inventory(options)
-                if output.json { return try writeJSON(id, policy, inventory) }
-                if let found = inventory.apps.first(where: { $0.id == app }) {
-                    StandardOutput.line("manifest    \(found.problems.isEmpty ? found.source : "refused: \(found.problems[0])")")
-                } else {
-                    StandardOutput.line("manifest    none: nobody speaks for \(app)")
-                }
-                StandardOutput.line("picker      \(policy.refusal(of: id).map { "refused: \($0)" } ?? "allowed")")
-                let (target, grant, denial, may) = try verdict(id, policy, inventory)
-                if let denial { StandardOutput.line("denied      by rule \(denial.name) in \(denial.source)") }
-                switch grant {
-                case nil: StandardOutput.line("grant       none")
-                case let grant?:
-                    StandardOutput.line(
-                        "grant       \(grant.id), \(grant.isEnabled ? grant.state : "switched off"), last used \(Output.time(grant.lastUsed))"
-                    )
-                }
-                for rule in policy.approvals where rule.app == id {
-                    StandardOutput.line(
-                        "approval    rule \(rule.name) in \(rule.source): \(rule.target), from \(rule.minimumRSSI) dBm")
-                }
-                StandardOutput.line(
-                    "so          \(app) \(may ? "may use" : "may not use") \(StandardOutput.printable(target.name))")
-                if !may { throw Ending.failed }
+                let target = try inventory.accessory(accessory)
+                let answer = try inventory.connection.callAndWait(
+                    AccessoryBus.name, AccessoryBus.adminPath, AccessoryBus.admin, "ExplainAccess",
+                    [.string(app), .objectPath(target.path)])
+                let access = answer.first?.vardictValue ?? [:]
+                let grant = inventory.grants.first { $0.path == access["grant"]?.objectPathValue }
+                if output.json { write(json: access, target, grant, inventory) } else { write(access, target, grant) }
+                if access["mayUse"]?.booleanValue != true { throw Ending.failed }
             }
         }
 
-        /// The accessory, the app's grant for it, the rule that denies it, and whether the app may use it.
-        private func verdict(
-            _ id: AppID, _ policy: AccessPolicy, _ inventory: Inventory
-        ) throws -> (target: Inventory.Accessory, grant: Inventory.Grant?, denial: AccessPolicy.Denial?, may: Bool) {
-            let target = try inventory.accessory(accessory)
-            let grant = inventory.grants.first { $0.app == app && $0.accessory == target.path }
-            let denial = try policy.denial(of: target.model(), to: id)
-            return (target, grant, denial, grant?.isEnabled == true && denial == nil)
+        private func write(_ access: [String: DBusValue], _ target: Inventory.Accessory, _ grant: Inventory.Grant?) {
+            func text(_ values: [String: DBusValue], _ key: String) -> String {
+                StandardOutput.printable(values[key]?.stringValue ?? "")
+            }
+            let problems = access["problems"]?.stringsValue ?? []
+            if text(access, "manifest").isEmpty {
+                StandardOutput.line("manifest    none: no program is \(app)")
+            } else {
+                StandardOutput.line(
+                    "manifest    \(problems.first.map { "refused: " + StandardOutput.printable($0) } ?? text(access, "manifest"))")
+            }
+            let refusal = access["pickerRefused"] == nil ? nil : text(access, "pickerRefused")
+            StandardOutput.line("picker      \(refusal.map { "refused: \($0)" } ?? "allowed")")
+            if let denial = access["denial"]?.vardictValue {
+                StandardOutput.line("denied      by rule \(text(denial, "name")) in \(text(denial, "source"))")
+            }
+            let state = grant.map {
+                "\($0.id), \($0.isEnabled ? $0.state : "switched off"), last used \(Output.time($0.lastUsed))"
+            }
+            StandardOutput.line("grant       \(state ?? "none")")
+            for rule in Self.approvals(access) {
+                StandardOutput.line(
+                    "approval    rule \(text(rule, "name")) in \(text(rule, "source")): \(text(rule, "target")), from \(rule["minimumRssi"]?.integerValue ?? 0) dBm"
+                )
+            }
+            let may = access["mayUse"]?.booleanValue == true ? "may use" : "may not use"
+            StandardOutput.line("so          \(app) \(may) \(StandardOutput.printable(target.name))")
         }
 
-        private func writeJSON(_ id: AppID, _ policy: AccessPolicy, _ inventory: Inventory) throws {
-            let (target, grant, denial, may) = try verdict(id, policy, inventory)
-            let manifest = inventory.apps.first { $0.id == app }
+        private func write(
+            json access: [String: DBusValue], _ target: Inventory.Accessory, _ grant: Inventory.Grant?, _ inventory: Inventory
+        ) {
+            func text(_ values: [String: DBusValue], _ key: String) -> JSON { JSON(values[key]?.stringValue ?? "") }
+            let hasManifest = access["manifest"]?.stringValue?.isEmpty == false
             Output.json([
-                "app": JSON(app), "accessory": JSON(target.id), "mayUse": JSON(may),
-                "manifest": manifest.map { JSON($0.source) } ?? .null, "problems": JSON(manifest?.problems ?? []),
-                "pickerRefused": policy.refusal(of: id).map { JSON($0) } ?? .null, "grant": grant?.json(inventory) ?? .null,
-                "denial": denial.map { ["name": JSON($0.name), "source": JSON($0.source)] } ?? .null,
-                "approvals": .array(policy.approvals.filter { $0.app == id }.map(\.json)),
+                "app": JSON(app), "accessory": JSON(target.id), "mayUse": JSON(access["mayUse"]?.booleanValue == true),
+                "manifest": hasManifest ? text(access, "manifest") : .null,
+                "problems": JSON(access["problems"]?.stringsValue ?? []),
+                "pickerRefused": access["pickerRefused"] == nil ? .null : text(access, "pickerRefused"),
+                "grant": grant?.json(inventory) ?? .null,
+                "denial": access["denial"]?.vardictValue.map { ["name": text($0, "name"), "source": text($0, "source")] } ?? .null,
+                "approvals": .array(
+                    Self.approvals(access).map { rule in
+                        [
+                            "name": text(rule, "name"), "source": text(rule, "source"), "app": JSON(app),
+                            "target": text(rule, "target"), "minimumRSSI": JSON(rule["minimumRssi"]?.integerValue ?? 0),
+                        ]
+                    }),
             ])
-            if !may { throw Ending.failed }
+        }
+
+        private static func approvals(_ access: [String: DBusValue]) -> [[String: DBusValue]] {
+            (access["approvals"]?.arrayValue ?? []).compactMap(\.vardictValue)
         }
     }
 

@@ -98,7 +98,10 @@ private final class AppSession {
         let wanted = try Set(
             descriptors.map { value throws(BusError) in try Self.search(WireDecoding.descriptor(value, "descriptor")) })
         return try accessories.filter { accessory in
-            accessory.state == "authorized" && (try? accessory.model()).map { wanted.contains(Self.search($0.descriptor)) } ?? false
+            guard accessory.state == "authorized", let value = accessory.properties["Descriptor"],
+                let descriptor = try? WireDecoding.descriptor(value, "Descriptor")
+            else { return false }
+            return wanted.contains(Self.search(descriptor))
         }
     }
 

@@ -68,9 +68,16 @@ final class LineView: PickerView {
         if state.stage != old.stage { StandardOutput.line(Texts.stage(state)) }
         // A list that moves under the person's fingers is no list: numbers stay, what comes is added, what goes is
         // said.
-        for offer in state.offers where !shown.contains(where: { $0.id == offer.id }) {
-            shown.append(offer)
-            StandardOutput.line("\(shown.count)) \(Texts.offer(offer))")
+        for offer in state.offers {
+            guard let index = shown.firstIndex(where: { $0.id == offer.id }) else {
+                shown.append(offer)
+                StandardOutput.line("\(shown.count)) \(Texts.offer(offer))")
+                continue
+            }
+            // It was said to be gone.
+            if !old.offers.contains(where: { $0.id == offer.id }), state.stage == "offering" {
+                StandardOutput.line("\(index + 1)) \(Texts.offer(offer))")
+            }
         }
         if state.stage == "offering" || state.stage == "searching" {
             for (index, offer) in shown.enumerated()
@@ -79,7 +86,8 @@ final class LineView: PickerView {
             }
         }
         guard state.prompt != old.prompt || state.isNaming != old.isNaming, let prompt = Texts.prompt(state) else { return }
-        let isQuestion = ["confirm-passkey", "consent"].contains(state.promptKind ?? "")
+        var isQuestion = false
+        if case .yesOrNo = Question(state)?.form { isQuestion = true }
         StandardOutput.line(prompt + (isQuestion ? " [y/n]" : state.isNaming ? " (an empty line keeps the name)" : ""))
     }
 
