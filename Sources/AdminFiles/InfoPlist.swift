@@ -13,10 +13,15 @@ enum InfoPlist {
         guard let data = try? files.contents(of: path) else {
             return note("not a readable file of at most \(RememberedFiles.largest) bytes")
         }
-        guard !data.starts(with: "bplist".utf8) else {
-            return note("a binary property list: convert it to XML (plutil -convert xml1, or plistutil)")
+        let list: [String: PropertyList]
+        do throws(PropertyListProblem) {
+            guard case .dictionary(let root) = try PropertyList.read(data) else {
+                return note("not a property list with a dictionary")
+            }
+            list = root
+        } catch {
+            return note("not a property list: \(error.reason)")
         }
-        guard case .dictionary(let list)? = PropertyList(xml: data) else { return note("not a property list") }
         // Both spellings are in use.
         let supports = ["NSAccessorySetupSupports", "NSAccessorySetupKitSupports"].filter { list[$0] != nil }
         if supports.isEmpty, manifest.supports.isEmpty { note("NSAccessorySetupSupports: is missing") }

@@ -1,8 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// A property list in XML (Apple's PropertyList-1.0.dtd), as far as an Info.plist's own keys need it: dictionaries,
-// arrays, texts and numbers. GLib reads the markup.
+// A property list (Apple's PropertyList-1.0.dtd), as far as an Info.plist's own keys need it: dictionaries, arrays,
+// texts and numbers. XML in UTF-8 or UTF-16, which GLib reads, or the binary form.
 
 internal import CGLib
+
+/// The reason why something is no property list.
+struct PropertyListProblem: Error {
+    /// For people.
+    let reason: String
+
+    init(_ reason: String) {
+        self.reason = reason
+    }
+}
 
 /// A value of a property list.
 indirect enum PropertyList: Hashable {
@@ -10,14 +20,35 @@ indirect enum PropertyList: Hashable {
     case array([PropertyList])
     case text(String)
     case integer(Int)
-    /// A date, data, a fraction or a truth value, which no key of ours has.
+    /// A date, data, a fraction, a truth value or a number of more than 63 bits, which no key of ours has.
     case other(String)
 
-    /// Nil for what is no property list in XML.
-    init?(xml: [UInt8]) {
-        let reader = PropertyListReader()
-        guard reader.read(xml), let root = reader.root else { return nil }
-        self = root
+    /// How deeply values may be nested.
+    static let deepest = 64
+
+    /// The root of a list in any of its forms.
+    static func read(_ bytes: [UInt8]) throws(PropertyListProblem) -> PropertyList {
+        if bytes.starts(with: BinaryPropertyList.magic) { return try BinaryPropertyList.read(bytes) }
+        let xml: [UInt8] =
+            switch (bytes.first, bytes.dropFirst().first) {
+            case (0xEF, 0xBB): Array(bytes.dropFirst(3))
+            case (0xFE, 0xFF): Array(text(utf16: Array(bytes.dropFirst(2)), isBigEndian: true).utf8)
+            case (0xFF, 0xFE): Array(text(utf16: Array(bytes.dropFirst(2)), isBigEndian: false).utf8)
+            // Without a byte order mark, by the first “<”.
+            case (0x00, UInt8(ascii: "<")): Array(text(utf16: bytes, isBigEndian: true).utf8)
+            case (UInt8(ascii: "<"), 0x00): Array(text(utf16: bytes, isBigEndian: false).utf8)
+            default: bytes
+            }
+        return try PropertyListReader().read(xml)
+    }
+
+    /// What is no character becomes U+FFFD.
+    static func text(utf16 bytes: [UInt8], isBigEndian: Bool) -> String {
+        let units = stride(from: 0, to: bytes.count - 1, by: 2).map { at in
+            let (first, second) = (UInt16(bytes[at]), UInt16(bytes[at + 1]))
+            return isBigEndian ? first << 8 | second : second << 8 | first
+        }
+        return String(decoding: units, as: UTF16.self)
     }
 }
 
@@ -31,12 +62,12 @@ private final class PropertyListReader {
         var keys: [String] = []
     }
 
-    private(set) var root: PropertyList?
+    private var root: PropertyList?
     private var levels: [Level] = []
-    private static let deepest = 64
+    /// Why the last element is out of place.
+    private var problem: String?
 
-    /// Whether all of it is in order.
-    func read(_ xml: [UInt8]) -> Bool {
+    func read(_ xml: [UInt8]) throws(PropertyListProblem) -> PropertyList {
         var parser = GMarkupParser()
         parser.start_element = { _, name, _, _, reader, failure in
             guard let name, let reader else { return }
@@ -54,11 +85,18 @@ private final class PropertyListReader {
         let context = g_markup_parse_context_new(
             &parser, G_MARKUP_TREAT_CDATA_AS_TEXT, Unmanaged.passUnretained(self).toOpaque(), nil)
         defer { g_markup_parse_context_free(context) }
-        return xml.withUnsafeBytes { bytes in
+        var failure: UnsafeMutablePointer<GError>?
+        let isRead = xml.withUnsafeBytes { bytes in
             let text = bytes.baseAddress?.assumingMemoryBound(to: gchar.self)
-            return g_markup_parse_context_parse(context, text, gssize(bytes.count), nil) != 0
-                && g_markup_parse_context_end_parse(context, nil) != 0
+            return g_markup_parse_context_parse(context, text, gssize(bytes.count), &failure) != 0
+                && g_markup_parse_context_end_parse(context, &failure) != 0
         }
+        defer { g_clear_error(&failure) }
+        if isRead, let root { return root }
+        var line: gint = 0
+        g_markup_parse_context_get_position(context, &line, nil)
+        let said = failure.map { String(cString: $0.pointee.message) } ?? "it is empty"
+        throw PropertyListProblem("line \(line): \(problem ?? said)")
     }
 
     private static func of(_ pointer: UnsafeMutableRawPointer) -> PropertyListReader {
@@ -69,9 +107,16 @@ private final class PropertyListReader {
         g_set_error_literal(failure, g_markup_error_quark(), gint(G_MARKUP_ERROR_INVALID_CONTENT.rawValue), "no property list")
     }
 
+    private func refuse(_ reason: String) -> Bool {
+        problem = reason
+        return false
+    }
+
     private func begin(_ element: String) -> Bool {
         levels.append(Level(element: element))
-        return levels.count <= Self.deepest && (levels.count > 1) == (element != "plist")
+        guard levels.count <= PropertyList.deepest else { return refuse("<\(element)> is nested too deeply") }
+        return (levels.count > 1) == (element != "plist")
+            || refuse("<\(element)> is out of place: the outermost element is <plist>")
     }
 
     private func add(_ text: String) {
@@ -84,28 +129,35 @@ private final class PropertyListReader {
         let value: PropertyList
         switch level.element {
         case "plist":
-            guard level.values.count == 1 else { return false }
+            guard level.values.count == 1 else { return refuse("<plist> has \(level.values.count) values instead of one") }
             root = level.values[0]
             return true
         case "key":
             guard levels.last?.element == "dict", levels[levels.count - 1].keys.count == levels[levels.count - 1].values.count
-            else { return false }
+            else { return refuse("<key>\(level.text)</key> is out of place") }
             levels[levels.count - 1].keys.append(level.text)
             return true
         case "dict":
-            guard level.keys.count == level.values.count else { return false }
+            guard level.keys.count == level.values.count else {
+                return refuse("<dict> has keys without values, or values without keys")
+            }
             value = .dictionary(Dictionary(zip(level.keys, level.values)) { _, last in last })
         case "array": value = .array(level.values)
         case "string": value = .text(level.text)
         case "integer":
             let digits = level.text.split(whereSeparator: \.isWhitespace).joined()
-            guard let number = Int(digits) ?? (digits.hasPrefix("0x") ? Int(digits.dropFirst(2), radix: 16) : nil) else {
-                return false
+            let isHexadecimal = digits.lowercased().hasPrefix("0x")
+            let bare = isHexadecimal ? String(digits.dropFirst(2)) : digits
+            if let number = Int(bare, radix: isHexadecimal ? 16 : 10) {
+                value = .integer(number)
+            } else if UInt64(bare, radix: isHexadecimal ? 16 : 10) != nil {
+                value = .other(digits)
+            } else {
+                return refuse("<integer>\(level.text)</integer> is no number")
             }
-            value = .integer(number)
         case "true", "false": value = .other(level.element)
         case "real", "date", "data": value = .other(level.text)
-        default: return false
+        default: return refuse("<\(level.element)> is no element of a property list")
         }
         guard !levels.isEmpty else { return false }
         levels[levels.count - 1].values.append(value)

@@ -2,7 +2,7 @@
 // Manifests: what is read, what is refused and with which words, and which one fits a caller.
 
 import AccessoryModel
-import AdminFiles
+@testable import AdminFiles
 @testable import CallerIdentity
 import DBusKit
 import Foundation
@@ -366,21 +366,67 @@ private let good = """
         #expect(manifest.names == ["Dice", "Die"] && manifest.companies == [CompanyIdentifier(0xFFFF), CompanyIdentifier(0x4C)])
     }
 
-    @Test func aBinaryInfoPlistIsRefusedWithTheWayOut() throws {
-        let plist = try directory.write("Info.plist", "bplist00")
-        let text = "[Application]\nId=a\nName=x\nUnit=a.service\n[AccessorySetup]\nInfoPlist=\(plist)\n"
-        let found = try problems(text, name: "a.conf")
-        #expect(found.contains { $0.contains("binary property list: convert it") }, "\(found)")
+    /// The same list as Xcode, plutil and editors on other systems write it.
+    @Test func anInfoPlistInAnyForm() throws {
+        let body = """
+            <?xml version="1.0" encoding="%"?>
+            <plist version="1.0"><dict>
+              <key>Large</key><integer>18446744073709551615</integer><key>Hexadecimal</key><integer>0X1F</integer>
+              <key>Negative</key><integer>-3</integer><key>Real</key><real>1.5</real><key>On</key><true/>
+              <key>NSAccessorySetupSupports</key><array><string>Bluetooth</string></array>
+              <key>NSAccessorySetupBluetoothNames</key><array><string>Würfel</string></array>
+              <key>NSAccessorySetupBluetoothCompanyIdentifiers</key><array><integer>76</integer></array>
+            </dict></plist>
+            """
+        let wide = Array(body.replacing("%", with: "UTF-16").utf16)
+        let big = wide.flatMap { [UInt8($0 >> 8), UInt8($0 & 0xFF)] }
+        let little = wide.flatMap { [UInt8($0 & 0xFF), UInt8($0 >> 8)] }
+        let object = try PropertyListSerialization.propertyList(from: Data(body.replacing("%", with: "UTF-8").utf8), format: nil)
+        let binary = try PropertyListSerialization.data(fromPropertyList: object, format: .binary, options: 0)
+        for (name, bytes) in [
+            ("UTF-8 with a mark", [0xEF, 0xBB, 0xBF] + Array(body.replacing("%", with: "UTF-8").utf8)),
+            ("UTF-16, big-endian", [0xFE, 0xFF] + big), ("UTF-16, little-endian", [0xFF, 0xFE] + little),
+            ("UTF-16 without a mark", little), ("binary", Array(binary)),
+        ] as [(String, [UInt8])] {
+            let plist = try directory.write("Info.plist", "")
+            try Data(bytes).write(to: URL(fileURLWithPath: plist))
+            let text = "[Application]\nId=a\nName=x\nUnit=a.service\n[AccessorySetup]\nInfoPlist=\(plist)\n"
+            let manifest = try ManifestReader.read(path: try directory.write("a.conf", text)).get()
+            #expect(manifest.supports == [.bluetooth] && manifest.names == ["Würfel"], "\(name)")
+            #expect(manifest.companies == [CompanyIdentifier(0x4C)], "\(name)")
+        }
+    }
+
+    /// A binary list that is cut short, or whose bytes were changed, ends with a reason or is another list.
+    @Test func aBinaryInfoPlistIsCheckedByteByByte() throws {
+        let object: [String: Any] = ["a": ["b": [1, "text", "ü", 1.5, Data([1, 2])]], "c": [String: Any]()]
+        let good = [UInt8](try PropertyListSerialization.data(fromPropertyList: object, format: .binary, options: 0))
+        for length in good.indices { _ = try? PropertyList.read(Array(good[..<length])) }
+        for index in 8..<good.count {
+            for value in [0, 1, 0x0F, 0x7F, 0x80, 0xAF, 0xDF, 0xFF] as [UInt8] {
+                var bad = good
+                bad[index] = value
+                _ = try? PropertyList.read(bad)
+            }
+        }
+        // An array that holds itself.
+        let loop =
+            Array("bplist00".utf8) + [0xA1, 0, 8] + [UInt8](repeating: 0, count: 6) + [1, 1]
+            + [0, 0, 0, 0, 0, 0, 0, 1] + [UInt8](repeating: 0, count: 8) + [0, 0, 0, 0, 0, 0, 0, 10]
+        #expect(throws: PropertyListProblem.self) { try PropertyList.read(loop) }
     }
 
     @Test(arguments: [
         ("<dict><key>NSAccessorySetupSupports</key><string>Bluetooth</string></dict>", "NSAccessorySetupSupports: not an array"),
         ("<dict><key>NSAccessorySetupSupports</key><array><string>USB</string></array></dict>", "USB: neither"),
-        ("<dict></dict>", "NSAccessorySetupSupports: is missing"), ("<array></array>", "not a property list"),
-        ("<dict>", "not a property"), ("<dict><string>x</string></dict>", "not a property"),
-        ("<dict><key>a</key><key>b</key></dict>", "not a property"), ("<dict><key>a</key><wrong/></dict>", "not a property"),
+        ("<dict></dict>", "NSAccessorySetupSupports: is missing"), ("<array></array>", "not a property list with a dictionary"),
+        ("<dict>", "not a property list: line 1: "),
+        ("<dict>\n<string>x</string></dict>", "line 2: <dict> has keys without values"),
+        ("<dict><key>a</key>\n<key>b</key></dict>", "line 2: <key>b</key> is out of place"),
+        ("<dict><key>a</key>\n\n<wrong/></dict>", "line 3: <wrong> is no element"),
+        ("<dict><key>a</key><integer>x</integer></dict>", "line 1: <integer>x</integer> is no number"),
         (String(repeating: "<array>", count: 100) + String(repeating: "</array>", count: 100), "not a property"),
-        ("<dict/><dict/>", "not a property"),
+        ("<dict/><dict/>", "<plist> has 2 values instead of one"),
         (
             "<dict><key>NSAccessorySetupSupports</key><array/><key>NSAccessorySetupBluetoothServices</key><array><string>x</string></array></dict>",
             "NSAccessorySetupBluetoothServices: x: not a UUID"

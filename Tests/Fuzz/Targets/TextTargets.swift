@@ -62,7 +62,7 @@ func readPropertyList(_ bytes: UnsafeRawBufferPointer) {
     let (manifest, notes) = read()
     let (again, notesAgain) = read()
     expect(manifest == again && notes == notesAgain, "a property list reads differently again")
-    let isList = PropertyList(xml: Array(bytes)) != nil
+    let isList = (try? PropertyList.read(Array(bytes))) != nil
     expect(isList || !notes.isEmpty, "what is no property list is taken")
 }
 
