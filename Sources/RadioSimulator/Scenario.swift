@@ -71,6 +71,8 @@ public struct Scenario: Hashable, Sendable {
         public var crossesTransports = false
         /// Whether the kernel makes an input device of it.
         public var isInput = false
+        /// Seconds for which bluetoothd calls its services resolved and has no objects of them; nil for not at all.
+        public var lateServices: Double?
         /// What it says of its battery while it is connected, percent, 0–100; nil for nothing.
         public var battery: UInt8?
         /// What it advertises, each on its own schedule; nothing while it is connected.

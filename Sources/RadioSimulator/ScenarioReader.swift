@@ -95,6 +95,7 @@ extension Scenario {
         accessory.isConnectable = try json.boolean("connectable") ?? true
         accessory.transport = try json.word("transport", Accessory.Transport.self) ?? .le
         accessory.crossesTransports = try json.boolean("crossTransportKeys") ?? false
+        accessory.lateServices = try json.number("lateServices", 0...60)
         accessory.battery = try json.number("battery", 0...100).map { UInt8($0) }
         accessory.isInput = try json.boolean("input") ?? false
         accessory.adverts = try json.objects("adverts", advert) ?? []

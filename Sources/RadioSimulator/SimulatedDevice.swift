@@ -251,7 +251,13 @@ final class SimulatedDevice: ExportedObject {
         changed("Connected")
         let gatt = SimulatedGATT(self, bluez)
         self.gatt = gatt
-        gatt.export()
+        if let delay = accessory.scenario.lateServices {
+            bluez.loop.after(.seconds(delay)) { [weak self, weak gatt] in
+                if let gatt, self?.gatt === gatt { gatt.export() }
+            }
+        } else {
+            gatt.export()
+        }
         if !accessory.scenario.services.isEmpty { resolved = Set(accessory.scenario.services.map(\.uuid)) }
         changed("UUIDs", "ServicesResolved")
         showBattery()

@@ -82,6 +82,25 @@ import Testing
         #expect(app.events.lines.filter { $0.hasPrefix("value") }.count == 2)
     }
 
+    /// bluetoothd may call the services resolved before they are objects (its issue 1489).
+    @Test func servicesThatAreNoObjectsYetAreWaitedFor() async throws {
+        let scenario = """
+            { "accessories": [ { "id": "pink", "address": "C0:FF:EE:00:00:01", "lateServices": 0.6,
+              "adverts": [ { "name": "Dice", "serviceUUIDs": ["\(Gadget.service)"] } ],
+              "gatt": [ { "uuid": "\(Gadget.service)", "characteristics": [ { "uuid": "FF3F", "flags": ["read"], "value": "01" } ] },
+                        { "uuid": "FF50", "characteristics": [] } ] } ] }
+            """
+        let app = try await App(try World(scenario: scenario))
+        app.manager.scanForPeripherals(withServices: nil)
+        try await app.events.wait("discovered")
+        try await app.connect()
+        app.peripheral.discoverServices(nil)
+        #expect(try await app.events.wait("services") == "services \(Gadget.service),FF50")
+        app.peripheral.discoverServices(nil)
+        try await app.events.wait("services", count: 2)
+        #expect(!app.events.lines.contains { $0.hasPrefix("modified") })
+    }
+
     @Test func servicesThatGoWithTheLinkAreNoOtherDatabase() async throws {
         let app = try await Self.discovered()
         try app.world.play("vanish", "pink")

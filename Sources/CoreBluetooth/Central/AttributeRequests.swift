@@ -154,7 +154,8 @@ final class AttributeRequests {
         changeTimer?.cancel()
         releaseTimer?.cancel()
         releasing = nil
-        resolved = nil
+        if case .withoutObjects(_, let timer) = resolving { timer.cancel() }
+        resolving = .idle
         settled = nil
         echo = nil
         for channel in channels.values { channel.close() }
@@ -207,17 +208,39 @@ final class AttributeRequests {
             Request(
                 follows: .none,
                 begin: { [self] in
-                    resolved = body
+                    resolving = .unresolved(body)
                     servicesChanged()
                 }, fail: fail))
     }
 
-    private var resolved: (() -> Void)?
+    /// A request that waits for the services.
+    private enum Resolving {
+        case idle
+        case unresolved(() -> Void)
+        /// BlueZ may say that the services are resolved before they are objects (its issue 1489).
+        case withoutObjects(() -> Void, LoopSource)
+    }
+
+    private var resolving = Resolving.idle
 
     /// `ServicesResolved` may have changed.
     func servicesChanged() {
-        guard session.tree.device(device)?.areServicesResolved == true, let body = resolved else { return }
-        resolved = nil
+        guard case .unresolved(let body) = resolving, let known = session.tree.device(device), known.areServicesResolved else {
+            return
+        }
+        let isExpected = known.services.contains { !BlueZTree.claimedServices.contains($0) }
+        if isExpected, !session.tree.hasServices(device) {
+            return awaitObjects(body, for: DatabaseChange.longestDiscovery)
+        }
+        resolve(body)
+    }
+
+    private func awaitObjects(_ body: @escaping () -> Void, for time: Duration) {
+        resolving = .withoutObjects(body, session.loop.after(time) { [weak self] in self?.resolve(body) })
+    }
+
+    private func resolve(_ body: () -> Void) {
+        resolving = .idle
         body()
         finish()
     }
@@ -491,6 +514,11 @@ final class AttributeRequests {
             channels.removeValue(forKey: path)?.close()
             released([path])
             notifying[path] = nil
+        }
+        // So do they come while a request waits for them: together, within a moment.
+        if case .withoutObjects(let body, let timer) = resolving {
+            timer.cancel()
+            return awaitObjects(body, for: DatabaseChange.settling)
         }
         // Objects that come while the services are still being looked for are the first database, not another.
         guard isGone || session.tree.device(device)?.areServicesResolved == true else { return }
