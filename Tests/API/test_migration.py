@@ -6,6 +6,7 @@ import dbus
 from harness.names import ACCESSORY, GRANT, PINK, PNG, PROPERTIES, SOMEBODY_ELSE, error
 from harness.radio import Paired, accessory, scenario
 from harness.values import item
+from harness.waiting import wait
 from harness.world import APITest
 
 INVALID = error("InvalidRequest")
@@ -149,3 +150,83 @@ class Migrating(APITest):
         self.assertEqual(self.dice.wait_event("migrationComplete")["error"], error("ConnectionFailed"))
         self.assertNotIn("error", self.dice.wait_event("migrationComplete", count=2))
         self.assertEqual(len(self.dice.accessories), 1)
+
+
+class Evidence(APITest):
+    """BlueZ keeps name and services of a silent accessory, and not the data of its adverts."""
+
+    scenario = scenario(accessory("scale", advert={"serviceUUIDs": [PINK], "name": "scale", "manufacturerData": {"FFFE": "0102"}}),
+                        accessory("blue", 2))
+    manifest = {"BluetoothCompanyIdentifiers": "FFFE;FFFD;"}
+
+    def setUp(self):
+        super().setUp()
+        for address in (PINK_ADDRESS, BLUE_ADDRESS):
+            with Paired(self.world, path_of(address)):
+                pass
+        # bluetoothd reads from its disk what it keeps.
+        self.simulator.do("serviceStopped")
+        self.world.wait_bluetooth("absent")
+        self.simulator.do("serviceStarted")
+        self.world.wait_bluetooth("ready")
+        self.dice = self.app()
+
+    def scale(self, company):
+        return migration("Scale", PINK_ADDRESS, bluetoothCompanyIdentifier=dbus.UInt16(company))
+
+    def complete(self, count=1):
+        return self.dice.wait_event("migrationComplete", count=count)
+
+    def test_of_a_silent_one_the_person_decides(self):
+        self.simulator.do("vanish", "scale")
+        person = self.picker()
+        self.dice.show_picker(self.scale(0xFFFE))
+        person.wait_prompt("consent")
+        self.assertEqual([str(each["name"]) for each in person.offers], [f"Scale (“scale”, {PINK_ADDRESS})"])
+        person.respond(accept=True)
+        self.assertEqual(str(self.complete()["properties"]["DisplayName"]), "Scale")
+
+    def take_over_what_is_heard(self, company):
+        """Returns the details of `migrationComplete`, after adverts of the accessory were heard while the page was shown."""
+        person = self.picker()
+        self.dice.show_picker(self.scale(company))
+        person.wait_prompt("consent")
+        wait(lambda: self.simulator.discovering, 10, "a search", also_every=0.02)
+        for _ in range(3):
+            self.world.pass_second()
+        person.respond(accept=True)
+        details = self.complete()
+        wait(lambda: not self.simulator.discovering, 10, "the search to end", also_every=0.02)
+        return details
+
+    def test_an_advert_that_fits(self):
+        self.assertNotIn("error", self.take_over_what_is_heard(0xFFFE))
+
+    def test_an_advert_that_does_not(self):
+        self.assertIn("is not what the item's descriptor looks for", self.take_over_what_is_heard(0xFFFD)["message"])
+        self.assertEqual(self.world.grants(), {})
+
+    def test_without_a_person_it_is_not_taken_over(self):
+        self.simulator.do("vanish", "scale")
+        self.world.policy.mkdir()
+        (self.world.policy / "a.conf").write_text(f"[Approve scale]\nApp=com.example.dice\nBluetoothServiceUUID={PINK}\nMinimumRSSI=-90\n")
+        self.world.restart_daemon()
+        self.dice = self.app()
+        self.dice.show_picker(self.scale(0xFFFE))
+        self.dice.wait_event("pickerDidDismiss")
+        self.assertEqual(self.world.grants(), {})
+
+    def test_a_stale_entry_does_not_refuse_the_others(self):
+        person = self.picker()
+        stale = migration("Old", "00:00:00:00:00:01")
+        self.dice.show_picker(stale, migration("Blue", BLUE_ADDRESS))
+        person.wait_prompt("consent")
+        self.assertEqual([str(each["advertisedName"]) for each in person.offers], ["blue"])
+        person.respond(accept=True)
+        self.assertEqual(str(self.complete()["properties"]["DisplayName"]), "Blue")
+        failed = self.complete(2)
+        self.assertEqual(failed["error"], INVALID)
+        self.assertIn("items[0].peripheralIdentifier", failed["message"])
+        person.wait_gone()
+        # Nothing is left to be shown.
+        self.assertFails(INVALID, self.dice.show_picker, stale, says=["items[0].peripheralIdentifier"])

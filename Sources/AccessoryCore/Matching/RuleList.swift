@@ -94,6 +94,29 @@ struct RuleList: Sendable {
         }
     }
 
+    /// How far the rules can be held against what is known of a device that may be silent.
+    fileprivate func evidence(of known: Advertisement, _ circumstances: Circumstances) -> Matcher.Evidence {
+        guard service != nil || company != nil else { return .contradicts }
+        var evidence = Matcher.Evidence.fits
+        for rule in rules where !holds(rule, known, circumstances, { $0.matches($1) }) {
+            guard cannotBeEvaluated(rule, known) else { return .contradicts }
+            evidence = .missing
+        }
+        return evidence
+    }
+
+    /// Whether a rule fails only because of what is not known.
+    private func cannotBeEvaluated(_ rule: Rule, _ known: Advertisement) -> Bool {
+        switch rule {
+        case .service: known.serviceUUIDs.isEmpty && known.serviceData.isEmpty
+        case .serviceData(let service, _): known.serviceData[service] == nil
+        case .company, .manufacturerData: known.manufacturerData.isEmpty
+        case .name: known.localName == nil
+        case .network: false
+        case .immediate: true
+        }
+    }
+
     /// Why a rule does not hold; nil where another rule says it already.
     private func words(of rule: Rule, _ advert: Advertisement, _ circumstances: Circumstances) -> String? {
         switch rule {
@@ -119,6 +142,22 @@ struct RuleList: Sendable {
 }
 
 extension Matcher {
+    /// Whether a paired device is what a descriptor looks for. BlueZ keeps name and services of a device that is
+    /// silent, and not the data of its adverts: a rule about that data has no answer then, and a person must decide.
+    public enum Evidence: Hashable, Sendable {
+        case fits
+        /// All rules that can be evaluated fit, and others cannot be evaluated.
+        case missing
+        case contradicts
+    }
+
+    /// - Parameter known: all that is known of the device. Its distance does not matter.
+    public static func evidence(of known: Advertisement, for descriptor: DiscoveryDescriptor) -> Evidence {
+        var wanted = descriptor
+        wanted.range = .default
+        return RuleList(wanted).evidence(of: known, Circumstances(networks: Set([wanted.network].compactMap(\.self))))
+    }
+
     /// The rules of `descriptor` that the advert fails, in words; empty when it matches.
     ///
     /// - Parameters:

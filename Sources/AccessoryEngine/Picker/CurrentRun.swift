@@ -10,6 +10,8 @@ final class CurrentRun {
     let run: PickerRun
     var discovery: DiscoveryToken?
     var scan: DiscoveryToken?
+    /// The search for adverts of accessories that are to be taken over.
+    var verification: DiscoveryToken?
     var deadlineTimer: (any EngineTimer)?
     var pruneTimer: (any EngineTimer)?
     var disclosureTimer: (any EngineTimer)?

@@ -93,34 +93,32 @@ struct PickerRequests {
                 .userRestricted,
                 "\(context).hotspotSSID: \(network.ssid): rule \(denial.name) in \(denial.source) denies it to \(app)")
         }
+        let evidence = bond.map { Matcher.evidence(of: $0.advertisement, for: item.descriptor) } ?? .fits
+        let name = known?.displayName ?? item.name
         let offer = Offer(
             id: "m\(number)", device: bond?.device, address: bond?.address, adapter: bond?.adapter, item: 0,
-            name: known?.displayName ?? item.name, advertisedName: bond?.name ?? network?.ssid.description ?? "", rssi: nil,
+            // The person has nothing else to decide by.
+            name: bond.map { evidence == .missing ? "\(name) (“\($0.name)”, \($0.address))" : name } ?? name,
+            advertisedName: bond?.name ?? network?.ssid.description ?? "", rssi: nil,
             shared: known?.id, needsPairing: false, isBonded: bond != nil, identifier: .random(), network: network)
         return PickerRun.MigrationTarget(
-            offer: offer, item: item, sighting: Sighting(advertisement: bond?.advertisement, network: network))
+            offer, item, Sighting(advertisement: bond?.advertisement, network: network), evidence)
     }
 
-    /// The bond that a migration means: with a device that is what the item's descriptor looks for, by what the radio
-    /// knows of it (what it does not know does not match), and that no rule denies.
+    /// The bond that a migration means: with a device that does not contradict the item's descriptor, and that no rule
+    /// denies.
     ///
     /// - Throws: `InvalidRequest`, the same in all cases: an app does not learn with what this machine is paired.
     private func bond(
         with peripheral: Migration.Peripheral, _ descriptor: DiscoveryDescriptor, _ app: AppID, _ context: String
     ) throws(SetupError) -> RadioBond {
-        var wanted = descriptor
-        // Where it is now says nothing of what it is.
-        wanted.range = .default
         let bond: RadioBond? =
             switch peripheral {
             case .address(let value): radio.bonds.first { $0.address.value == value }
             case .identifier(let id):
                 book.ledger.accessories[id]?.peer.flatMap { radio.bond(with: $0) }
             }
-        guard let bond,
-            Matcher.exclusions(
-                of: bond.advertisement, from: wanted, smoothedRSSI: nil, networks: Set([wanted.network].compactMap(\.self))
-            ).isEmpty,
+        guard let bond, Matcher.evidence(of: bond.advertisement, for: descriptor) != .contradicts,
             book.policy.denial(of: Sighting(advertisement: bond.advertisement), to: app) == nil
         else {
             throw .invalid("\(context).peripheralIdentifier", peripheral, "Bluetooth knows no paired device like this")

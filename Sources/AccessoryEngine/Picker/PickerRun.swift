@@ -33,7 +33,22 @@ public final class PickerRun {
         let offer: Offer
         let item: DisplayItem
         /// What the radio knows of it.
-        let sighting: Sighting
+        private(set) var sighting: Sighting
+        private(set) var evidence: Matcher.Evidence
+
+        init(_ offer: Offer, _ item: DisplayItem, _ sighting: Sighting, _ evidence: Matcher.Evidence) {
+            self.offer = offer
+            self.item = item
+            self.sighting = sighting
+            self.evidence = evidence
+        }
+
+        /// Takes in an advert that was heard while the page is shown.
+        fileprivate mutating func hear(_ advertisement: Advertisement) {
+            guard evidence == .missing, advertisement.address == offer.address else { return }
+            evidence = Matcher.evidence(of: advertisement, for: item.descriptor)
+            if evidence != .missing { sighting.advertisement = advertisement }
+        }
     }
 
     /// Seconds after which a device that was not heard is gone from the picker.
@@ -58,7 +73,9 @@ public final class PickerRun {
     /// Seconds since 1970; nil when discovery is unbounded or its time does not run.
     public private(set) var deadline: Double?
 
-    let migrations: [MigrationTarget]
+    private(set) var migrations: [MigrationTarget]
+    /// Why other known accessories, which the app has listed too, cannot be taken over.
+    let refusedMigrations: [SetupError]
     /// Whether renaming changes the network's name along with the accessory's.
     let renamesNetwork: Bool
     /// What is in range of its items.
@@ -72,7 +89,8 @@ public final class PickerRun {
 
     init(
         id: Int, session: Session, request: Request, purpose: SetupMachine.Purpose, items: [DisplayItem] = [],
-        migrations: [MigrationTarget] = [], settings: PickerSettings = PickerSettings(), client: ClientID,
+        migrations: [MigrationTarget] = [], refusedMigrations: [SetupError] = [], settings: PickerSettings = PickerSettings(),
+        client: ClientID,
         renamesNetwork: Bool = false, nearness: Matcher.Nearness
     ) {
         self.renamesNetwork = renamesNetwork
@@ -81,6 +99,7 @@ public final class PickerRun {
         self.request = request
         self.items = items
         self.migrations = migrations
+        self.refusedMigrations = refusedMigrations
         self.settings = settings
         self.client = client
         machine = SetupMachine(purpose)
@@ -101,6 +120,17 @@ public final class PickerRun {
         switch request {
         case .rename(let id), .authorization(let id): id
         case .discovery, .migration: machine.accessory
+        }
+    }
+
+    /// Whether adverts are missing that show whether a known accessory is what the app looks for.
+    var lacksEvidence: Bool { migrations.contains { $0.evidence == .missing } }
+
+    /// Takes in adverts of known accessories.
+    func hear(_ changes: [HeardDevice]) {
+        guard lacksEvidence else { return }
+        for content in changes.compactMap(\.content) {
+            for index in migrations.indices { migrations[index].hear(content) }
         }
     }
 

@@ -97,20 +97,28 @@ final class Pickers {
         let client = try programForNewRun(session, request)
         try requests.needRadios(items.map(\.descriptor), request)
         var targets: [PickerRun.MigrationTarget] = []
+        var refused: [SetupError] = []
         for (index, item) in items.enumerated() {
             guard let migration = item.migration else { continue }
-            targets.append(
-                try requests.target(of: migration, item, session.app.id, "items[\(index)]", number: targets.count + 1))
+            do throws(SetupError) {
+                targets.append(
+                    try requests.target(of: migration, item, session.app.id, "items[\(index)]", number: targets.count + 1))
+            } catch {
+                refused.append(error)
+            }
         }
         let found = items.filter { $0.migration == nil }
+        // One entry that is stale does not refuse the others.
+        if targets.isEmpty, found.isEmpty, let first = refused.first { throw first }
         let purpose: SetupMachine.Purpose =
             found.isEmpty
             ? .migration(targets.map(\.offer))
-            : .discovery(isBounded: settings.discoveryTimeout != nil, migrates: !targets.isEmpty)
+            : .discovery(isBounded: settings.discoveryTimeout != nil, migrates: !targets.isEmpty || !refused.isEmpty)
         open(
             PickerRun(
                 id: nextID(), session: session, request: found.isEmpty ? .migration : .discovery, purpose: purpose, items: found,
-                migrations: targets, settings: settings, client: client, nearness: configuration.nearness),
+                migrations: targets, refusedMigrations: refused, settings: settings, client: client,
+                nearness: configuration.nearness),
             accepted)
     }
 
@@ -236,6 +244,7 @@ final class Pickers {
                 "picker": "\(run.id)", "app": "\(run.session.app.id)", "kind": "\(run.request.kind)", "items": "\(run.items.count)",
             ])
         accepted(run)
+        if run.lacksEvidence { current?.verification = radio.discover() }
         // Told once it is complete, with its offers and its deadline; one that has ended meanwhile was never there.
         feed(.begin)
         if self.run === run { news.tell(.pickerOpened(run)) }
@@ -336,6 +345,7 @@ final class Pickers {
 
     func heard(_ changes: [HeardDevice]) {
         let ledger = book.ledger
+        run?.hear(changes)
         hear { inRange in
             let recalled = changes.map {
                 HeardDevice(address: $0.address, rssi: $0.rssi, content: $0.content.map(ledger.recalling))
@@ -497,7 +507,9 @@ final class Pickers {
             writer.takeBack(id, run, by: current.isCalledOff ? sessions.requester(run.session) : person(at: run))
         case .migrate:
             let requester = current.pickedBy == .daemon ? person(at: run) : current.pickedBy
+            current.verification = nil
             for target in run.migrations { writer.migrate(target, run, by: requester) }
+            for failure in run.refusedMigrations { writer.tell(failure, run) }
             feed(.migrated)
         case .emit(let event): teller.tell(event, run)
         case .end:

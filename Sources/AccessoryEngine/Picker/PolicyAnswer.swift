@@ -21,7 +21,10 @@ enum PolicyAnswer {
     init?(to run: PickerRun, _ policy: AccessPolicy, picked isPicked: Bool, name: String?) {
         let app = run.session.app
         if case .informing = run.machine.state {
-            let rules = run.migrations.map { policy.approval(ofMigrating: $0.sighting, to: app.id) }
+            // Where evidence is missing, only a person can decide.
+            let rules = run.migrations.map { target in
+                target.evidence == .fits ? policy.approval(ofMigrating: target.sighting, to: app.id) : nil
+            }
             guard let first = rules.first, let first, !rules.contains(nil) else {
                 self = .cancel
                 return

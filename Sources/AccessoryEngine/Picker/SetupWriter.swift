@@ -101,6 +101,9 @@ struct SetupWriter {
         let session = run.session
         var event = SessionEvent(.migrationComplete, picker: run.id)
         do {
+            if target.evidence == .contradicts {
+                throw SetupError(.connectionFailed, "\(target.item.name) is not what the item's descriptor looks for")
+            }
             let change = try change(of: target, run)
             try book.change(change.steps, reason: "migrated", by: requester)
             event.accessory = book.ledger.accessories[change.accessory]
@@ -113,6 +116,14 @@ struct SetupWriter {
         if event.error == nil {
             sessions.tell(session.app.id, SessionEvent(.accessoryAdded, accessory: event.accessory), but: session)
         }
+    }
+
+    /// Tells the app of an entry that could not be taken over.
+    func tell(_ failure: SetupError, _ run: PickerRun) {
+        guard run.session.state == .active else { return }
+        var event = SessionEvent(.migrationComplete, picker: run.id)
+        event.error = failure
+        news.tell(.event(event, in: run.session))
     }
 
     private func change(of target: PickerRun.MigrationTarget, _ run: PickerRun) throws -> (
@@ -129,7 +140,8 @@ struct SetupWriter {
             }
         }
         try refuseDenied(target.sighting, app)
-        if run.client == .policy, book.policy.approval(ofMigrating: target.sighting, to: app) == nil {
+        let isApproved = target.evidence == .fits && book.policy.approval(ofMigrating: target.sighting, to: app) != nil
+        if run.client == .policy, !isApproved {
             throw SetupError(.userRestricted, "no rule approves that \(target.item.name) is taken over without a person")
         }
         // The app has used it all along: there is nothing to confirm.
