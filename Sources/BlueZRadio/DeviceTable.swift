@@ -22,6 +22,9 @@ final class Device {
     /// Percent, when it was looked at last; nil when the device says nothing of it.
     var battery: Int?
     fileprivate(set) var contentChanged = false
+    /// The content that was replaced before it was handed over: an accessory that alternates must not lose one of its
+    /// adverts to the other because both came in one reading.
+    private var replaced: Advertisement?
     fileprivate var hasContentNews = false
     fileprivate var hasStrengthNews = false
     /// When its content was last handed over, microseconds of the monotonic clock.
@@ -53,8 +56,20 @@ final class Device {
         rssiCount = 0
     }
 
+    /// The content that was replaced since this was last asked for.
+    fileprivate func takeReplaced() -> Advertisement? {
+        defer { replaced = nil }
+        return replaced
+    }
+
+    /// A payload is about to be replaced.
+    private func keepContent() {
+        if contentChanged, replaced == nil { replaced = advertisement }
+    }
+
     /// Forgets the air, keeps the object.
     func forgetAir() {
+        replaced = nil
         let old = advertisement
         advertisement = Advertisement(device: old.device, address: old.address, adapter: old.adapter)
         advertisement.localName = old.localName
@@ -161,6 +176,7 @@ final class Device {
                 guard let bytes = payload.bytes,
                     advertisement.serviceData[uuid] != nil || advertisement.serviceData.count < Limits.advertEntriesPerDevice
                 else { return }
+                keepContent()
                 advertisement.serviceData[uuid] = bytes
                 contentChanged = true
             }
@@ -177,6 +193,7 @@ final class Device {
                     advertisement.manufacturerData[company] != nil
                         || advertisement.manufacturerData.count < Limits.advertEntriesPerDevice
                 else { return }
+                keepContent()
                 advertisement.manufacturerData[company] = bytes
                 contentChanged = true
             }
@@ -343,12 +360,16 @@ final class DeviceTable {
         }
     }
 
-    /// Every device that is new or says something new since the last call, once.
+    /// Every device that is new or says something new since the last call: once, or twice where it has replaced a
+    /// payload meanwhile.
     func takeContentNews(now: Int64) -> [HeardDevice] {
         defer { contentNews.removeAll(keepingCapacity: true) }
-        return contentNews.compactMap { device in
+        return contentNews.flatMap { device in
             device.hasContentNews = false
-            return handOver(device, withContent: true, now: now)
+            let replaced = device.takeReplaced()
+            guard let news = handOver(device, withContent: true, now: now) else { return [HeardDevice]() }
+            guard let replaced, news.content != nil else { return [news] }
+            return [HeardDevice(address: news.address, rssi: news.rssi, content: replaced), news]
         }
     }
 

@@ -193,7 +193,7 @@ public protocol RadioObserver: AnyObject {
     /// Discovery is needed and cannot be had; it will not come by itself.
     func discoveryFailed(_ failure: RadioFailure)
     /// Devices heard since the last call, each once: with everything known of it where that has changed, else with its
-    /// strength.
+    /// strength. One that has replaced a payload meanwhile comes twice, the older content first.
     func heard(_ changes: [HeardDevice])
     /// No adapter has the device any more.
     func lost(_ address: BluetoothAddress)
