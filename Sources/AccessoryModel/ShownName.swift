@@ -15,6 +15,7 @@ public enum ShownName {
             case .hidden: return "has characters that are invisible or change the direction of text"
             case .lines: return "has more than one line"
             case .meaningless: return "has characters without a meaning"
+            case .stacked: return "has more than \(mostMarks) marks on one character"
             case nil: break
             }
         }
@@ -40,7 +41,12 @@ public enum ShownName {
         case lines
         /// Nobody knows what it looks like.
         case meaningless
+        /// Marks that pile up cover the lines above and below.
+        case stacked
     }
+
+    /// Marks on one character: Vietnamese and Tibetan words have two to four.
+    private static let mostMarks = 6
 
     /// Each scalar of a text, and why it may not be shown where it stands; nil where it may.
     private struct Judged: Sequence, IteratorProtocol {
@@ -64,9 +70,12 @@ public enum ShownName {
         var previous: Unicode.Scalar?
         /// The same without the modifiers of an emoji.
         var base: Unicode.Scalar?
+        /// The marks in a row that end with it.
+        var marks = 0
 
         mutating func pass(_ scalar: Unicode.Scalar) {
             previous = scalar
+            marks = ShownName.isMark(scalar) ? marks + 1 : 0
             if scalar.value != 0xFE0F, !(0x1F3FB...0x1F3FF).contains(scalar.value) { base = scalar }
         }
     }
@@ -80,7 +89,10 @@ public enum ShownName {
         case .format: return isJoining(scalar, neighbours, next) ? nil : .hidden
         default: break
         }
-        guard scalar.properties.isDefaultIgnorableCodePoint else { return nil }
+        if blanks.contains(scalar.value) { return .hidden }
+        guard scalar.properties.isDefaultIgnorableCodePoint else {
+            return isMark(scalar) && neighbours.marks >= mostMarks ? .stacked : nil
+        }
         return isSelecting(scalar, neighbours, next) ? nil : .hidden
     }
 
@@ -121,8 +133,17 @@ public enum ShownName {
         0x0590..<0x10A0, 0x1700..<0x1C80, 0x1CD0..<0x1D00, 0xA800..<0xA960, 0xA980..<0xAB00, 0xABC0..<0xAC00,
     ]
 
+    /// A null notehead and Khitan's filler: nothing by their glyphs, and something by their properties.
+    private static let blanks: Set<UInt32> = [0x1D159, 0x16FE4]
+
+    /// What is drawn on the character before it.
+    private static func isMark(_ scalar: Unicode.Scalar) -> Bool {
+        [.nonspacingMark, .enclosingMark].contains(scalar.properties.generalCategory)
+    }
+
     private static func isVisible(_ scalar: Unicode.Scalar) -> Bool {
-        // A blank pattern of Braille is a letter by its category.
+        // A blank pattern of Braille is a letter by its category, and a mark needs a letter.
         !scalar.properties.isWhitespace && !scalar.properties.isDefaultIgnorableCodePoint && scalar.value != 0x2800
+            && !isMark(scalar)
     }
 }

@@ -13,6 +13,8 @@ import Testing
         "👩\u{200D}🔧", "👩🏽\u{200D}🔧", "🏳\u{FE0F}\u{200D}🌈", "👩\u{200D}❤\u{FE0F}\u{200D}👩", "🧔🏽\u{200D}♂\u{FE0F}",
         // Selectors after what they select a form of.
         "❤\u{FE0F}", "☎\u{FE0E}", "1\u{FE0F}\u{20E3}", "葛\u{E0100}",
+        // Marks on letters: Vietnamese in parts, Hebrew, Thai, Tibetan.
+        "e\u{302}\u{301}", "שׁ\u{5B8}\u{5BD}", "น\u{E49}\u{E33}", "བ\u{F99}\u{FB1}\u{F72}\u{F7E}",
     ]
 
     /// Refused as names, with these words, and shown with a mark in the place of each scalar that is hidden here by •.
@@ -37,7 +39,10 @@ import Testing
         ("1\u{FE0F}", "invisible", "1•"), ("葛\u{FE00}", "invisible", "葛•"), ("a\u{E0100}", "invisible", "a•"),
         ("🎲\u{FE0F}\u{FE0F}", "invisible", "🎲\u{FE0F}•"), ("🎲\u{FE0F}\u{FE0F}\u{200D}🎲", "invisible", "🎲\u{FE0F}••🎲"),
         ("a\u{E0041}", "invisible", "a•"), ("a\u{180B}", "invisible", "a•"), ("ក\u{17B4}", "invisible", "ក•"),
-        ("ក\u{200C}\u{17B4}", "invisible", "ក••"),
+        ("ក\u{200C}\u{17B4}", "invisible", "ក••"), ("\u{1D159}", "invisible", "•"), ("a\u{16FE4}", "invisible", "a•"),
+        // Marks that pile up.
+        ("a\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}", "marks on one", "a\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}•"),
+        ("a" + String(repeating: "\u{489}", count: 7), "marks on one", "a" + String(repeating: "\u{489}", count: 6) + "•"),
     ]
 
     @Test(arguments: good)
@@ -59,7 +64,9 @@ import Testing
     @Test func lengths() {
         #expect(ShownName.problem(with: String(repeating: "a", count: 256)) == nil)
         #expect(ShownName.problem(with: String(repeating: "ä", count: 129)) == "longer than 256 bytes")
-        for name in ["", " ", " \u{A0}", "\u{2800}"] { #expect(ShownName.problem(with: name) == "is empty") }
+        for name in ["", " ", " \u{A0}", "\u{2800}", "\u{301}", " \u{301}\u{20DD}"] {
+            #expect(ShownName.problem(with: name) == "is empty")
+        }
         // How long a text is, and whether it says anything, is no reason to mark it.
         for text in ["", " ", "\u{2800}", String(repeating: "ä", count: 129)] { #expect(ShownName.marked(text) == text) }
     }

@@ -3,6 +3,7 @@
 is cut. Afterwards there is either an accessory with its grant, or nothing."""
 
 import signal
+import time
 from pathlib import Path
 
 from framework import check
@@ -280,3 +281,32 @@ def leaves_nothing_when_killed_in_a_pairing(lab):
     lab.air.wait_for("slow: disconnected", 30)
     journey.expect_nothing_left()
     journey.expect_usable()
+
+
+@check("dice.json", seconds=600)
+def can_be_set_up_after_a_kill_at_each_moment_of_a_pairing(lab):
+    # A link that comes up, or stays, after the daemon has gone: the accessory is silent while it lasts.
+    journey = Journey(lab)
+    for _ in range(2):
+        for says in ("Pair called", "connected by", "pairing started", "link encrypted", "paired"):
+            picker, app = journey.picker("Dice 4F"), journey.app()
+            if says == "Pair called":
+                journey.daemon.wait_for("picker offering → pairing", 60)
+            else:
+                lab.air.wait_for(f"pink-dice: {says}", 60)
+            journey.daemon.kill(signal.SIGKILL)
+            for program in (picker, app):
+                program.kill()
+            journey.start_daemon()
+            began = time.monotonic()
+            # The grant may have been written; then the accessory is removed.
+            if PINK_DICE in journey.listed():
+                expect(lab.start("remove", lab.accessoryctl, "remove", "Pink Dice").wait_exit(40) == 0, "it cannot be removed")
+            picker, app = journey.picker("Dice 4F"), journey.app()
+            app.wait_for("event accessoryAdded", 120)
+            app.wait_for("event pickerDidDismiss", 20)
+            lab.note(f"{says}: {time.monotonic() - began:.1f} s")
+            for program in (picker, app):
+                program.kill()
+            expect(lab.start("remove", lab.accessoryctl, "remove", "Pink Dice").wait_exit(40) == 0, "it cannot be removed")
+            journey.expect_nothing_left()
