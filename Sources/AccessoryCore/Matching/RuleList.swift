@@ -108,12 +108,10 @@ struct RuleList: Sendable {
     /// Whether a rule fails only because of what is not known.
     private func cannotBeEvaluated(_ rule: Rule, _ known: Advertisement) -> Bool {
         switch rule {
-        case .service: known.serviceUUIDs.isEmpty && known.serviceData.isEmpty
         case .serviceData(let service, _): known.serviceData[service] == nil
         case .company, .manufacturerData: known.manufacturerData.isEmpty
-        case .name: known.localName == nil
-        case .network: false
-        case .immediate: true
+        // BlueZ keeps services and names: without one, it is another device.
+        case .service, .name, .network, .immediate: false
         }
     }
 
