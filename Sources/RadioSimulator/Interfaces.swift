@@ -103,6 +103,7 @@ enum Interfaces {
             <property name="Value" type="ay" access="read"/>
             <property name="Notifying" type="b" access="read"/>
             <property name="Flags" type="as" access="read"/>
+            <property name="MTU" type="q" access="read"/>
           </interface>
           <interface name="org.accessorysetup.Simulator1">
             <!-- Plays one action of the scenario language now; the target is the name of an adapter, an interface or a Wi-Fi service, or the id of an accessory or an access point. -->

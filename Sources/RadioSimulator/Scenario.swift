@@ -75,6 +75,8 @@ public struct Scenario: Hashable, Sendable {
         public var lateServices: Double?
         /// What it says of its battery while it is connected, percent, 0–100; nil for nothing.
         public var battery: UInt8?
+        /// The longest ATT packet that it takes, in bytes, 23–517: bluetoothd asks for 517.
+        public var mtu: UInt16 = 517
         /// What it advertises, each on its own schedule; nothing while it is connected.
         public var adverts: [Advert] = []
         /// How it pairs.

@@ -97,6 +97,7 @@ extension Scenario {
         accessory.crossesTransports = try json.boolean("crossTransportKeys") ?? false
         accessory.lateServices = try json.number("lateServices", 0...60)
         accessory.battery = try json.number("battery", 0...100).map { UInt8($0) }
+        accessory.mtu = UInt16(try json.number("mtu", 23...517) ?? 517)
         accessory.isInput = try json.boolean("input") ?? false
         accessory.adverts = try json.objects("adverts", advert) ?? []
         accessory.pairing = try json.object("pairing", pairing) ?? Pairing()

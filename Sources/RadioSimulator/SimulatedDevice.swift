@@ -28,7 +28,8 @@ final class SimulatedDevice: ExportedObject {
     private var isTrusted = false
     private var isBlocked = false
     private var pairing: SimulatedPairing?
-    private var connecting: LoopSource?
+    /// A link that is coming up, or going at once, and who waits for it.
+    private var connecting: (source: LoopSource, completion: (BusError?) -> Void)?
     private var gatt: SimulatedGATT?
 
     private var bluez: SimulatedBlueZ { adapter.bluez }
@@ -38,7 +39,7 @@ final class SimulatedDevice: ExportedObject {
     /// With keys that last as long as the link.
     private var hasKeysForNow = false
     private var preferredBearer = "last-used"
-    private var isPaired: Bool { isBonded || hasKeysForNow }
+    var isPaired: Bool { isBonded || hasKeysForNow }
 
     /// Paired over low energy only, BlueZ takes `Pair()` for the other transport, whether the accessory has one or not.
     private var needsClassicBond: Bool {
@@ -121,13 +122,23 @@ final class SimulatedDevice: ExportedObject {
         device.method("Connect") { [unowned self] call throws(BusError) in
             try adapter.needsPower()
             guard !isConnected else { return call.reply() }
-            guard connecting == nil else { throw .bluez("InProgress", "Operation already in progress") }
+            // `device_connect_le` and `connect_profiles` in device.c. Since 5.82 it is `InProgress` over low energy, too.
+            guard connecting == nil else {
+                throw accessory.scenario.transport == .bredr
+                    ? .bluez("InProgress", "br-connection-busy") : .bluez("Failed", "Operation already in progress")
+            }
             connect { error in
                 if let error { call.fail(error) } else { call.reply() }
             }
         }
         device.method("Disconnect") { [unowned self] call throws(BusError) in
-            guard isConnected else { throw .bluez("NotConnected", "Not Connected") }
+            // Who waits for the link is answered, and it is no error that there is none. (`device_request_disconnect` in
+            // device.c)
+            abandonConnecting()
+            guard isConnected else {
+                pairing?.fail(.bluez("AuthenticationCanceled", "Authentication Canceled"))
+                return call.reply()
+            }
             // BlueZ answers between the end of the services and that of the link.
             servicesGone()
             call.reply()
@@ -137,6 +148,7 @@ final class SimulatedDevice: ExportedObject {
             try adapter.needsPower()
             guard !isBonded || needsClassicBond else { throw .bluez("AlreadyExists", "Already Exists") }
             guard pairing == nil else { throw .bluez("InProgress", "Operation already in progress") }
+            guard connecting == nil else { throw .bluez("Failed", "Operation already in progress") }
             pair(call)
         }
         device.method("CancelPairing") { [unowned self] call throws(BusError) in
@@ -220,17 +232,22 @@ final class SimulatedDevice: ExportedObject {
 
     /// Connects after the time a link takes.
     func connect(_ completion: @escaping (BusError?) -> Void) {
-        connecting = bluez.loop.after(Self.connectTime) { [weak self] in
-            guard let self else { return completion(.bluez("Failed", "le-connection-abort-by-local")) }
-            self.connecting = nil
-            guard self.isKnown(by: self.accessory.airAddress), self.accessory.isAdvertising, self.accessory.scenario.isConnectable
-            else {
+        connecting(completion) { [unowned self] in
+            guard isKnown(by: accessory.airAddress), accessory.isAdvertising, accessory.scenario.isConnectable else {
                 return completion(.bluez("Failed", "le-connection-abort-by-local"))
             }
-            if self.isBonded, self.accessory.forgottenBonds.contains(self.adapter.address) { return self.refuseKeys(completion) }
-            self.linkUp()
+            if isBonded, accessory.forgottenBonds.contains(adapter.address) { return refuseKeys(completion) }
+            linkUp()
             completion(nil)
         }
+    }
+
+    private func connecting(_ completion: @escaping (BusError?) -> Void, then body: @escaping () -> Void) {
+        let source = bluez.loop.after(Self.connectTime) { [weak self] in
+            self?.connecting = nil
+            if self != nil { body() }
+        }
+        connecting = (source, completion)
     }
 
     /// The link comes up, cannot be encrypted, and ends. bluetoothd keeps the bond.
@@ -238,10 +255,17 @@ final class SimulatedDevice: ExportedObject {
         isConnected = true
         accessory.connectedTo = adapter.name
         changed("Connected")
-        connecting = bluez.loop.after(Self.connectTime) { [weak self] in
-            self?.linkLost(.authentication)
+        connecting(completion) { [unowned self] in
+            linkLost(.authentication)
             completion(.bluez("Failed", "le-connection-abort-by-local"))
         }
+    }
+
+    private func abandonConnecting() {
+        guard let (source, completion) = connecting else { return }
+        connecting = nil
+        source.cancel()
+        completion(.bluez("Failed", "br-connection-canceled"))
     }
 
     private func linkUp() {
@@ -287,9 +311,9 @@ final class SimulatedDevice: ExportedObject {
     ///
     /// - Parameter pause: before the property changes.
     func linkLost(_ end: LinkEnd, toldAfter pause: Duration? = nil) {
-        connecting?.cancel()
-        connecting = nil
         pairing?.fail(.bluez("AuthenticationCanceled", "Authentication Canceled"))
+        // Out of range, a link that is coming up does not, which takes its time.
+        if isConnected || end == .local || end == .authentication { abandonConnecting() }
         guard isConnected else { return }
         isConnected = false
         accessory.connectedTo = nil

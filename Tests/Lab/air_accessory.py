@@ -249,6 +249,7 @@ class Accessory:
             identity_address_type=pairing.PairingConfig.AddressType.PUBLIC if public
             else pairing.PairingConfig.AddressType.RANDOM)
         self._database = Database(self.description.services, made, self.log)
+        made.gatt_server.max_mtu = self.description.mtu
         made.on(made.EVENT_CONNECTION, self._on_connection)
         await made.power_on()
         self._device = made

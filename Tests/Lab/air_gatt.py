@@ -25,6 +25,14 @@ PERMISSIONS = {
     "encrypt-authenticated-write":
         att.Attribute.WRITE_REQUIRES_ENCRYPTION | att.Attribute.WRITE_REQUIRES_AUTHENTICATION,
 }
+# What a request needs, and the answer where that is missing.
+NEEDED = {
+    att.Opcode.ATT_READ_REQUEST: (att.Attribute.READABLE, att.ATT_READ_NOT_PERMITTED_ERROR),
+    att.Opcode.ATT_READ_BLOB_REQUEST: (att.Attribute.READABLE, att.ATT_READ_NOT_PERMITTED_ERROR),
+    att.Opcode.ATT_WRITE_REQUEST: (att.Attribute.WRITEABLE, att.ATT_WRITE_NOT_PERMITTED_ERROR),
+    att.Opcode.ATT_WRITE_COMMAND: (att.Attribute.WRITEABLE, att.ATT_WRITE_NOT_PERMITTED_ERROR),
+    att.Opcode.ATT_PREPARE_WRITE_REQUEST: (att.Attribute.WRITEABLE, att.ATT_WRITE_NOT_PERMITTED_ERROR),
+}
 
 
 class Database:
@@ -61,10 +69,37 @@ class Database:
         return struct.pack("<HH", service.handle, service.end_group_handle) + (uuid if len(uuid) == 2 else b"")
 
     def _on_request(self, connection, request):
+        if (refusal := self._refusal(request)) and request.op_code == att.Opcode.ATT_WRITE_COMMAND:
+            return
+        if refusal:
+            self._server.send_response(connection, att.ATT_Error_Response(
+                request_opcode_in_error=request.op_code, attribute_handle_in_error=request.attribute_handle,
+                error_code=refusal))
+            return
+        if request.op_code == att.Opcode.ATT_EXECUTE_WRITE_REQUEST:
+            self._complete_parts(connection)
         if self._pause and request.op_code in att.ATT_REQUESTS:
             connection.cancel_on_disconnection(self._answer_later(connection, request))
         else:
             self._answer(connection, request)
+
+    def _refusal(self, request):
+        """Why the scenario's flags do not allow it: bumble does not look at its own permissions."""
+        needed, refusal = NEEDED.get(request.op_code, (None, None))
+        attribute = needed and self._server.get_attribute(request.attribute_handle)
+        if isinstance(attribute, gatt.Characteristic) and not attribute.permissions & needed:
+            return refusal
+        return None
+
+    def _complete_parts(self, connection):
+        """A write that begins behind the beginning keeps what is before it; bumble knows only what is written."""
+        parts = self._server.prepared_writes.get(connection, [])
+        firsts = {}
+        for handle, offset, _ in parts:
+            firsts.setdefault(handle, offset)
+        for handle, offset in firsts.items():
+            if offset:
+                parts.insert(0, (handle, 0, self._server.get_attribute(handle).value[:offset]))
 
     async def _answer_later(self, connection, request):
         await asyncio.sleep(self._pause)

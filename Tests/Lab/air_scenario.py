@@ -79,6 +79,7 @@ class Accessory:
     appears_at: float
     leaves_at: float
     connectable: bool
+    mtu: int
     adverts: tuple[Advert, ...]
     pairing: Pairing
     services: tuple[Service, ...]
@@ -225,6 +226,7 @@ def _accessories(entry):
     appears_at = entry.take("appearsAt", float, 0.0, low=0, high=FOREVER)
     leaves_at = entry.take("leavesAt", float, FOREVER, low=0, high=FOREVER)
     connectable = entry.take("connectable", bool, True)
+    mtu = entry.take("mtu", int, 517, low=23, high=517)
     device_name = entry.take("deviceName", str)
     advert_entries = entry.take("adverts", list, [])
     pairing = _pairing(entry.take_object("pairing"))
@@ -247,7 +249,7 @@ def _accessories(entry):
             device_name=(device_name or next(filter(None, advertised), name)).replace("%d", str(number)),
             address=":".join(re.findall("..", digits)),
             address_type=address_type, appears_at=appears_at, leaves_at=leaves_at, connectable=connectable,
-            adverts=adverts, pairing=pairing, services=services,
+            mtu=mtu, adverts=adverts, pairing=pairing, services=services,
         ))
     return made
 

@@ -14,7 +14,7 @@ from air_stock import AirStock
 
 # By the guest that they need, in the order in which they run; each is a module beside this one.
 GROUPS = {
-    "plain": ("radio", "journeys", "central", "trouble", "adapters", "requests", "hostile", "field"), "wifi": ("wifi",),
+    "plain": ("radio", "gatt", "journeys", "central", "trouble", "adapters", "requests", "hostile", "field"), "wifi": ("wifi",),
     "systemd": ("systemd", "people", "flatpak", "containers", "clients", "upgrades", "web", "packages"), "gateway": ("gateway",),
     "soak": ("soak",),
 }
@@ -25,7 +25,7 @@ NOT_IN_SAMPLE = ("gateway", "field", "clients")
 # A short check of each group, for CI and for a look at another release of Debian. Together they meet each service once:
 # bluetoothd, wpa_supplicant below NetworkManager, iwd, systemd, polkit, Flatpak and Cockpit.
 SAMPLE = (
-    "radio.pairs_with_numeric_comparison", "journeys.adds_the_pink_dice", "central.discovers_reads_and_writes",
+    "radio.pairs_with_numeric_comparison", "gatt.reads_from_an_offset", "journeys.adds_the_pink_dice", "central.discovers_reads_and_writes",
     "trouble.says_when_the_adapter_is_off",
     "adapters.an_accessory_is_set_up_where_it_is_nearest", "requests.renames_for_the_app", "hostile.shouts_what_no_accessory_should",
     "wifi.joins_and_leaves_with_NetworkManager", "wifi.joins_and_leaves_with_iwd", "systemd.bleak_finds_and_uses_what_was_picked",

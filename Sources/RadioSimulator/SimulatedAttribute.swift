@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// The value of a characteristic or a descriptor: what the accessory holds, what bluetoothd has read of it, and how the
+// two are read and written over a link with an MTU.
+
+internal import AccessoryModel
+internal import DBusKit
+
+/// Follows bluetoothd 5.66: src/gatt-client.c, and src/shared/gatt-client.c below it.
+final class SimulatedAttribute {
+    private let key: String
+    private let initial: [UInt8]
+    private unowned let device: SimulatedDevice
+    /// As far as bluetoothd has read it, or was notified. Writing does not change it.
+    private(set) var known: [UInt8] = []
+    /// A write that the accessory has not answered yet; bluetoothd takes no second one meanwhile.
+    private(set) var isWriting = false
+
+    /// The longest value there is (Core Specification, Vol 3, Part F, 3.2.9).
+    static let longest = 512
+    /// How long the accessory takes to answer a write.
+    private static let answerTime = Duration.milliseconds(10)
+
+    init(_ initial: [UInt8], key: String, _ device: SimulatedDevice) {
+        self.initial = initial
+        self.key = key
+        self.device = device
+    }
+
+    /// Values outlive connections; they belong to the accessory.
+    var held: [UInt8] {
+        get { device.accessory.characteristicValues[key] ?? initial }
+        set { device.accessory.characteristicValues[key] = newValue }
+    }
+
+    var mtu: Int { Int(device.accessory.scenario.mtu) }
+
+    func notified(_ value: [UInt8]) {
+        held = value
+        known = value
+    }
+
+    /// Reads from an offset on, into what is known.
+    ///
+    /// - Returns: all that is known from there on.
+    func read(from offset: Int) throws(BusError) -> [UInt8] {
+        let held = held
+        guard offset <= held.count else { throw .att(.invalidOffset) }
+        if offset == 0 {
+            known = []
+        } else if held.count < mtu {
+            // Accessories may answer so where a single packet has all of the value, and the lab's do.
+            throw .att(.notLong)
+        }
+        let part = held[offset...]
+        if offset + part.count > known.count {
+            known += [UInt8](repeating: 0, count: offset + part.count - known.count)
+        }
+        known.replaceSubrange(offset..<offset + part.count, with: part)
+        return Array(known[offset...])
+    }
+
+    /// Writes with a response: as one request, or in parts where it is too long for that or has an offset.
+    func write(_ value: [UInt8], at offset: Int) throws(BusError) {
+        guard offset <= held.count else { throw .att(.invalidOffset) }
+        guard offset + value.count <= Self.longest else { throw .att(.invalidLength) }
+        held = held.prefix(offset) + value
+    }
+
+    /// Whether a packet without a response can carry it: three bytes are the protocol's.
+    func fitsPacket(_ value: [UInt8]) -> Bool { value.count <= mtu - 3 }
+
+    /// Answers a write when the accessory has.
+    func answer(_ call: MethodCall, _ loop: MainLoop, _ error: BusError?) {
+        isWriting = true
+        loop.after(Self.answerTime) { [weak self] in
+            self?.isWriting = false
+            if let error { call.fail(error) } else { call.reply() }
+        }
+    }
+}
+
+/// The options of a read or a write. (`parse_options` in gatt-client.c)
+struct AttributeOptions {
+    private(set) var offset = 0
+    private(set) var type: String?
+
+    init(_ options: DBusValue, hasType: Bool = false) throws(BusError) {
+        for (key, value) in options.vardictValue ?? [:] {
+            switch key.lowercased() {
+            case "offset":
+                guard case .uint16(let number) = value.unwrapped else { throw .badArguments }
+                offset = Int(number)
+            case "type" where hasType:
+                guard let text = value.stringValue else { throw .badArguments }
+                type = text.lowercased()
+            default: break
+            }
+        }
+    }
+}
+
+/// What an accessory answers over ATT (Core Specification, Vol 3, Part F, 3.4.1.1).
+enum ATTError: UInt8 {
+    case readNotPermitted = 0x02
+    case writeNotPermitted = 0x03
+    case invalidOffset = 0x07
+    case notLong = 0x0B
+    case invalidLength = 0x0D
+    case insufficientEncryption = 0x0F
+}
+
+extension BusError {
+    static let badArguments = BusError.bluez("InvalidArguments", "Invalid arguments in method call")
+    static let notSupported = BusError.bluez("NotSupported", "Operation is not supported")
+    static let inProgress = BusError.bluez("InProgress", "In Progress")
+
+    /// `create_gatt_dbus_error` in gatt-client.c.
+    static func att(_ error: ATTError) -> BusError {
+        switch error {
+        case .readNotPermitted: .bluez("NotPermitted", "Read not permitted")
+        case .writeNotPermitted: .bluez("NotPermitted", "Write not permitted")
+        case .insufficientEncryption: .bluez("NotPermitted", "Not paired")
+        case .invalidOffset: .bluez("InvalidArguments", "Invalid offset")
+        case .invalidLength: .bluez("InvalidArguments", "Invalid Length")
+        case .notLong: .bluez("Failed", "Operation failed with ATT error: 0x0b")
+        }
+    }
+}
+
+final class DescriptorObject: ExportedObject {
+    let path: ObjectPath
+    private(set) var interfaces: [ExportedInterface] = []
+
+    init(
+        _ path: ObjectPath, _ uuid: BluetoothUUID, of characteristic: ObjectPath, _ value: SimulatedAttribute,
+        _ bluez: SimulatedBlueZ, isReadOnly: Bool = false
+    ) {
+        self.path = path
+        var descriptor = ExportedInterface(bluez.descriptions[Interfaces.descriptor]!)
+        descriptor.property("UUID") { _ in .string(uuid.description) }
+        descriptor.property("Characteristic") { _ in .objectPath(characteristic) }
+        descriptor.property("Value") { _ in .bytes(value.known) }
+        descriptor.method("ReadValue") { [unowned self, unowned bluez] call throws(BusError) in
+            let bytes = try value.read(from: AttributeOptions(call.arguments[0]).offset)
+            bluez.server.propertiesChanged(self, Interfaces.descriptor, ["Value"], to: .everybody)
+            call.reply(.bytes(bytes))
+        }
+        descriptor.method("WriteValue") { [unowned bluez] call throws(BusError) in
+            guard !value.isWriting else { throw .inProgress }
+            let bytes = call.arguments[0].bytesValue ?? []
+            let offset = try AttributeOptions(call.arguments[1]).offset
+            guard !isReadOnly else { throw .att(.writeNotPermitted) }
+            guard offset == 0 || !bytes.isEmpty else { throw .bluez("Failed", "Failed to initiate write") }
+            var failure: BusError?
+            do throws(BusError) { try value.write(bytes, at: offset) } catch { failure = error }
+            value.answer(call, bluez.loop, failure)
+        }
+        interfaces = [descriptor]
+    }
+
+    func isVisible(to caller: String) -> Bool { true }
+}
