@@ -192,19 +192,30 @@ final class CharacteristicObject: ExportedObject {
     /// - Returns: besides, the client's end.
     private func acquire(_ call: MethodCall, ended: @escaping () -> Void) throws(BusError) -> (Acquired, DBusValue) {
         guard let (mine, theirs) = FileDescriptor.packetPair() else { throw .bluez("Failed", "no descriptors") }
+        var isDeaf = false
         let source = bluez.loop.onReadable(mine.rawValue) { [weak self] in
             // What is longer is cut (`sock_read`), and then too long for any packet but the longest.
             var buffer = [UInt8](repeating: 0, count: SimulatedAttribute.longest)
             let count = recv(mine.rawValue, &buffer, buffer.count, Int32(MSG_DONTWAIT))
+            // For bluetoothd an empty packet is the end of what it reads, and not yet of the socket.
+            if count == 0, !Self.hasHungUp(mine) {
+                isDeaf = true
+                return true
+            }
             guard count > 0 else {
                 ended()
                 return false
             }
             guard let self else { return false }
-            self.command(Array(buffer.prefix(count)))
+            if !isDeaf { self.command(Array(buffer.prefix(count))) }
             return true
         }
         return (Acquired(owner: call.sender, end: mine, source: source), .fileDescriptor(theirs))
+    }
+
+    private static func hasHungUp(_ end: FileDescriptor) -> Bool {
+        var entry = pollfd(fd: end.rawValue, events: 0, revents: 0)
+        return poll(&entry, 1, 0) > 0 && entry.revents & Int16(POLLHUP) != 0
     }
 
     private func endNotifying() {

@@ -122,7 +122,8 @@ final class SimulatedDevice: ExportedObject {
         device.method("Connect") { [unowned self] call throws(BusError) in
             try adapter.needsPower()
             guard !isConnected else { return call.reply() }
-            // `device_connect_le` and `connect_profiles` in device.c. Since 5.82 it is `InProgress` over low energy, too.
+            // `device_connect_le` and `connect_profiles` in device.c. Since 5.82 it is `InProgress` over low energy,
+            // too.
             guard connecting == nil else {
                 throw accessory.scenario.transport == .bredr
                     ? .bluez("InProgress", "br-connection-busy") : .bluez("Failed", "Operation already in progress")
@@ -132,8 +133,8 @@ final class SimulatedDevice: ExportedObject {
             }
         }
         device.method("Disconnect") { [unowned self] call throws(BusError) in
-            // Who waits for the link is answered, and it is no error that there is none. (`device_request_disconnect` in
-            // device.c)
+            // Who waits for the link is answered, and it is no error that there is none. (`device_request_disconnect`
+            // in device.c)
             abandonConnecting()
             guard isConnected else {
                 pairing?.fail(.bluez("AuthenticationCanceled", "Authentication Canceled"))

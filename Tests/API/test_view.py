@@ -138,6 +138,7 @@ class Sight(ViewTest):
                     wait(lambda: view.told("InterfacesRemoved", ADAPTER), what="the adapter to go")
                 self.simulator.do("serviceStopped")
                 wait(lambda: not view.has_owner(BLUEZ), what="the name to go", also_every=0.05)
+                self.world.wait_bluetooth("absent")  # else it is ready below because it has heard nothing yet
                 view.signals.clear()
                 self.simulator.do("serviceStarted")
                 if not adapter:

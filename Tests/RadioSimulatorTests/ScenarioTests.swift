@@ -38,7 +38,7 @@ import Testing
         let read = try scenario(
             """
             {"accessories": [{"id": "die", "address": "C0:FF:EE:00:00:01", "addressType": "public", "transport": "dual",
-              "appearsAt": 1, "leavesAt": 2, "connectable": false, "input": true, "battery": 77, "crossTransportKeys": true,
+              "appearsAt": 1, "leavesAt": 2, "connectable": false, "input": true, "battery": 77, "mtu": 64, "crossTransportKeys": true,
               "adverts": [{"rssi": null, "interval": 0.5, "name": "Die", "serviceUUIDs": ["180F"], "serviceData": {"180F": "01"},
                 "manufacturerData": {"004C": "0215"}, "txPower": -4, "scanResponse": {"name": "Die 1"}}],
               "pairing": {"mode": "pin", "pin": "7", "legacy": true, "fault": "slow", "delay": 3, "faultCount": 1, "typing": 2},
@@ -47,7 +47,9 @@ import Testing
             """)
         let die = try #require(read.accessories.first)
         #expect(die.address == BluetoothAddress("C0:FF:EE:00:00:01", kind: .public) && die.addressType == .public)
-        #expect(die.transport == .dual && die.isInput && die.battery == 77 && die.crossesTransports && !die.isConnectable)
+        #expect(
+            die.transport == .dual && die.isInput && die.battery == 77 && die.mtu == 64 && die.crossesTransports
+                && !die.isConnectable)
         #expect(die.appearsAt == 1 && die.leavesAt == 2)
         let advert = try #require(die.adverts.first)
         #expect(advert.rssi == nil && advert.interval == 0.5 && advert.payload.name == "Die" && advert.payload.txPower == -4)

@@ -167,8 +167,8 @@ class Attribute:
         return Pending(
             self._client, self.path, self._interface, "WriteValue", "aya{sv}", dbus.ByteArray(value), self._options({}))
 
-    def start_reading(self):
-        return Pending(self._client, self.path, self._interface, "ReadValue", "a{sv}", self._options({}))
+    def start_reading(self, **options):
+        return Pending(self._client, self.path, self._interface, "ReadValue", "a{sv}", self._options(options))
 
     def start_notify(self):
         return self._attempt("StartNotify")
@@ -436,6 +436,22 @@ def writes_through_a_socket(client):
 
 
 @case
+def reads_no_socket_behind_an_empty_packet(client):
+    client.connect()
+    characteristic = client.attribute("FF42")
+    acquired = characteristic.acquire("AcquireWrite")
+    acquired.send(b"a")
+    characteristic.holds(b"a")
+    acquired.send(b"")
+    acquired.send(b"b")
+    equal(characteristic.read(), b"a", "the value after an empty packet")
+    equal(characteristic.get("WriteAcquired"), True, "WriteAcquired")
+    acquired.close()
+    characteristic.becomes("WriteAcquired", False)
+    equal(characteristic.read(), b"a", "the value at the end")
+
+
+@case
 def hands_out_no_socket_without_the_flag(client):
     client.connect()
     for short in ("FF41", "FF46", "FF45", "FF43"):
@@ -586,3 +602,16 @@ def reads_a_value_that_wants_encryption(client):
     answer = client.attribute("FF47").start_reading().wait()  # the loop turns meanwhile, for whoever is asked
     outcome = answer.get_dbus_name() if isinstance(answer, dbus.DBusException) else bytes(answer)
     return outcome, bool(client.get(device, DEVICE, "Paired"))
+
+
+@differs(
+    "a read is answered at once, so that two of one value with different offsets are never `InProgress`",
+    simulator=False, bluetoothd=True)
+def reads_one_offset_at_a_time(client):
+    client.connect()
+    characteristic = client.attribute("FF41")
+    outcomes = [each.wait() for each in [characteristic.start_reading(offset=number % 2 * 60) for number in range(10)]]
+    failed = [each for each in outcomes if isinstance(each, dbus.DBusException)]
+    for each in failed:
+        refused(each, "InProgress", "In Progress")
+    return bool(failed)
