@@ -39,11 +39,25 @@ final class SimulatedAttribute {
         known = value
     }
 
-    /// Reads from an offset on, into what is known.
+    /// Reads from an offset on, into what is known, and answers when the accessory has.
     ///
-    /// - Returns: all that is known from there on.
-    func read(from offset: Int) throws(BusError) -> [UInt8] {
+    /// - Parameter changed: called when more is known.
+    func read(from offset: Int, _ call: MethodCall, changed: @escaping () -> Void) {
+        // What is written later was not read.
         let held = held
+        device.requests.answer { [self] in
+            do throws(BusError) {
+                let bytes = try take(held, from: offset)
+                changed()
+                call.reply(.bytes(bytes))
+            } catch {
+                call.fail(error)
+            }
+        }
+    }
+
+    /// - Returns: all that is known from the offset on.
+    private func take(_ held: [UInt8], from offset: Int) throws(BusError) -> [UInt8] {
         guard offset <= held.count else { throw .att(.invalidOffset) }
         if offset == 0 {
             known = []
@@ -70,11 +84,44 @@ final class SimulatedAttribute {
     func fitsPacket(_ value: [UInt8]) -> Bool { value.count <= mtu - 3 }
 
     /// Answers a write when the accessory has.
-    func answer(_ call: MethodCall, _ loop: MainLoop, _ error: BusError?) {
+    func answer(_ call: MethodCall, _ error: BusError?) {
         isWriting = true
-        loop.after(Self.answerTime) { [weak self] in
+        device.requests.answer(in: Self.answerTime) { [weak self] in
             self?.isWriting = false
             if let error { call.fail(error) } else { call.reply() }
+        }
+    }
+}
+
+/// The requests over a link: the accessory answers one after the other.
+final class SimulatedRequests {
+    private unowned let loop: MainLoop
+    private var answers: [(time: Duration, body: () -> Void)] = []
+    private var isBusy = false
+
+    init(_ loop: MainLoop) {
+        self.loop = loop
+    }
+
+    /// - Parameter time: that this answer takes.
+    func answer(in time: Duration = .zero, _ body: @escaping () -> Void) {
+        answers.append((time, body))
+        proceed()
+    }
+
+    private func proceed() {
+        while !isBusy, !answers.isEmpty {
+            let (time, body) = answers.removeFirst()
+            guard time > .zero else {
+                body()
+                continue
+            }
+            isBusy = true
+            loop.after(time) { [weak self] in
+                self?.isBusy = false
+                body()
+                self?.proceed()
+            }
         }
     }
 }
@@ -141,11 +188,12 @@ final class DescriptorObject: ExportedObject {
         descriptor.property("Characteristic") { _ in .objectPath(characteristic) }
         descriptor.property("Value") { _ in .bytes(value.known) }
         descriptor.method("ReadValue") { [unowned self, unowned bluez] call throws(BusError) in
-            let bytes = try value.read(from: AttributeOptions(call.arguments[0]).offset)
-            bluez.server.propertiesChanged(self, Interfaces.descriptor, ["Value"], to: .everybody)
-            call.reply(.bytes(bytes))
+            value.read(from: try AttributeOptions(call.arguments[0]).offset, call) { [weak self, weak bluez] in
+                guard let self, let bluez else { return }
+                bluez.server.propertiesChanged(self, Interfaces.descriptor, ["Value"], to: .everybody)
+            }
         }
-        descriptor.method("WriteValue") { [unowned bluez] call throws(BusError) in
+        descriptor.method("WriteValue") { call throws(BusError) in
             guard !value.isWriting else { throw .inProgress }
             let bytes = call.arguments[0].bytesValue ?? []
             let offset = try AttributeOptions(call.arguments[1]).offset
@@ -153,7 +201,7 @@ final class DescriptorObject: ExportedObject {
             guard offset == 0 || !bytes.isEmpty else { throw .bluez("Failed", "Failed to initiate write") }
             var failure: BusError?
             do throws(BusError) { try value.write(bytes, at: offset) } catch { failure = error }
-            value.answer(call, bluez.loop, failure)
+            value.answer(call, failure)
         }
         interfaces = [descriptor]
     }

@@ -113,9 +113,7 @@ final class CharacteristicObject: ExportedObject {
         let options = try AttributeOptions(call.arguments[0])
         guard has("read") else { throw .att(.readNotPermitted) }
         try checkSecurity("read")
-        let bytes = try value.read(from: options.offset)
-        changed("Value")
-        call.reply(.bytes(bytes))
+        value.read(from: options.offset, call) { [weak self] in self?.changed("Value") }
     }
 
     private func write(_ call: MethodCall) throws(BusError) {
@@ -152,7 +150,7 @@ final class CharacteristicObject: ExportedObject {
         } catch {
             failure = error
         }
-        value.answer(call, bluez.loop, failure)
+        value.answer(call, failure)
     }
 
     /// Without a response: what the accessory does not take is lost.

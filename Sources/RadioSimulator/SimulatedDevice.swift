@@ -31,6 +31,7 @@ final class SimulatedDevice: ExportedObject {
     /// A link that is coming up, or going at once, and who waits for it.
     private var connecting: (source: LoopSource, completion: (BusError?) -> Void)?
     private var gatt: SimulatedGATT?
+    let requests: SimulatedRequests
 
     private var bluez: SimulatedBlueZ { adapter.bluez }
     /// What it was before it took another address has no part in the bond.
@@ -52,6 +53,7 @@ final class SimulatedDevice: ExportedObject {
     init(_ accessory: AirAccessory, _ adapter: SimulatedAdapter) {
         self.accessory = accessory
         self.adapter = adapter
+        requests = SimulatedRequests(adapter.bluez.loop)
         key = accessory.scenario.id
         // A device that was stored is known by its identity, one that was heard by what it calls itself now.
         address = accessory.bonds.contains(adapter.address) ? accessory.scenario.address : accessory.airAddress

@@ -63,14 +63,17 @@ def refused(error, name, message=None):
 
 
 class Pending:
-    """A call under way."""
+    """A call under way. It is added to the client's list of those that were answered."""
 
     def __init__(self, client, path, interface, member, signature="", *arguments):
         self._client, self._member = client, member
         self.outcome = []
         client.bus.call_async(
-            "org.bluez", path, interface, member, signature, arguments, lambda *result: self.outcome.append(result[0] if result else None),
-            self.outcome.append)
+            "org.bluez", path, interface, member, signature, arguments, lambda *result: self._end(result[0] if result else None), self._end)
+
+    def _end(self, outcome):
+        self.outcome.append(outcome)
+        self._client.answered.append(self)
 
     def wait(self):
         """The result, or the error as a value."""
@@ -85,6 +88,7 @@ class Client:
     def __init__(self, connect, wait, version, is_simulator):
         self._connect, self.wait, self.version, self.is_simulator = connect, wait, version, is_simulator
         self.bus = connect()
+        self.answered = []
 
     def another(self):
         return Client(self._connect, self.wait, self.version, self.is_simulator)
@@ -409,6 +413,16 @@ def writes_one_at_a_time(client):
     for each in failed:
         refused(each, "InProgress", "In Progress")
     equal(characteristic.write(b"after"), None, "the answer to one after them")
+
+
+@case
+def answers_in_the_order_of_the_requests(client):
+    client.connect()
+    characteristic, other = client.attribute("FF41"), client.attribute("FF45")
+    calls = [characteristic.start_writing(b"x"), characteristic.start_reading(), other.start_reading()]
+    outcomes = [each.wait() for each in calls]
+    equal([outcomes[0], *map(bytes, outcomes[1:])], [None, b"x", SHORT], "the answers")
+    equal([calls.index(each) for each in client.answered], [0, 1, 2], "their order")
 
 
 # Sockets
