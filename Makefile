@@ -7,10 +7,11 @@ BIN := .build/debug
 RELEASE := .build/release
 # Release builds carry the Swift standard library: a gateway needs no toolchain, and idle memory is lower.
 # lld packs relocations: a tenth of a program (glibc 2.36 and later, which the packages ask for). A section for each function, none of them
-# exported: what nobody calls is left out. libstdc++, which the runtime needs little of, is linked statically where it is found.
+# exported: what is never called is left out, and functions of the same code are one (Docs/Decisions/0017). libstdc++, which the runtime
+# needs little of, is linked statically where it is found.
 STATIC := .build/static-libraries
 SMALL := -c release --static-swift-stdlib -Xswiftc -use-ld=lld -Xlinker -z -Xlinker pack-relative-relocs \
-	-Xswiftc -Xfrontend -Xswiftc -function-sections -Xlinker --no-export-dynamic
+	-Xswiftc -Xfrontend -Xswiftc -function-sections -Xlinker --no-export-dynamic -Xlinker --icf=all
 RELEASE_FLAGS := $(SMALL) -Xlinker -L$(CURDIR)/$(STATIC)
 # What starting needs lies together: fewer pages of the program are in memory (Docs/Decisions/0017).
 START_ORDER := Sources/accessorysetupd/start-order.txt
