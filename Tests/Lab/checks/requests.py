@@ -212,7 +212,7 @@ def takes_over_along_with_a_new_one(lab):
     BlueZ(lab).expect_paired(BLUE_DICE)
     picker = journey.picker("Dice 4F")
     try:
-        app.show(item("Blue Dice", peripheralIdentifier=BLUE_DICE), item())
+        app.show(item("Blue Dice", peripheralIdentifier=BLUE_DICE))
         raise CheckFailed("what is paired and is not what the item looks for is taken over")
     except dbus.DBusException as error:
         expect(error.get_dbus_name() == f"{DAEMON_NAME}.Error.InvalidRequest", f"it is refused with {error}")
