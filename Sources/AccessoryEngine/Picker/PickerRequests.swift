@@ -55,8 +55,28 @@ struct PickerRequests {
         return accessory
     }
 
+    /// The accessories that migration items mean, and the errors of those that cannot be taken over.
+    ///
+    /// - Throws: the first error where no item is left to be shown.
+    func migrations(in items: [DisplayItem], _ app: AppID) throws(SetupError) -> (
+        targets: [PickerRun.MigrationTarget], refused: [SetupError]
+    ) {
+        var targets: [PickerRun.MigrationTarget] = []
+        var refused: [SetupError] = []
+        for (index, item) in items.enumerated() {
+            guard let migration = item.migration else { continue }
+            do throws(SetupError) {
+                targets.append(try target(of: migration, item, app, "items[\(index)]", number: targets.count + 1))
+            } catch {
+                refused.append(error)
+            }
+        }
+        if refused.count == items.count, let first = refused.first { throw first }
+        return (targets, refused)
+    }
+
     /// The accessory that a migration item means: the radio must have a bond with it; a network is taken at its name.
-    func target(
+    private func target(
         of migration: Migration, _ item: DisplayItem, _ app: AppID, _ context: String, number: Int
     ) throws(SetupError) -> PickerRun.MigrationTarget {
         let bond = try migration.peripheral.map { peripheral throws(SetupError) in
@@ -94,12 +114,12 @@ struct PickerRequests {
                 "\(context).hotspotSSID: \(network.ssid): rule \(denial.name) in \(denial.source) denies it to \(app)")
         }
         let evidence = bond.map { Matcher.evidence(of: $0.advertisement, for: item.descriptor) } ?? .fits
-        let name = known?.displayName ?? item.name
+        var name = known?.displayName ?? item.name
+        // The person has nothing else to decide by.
+        if let bond, evidence == .missing { name += " (“\(bond.name)”, \(bond.address))" }
         let offer = Offer(
             id: "m\(number)", device: bond?.device, address: bond?.address, adapter: bond?.adapter, item: 0,
-            // The person has nothing else to decide by.
-            name: bond.map { evidence == .missing ? "\(name) (“\($0.name)”, \($0.address))" : name } ?? name,
-            advertisedName: bond?.name ?? network?.ssid.description ?? "", rssi: nil,
+            name: name, advertisedName: bond?.name ?? network?.ssid.description ?? "", rssi: nil,
             shared: known?.id, needsPairing: false, isBonded: bond != nil, identifier: .random(), network: network)
         return PickerRun.MigrationTarget(
             offer, item, Sighting(advertisement: bond?.advertisement, network: network), evidence)

@@ -96,20 +96,8 @@ final class Pickers {
         for (index, item) in items.enumerated() { try requests.check(item.descriptor, session, at: "items[\(index)].descriptor") }
         let client = try programForNewRun(session, request)
         try requests.needRadios(items.map(\.descriptor), request)
-        var targets: [PickerRun.MigrationTarget] = []
-        var refused: [SetupError] = []
-        for (index, item) in items.enumerated() {
-            guard let migration = item.migration else { continue }
-            do throws(SetupError) {
-                targets.append(
-                    try requests.target(of: migration, item, session.app.id, "items[\(index)]", number: targets.count + 1))
-            } catch {
-                refused.append(error)
-            }
-        }
+        let (targets, refused) = try requests.migrations(in: items, session.app.id)
         let found = items.filter { $0.migration == nil }
-        // One entry that is stale does not refuse the others.
-        if targets.isEmpty, found.isEmpty, let first = refused.first { throw first }
         let purpose: SetupMachine.Purpose =
             found.isEmpty
             ? .migration(targets.map(\.offer))
@@ -509,7 +497,7 @@ final class Pickers {
             let requester = current.pickedBy == .daemon ? person(at: run) : current.pickedBy
             current.verification = nil
             for target in run.migrations { writer.migrate(target, run, by: requester) }
-            for failure in run.refusedMigrations { writer.tell(failure, run) }
+            for failure in run.refusedMigrations { writer.report(.failure(failure), run) }
             feed(.migrated)
         case .emit(let event): teller.tell(event, run)
         case .end:

@@ -98,32 +98,32 @@ struct SetupWriter {
 
     /// Takes a known accessory over, and tells the app what became of it.
     func migrate(_ target: PickerRun.MigrationTarget, _ run: PickerRun, by requester: Requester) {
-        let session = run.session
-        var event = SessionEvent(.migrationComplete, picker: run.id)
         do {
             if target.evidence == .contradicts {
                 throw SetupError(.connectionFailed, "\(target.item.name) is not what the item's descriptor looks for")
             }
             let change = try change(of: target, run)
             try book.change(change.steps, reason: "migrated", by: requester)
-            event.accessory = book.ledger.accessories[change.accessory]
+            report(.success(change.accessory), run)
         } catch {
             log.error("an accessory could not be migrated", metadata: ["error": "\(error)"])
-            event.error = error as? SetupError ?? SetupError(.unknown, "the grant could not be written: \(error)")
+            report(.failure(error as? SetupError ?? SetupError(.unknown, "the grant could not be written: \(error)")), run)
         }
+    }
+
+    /// Reports the outcome of one migration to the app.
+    func report(_ outcome: Result<AccessoryID, SetupError>, _ run: PickerRun) {
+        let session = run.session
         guard session.state == .active else { return }
+        var event = SessionEvent(.migrationComplete, picker: run.id)
+        switch outcome {
+        case .success(let id): event.accessory = book.ledger.accessories[id]
+        case .failure(let error): event.error = error
+        }
         news.tell(.event(event, in: session))
         if event.error == nil {
             sessions.tell(session.app.id, SessionEvent(.accessoryAdded, accessory: event.accessory), but: session)
         }
-    }
-
-    /// Tells the app of an entry that could not be taken over.
-    func tell(_ failure: SetupError, _ run: PickerRun) {
-        guard run.session.state == .active else { return }
-        var event = SessionEvent(.migrationComplete, picker: run.id)
-        event.error = failure
-        news.tell(.event(event, in: run.session))
     }
 
     private func change(of target: PickerRun.MigrationTarget, _ run: PickerRun) throws -> (
