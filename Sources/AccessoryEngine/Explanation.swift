@@ -31,15 +31,18 @@ final class Explanations {
     private final class Look {
         let app: AppID
         let items: [DisplayItem]
+        /// No item names a network, and all networks are explained.
+        let explainsAllNetworks: Bool
         var discovery: DiscoveryToken?
         /// Keeps networks scanned, where an item names one too.
         var scan: DiscoveryToken?
         var networks: [SSID: WiFiNetwork] = [:]
         var heard: [BluetoothAddress: (content: Advertisement, rssi: Int?)] = [:]
 
-        init(app: AppID, items: [DisplayItem]) {
+        init(app: AppID, items: [DisplayItem], explainsAllNetworks: Bool) {
             self.app = app
             self.items = items
+            self.explainsAllNetworks = explainsAllNetworks
         }
     }
 
@@ -73,7 +76,7 @@ final class Explanations {
         if explainsAllNetworks { obstacles.append(networks.state == .ready ? nil : "Wi-Fi is \(networks.state.rawValue)") }
         if !obstacles.contains(nil), let first = obstacles.first, let first { throw SetupError(.pickerRestricted, first) }
         guard looks.count < Limits.pickers else { throw SetupError(.invalidRequest, "too many look around already") }
-        let look = Look(app: app.id, items: items)
+        let look = Look(app: app.id, items: items, explainsAllNetworks: explainsAllNetworks)
         if let run = pickers.run {
             // Who joins a search that runs hears at first what changes only: the rest is known already.
             for device in run.inRange.devices.values { look.heard[device.content.address] = (device.content, device.rssi) }
@@ -107,7 +110,7 @@ final class Explanations {
         let fitting = Matcher(look.items.map(\.descriptor)).firstMatch(network.ssid)
         guard let fitting else {
             // Only an item of a picker can name it.
-            if !look.items.contains(where: \.descriptor.wantsWiFi) {
+            if look.explainsAllNetworks {
                 let denied = obstacles(sighting, look.app)
                 let reasons =
                     denied.isEmpty ? ["no picker is shown: it is offered where an item's ssid or ssidPrefix fits"] : denied
