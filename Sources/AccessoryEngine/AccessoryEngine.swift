@@ -33,8 +33,6 @@ public final class AccessoryEngine {
     private let pickerQueue: PickerQueue
     private let networks: AccessoryNetworks
     private let explanations: Explanations
-    /// Accessories with a bond whose last link ended at once.
-    private var refusing: Set<AccessoryID> = []
 
     /// - Throws: what the store throws when it cannot be read.
     public init(
@@ -111,20 +109,10 @@ public final class AccessoryEngine {
     /// Reasons, for people, why granted apps cannot use an accessory, as of the radio's last look.
     public func problems(with accessory: Accessory) -> [String] {
         var problems: [String] = []
-        if radio.state == .ready, let peer = accessory.peer {
-            if let adapter = peer.adapter, !radio.adapters.contains(where: { $0.address == adapter }) {
-                problems.append("the adapter that it was set up with, \(adapter), is not there")
-            } else if accessory.isBonded, radio.bond(with: peer) == nil {
-                problems.append("Bluetooth has no bond with it any more")
-            }
+        if radio.state == .ready, let adapter = accessory.adapter, !radio.adapters.contains(where: { $0.address == adapter }) {
+            problems.append("the adapter that it was set up with, \(adapter), is not there")
         }
-        if accessory.isBonded, refusing.contains(accessory.id) {
-            problems.append("it ended the last link at once: \(wayOut(of: accessory))")
-        }
-        let unpaired = book.ledger.grants(of: accessory.id).filter { $0.state == .unauthorized }.map(\.app.rawValue).sorted()
-        if !unpaired.isEmpty {
-            problems.append("it is not paired any more: pair it again in a picker of \(unpaired.joined(separator: ", "))")
-        }
+        problems += bondWatch.problems(with: accessory)
         for app in book.ledger.grants(of: accessory.id).map(\.app).sorted() {
             guard let denial = book.policy.denial(of: accessory, to: app) else { continue }
             problems.append("rule \(denial.name) in \(denial.source) denies it to \(app)")
@@ -367,27 +355,14 @@ public final class AccessoryEngine {
         try access.failAuthorization(session, id, completion: completion)
     }
 
-    /// A link with an accessory came up for an app, and ended before the app could use it. An accessory that was reset
-    /// has forgotten its keys, and ends every link so; bluetoothd keeps the bond, and names no reason before 5.83.
+    /// A link with an accessory came up for an app, and ended before the app could use it.
     ///
     /// - Returns: the likely reason and the way out, for people; nil for an accessory without a bond.
-    public func linkEndedAtOnce(_ id: AccessoryID) -> String? {
-        guard let accessory = ledger.accessories[id], accessory.isBonded else { return nil }
-        refusing.insert(id)
-        log.warning("a link with an accessory ended at once", metadata: ["accessory": "\(id)"])
-        return wayOut(of: accessory)
-    }
-
-    private func wayOut(of accessory: Accessory) -> String {
-        let isRemovable = accessory.ownsBond && ledger.grants(of: accessory.id).count == 1
-        return "it may have forgotten its pairing; "
-            + (isRemovable ? "remove it, or have an admin" : "have an admin")
-            + " run “accessoryctl unpair \(accessory.id)”, and pair it again"
-    }
+    public func linkEndedAtOnce(_ id: AccessoryID) -> String? { bondWatch.linkEndedAtOnce(id) }
 
     /// An app has used an accessory; nothing happens for one that is not the app's.
     public func noteUse(of accessory: AccessoryID, by app: AppID, requester: Requester, as what: String) {
-        refusing.remove(accessory)
+        bondWatch.used(accessory)
         book.noteUse(of: accessory, by: app, requester: requester, as: what)
     }
 
@@ -403,10 +378,7 @@ public final class AccessoryEngine {
     }
 
     /// Whether an app may use an accessory now: its grant is switched on and stands, and no rule denies the accessory.
-    public func mayUse(_ accessory: Accessory, _ app: AppID) -> Bool {
-        guard let grant = ledger.grant(of: accessory.id, to: app) else { return false }
-        return grant.isEnabled && grant.state != .unauthorized && policy.denial(of: accessory, to: app) == nil
-    }
+    public func mayUse(_ accessory: Accessory, _ app: AppID) -> Bool { book.usableGrant(of: accessory, to: app) != nil }
 
     /// Looks around for some seconds with an app's items: those of its picker when it shows one, else `dryItems`; for
     /// an app with Wi-Fi also without items.

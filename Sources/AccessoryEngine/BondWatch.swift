@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Notices that the bond of an accessory has gone: another program has removed it, or bluetoothd has lost it. Its grants
-// must not go on with whatever answers at its address, so they are `unauthorized` until a person pairs it again.
+// Notices bonds that fail. Where another program has removed the bond of an accessory, or bluetoothd has lost it, the
+// grants must not go on with whatever answers at the address: they are `unauthorized` until a person pairs the
+// accessory again. Where the accessory has forgotten its keys, the app and the admin learn the way out.
 
 internal import AccessoryCore
 internal import AccessoryModel
@@ -15,6 +16,8 @@ final class BondWatch {
     private let log: Logger
     /// The time that passes before a bond that is missing counts as lost.
     private var grace: (any EngineTimer)?
+    /// Accessories with a bond whose last link ended at once.
+    private var refusing: Set<AccessoryID> = []
 
     /// In seconds. An adapter that is unplugged, and a bluetoothd that ends, withdraw the devices first, and themselves
     /// a moment later.
@@ -37,7 +40,7 @@ final class BondWatch {
     func review(_ address: BluetoothAddress?) {
         guard grace == nil else { return }
         if let address {
-            guard let accessory = book.ledger.accessory(at: address), isMissing(accessory, from: bonded) else { return }
+            guard let accessory = book.ledger.accessory(at: address), isMissing(accessory, from: radio.bonds) else { return }
         } else {
             guard !missing.isEmpty else { return }
         }
@@ -57,18 +60,61 @@ final class BondWatch {
     }
 
     private var missing: [Accessory] {
-        let bonded = bonded
-        return book.ledger.accessories.values.filter { isMissing($0, from: bonded) }.sorted { $0.id < $1.id }
+        let present = radio.bonds
+        return book.ledger.accessories.values.filter { isMissing($0, from: present) }.sorted { $0.id < $1.id }
     }
 
-    private var bonded: [UInt64: [RadioBond]] { Dictionary(grouping: radio.bonds, by: \.address.value) }
+    /// Whether a bond counts as lost after the grace time. An accessory without a noted adapter may have its bond on an
+    /// adapter that is unplugged.
+    private func isMissing(_ accessory: Accessory, from present: [RadioBond]) -> Bool {
+        guard let peer = accessory.peer, peer.adapter != nil else { return false }
+        return isUnbonded(accessory, among: present) && bonds.intent(with: peer) == nil
+    }
 
-    /// Whether the adapter that has to have the bond is there, and has none. An accessory without a noted adapter may
-    /// have its bond on one that is unplugged.
-    private func isMissing(_ accessory: Accessory, from bonded: [UInt64: [RadioBond]]) -> Bool {
-        guard accessory.isBonded, let peer = accessory.peer, let adapter = peer.adapter,
-            radio.adapters.contains(where: { $0.address == adapter })
-        else { return false }
-        return bonded[peer.address.value]?.contains { peer.shares($0.adapter) } != true && bonds.intent(with: peer) == nil
+    /// Whether a bond is expected, and no adapter that can have it does.
+    private func isUnbonded(_ accessory: Accessory, among present: [RadioBond]) -> Bool {
+        guard accessory.isBonded, let peer = accessory.peer, radio.adapters.contains(where: { peer.shares($0.address) }) else {
+            return false
+        }
+        return present.bond(with: peer, byValue: true) == nil
+    }
+
+    // MARK: Forgotten keys
+
+    /// A link with an accessory came up for an app, and ended before the app could use it. An accessory that was reset
+    /// has forgotten its keys, and ends every link so; bluetoothd keeps the bond, and names no reason before 5.83.
+    ///
+    /// - Returns: the likely reason and the way out, for people; nil for an accessory without a bond.
+    func linkEndedAtOnce(_ id: AccessoryID) -> String? {
+        guard let accessory = book.ledger.accessories[id], accessory.isBonded else { return nil }
+        refusing.insert(id)
+        log.warning("a link with an accessory ended at once", metadata: ["accessory": "\(id)"])
+        return wayOut(of: accessory)
+    }
+
+    /// The accessory is used again.
+    func used(_ id: AccessoryID) { refusing.remove(id) }
+
+    private func wayOut(of accessory: Accessory) -> String {
+        let isRemovable = accessory.ownsBond && book.ledger.grants(of: accessory.id).count == 1
+        return "it may have forgotten its pairing; "
+            + (isRemovable ? "remove it, or have an admin" : "have an admin")
+            + " run “accessoryctl unpair \(accessory.id)”, and pair it again"
+    }
+
+    /// Reasons, for people, why apps cannot use an accessory because of its bond, or the lack of one.
+    func problems(with accessory: Accessory) -> [String] {
+        var problems: [String] = []
+        if radio.state == .ready, isUnbonded(accessory, among: radio.bonds) {
+            problems.append("Bluetooth has no bond with it any more")
+        }
+        if accessory.isBonded, refusing.contains(accessory.id) {
+            problems.append("it ended the last link at once: \(wayOut(of: accessory))")
+        }
+        let apps = book.ledger.grants(of: accessory.id).filter { $0.state == .unauthorized }.map(\.app.rawValue).sorted()
+        if !apps.isEmpty {
+            problems.append("it is not paired any more: pair it again in a picker of \(apps.joined(separator: ", "))")
+        }
+        return problems
     }
 }

@@ -40,6 +40,14 @@ final class Book {
         self.log = log
     }
 
+    /// The grant by which an app may use an accessory now: switched on, standing, and denied by no rule.
+    func usableGrant(of accessory: Accessory, to app: AppID) -> Grant? {
+        guard let grant = ledger.grant(of: accessory.id, to: app), grant.isEnabled, grant.state != .unauthorized,
+            policy.denial(of: accessory, to: app) == nil
+        else { return nil }
+        return grant
+    }
+
     func setPolicy(_ new: AccessPolicy) {
         policy = new
         news.tell(.access)

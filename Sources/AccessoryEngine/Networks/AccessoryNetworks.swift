@@ -116,8 +116,8 @@ final class AccessoryNetworks {
     func gone(_ reason: String) { handle(.gone(reason: reason)) }
 
     private func isEntitled(_ holder: JoinMachine.Holder, to id: AccessoryID) -> Bool {
-        guard let accessory = book.ledger.accessories[id], let grant = book.ledger.grant(of: id, to: holder.app), grant.isEnabled,
-            grant.state == .authorized, book.policy.denial(of: accessory, to: holder.app) == nil
+        guard let accessory = book.ledger.accessories[id],
+            book.usableGrant(of: accessory, to: holder.app)?.state == .authorized
         else { return false }
         return sessions.of(ClientID(holder.client)).contains { $0.app.id == holder.app }
     }

@@ -95,8 +95,13 @@ public protocol Radio: AnyObject {
 
 extension Radio {
     /// The bond with an identity; with one of another kind of address, too, where only its value counts.
+    func bond(with peer: BluetoothPeer, byValue: Bool = false) -> RadioBond? { bonds.bond(with: peer, byValue: byValue) }
+}
+
+extension [RadioBond] {
+    /// The same among bonds that were read before.
     func bond(with peer: BluetoothPeer, byValue: Bool = false) -> RadioBond? {
-        bonds.first {
+        first {
             peer.shares($0.adapter) && (byValue ? $0.address.value == peer.address.value : $0.address == peer.address)
         }
     }
