@@ -62,10 +62,7 @@ public final class BlueZRadio: Radio {
     private let anotherReading: Retry
     /// The reading of all objects that goes on.
     private var reading: Reading?
-    private lazy var contentPacer = Pacer(connection.loop, interval: .milliseconds(50)) { [weak self] in self?.handContent() }
-    private lazy var strengthPacer = Pacer(connection.loop, interval: .milliseconds(450), patience: .milliseconds(100)) {
-        [weak self] in self?.handStrengths()
-    }
+    private lazy var handOver = HandOver(of: devices, on: connection.loop) { [weak self] in self?.observer?.heard($0) }
 
     /// A pairing whose device BlueZ is forgetting, or has just forgotten: the next advert makes its object anew.
     private struct Expected {
@@ -74,9 +71,6 @@ public final class BlueZRadio: Radio {
         let timer: LoopSource
     }
 
-    /// The time in which a search hears a device that has a signal strength, as a rule.
-    private static let strengthTimeout = Duration.seconds(2)
-    private var strengthTimer: LoopSource?
     /// How long a device that is to be paired may take to be heard again.
     private static let returnTimeout = Duration.seconds(10)
 
@@ -572,7 +566,7 @@ public final class BlueZRadio: Radio {
         }
         guard all != former else { return }
         // Another adapter may hear what this one does not hear any more.
-        if discovery.isNeeded { handContent() }
+        if discovery.isNeeded { handOver.handContent() }
         observer?.adaptersChanged()
         // Power went before a failed pairing could be forgotten: now it can.
         if state == .ready { failedPairings.tryAgain() }
@@ -582,41 +576,19 @@ public final class BlueZRadio: Radio {
 
     private func needChanged(_ isNeeded: Bool) {
         if isNeeded {
-            devices.forgetAir()
+            handOver.begin()
             signals.listen(to: owner)
-            // Devices that came and went while nobody listened.
+            // Devices that came and went while nothing was listened to.
             if owner != nil { readAll() }
-            strengthTimer = connection.loop.after(Self.strengthTimeout) { [weak self] in
-                self?.devices.hearWithoutStrength()
-                self?.scheduleHandOver()
-            }
         } else {
-            strengthTimer?.cancel()
             let wasFed = signals.rest()
-            contentPacer.cancel()
-            strengthPacer.cancel()
-            devices.forgetAir()
-            // What the feed had not told yet.
+            handOver.end()
+            // Signals that the feed had not passed on yet.
             if wasFed, owner != nil { readAll() }
         }
     }
 
-    /// What an accessory says goes at once, or 50 ms after what went before: with the feed's pause of 60 ms news waits
-    /// 110 ms at most, and as a rule goes with the reading that brought it, without a timer. How strongly it is heard
-    /// goes twice a second, with a reading, too: no person reads faster, and in a busy room it is nearly all there is.
     private func scheduleHandOver() {
-        guard discovery.isNeeded else { return }
-        if devices.hasContentNews { contentPacer.request() }
-        if devices.hasStrengthNews { strengthPacer.request() }
-    }
-
-    private func handContent() {
-        let news = devices.takeContentNews(now: connection.loop.now)
-        if !news.isEmpty { observer?.heard(news) }
-    }
-
-    private func handStrengths() {
-        let news = devices.takeStrengthNews(now: connection.loop.now)
-        if !news.isEmpty { observer?.heard(news) }
+        if discovery.isNeeded { handOver.schedule() }
     }
 }
