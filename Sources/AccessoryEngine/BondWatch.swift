@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Notices bonds that fail. Where another program has removed the bond of an accessory, or bluetoothd has lost it, the
-// grants must not go on with whatever answers at the address: they are `unauthorized` until a person pairs the
+// grants must not continue with another device at the address: they are `unauthorized` until a person pairs the
 // accessory again. Where the accessory has forgotten its keys, the app and the admin learn the way out.
 
 internal import AccessoryCore

@@ -136,7 +136,7 @@ public enum ShownName {
     /// A null notehead and Khitan's filler: nothing by their glyphs, and something by their properties.
     private static let blanks: Set<UInt32> = [0x1D159, 0x16FE4]
 
-    /// What is drawn on the character before it.
+    /// A mark is drawn on the character before it.
     private static func isMark(_ scalar: Unicode.Scalar) -> Bool {
         [.nonspacingMark, .enclosingMark].contains(scalar.properties.generalCategory)
     }

@@ -74,7 +74,7 @@ final class AccessoryObject: ServiceObject {
     /// The network's name as people may be shown it; nil without one.
     private static func networkName(_ accessory: Accessory) -> String? { accessory.ssid?.description }
 
-    /// The names of the properties in which the radio's object and link differ from what was signalled last.
+    /// The names of the properties in which the radio's object and link differ from the last signals.
     func radioChanges(of accessory: Accessory) -> [String] {
         let old = published
         published = (service.devicePath(of: accessory), service.engine.link(with: accessory))

@@ -42,7 +42,7 @@ indirect enum PropertyList: Hashable {
         return try PropertyListReader().read(xml)
     }
 
-    /// What is no character becomes U+FFFD.
+    /// Invalid code units become U+FFFD.
     static func text(utf16 bytes: [UInt8], isBigEndian: Bool) -> String {
         let units = stride(from: 0, to: bytes.count - 1, by: 2).map { at in
             let (first, second) = (UInt16(bytes[at]), UInt16(bytes[at + 1]))

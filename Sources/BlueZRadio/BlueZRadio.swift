@@ -45,7 +45,7 @@ public final class BlueZRadio: Radio {
             onAdded: { [weak self] in self?.interfacesAdded(.devices, $0) },
             onRemoved: { [weak self] in self?.interfacesRemoved(.devices, $0) },
             onSwitch: { [weak self] in self?.readAll() }))
-    /// What is under way for one accessory; at most one of these at a time.
+    /// The work for one accessory; at most one of these at a time.
     private var expected: Expected?
     private var attempt: PairingAttempt?
     private var bridge: ClassicBridge?
@@ -549,7 +549,7 @@ public final class BlueZRadio: Radio {
         settle(reason: adapterTable.isPowered(path) ? "the adapter \(path) has power" : "the adapter \(path) is off")
     }
 
-    /// Reports what has changed of the adapters, and ends what was under way on one that cannot be used any more.
+    /// Reports changes of the adapters, and ends the pairing on an adapter that cannot be used any more.
     private func settle(reason: String) {
         let rows = adapterTable.rows
         let usable = adapterTable.choose()

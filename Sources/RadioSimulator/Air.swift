@@ -15,7 +15,7 @@ final class AirAccessory {
     var appearedAt = 0.0
     /// Adapters (by address) that hold a bond with it.
     var bonds: Set<BluetoothAddress> = []
-    /// Those of them whose keys it has forgotten.
+    /// Bonds whose keys the accessory has forgotten.
     var forgottenBonds: Set<BluetoothAddress> = []
     /// Adapters that hold a bond with the classic side of a dual-mode accessory.
     var classicBonds: Set<BluetoothAddress> = []

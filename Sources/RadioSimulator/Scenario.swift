@@ -71,7 +71,7 @@ public struct Scenario: Hashable, Sendable {
         public var crossesTransports = false
         /// Whether the kernel makes an input device of it.
         public var isInput = false
-        /// Seconds for which bluetoothd calls its services resolved and has no objects of them; nil for not at all.
+        /// Seconds between `ServicesResolved` and the objects of the services; nil for none.
         public var lateServices: Double?
         /// What it says of its battery while it is connected, percent, 0–100; nil for nothing.
         public var battery: UInt8?

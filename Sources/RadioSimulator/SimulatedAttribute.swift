@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The value of a characteristic or a descriptor: what the accessory holds, what bluetoothd has read of it, and how the
-// two are read and written over a link with an MTU.
+// The value of a characteristic or a descriptor: as the accessory holds it, and as far as bluetoothd has read it. Reads
+// and writes go over a link with an MTU.
 
 internal import AccessoryModel
 internal import DBusKit
@@ -39,11 +39,11 @@ final class SimulatedAttribute {
         known = value
     }
 
-    /// Reads from an offset on, into what is known, and answers when the accessory has.
+    /// Reads from an offset on, adds the result to `known`, and answers after the accessory has.
     ///
     /// - Parameter changed: called when more is known.
     func read(from offset: Int, _ call: MethodCall, changed: @escaping () -> Void) {
-        // What is written later was not read.
+        // A later write does not change the answer.
         let held = held
         device.requests.answer { [self] in
             do throws(BusError) {
@@ -56,7 +56,7 @@ final class SimulatedAttribute {
         }
     }
 
-    /// - Returns: all that is known from the offset on.
+    /// - Returns: `known` from the offset on.
     private func take(_ held: [UInt8], from offset: Int) throws(BusError) -> [UInt8] {
         guard offset <= held.count else { throw .att(.invalidOffset) }
         if offset == 0 {
@@ -146,7 +146,7 @@ struct AttributeOptions {
     }
 }
 
-/// What an accessory answers over ATT (Core Specification, Vol 3, Part F, 3.4.1.1).
+/// An accessory's error responses over ATT (Core Specification, Vol 3, Part F, 3.4.1.1).
 enum ATTError: UInt8 {
     case readNotPermitted = 0x02
     case writeNotPermitted = 0x03

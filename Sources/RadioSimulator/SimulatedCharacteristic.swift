@@ -11,7 +11,7 @@ final class CharacteristicObject: ExportedObject {
     let path: ObjectPath
     private let scenario: Scenario.Characteristic
     private let value: SimulatedAttribute
-    /// That of the descriptor by which bluetoothd subscribes; nil where that is not possible.
+    /// The descriptor by which bluetoothd subscribes; nil for a characteristic that sends no values.
     private(set) var subscription: SimulatedAttribute?
     private unowned let device: SimulatedDevice
     private unowned let bluez: SimulatedBlueZ
@@ -61,7 +61,7 @@ final class CharacteristicObject: ExportedObject {
         }
         characteristic.method("StopNotify") { [unowned self] call throws(BusError) in
             if notifying != nil {
-                // Whoever asks for it, and whoever had acquired it.
+                // Any client can stop it, not only the owner of the socket.
                 endNotifying()
                 return call.reply()
             }
@@ -77,7 +77,7 @@ final class CharacteristicObject: ExportedObject {
 
     // MARK: Flags
 
-    /// What the accessory declares, in bluetoothd's order. What the accessory wants encrypted, it does not declare.
+    /// The flags that the accessory declares, in bluetoothd's order. Requirements for encryption are not declared.
     private lazy var flags = Self.declarable.filter { flag in
         switch flag {
         case "read", "write": scenario.flags.contains { $0 == flag || $0.hasSuffix("-" + flag) && $0 != "reliable-write" }
@@ -153,7 +153,7 @@ final class CharacteristicObject: ExportedObject {
         value.answer(call, failure)
     }
 
-    /// Without a response: what the accessory does not take is lost.
+    /// Without a response: a value that the accessory refuses is lost.
     private func command(_ bytes: [UInt8]) {
         guard value.fitsPacket(bytes), isWritable, !isSecured("write") || device.isPaired else { return }
         value.held = bytes
@@ -192,10 +192,10 @@ final class CharacteristicObject: ExportedObject {
         guard let (mine, theirs) = FileDescriptor.packetPair() else { throw .bluez("Failed", "no descriptors") }
         var isDeaf = false
         let source = bluez.loop.onReadable(mine.rawValue) { [weak self] in
-            // What is longer is cut (`sock_read`), and then too long for any packet but the longest.
+            // A longer packet is cut (`sock_read`), and is then too long for any MTU but the largest.
             var buffer = [UInt8](repeating: 0, count: SimulatedAttribute.longest)
             let count = recv(mine.rawValue, &buffer, buffer.count, Int32(MSG_DONTWAIT))
-            // For bluetoothd an empty packet is the end of what it reads, and not yet of the socket.
+            // bluetoothd stops reading at an empty packet, and keeps the socket.
             if count == 0, !Self.hasHungUp(mine) {
                 isDeaf = true
                 return true
@@ -246,7 +246,7 @@ final class CharacteristicObject: ExportedObject {
             let bytes = Array(notify.values[self.next % notify.values.count].prefix(self.value.mtu - 3))
             self.next += 1
             if let notifying = self.notifying {
-                // Who does not read misses it, as with bluetoothd.
+                // A client that does not read misses values, as with bluetoothd.
                 _ = bytes.withUnsafeBytes(notifying.end.sendPacket)
                 return true
             }

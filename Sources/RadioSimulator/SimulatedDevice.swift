@@ -28,7 +28,7 @@ final class SimulatedDevice: ExportedObject {
     private var isTrusted = false
     private var isBlocked = false
     private var pairing: SimulatedPairing?
-    /// A link that is coming up, or going at once, and who waits for it.
+    /// A link that is coming up, or about to be refused, and the call that waits for it.
     private var connecting: (source: LoopSource, completion: (BusError?) -> Void)?
     private var gatt: SimulatedGATT?
     let requests: SimulatedRequests
@@ -135,7 +135,7 @@ final class SimulatedDevice: ExportedObject {
             }
         }
         device.method("Disconnect") { [unowned self] call throws(BusError) in
-            // Who waits for the link is answered, and it is no error that there is none. (`device_request_disconnect`
+            // A pending `Connect` is answered; without a link the call succeeds. (`device_request_disconnect`
             // in device.c)
             abandonConnecting()
             guard isConnected else {
@@ -315,7 +315,7 @@ final class SimulatedDevice: ExportedObject {
     /// - Parameter pause: before the property changes.
     func linkLost(_ end: LinkEnd, toldAfter pause: Duration? = nil) {
         pairing?.fail(.bluez("AuthenticationCanceled", "Authentication Canceled"))
-        // Out of range, a link that is coming up does not, which takes its time.
+        // Out of range, a link that is coming up times out later.
         if isConnected || end == .local || end == .authentication { abandonConnecting() }
         guard isConnected else { return }
         isConnected = false

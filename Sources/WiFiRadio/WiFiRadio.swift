@@ -302,7 +302,7 @@ public final class WiFiRadio: NetworkRadio {
     private func join(
         _ join: NetworkJoin, by chosen: Selected, begun: Int64, completion: @escaping (Result<String, RadioFailure>) -> Void
     ) {
-        // To attempt what the scan rules out would take the machine off its own network for nothing.
+        // A vain attempt would take the machine off its own network.
         let change = chosen == selected ? nil : RadioFailure.serviceGone
         if let failure = change ?? survey?.obstacle(to: join, now: connection.loop.now) {
             isJoining = false
@@ -334,7 +334,7 @@ public final class WiFiRadio: NetworkRadio {
         }
     }
 
-    /// Replaces the failure of a join by what the service has heard since the join began, where that rules it out: a
+    /// Replaces the failure of a join by a reason from the access points heard since it began, if they rule it out: a
     /// service that does not scan when it is asked to, scans when it joins.
     private func explain(
         _ failure: RadioFailure, of join: NetworkJoin, by chosen: Selected, begun: Int64,

@@ -37,7 +37,7 @@ protocol WiFiService: AnyObject {
     ///
     /// - Parameters:
     ///   - begun: when the app asked, in microseconds of the monotonic clock: its time-out runs since then.
-    ///   - note: writes down what is to be undone, before it is done.
+    ///   - note: records the changes to undo, before they are made.
     func join(
         _ join: NetworkJoin, on interface: String, begun: Int64, note: @escaping (JoinRecord) throws -> Void,
         completion: @escaping (Result<Void, RadioFailure>) -> Void)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bonds that go: another program removes one, the accessory forgets its keys, an admin removes one. A grant does not go on with whatever
-answers at the address, and the person can pair the accessory again without losing the grant."""
+"""Bonds that go: another program removes one, the accessory forgets its keys, an admin removes one. A grant does not continue with another
+device at the address, and the person can pair the accessory again without losing the grant."""
 
 import dbus
 

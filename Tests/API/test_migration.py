@@ -167,7 +167,7 @@ class Evidence(APITest):
         self.dice = self.app()
 
     def forget_adverts(self):
-        """bluetoothd starts anew, with what it keeps on its disk."""
+        """bluetoothd starts anew, with the data from its disk."""
         self.simulator.do("serviceStopped")
         self.world.wait_bluetooth("absent")
         self.simulator.do("serviceStarted")

@@ -185,7 +185,7 @@ class Bonds(APITest):
         for address in ("C0:FF:EE:00:02:02", "00:11:22:33:44:55"):
             with self.subTest(address):
                 self.assertFails(INVALID, self.dice.show_picker, item_of(address))
-                # Beside others it takes nothing along, and the person sees nothing of it.
+                # Beside other items such an entry has no effect, and the person does not see it.
                 self.dice.show_picker(item("Pink"), item_of(address))
                 self.person.wait_offer("pink")
                 self.assertNotIn("migrations", self.person.state["Prompt"])

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the table of devices hands over of signals that came in one reading.
+// The news that the table of devices hands over after several signals in one reading.
 
 import AccessoryEngine
 import AccessoryModel

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which accessories in range a picker offers, and for how long: by adverts, by strength, and by what the radio drops.
+// Which accessories in range a picker offers, and for how long: by adverts, by strength, and by dropped devices.
 
 import AccessoryCore
 import AccessoryEngine

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The corpus as the tests here and the lab use it: products and their adverts, as a scenario plays them and as bytes on the air, and the
-descriptors that their apps would use, with what a manifest has to declare for them."""
+descriptors that their apps would use, with the manifest keys that they need."""
 
 import collections
 import json

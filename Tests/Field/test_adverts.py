@@ -105,7 +105,7 @@ class Field(APITest):
         return list(self.person.get(self.person.path, PICKER, "Offers"))
 
     def named(self):
-        """What is offered: a product's identifier → the name of the item that it matched."""
+        """The offers: a product's identifier → the name of the item that it matched."""
         shown = [((str(each["advertisedName"]), each.get("rssi")), str(each["name"])) for each in self.offers_shown()]
         return {BY_MARK.get(mark, str(mark)): name for mark, name in shown if mark[0] != LAST}
 

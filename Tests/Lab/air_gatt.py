@@ -25,7 +25,7 @@ PERMISSIONS = {
     "encrypt-authenticated-write":
         att.Attribute.WRITE_REQUIRES_ENCRYPTION | att.Attribute.WRITE_REQUIRES_AUTHENTICATION,
 }
-# What a request needs, and the answer where that is missing.
+# The flag that a request needs, and the error without it.
 NEEDED = {
     att.Opcode.ATT_READ_REQUEST: (att.Attribute.READABLE, att.ATT_READ_NOT_PERMITTED_ERROR),
     att.Opcode.ATT_READ_BLOB_REQUEST: (att.Attribute.READABLE, att.ATT_READ_NOT_PERMITTED_ERROR),
@@ -92,7 +92,7 @@ class Database:
         return None
 
     def _complete_parts(self, connection):
-        """A write that begins behind the beginning keeps what is before it; bumble knows only what is written."""
+        """A write at an offset keeps the bytes before the offset; bumble passes on the written bytes only."""
         parts = self._server.prepared_writes.get(connection, [])
         firsts = {}
         for handle, offset, _ in parts:

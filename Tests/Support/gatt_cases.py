@@ -35,7 +35,7 @@ def case(function):
 
 
 def differs(text, *, simulator, bluetoothd):
-    """A case that returns what it sees, which is another thing on either; `text` is the sentence of Docs/Simulator.md."""
+    """A case that returns its observation, which differs between the two; `text` is the sentence of Docs/Simulator.md."""
 
     def register(function):
         def run(client):
@@ -54,7 +54,7 @@ def equal(found, expected, what):
 
 
 def refused(error, name, message=None):
-    """What a call has come to has to be this error of BlueZ."""
+    """The outcome of a call must be this error of BlueZ."""
     if not isinstance(error, dbus.DBusException):
         raise AssertionError(f"answered {error!r}, not {name}")
     found = error.get_dbus_name().removeprefix(BLUEZ), error.get_dbus_message()
@@ -144,7 +144,7 @@ class Client:
 
 
 class Attribute:
-    """A characteristic or a descriptor. What its methods return may be an error, as a value."""
+    """A characteristic or a descriptor. Its methods return errors as values."""
 
     def __init__(self, client, path, interface):
         self._client, self.path, self._interface = client, path, interface
@@ -275,12 +275,12 @@ def knows_a_value_once_it_was_read(client):
     characteristic = client.attribute("FF41")
     signals = characteristic.values()
     equal(bytes(characteristic.get("Value")), b"", "Value before it was read")
-    equal(characteristic.read(), LONG, "what was read")
+    equal(characteristic.read(), LONG, "the value")
     client.wait(lambda: signals == [LONG], "the signal")
     equal(bytes(characteristic.get("Value")), LONG, "Value after it was read")
     equal(characteristic.write(SHORT), None, "the answer to a write")
     equal(bytes(characteristic.get("Value")), LONG, "Value after it was written")
-    equal(characteristic.read(), SHORT, "what was read then")
+    equal(characteristic.read(), SHORT, "the value after the write")
     equal(bytes(characteristic.get("Value")), SHORT, "Value after it was read again")
 
 
@@ -294,7 +294,7 @@ def reads_from_an_offset(client):
     equal(bytes(characteristic.get("Value")), bytes(60) + LONG[60:], "Value then")
     equal(characteristic.read(), LONG, "all")
     equal(characteristic.read(offset=1), LONG[1:], "all but the first byte")
-    equal(characteristic.read(offset=100), b"", "what is behind the end")
+    equal(characteristic.read(offset=100), b"", "the value behind its end")
     refused(characteristic.read(offset=101), "InvalidArguments", "Invalid offset")
     refused(characteristic.read(offset=dbus.UInt32(1)), "InvalidArguments", "Invalid arguments in method call")
     # The accessory's answer for a value that fits into a packet.
@@ -304,7 +304,7 @@ def reads_from_an_offset(client):
 @case
 def reads_what_may_be_read(client):
     client.connect()
-    equal(client.attribute("FF45").read(), SHORT, "what was read")
+    equal(client.attribute("FF45").read(), SHORT, "the value")
     refused(client.attribute("FF46").read(), "NotPermitted", "Read not permitted")
     refused(client.attribute("FF43").read(), "NotPermitted", "Read not permitted")
 
@@ -314,14 +314,14 @@ def reads_and_writes_descriptors(client):
     client.connect()
     descriptor = client.attribute("2901", below=client.attribute("FF41"))
     equal(bytes(descriptor.get("Value")), b"", "Value before it was read")
-    equal(descriptor.read(), DESCRIBED, "what was read")
-    equal(descriptor.read(offset=50), DESCRIBED[50:], "the end of it")
+    equal(descriptor.read(), DESCRIBED, "the value")
+    equal(descriptor.read(offset=50), DESCRIBED[50:], "the end of the value")
     refused(descriptor.read(offset=61), "InvalidArguments", "Invalid offset")
     equal(descriptor.write(b"L" * 70), None, "the answer to a long write")
     equal(bytes(descriptor.get("Value")), DESCRIBED, "Value then")
-    equal(descriptor.read(), b"L" * 70, "what was read then")
+    equal(descriptor.read(), b"L" * 70, "the value after the write")
     equal(descriptor.write(b"!", offset=69), None, "the answer to a write with an offset")
-    equal(descriptor.read(), b"L" * 69 + b"!", "what was read after that")
+    equal(descriptor.read(), b"L" * 69 + b"!", "the value after that")
     refused(descriptor.write(b"", offset=1), "Failed", "Failed to initiate write")
 
 
@@ -343,12 +343,12 @@ def writes_what_is_longer_than_a_packet(client):
     client.connect()
     characteristic = client.attribute("FF41")
     equal(characteristic.write(b"w" * (PACKET + 1)), None, "the answer")
-    equal(characteristic.read(), b"w" * (PACKET + 1), "what was written")
+    equal(characteristic.read(), b"w" * (PACKET + 1), "the written value")
     equal(characteristic.write(b"W" * 512), None, "the answer to the longest")
     equal(characteristic.read(), b"W" * 512, "the longest")
     refused(characteristic.write(b"W" * 513), "InvalidArguments", "Invalid Length")
     equal(characteristic.write(b"r" * 50, type="reliable"), None, "the answer to a reliable write")
-    equal(characteristic.read(), b"r" * 50, "what was written reliably")
+    equal(characteristic.read(), b"r" * 50, "the value after a reliable write")
 
 
 @case
@@ -356,9 +356,9 @@ def writes_from_an_offset(client):
     client.connect()
     characteristic = client.attribute("FF41")
     equal(characteristic.write(b"end", offset=97), None, "the answer")
-    equal(characteristic.read(), LONG[:97] + b"end", "what was written")
+    equal(characteristic.read(), LONG[:97] + b"end", "the written value")
     equal(characteristic.write(b"", offset=0), None, "the answer to nothing")
-    equal(characteristic.read(), b"", "what is left")
+    equal(characteristic.read(), b"", "the rest")
     refused(characteristic.write(b"x", offset=1), "InvalidArguments", "Invalid offset")
     refused(characteristic.write(b"", offset=1), "Failed", "Failed to initiate write")
     refused(characteristic.write(b"", type="reliable"), "Failed", "Failed to initiate write")
@@ -384,7 +384,7 @@ def writes_as_it_is_asked_to(client):
     refused(characteristic.write(b"c" * (PACKET + 1), type="command"), "Failed", "Failed to initiate write")
     refused(characteristic.write(b"c", type="command", offset=1), "NotSupported", "Operation is not supported")
     equal(client.attribute("FF42").write(b"request", type="Request"), None, "the answer to a request")
-    equal(client.attribute("FF42").read(), b"request", "what was requested")
+    equal(client.attribute("FF42").read(), b"request", "the value of the request")
     refused(characteristic.write(b"x", type="letter"), "NotSupported", "Operation is not supported")
     refused(characteristic.write(b"x", type=dbus.Boolean(True)), "InvalidArguments", "Invalid arguments in method call")
 
@@ -398,7 +398,7 @@ def writes_what_may_be_written(client):
     refused(characteristic.write(b"x", type="request"), "NotPermitted", "Write not permitted")
     refused(characteristic.write(b"x", type="reliable"), "NotPermitted", "Write not permitted")
     equal(characteristic.write(b"x", type="command"), None, "the answer to a command, which is lost")
-    equal(characteristic.read(), SHORT, "what was read")
+    equal(characteristic.read(), SHORT, "the value")
 
 
 @case
@@ -491,8 +491,8 @@ def notifies_through_a_socket(client):
     acquired = characteristic.acquire("AcquireNotify")
     equal(acquired.mtu, MTU, "the MTU that comes with it")
     equal((characteristic.get("NotifyAcquired"), characteristic.get("Notifying")), (True, False), "NotifyAcquired, Notifying")
-    equal([acquired.receive(), acquired.receive()], [b"\x01", b"N" * PACKET], "what came")
-    equal(bytes(characteristic.get("Value")), b"", "Value, where nothing of it goes")
+    equal([acquired.receive(), acquired.receive()], [b"\x01", b"N" * PACKET], "the packets")
+    equal(bytes(characteristic.get("Value")), b"", "Value, which the socket bypasses")
     for each in (characteristic, characteristic.seen_by(client.another())):
         refused(each.acquire("AcquireNotify"), "NotPermitted", "Notify acquired")
         refused(each.start_notify(), "NotPermitted", "Notify acquired")
@@ -613,7 +613,7 @@ def reads_after_the_end_of_the_link(client):
     simulator=("org.bluez.Error.NotPermitted", False), bluetoothd=(b"\x2a", True))
 def reads_a_value_that_wants_encryption(client):
     device = client.connect()
-    answer = client.attribute("FF47").start_reading().wait()  # the loop turns meanwhile, for whoever is asked
+    answer = client.attribute("FF47").start_reading().wait()  # the loop turns meanwhile, and serves the agent
     outcome = answer.get_dbus_name() if isinstance(answer, dbus.DBusException) else bytes(answer)
     return outcome, bool(client.get(device, DEVICE, "Paired"))
 

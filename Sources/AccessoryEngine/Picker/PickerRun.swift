@@ -123,7 +123,7 @@ public final class PickerRun {
         }
     }
 
-    /// Whether adverts are missing that show whether a known accessory is what the app looks for.
+    /// Whether the evidence about a known accessory waits for its adverts.
     var lacksEvidence: Bool { migrations.contains { $0.evidence == .missing } }
 
     /// Takes in adverts of known accessories.

@@ -12,7 +12,7 @@ final class Sighted<Content> {
     var item: Int?
     /// Seconds of the monotonic clock.
     var lastHeard = 0.0
-    /// Why it may have to go soon; nil while the radio hears it say what an item looks for.
+    /// Why it may have to go soon; nil while its adverts match an item.
     var doubt: Doubt?
     /// Scans in a row that it was missing from.
     var misses = 0

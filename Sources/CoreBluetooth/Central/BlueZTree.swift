@@ -130,7 +130,7 @@ struct BlueZTree {
     func hasServices(_ device: ObjectPath) -> Bool { !children(of: device, Self.serviceInterface).isEmpty }
 
     /// GAP, GATT, device information, battery, HID and scan parameters: bluetoothd may keep them for its own profiles,
-    /// and then makes no objects of them.
+    /// and then exports no objects for these services.
     static let claimedServices: Set<String> = ["1800", "1801", "180A", "180F", "1812", "1813"]
 
     /// A device's services, in the order of their handles. Those that are only included in others too, and without

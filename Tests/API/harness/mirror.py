@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a client knows that reads everything once and then only listens, to be held against what it reads again."""
+"""The objects of a client that reads everything once and then only listens, for comparison with a new reading."""
 
 from harness.names import ROOT
 
@@ -21,7 +21,7 @@ class Mirror:
     def follow(self):
         self.client.settle()
         for signal in self.client.signals:
-            # Strangers send others, to each connection that there is.
+            # Tests send forged signals to every connection.
             if not signal.path.startswith(ROOT):
                 continue
             if signal.member == "InterfacesAdded":
@@ -41,7 +41,7 @@ class Mirror:
         return self.objects
 
     def differences(self):
-        """What the signals said, and what is there: each (path, interface, property, signalled, there); empty where they agree."""
+        """Properties whose signalled value is not the present one: each (path, interface, property, signalled, present)."""
         self.client.settle()
         asked, followed = self.client.objects(), self.follow()
         found = [(path, "", "", path in followed, path in asked) for path in sorted(followed.keys() ^ asked.keys())]

@@ -208,7 +208,7 @@ class APITest(unittest.TestCase):
             self._close_world()
 
     def _compare_signals(self):
-        """Of every test: who read all objects when the daemon had started, and listened since, knows what is there."""
+        """After every test: a client that read all objects at the start of the daemon, and then only listened, knows the present state."""
         mirror, daemon = self.world.mirror
         if mirror and daemon is self.world.daemon and not daemon.silent:
             wait(lambda: not mirror.differences(), 10, lambda: f"signals and objects to agree: {mirror.differences()}", also_every=0.1)

@@ -82,14 +82,14 @@ class Field:
         return list(self.picker.Get(f"{DAEMON_NAME}.Picker", "Offers", dbus_interface=dbus.PROPERTIES_IFACE))
 
     def named(self):
-        """What is offered: a product's identifier → the name of the item that it matched."""
+        """The offers: a product's identifier → the name of the item that it matched."""
         shown = [((str(each["advertisedName"]), each.get("rssi")), str(each["name"])) for each in self.offers()]
         return {MARKS.get(mark, str(mark)): name for mark, name in shown if mark[0] != LAST}
 
     def end(self):
         self.picker.Cancel()
         self.lab.air.vanish(LAST)
-        # What bluetoothd still knows when a search begins may be offered without being heard in it.
+        # A device that bluetoothd remembers when a search begins may be offered without being heard in it.
         self.lab.wait_until(lambda: not self.lab.bluez_devices(), 90, "bluetoothd to forget them all", every=2)
 
     def expect_offers(self, batch):
