@@ -79,6 +79,18 @@ class WiFiTest(APITest):
     def leave(self, app, accessory):
         app.call(accessory, ACCESSORY, "LeaveNetwork", seconds=30)
 
+    def join_and_leave(self, app, accessory, **options):
+        self.join(app, accessory, **options)
+        self.leave(app, accessory)
+        self.assertRestored()
+
+    def migrate(self, app, picker, item):
+        """The way to a grant for a network that is known already."""
+        app.show_picker(item)
+        picker.wait_prompt("consent")
+        picker.respond(accept=True)
+        return str(app.wait_event("migrationComplete", 15)["accessory"])
+
     def assertRestored(self, known=("Home",)):
         self.simulator.wait_joined("Home")
         wait(lambda: set(self.simulator.known_networks) <= set(known), 10, lambda: f"profiles to go: {self.simulator.known_networks}",
@@ -154,9 +166,7 @@ class Discovery(WiFiTest):
                 path = self.grant(app, picker, "Plug\ufffd", network(ssidPrefix="Plug"))
                 own = bytes(app.get(path, ACCESSORY, "Ssid"))
                 self.assertEqual(own, b"Plug\0")
-                self.join(app, path, ssid=own)
-                self.leave(app, path)
-                self.assertRestored()
+                self.join_and_leave(app, path, ssid=own)
 
     def test_a_hidden_network_is_asked_for(self):
         for service in ("wpa_supplicant", "NetworkManager"):
@@ -381,10 +391,7 @@ class Joining(WiFiTest):
                 app, picker = self.serve(service)
                 # iwd does not list hidden networks: there the grant comes from Bluetooth, or from before.
                 item = {**network(ssid="Dice-Hidden"), "hotspotSSID": b"Dice-Hidden"}
-                app.show_picker(item)
-                picker.wait_prompt("consent")
-                picker.respond(accept=True)
-                path = str(app.wait_event("migrationComplete", 15)["accessory"])
+                path = self.migrate(app, picker, item)
                 self.join(app, path, passphrase="sixsided4", hidden=True)
                 self.simulator.wait_joined("Dice-Hidden")
                 self.leave(app, path)
@@ -501,9 +508,7 @@ class Joining(WiFiTest):
                     self.assertRestored()
                     # The failure is not remembered against ours.
                     self.simulator.do("return", "ours")
-                    self.join(app, path, **options)
-                    self.leave(app, path)
-                    self.assertRestored()
+                    self.join_and_leave(app, path, **options)
 
     def test_a_network_that_changes_its_protection(self):
         """Open until it has a passphrase, and open again after a reset."""
@@ -526,19 +531,14 @@ class Joining(WiFiTest):
                     says = ["in the scan 0 s ago", says] if service == "wpa_supplicant" else []
                     self.assertFails(error("ConnectionFailed"), self.join_in_time, app, path, says=says, **others)
                     self.assertRestored()
-                    self.join(app, path, **options)
-                    self.leave(app, path)
-                    self.assertRestored()
+                    self.join_and_leave(app, path, **options)
 
     def test_a_strangers_hidden_network(self):
         """iwd joins whichever hidden network of the name answers."""
         for service in SERVICES:
             with self.subTest(service):
                 app, picker = self.serve(service, more=[{"id": "strangers", "ssid": "Plug-1", "hidden": True}])
-                app.show_picker({**network(ssid="Plug-1"), "hotspotSSID": b"Plug-1"})
-                picker.wait_prompt("consent")
-                picker.respond(accept=True)
-                path = str(app.wait_event("migrationComplete", 15)["accessory"])
+                path = self.migrate(app, picker, {**network(ssid="Plug-1"), "hotspotSSID": b"Plug-1"})
                 self.assertFails(error("ConnectionFailed"), self.join_in_time, app, path, passphrase="sixsided9", hidden=True)
                 self.assertRestored()
 

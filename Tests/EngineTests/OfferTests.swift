@@ -7,14 +7,20 @@ import AccessoryModel
 import Testing
 
 @Suite struct OfferTests {
+    /// A picker for an item, without a deadline.
+    private func picker(_ bench: Bench, _ item: DisplayItem? = nil) throws -> PickerRun {
+        try bench.engine.registerPicker(ClientID(":picker"))
+        let settings = PickerSettings(discoveryTimeout: nil)
+        try bench.engine.showPicker(try bench.session(), items: [item ?? bench.item()], settings: settings)
+        return try #require(bench.engine.picker)
+    }
+
     /// Televisions and beacons say two things in turns, of which an item may look for one.
     @Test func anOfferStaysWhileAdvertsAlternate() throws {
         let bench = try Bench()
-        try bench.engine.registerPicker(ClientID(":picker"))
         var item = bench.item()
         item.descriptor.serviceData = try MaskedData(blob: [0x42, 4, 1, 1], mask: [0xFF, 0xFF, 0xFF, 0xFF])
-        try bench.engine.showPicker(try bench.session(), items: [item], settings: PickerSettings(discoveryTimeout: nil))
-        let picker = try #require(bench.engine.picker)
+        let picker = try self.picker(bench, item)
         func hear(_ kind: UInt8) {
             var advert = Advertisement(device: RadioDeviceID("/dev/1"), address: BluetoothAddress(value: 1, kind: .public))
             advert.serviceUUIDs = [bench.service]
@@ -49,10 +55,7 @@ import Testing
     /// Without a bond, no key resolves a private address: equal adverts under a new address are the same device.
     @Test func aPrivateAddressThatChangesIsOneOffer() throws {
         let bench = try Bench()
-        try bench.engine.registerPicker(ClientID(":picker"))
-        try bench.engine.showPicker(
-            try bench.session(), items: [bench.item()], settings: PickerSettings(discoveryTimeout: nil))
-        let picker = try #require(bench.engine.picker)
+        let picker = try self.picker(bench)
         func hear(_ number: UInt64, name: String = "Die") {
             var advert = Advertisement(
                 device: RadioDeviceID("/dev/\(number)"), address: BluetoothAddress(value: 0x4000_0000_0000 + number, kind: .random))

@@ -35,26 +35,13 @@ def last(seconds):
         {"from": seconds, "interval": 0.5, "rssi": -30, "serviceUUIDs": [PINK_SERVICE], "scanResponse": {"name": LAST}}]}
 
 
-MANIFEST = """\
-[Application]
-Id=com.example.field
-Name=Field
-Executable={executable}
-
-[AccessorySetup]
-Supports=Bluetooth;
-{declared}
-"""
-
-
 class Field:
     """An app that declares all that is ever looked for, and a picker program."""
 
     def __init__(self, lab):
         self.lab, self.journey = lab, Journey(lab)
         declared = declarations([*(each.descriptor for each in DESCRIBED), {"bluetoothServiceUUID": PINK_SERVICE}])
-        (self.journey.apps / "com.example.field.conf").write_text(MANIFEST.format(
-            executable=Path(sys.executable).resolve(), declared="\n".join(f"{key}={value}" for key, value in declared.items())))
+        self.journey.declare("com.example.field", "Field", Path(sys.executable), keys=declared)
         self.journey.restart_daemon()
         self.app, self.person = SystemBus(), SystemBus()
         self.person.add_match_string(f"type='signal',sender='{DAEMON_NAME}'")

@@ -34,8 +34,9 @@ Executable={executables}
 
 [AccessorySetup]
 Supports=Bluetooth;
-BluetoothServices=E56A082E-C49B-47CA-A2AB-389127B8ABE3;0B8F5F5D-3B6C-4D29-8B0F-0E3C1B8A52D7;
+{declared}
 """
+DICE = {"BluetoothServices": "E56A082E-C49B-47CA-A2AB-389127B8ABE3;0B8F5F5D-3B6C-4D29-8B0F-0E3C1B8A52D7;"}
 
 
 class Journey:
@@ -52,9 +53,10 @@ class Journey:
         self.daemon = None
         self.start_daemon()
 
-    def declare(self, identifier, name, *executables):
+    def declare(self, identifier, name, *executables, keys=DICE):
         paths = ";".join(str(each.resolve()) for each in executables)
-        (self.apps / f"{identifier}.conf").write_text(MANIFEST.format(id=identifier, name=name, executables=paths))
+        declared = "\n".join(f"{key}={value}" for key, value in keys.items())
+        (self.apps / f"{identifier}.conf").write_text(MANIFEST.format(id=identifier, name=name, executables=paths, declared=declared))
 
     def start_daemon(self, **environment):
         self.daemon = self.lab.start_daemon("--apps", self.apps, "--config", self._configuration, environment=environment)
