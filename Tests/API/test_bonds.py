@@ -2,6 +2,10 @@
 """Bonds that go: another program removes one, the accessory forgets its keys, an admin removes one. A grant does not continue with another
 device at the address, and the person can pair the accessory again without losing the grant."""
 
+import os
+import pty
+import subprocess
+
 import dbus
 
 from harness.names import ACCESSORY, ADMIN, ADMIN_PATH, error
@@ -170,3 +174,18 @@ class RemovedBonds(BondTest):
         self.assertEqual((self.state(path), self.simulator.bonds, self.events().count("paired")), ("authorized", ["pink"], 1))
         app.remove(path)
         self.assertEqual(self.simulator.bonds, [])
+
+    def test_on_a_terminal_it_asks(self):
+        app, picker = self.app(), self.picker()
+        path = self.add(app, picker, "pink")
+        for answer, status, bonds in (("n", 1, ["pink"]), ("y", 0, [])):
+            ours, theirs = pty.openpty()
+            with open(ours, "r+b", buffering=0) as terminal:
+                command = [BIN / "accessoryctl", "unpair", "--bus", self.world.bus.address, "Pink Dice"]
+                with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as program:
+                    os.close(theirs)
+                    self.assertIn(b"Remove the bond with Pink Dice? com.example.dice cannot use it", terminal.readline())
+                    terminal.write(f"{answer}\n".encode())
+                    self.assertEqual(program.wait(), status)
+            self.assertEqual(self.simulator.bonds, bonds)
+        self.assertEqual(self.state(path), "unauthorized")
