@@ -19,18 +19,18 @@ public enum WireEncoding {
     ///
     /// - Parameter device: the object of org.bluez; nil when BlueZ does not know it now.
     public static func property(
-        _ name: String, of accessory: Accessory, state: @autoclosure () -> AuthorizationState,
-        device: @autoclosure () -> ObjectPath?
+        _ name: String, of granted: GrantedAccessory, device: @autoclosure () -> ObjectPath?
     ) -> DBusValue? {
-        switch name {
-        case "DisplayName": .string(accessory.displayName)
-        case "State": .string(state().rawValue)
-        case "BluetoothIdentifier": .string(accessory.address == nil ? "" : accessory.id.rawValue)
-        case "BluetoothTransportBridgingIdentifier": .bytes(accessory.classicAddress?.bytes ?? [])
-        case "Ssid": .bytes(accessory.ssid?.bytes ?? [])
-        case "WiFiAwarePairedDeviceID": .uint64(accessory.awareDevice ?? 0)
-        case "Descriptor": descriptor(accessory.descriptor)
-        case "Device": .objectPath(device() ?? "/")
+        let terms = granted.grant.terms
+        return switch name {
+        case "DisplayName": .string(granted.accessory.displayName)
+        case "State": .string(granted.grant.state.rawValue)
+        case "BluetoothIdentifier": .string(granted.address == nil ? "" : granted.accessory.id.rawValue)
+        case "BluetoothTransportBridgingIdentifier": .bytes(terms.classicAddress?.bytes ?? [])
+        case "Ssid": .bytes(terms.ssid?.bytes ?? [])
+        case "WiFiAwarePairedDeviceID": .uint64(terms.awareDevice ?? 0)
+        case "Descriptor": descriptor(terms.descriptor)
+        case "Device": .objectPath((granted.address == nil ? nil : device()) ?? "/")
         default: nil
         }
     }
@@ -38,9 +38,9 @@ public enum WireEncoding {
     /// The properties of an accessory that apps see, all of them: the snapshot that events carry.
     ///
     /// - Parameter device: the object of org.bluez; nil when BlueZ does not know it now.
-    public static func properties(of accessory: Accessory, state: AuthorizationState, device: ObjectPath?) -> [String: DBusValue] {
+    public static func properties(of granted: GrantedAccessory, device: ObjectPath?) -> [String: DBusValue] {
         var values: [String: DBusValue] = [:]
-        for name in accessoryProperties { values[name] = property(name, of: accessory, state: state, device: device) }
+        for name in accessoryProperties { values[name] = property(name, of: granted, device: device) }
         return values
     }
 

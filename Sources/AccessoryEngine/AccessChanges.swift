@@ -91,19 +91,20 @@ final class AccessChanges {
 
     /// Another name for an accessory, for everybody (rule 14).
     ///
-    /// - Parameter withNetwork: its network is called by this name from now on, too; the app tells the accessory.
+    /// - Parameter grant: the grant of an app whose network has this name from now on, too; the app tells the
+    ///   accessory.
     func rename(
-        _ accessory: Accessory, to name: String, withNetwork: Bool, reason: String, by requester: Requester
+        _ accessory: Accessory, to name: String, withNetworkOf grant: Grant? = nil, reason: String, by requester: Requester
     ) throws(SetupError) {
         var network: SSID?
-        if withNetwork {
+        if let grant {
             network = SSID(name)
             guard let network else { throw .invalid("name", name, "a network's name must have 1 to 32 bytes") }
-            if let other = book.ledger.accessories.values.first(where: { $0.ssid == network && $0.id != accessory.id }) {
-                throw .invalid("name", name, "is the network of another accessory (\(other.displayName))")
+            if let other = book.ledger.grant(onNetwork: network, to: grant.app), other.id != grant.id {
+                throw .invalid("name", name, "is the network of another accessory of \(grant.app)")
             }
         }
-        let steps = book.ledger.renaming(accessory, to: name, network: network)
+        let steps = book.ledger.renaming(accessory, to: name, network: network, of: grant)
         guard !steps.isEmpty else { return }
         let line = AuditWriter.Line(
             .renamed, accessory: accessory.id, why: "\(reason): “\(accessory.displayName)” is “\(name)” now")
@@ -123,6 +124,8 @@ final class AccessChanges {
                 bonds.written(removals, finished: finished)
                 accepted()
             }
+        } catch let error as SetupError {
+            throw error
         } catch {
             log.error("the store refused a change", metadata: ["error": "\(error)"])
             throw SetupError(.unknown, "the store refused the change: \(error)")
@@ -148,13 +151,10 @@ final class AccessChanges {
     ) throws(SetupError) {
         if try finishNetwork(session, id, settings, accepted: accepted) { return }
         let (grant, accessory) = try awaiting(session, id, "FinishAuthorization")
-        try DescriptorRules.check(settings, for: accessory.descriptor)
-        if let ssid = settings.ssid, let known = accessory.ssid, ssid != known, book.ledger.grants(of: id).count > 1 {
-            throw .invalid("ssid", ssid, "another app uses this accessory, with the network \(known)")
-        }
+        try DescriptorRules.check(settings, for: grant.terms.descriptor)
         let requester = sessions.requester(session)
         let goOn = picker(id, grant.app)
-        guard accessory.descriptor.supportedOptions.contains(.transportBridging), let peer = accessory.peer else {
+        guard grant.terms.descriptor.supportedOptions.contains(.transportBridging), let peer = accessory.peer else {
             try authorize(grant, settings: settings, by: requester, accepted: accepted)
             goOn?(settings, requester, false)
             return
@@ -164,9 +164,8 @@ final class AccessChanges {
         if let goOn { return goOn(settings, requester, true) }
         bridge(accessory, peer, settings, for: grant, by: requester) { [weak self] failure in
             guard let self, let failure else { return }
-            var event = SessionEvent(.pickerSetupFailed, accessory: self.book.ledger.accessories[id], error: failure)
-            event.state = .awaitingAuthorization
-            self.sessions.tell(grant.app, event)
+            self.sessions.tell(
+                grant.app, SessionEvent(.pickerSetupFailed, accessory: GrantedAccessory(accessory, grant), error: failure))
         }
     }
 
@@ -187,10 +186,9 @@ final class AccessChanges {
     ) throws(SetupError) -> Bool {
         guard session.state == .active, settings.bridgingAddress == nil, let ssid = settings.ssid,
             let grant = book.ledger.grant(of: id, to: session.app.id), grant.state == .authorized,
-            let accessory = book.ledger.accessories[id], accessory.descriptor.ssidPrefix != nil,
-            accessory.ssid == nil || accessory.ssid == ssid
+            case let terms = grant.terms, terms.descriptor.ssidPrefix != nil, terms.ssid == nil || terms.ssid == ssid
         else { return false }
-        try DescriptorRules.check(settings, for: accessory.descriptor)
+        try DescriptorRules.check(settings, for: terms.descriptor)
         let steps = book.ledger.authorizing(grant, settings: settings)
         try commit(steps, reason: "the app named the network", by: sessions.requester(session), accepted: accepted)
         return true
@@ -227,7 +225,7 @@ final class AccessChanges {
     ) {
         let intent: BondIntent?
         do throws(SetupError) {
-            intent = try bridgingIntent(settings.bridgingAddress, of: accessory, peer)
+            intent = try bridgingIntent(settings.bridgingAddress, of: accessory, peer, for: grant)
         } catch {
             bridging.remove(accessory.id)
             return completion(error)
@@ -263,7 +261,7 @@ final class AccessChanges {
     /// - Throws: `ConnectionFailed` for an address that is paired as something else: an app names any address, and may
     ///   not have what another program, or another accessory, is bonded with. It is not told which.
     private func bridgingIntent(
-        _ classic: BluetoothAddress?, of accessory: Accessory, _ peer: BluetoothPeer
+        _ classic: BluetoothAddress?, of accessory: Accessory, _ peer: BluetoothPeer, for grant: Grant
     ) throws(SetupError) -> BondIntent? {
         guard let classic, classic.value != peer.address.value else {
             // It gets another transport of the bond that is there, and where that has gone, a new one.
@@ -274,10 +272,10 @@ final class AccessChanges {
         }
         let side = BluetoothPeer(classic, adapter: peer.adapter)
         let isBonded = radio.bond(with: side, byValue: true) != nil
-        if isBonded, accessory.classicAddress?.value == classic.value { return nil }
-        if let earlier = accessory.classicAddress, earlier.value != classic.value, earlier.value != peer.address.value {
+        if let earlier = grant.terms.classicAddress, earlier.value != classic.value, earlier.value != peer.address.value {
             throw .invalid("bridgingAddress", classic, "the accessory has another classic side already")
         }
+        if isBonded, book.ledger.hasSide(classic, accessory.id) { return nil }
         guard !isBonded, book.ledger.accessory(withSide: classic, besides: accessory.id) == nil else {
             throw SetupError(.connectionFailed, "the classic side could not be paired")
         }

@@ -113,9 +113,10 @@ public final class AccessoryEngine {
             problems.append("the adapter that it was set up with, \(adapter), is not there")
         }
         problems += bondWatch.problems(with: accessory)
-        for app in book.ledger.grants(of: accessory.id).map(\.app).sorted() {
-            guard let denial = book.policy.denial(of: accessory, to: app) else { continue }
-            problems.append("rule \(denial.name) in \(denial.source) denies it to \(app)")
+        for grant in book.ledger.grants(of: accessory.id).sorted(by: { $0.app < $1.app }) {
+            if let denial = book.policy.denial(of: GrantedAccessory(accessory, grant)) {
+                problems.append("rule \(denial.name) in \(denial.source) denies it to \(grant.app)")
+            }
         }
         return problems
     }
@@ -332,7 +333,7 @@ public final class AccessoryEngine {
     public func rename(
         _ accessory: Accessory, to name: String, reason: String, by requester: Requester
     ) throws(SetupError) {
-        try access.rename(accessory, to: name, withNetwork: false, reason: reason, by: requester)
+        try access.rename(accessory, to: name, reason: reason, by: requester)
     }
 
     /// The app finishes an authorization that waits for its confirmation (rule 12). What the classic side makes of it
@@ -377,8 +378,19 @@ public final class AccessoryEngine {
         pickers.refreshOffers()
     }
 
-    /// Whether an app may use an accessory now: its grant is switched on and stands, and no rule denies the accessory.
-    public func mayUse(_ accessory: Accessory, _ app: AppID) -> Bool { book.usableGrant(of: accessory, to: app) != nil }
+    /// Manifests have changed: an app may use what its manifest declares now. An app without one may use nothing.
+    public func setManifests(_ manifests: [AppID: AppManifest]) { book.setManifests(manifests) }
+
+    /// Whether an app may use an accessory now by a technology: its grant is switched on, stands and includes it, its
+    /// manifest declares it, and no rule denies the accessory.
+    public func mayUse(_ accessory: AccessoryID, _ app: AppID, by technology: Technology) -> Bool {
+        book.usable(accessory, to: app, by: technology) != nil
+    }
+
+    /// The accessories that an app may use now by Bluetooth.
+    public func reachable(for app: AppID) -> [GrantedAccessory] {
+        book.ledger.accessories(of: app).compactMap { book.usable($0.accessory.id, to: app, by: .bluetooth) }
+    }
 
     /// Looks around for some seconds with an app's items: those of its picker when it shows one, else `dryItems`; for
     /// an app with Wi-Fi also without items.
@@ -431,10 +443,9 @@ public final class AccessoryEngine {
     }
 
     /// The interface that is on an accessory's network now; nil when none is.
-    public func networkInterface(of id: AccessoryID) -> String? { networks.interface(of: id) }
-
-    /// Apps without a manifest have no grant that counts: they keep no network.
-    public func reviewNetworkUse(keeping isKnown: (AppID) -> Bool) { networks.reviewHolders(keeping: isKnown) }
+    ///
+    /// - Parameter ssid: the network that is meant; nil for any that an app has joined for this accessory.
+    public func networkInterface(of id: AccessoryID, on ssid: SSID?) -> String? { networks.interface(of: id, on: ssid) }
 
     /// Gives the interface back: before the daemon ends.
     public func leaveNetworks(_ completion: @escaping () -> Void) { networks.end(completion) }

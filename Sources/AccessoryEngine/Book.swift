@@ -11,6 +11,7 @@ internal import Logging
 final class Book {
     private(set) var ledger: Ledger
     private(set) var policy = AccessPolicy()
+    private(set) var manifests: [AppID: AppManifest] = [:]
     private let store: any LedgerStore
     private let sessions: Sessions
     private let news: News
@@ -40,12 +41,28 @@ final class Book {
         self.log = log
     }
 
-    /// The grant by which an app may use an accessory now: switched on, standing, and denied by no rule.
-    func usableGrant(of accessory: Accessory, to app: AppID) -> Grant? {
-        guard let grant = ledger.grant(of: accessory.id, to: app), grant.isEnabled, grant.state != .unauthorized,
-            policy.denial(of: accessory, to: app) == nil
+    /// An accessory as an app may use it now, by Bluetooth or by its network: the grant is switched on, stands and
+    /// includes that, the app's manifest declares it, and no rule denies it.
+    func usable(_ id: AccessoryID, to app: AppID, by technology: Technology) -> GrantedAccessory? {
+        guard let granted = ledger.granted(id, to: app), granted.grant.isEnabled, granted.grant.state != .unauthorized,
+            granted.grant.terms.includes(technology), policy.denial(of: granted) == nil,
+            (try? declared(granted.grant.terms, technology, by: app)) != nil
         else { return nil }
-        return grant
+        return granted
+    }
+
+    /// - Throws: `InvalidRequest` for what the app's manifest does not declare, or no longer, `ActivationFailed` for an
+    ///   app without a manifest.
+    func declared(_ terms: Grant.Terms, _ technology: Technology, by app: AppID) throws(SetupError) {
+        guard let manifest = manifests[app] else { throw SetupError(.activationFailed, "\(app) has no manifest") }
+        try DescriptorRules.check(terms, technology, declaredBy: manifest)
+    }
+
+    /// Manifests have changed: each use is held against them.
+    func setManifests(_ new: [AppID: AppManifest]) {
+        guard new != manifests else { return }
+        manifests = new
+        news.tell(.access)
     }
 
     func setPolicy(_ new: AccessPolicy) {
@@ -62,18 +79,21 @@ final class Book {
     ///   - noting, finishing: what is to happen to bonds, and what has happened, in one transaction with the change.
     ///   - line: one for the trail besides those that the steps make.
     ///   - written: called once the store has taken it, before anything changes.
-    /// - Throws: what the store throws; nothing has changed then.
+    /// - Throws: `SetupError` for a change that may not be, else what the store throws; nothing has changed then.
     func change(
         _ steps: [Ledger.Step], noting new: [BondIntent] = [], finishing finished: [BondIntent] = [],
         line: AuditWriter.Line? = nil, reason: String, by requester: Requester, written: () -> Void = {}
     ) throws {
+        let before = ledger
+        var after = ledger
+        after.apply(steps)
+        try admit(steps, before, after)
         let lines = steps.flatMap { self.lines(for: $0, reason: reason) } + (line.map { [$0] } ?? [])
         let told = try audit.write(lines, by: requester) { lines in
             try store.commit(StoreChange(steps, noting: new, finishing: finished, lines: lines))
         }
         written()
-        let before = ledger
-        ledger.apply(steps)
+        ledger = after
         // What is no longer granted is cut before anybody is told.
         news.tell(.access)
         // The lines come while what they name is there: after what is new has appeared, before anything goes.
@@ -81,6 +101,27 @@ final class Book {
         for step in appearing { tell(step, before: before, reason: reason) }
         if !told.isEmpty { news.tell(.audited(told)) }
         for step in steps.dropFirst(appearing.count) { tell(step, before: before, reason: reason) }
+    }
+
+    /// The one gate for access: whichever request leads to it, a grant that is new or opens more is held against the
+    /// admin's switch, the app's manifest and the rules as they are at this moment (rule 20).
+    private func admit(_ steps: [Ledger.Step], _ before: Ledger, _ after: Ledger) throws(SetupError) {
+        if before.rival(of: steps) != nil {
+            throw SetupError(.connectionFailed, "the device is set up as another accessory already")
+        }
+        for case .grant(let grant) in steps {
+            let old = before.grants[grant.id]
+            guard old.map({ grant.terms != $0.terms || grant.state != $0.state && grant.state != .unauthorized }) ?? true,
+                let granted = after.granted(grant.accessory, to: grant.app)
+            else { continue }
+            guard old?.isEnabled != false else {
+                throw SetupError(.userRestricted, "an admin has switched this accessory off for \(grant.app)")
+            }
+            if let denial = policy.denial(of: granted) {
+                throw SetupError(.userRestricted, "rule \(denial.name) in \(denial.source) denies it")
+            }
+            for technology in grant.terms.descriptor.technologies { try declared(grant.terms, technology, by: grant.app) }
+        }
     }
 
     /// - Throws: what the store throws.
@@ -111,18 +152,18 @@ final class Book {
         case .put(let accessory):
             guard let old = before.accessories[accessory.id] else { return news.tell(.accessoryAppeared(accessory)) }
             news.tell(.accessoryChanged(accessory, from: old))
-            // A grant that is new, or has another state, has its own step.
-            for grant in ledger.grants(of: accessory.id) where grant.isEnabled && before.grants[grant.id]?.state == grant.state {
-                tellChanged(accessory, grant)
+            // A grant that is new, or has changed itself, has its own step.
+            for grant in ledger.grants(of: accessory.id) where before.grants[grant.id] == grant {
+                tellChanged(GrantedAccessory(accessory, grant), from: GrantedAccessory(old, grant))
             }
         case .grant(let grant):
-            guard let old = before.grants[grant.id] else { return tellNew(grant, reason: reason) }
-            news.tell(.grantChanged(grant))
-            if old.isEnabled != grant.isEnabled { tellVisibility(of: grant, before: before, grant.isEnabled) }
-            if old.state != grant.state, let accessory = ledger.accessories[grant.accessory] {
-                news.tell(.stateChanged(of: accessory, for: grant.app))
-                if grant.isEnabled { tellChanged(accessory, grant) }
+            guard let old = before.grants[grant.id], let accessory = ledger.accessories[grant.accessory] else {
+                return tellNew(grant, reason: reason)
             }
+            news.tell(.grantChanged(grant, from: old))
+            if old.isEnabled != grant.isEnabled { tellVisibility(of: grant, before: before, grant.isEnabled) }
+            tellChanged(
+                GrantedAccessory(accessory, grant), from: GrantedAccessory(before.accessories[grant.accessory] ?? accessory, old))
         case .revoke(let id):
             guard let grant = before.grants[id] else { return }
             log.notice(
@@ -153,15 +194,15 @@ final class Book {
         guard let accessory = before.accessories[grant.accessory] else { return }
         news.tell(.visibilityChanged(of: accessory, to: grant.app, visible: isVisible))
         sessions.accessoriesChanged(of: grant.app)
-        var event = SessionEvent(isVisible ? .accessoryAdded : .accessoryRemoved, accessory: accessory)
-        event.state = isVisible ? grant.state : .unauthorized
-        sessions.tell(grant.app, event)
+        var granted = GrantedAccessory(accessory, grant)
+        if !isVisible { granted.grant.state = .unauthorized }
+        sessions.tell(grant.app, SessionEvent(isVisible ? .accessoryAdded : .accessoryRemoved, accessory: granted))
     }
 
-    private func tellChanged(_ accessory: Accessory, _ grant: Grant) {
-        var event = SessionEvent(.accessoryChanged, accessory: accessory)
-        event.state = grant.state
-        sessions.tell(grant.app, event)
+    /// An app hears of changes that it can see: what another app changes of a shared accessory is none.
+    private func tellChanged(_ granted: GrantedAccessory, from old: GrantedAccessory) {
+        guard granted.grant.isEnabled, !granted.looksLike(old) else { return }
+        sessions.tell(granted.grant.app, SessionEvent(.accessoryChanged, accessory: granted))
     }
 
     // MARK: Uses
@@ -169,10 +210,11 @@ final class Book {
     /// An app has used an accessory. That is worth a line in the trail once a minute, and a place in the store once a
     /// while: an app that connects again and again does not wear the flash.
     func noteUse(of accessory: AccessoryID, by app: AppID, requester: Requester, as what: String) {
-        guard var grant = ledger.grant(of: accessory, to: app) else { return }
+        guard let old = ledger.grant(of: accessory, to: app) else { return }
+        var grant = old
         grant.lastUsed = clock.now
         ledger.apply([.grant(grant)])
-        news.tell(.grantChanged(grant))
+        news.tell(.grantChanged(grant, from: old))
         unwrittenUses.insert(grant.id)
         if useTimer == nil { useTimer = clock.after(Self.betweenUses) { [weak self] in self?.writeUses() } }
         if let told = toldUses[grant.id], clock.uptime - told < Self.betweenUses { return }

@@ -167,8 +167,8 @@ final class Explanations {
         if let denial = book.policy.denial(of: sighting, to: app) { return ["rule \(denial.name) in \(denial.source) denies it"] }
         let known = sighting.advertisement.flatMap { book.ledger.accessory(at: $0.address) }
         let isMine =
-            known.map { book.ledger.hasStandingGrant(of: $0.id, to: app) } ?? sighting.network.map {
-                book.ledger.hasNetwork($0.ssid, app)
+            known.map { book.ledger.hasByBluetooth($0.id, app) } ?? sighting.network.map {
+                book.ledger.grant(onNetwork: $0.ssid, to: app) != nil
             }
             ?? false
         return isMine ? ["\(app) has it already"] : []

@@ -40,7 +40,7 @@ public enum EngineNews {
     case pickerClosed(PickerRun)
 
     /// The machine has joined an accessory's network, or left it.
-    case networkUseChanged(of: AccessoryID)
+    case networkUseChanged(of: AccessoryID, SSID)
 
     case accessoryAppeared(Accessory)
     case accessoryChanged(Accessory, from: Accessory)
@@ -48,12 +48,10 @@ public enum EngineNews {
     case deviceChanged(of: Accessory)
     /// Gone from the ledger.
     case accessoryDisappeared(Accessory)
-    /// The state of an app's grant, which is the accessory's state in the app's eyes.
-    case stateChanged(of: Accessory, for: AppID)
     /// An app sees an accessory from now on, or no longer.
     case visibilityChanged(of: Accessory, to: AppID, visible: Bool)
     case grantAppeared(Grant)
-    case grantChanged(Grant)
+    case grantChanged(Grant, from: Grant)
     case grantDisappeared(Grant)
 }
 
@@ -73,10 +71,8 @@ final class News {
 public struct SessionEvent {
     /// What has happened; which of the others are set depends on it.
     public var type: SessionEventType
-    /// The accessory that it speaks of; nil where it speaks of none.
-    public var accessory: Accessory?
-    /// The app's state of that accessory; says nothing without one.
-    public var state: AuthorizationState = .authorized
+    /// The accessory that it speaks of, as the app has it; nil where it speaks of none.
+    public var accessory: GrantedAccessory?
     /// The number of the picker run that it belongs to; nil for what belongs to none.
     public var picker: Int?
     /// Why something failed or ended; nil when it did not.
@@ -85,7 +81,7 @@ public struct SessionEvent {
     public var discovered: DiscoveredAccessory?
 
     /// Stores its arguments.
-    public init(_ type: SessionEventType, accessory: Accessory? = nil, picker: Int? = nil, error: SetupError? = nil) {
+    public init(_ type: SessionEventType, accessory: GrantedAccessory? = nil, picker: Int? = nil, error: SetupError? = nil) {
         self.type = type
         self.accessory = accessory
         self.picker = picker

@@ -62,14 +62,15 @@ public enum AuthorizationState: String, Hashable, Sendable {
     case authorized
 }
 
-/// An accessory that was set up. Its key is its identity, never an object path: paths and private addresses change.
+/// An accessory that was set up: what is true of it for every app. What one app may use, and has said of it, is on that
+/// app's grant (`Grant.Terms`). Its key is its identity, never an object path: paths and private addresses change.
 public struct Accessory: Hashable, Sendable {
     /// The same for all apps, for as long as it is set up.
     public let id: AccessoryID
     /// As apps and the person see it, at most `Limits.nameBytes` bytes: the name that a person or an admin gave it,
     /// else its item's.
     public var displayName: String
-    /// The identity address, once known; nil for an accessory without Bluetooth.
+    /// The identity address, once known; nil for an accessory without Bluetooth, which is known by its network.
     public var address: BluetoothAddress?
     /// The adapter that it was set up with; nil for one that was set up before this was noted, and without Bluetooth.
     public var adapter: BluetoothAddress?
@@ -77,20 +78,10 @@ public struct Accessory: Hashable, Sendable {
     public var isBonded: Bool
     /// Whether that bond is of our making: no other is ever removed by us.
     public var ownsBond: Bool
-    /// The descriptor that found it.
-    public var descriptor: DiscoveryDescriptor
     /// The image of the item that it was set up with; nil when that had none.
     public var image: ProductImage?
-    /// The complete SSID, for one with Wi-Fi.
-    public var ssid: SSID?
-    /// The address of the classic side, for one whose transports are bridged.
-    public var classicAddress: BluetoothAddress?
-    /// Whether the bond of the classic side, where that has an address of its own, is of our making.
-    public var ownsClassicBond: Bool
-    /// What else it was known by, whatever its descriptor says now.
+    /// The services and companies that its adverts have named at set-ups.
     public var traits: Traits
-    /// Our number for it as a Wi-Fi Aware device, never 0 (`wifiAwarePairedDeviceID`).
-    public var awareDevice: UInt64?
     /// Seconds since 1970.
     public var created: Int64
 
@@ -101,13 +92,10 @@ public struct Accessory: Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - ownsBond: nil for `isBonded`: a bond that nothing else is known of is ours.
-    ///   - ownsClassicBond: counts only with a classic address.
     ///   - created: seconds since 1970.
     public init(
         id: AccessoryID, displayName: String, address: BluetoothAddress?, adapter: BluetoothAddress? = nil, isBonded: Bool,
-        descriptor: DiscoveryDescriptor,
-        image: ProductImage? = nil, ssid: SSID? = nil, classicAddress: BluetoothAddress? = nil, awareDevice: UInt64? = nil,
-        ownsBond: Bool? = nil, ownsClassicBond: Bool = true, traits: Traits = Traits(), created: Int64
+        image: ProductImage? = nil, ownsBond: Bool? = nil, traits: Traits = Traits(), created: Int64
     ) {
         self.id = id
         self.displayName = displayName
@@ -115,20 +103,15 @@ public struct Accessory: Hashable, Sendable {
         self.adapter = adapter
         self.isBonded = isBonded
         self.ownsBond = ownsBond ?? isBonded
-        self.ownsClassicBond = ownsClassicBond
         self.traits = traits
-        self.descriptor = descriptor
         self.image = image
-        self.ssid = ssid
-        self.classicAddress = classicAddress
-        self.awareDevice = awareDevice
         self.created = created
     }
 }
 
 extension Accessory {
-    /// What an accessory has advertised, or was looked for by: rules go by these, and an app that gives it another
-    /// descriptor cannot take them away.
+    /// Services and companies that an accessory has advertised, or that an app has looked for it by: rules go by these,
+    /// and an app that gives it another descriptor cannot take them away.
     public struct Traits: Hashable, Sendable {
         /// Services in its lists of services or with service data, at most `Limits.traitsPerAccessory`.
         public private(set) var services: Set<BluetoothUUID> = []
@@ -165,18 +148,20 @@ extension Accessory {
     }
 }
 
-/// This app may use this accessory.
+/// This app may use this accessory, on these terms.
 public struct Grant: Hashable, Sendable {
     /// Counted up in the store, never used twice.
     public let id: Int64
-    /// Who may use it.
+    /// The app that may use it.
     public let app: AppID
-    /// What may be used.
+    /// The accessory that may be used.
     public let accessory: AccessoryID
     /// How far its set-up has come; what the app may do follows from it and from `isEnabled`.
     public var state: AuthorizationState
     /// An admin's switch; a disabled grant opens nothing.
     public var isEnabled: Bool
+    /// What the app may use, and has said of the accessory.
+    public var terms: Terms
     /// Seconds since 1970.
     public var created: Int64
     /// Seconds since 1970; nil when never.
@@ -189,15 +174,114 @@ public struct Grant: Hashable, Sendable {
     ///   - created: seconds since 1970.
     ///   - lastUsed: seconds since 1970; nil when never.
     public init(
-        id: Int64, app: AppID, accessory: AccessoryID, state: AuthorizationState, isEnabled: Bool = true, created: Int64,
-        lastUsed: Int64? = nil
+        id: Int64, app: AppID, accessory: AccessoryID, state: AuthorizationState, isEnabled: Bool = true, terms: Terms,
+        created: Int64, lastUsed: Int64? = nil
     ) {
         self.id = id
         self.app = app
         self.accessory = accessory
         self.state = state
         self.isEnabled = isEnabled
+        self.terms = terms
         self.created = created
         self.lastUsed = lastUsed
+    }
+}
+
+extension Grant {
+    /// The matter of a grant. Several apps may share an accessory, and each has terms of its own: what one app says of
+    /// an accessory changes nothing for another (Docs/Rules.md, rules 11 and 25).
+    public struct Terms: Hashable, Sendable {
+        /// The descriptor by which the app has it now. Without Bluetooth keys the app has no use of its Bluetooth side.
+        public var descriptor: DiscoveryDescriptor
+        /// Whether the descriptor may be another app's: versions before 8 of the store kept one for all apps. The app's
+        /// manifest need not declare such a descriptor.
+        public var isInherited: Bool
+        /// The services and companies of earlier descriptors.
+        public var traits: Accessory.Traits
+        /// The complete name of the network that the app may join; nil for none.
+        public var ssid: SSID?
+        /// Our number for it as a Wi-Fi Aware device, never 0 (`wifiAwarePairedDeviceID`).
+        public var awareDevice: UInt64?
+        /// The address of the classic side that was bridged for this app; nil for none.
+        public var classicAddress: BluetoothAddress?
+        /// Whether the bond of the classic side, where that has an address of its own, is of our making.
+        public var ownsClassicBond: Bool
+
+        /// Stores its arguments.
+        ///
+        /// - Parameter ownsClassicBond: counts only with a classic address.
+        public init(
+            _ descriptor: DiscoveryDescriptor, isInherited: Bool = false, traits: Accessory.Traits = Accessory.Traits(),
+            ssid: SSID? = nil, awareDevice: UInt64? = nil, classicAddress: BluetoothAddress? = nil, ownsClassicBond: Bool = false
+        ) {
+            self.descriptor = descriptor
+            self.isInherited = isInherited
+            self.traits = traits
+            self.ssid = ssid
+            self.awareDevice = awareDevice
+            self.classicAddress = classicAddress
+            self.ownsClassicBond = ownsClassicBond
+        }
+
+        /// All services and companies that the app has looked for it by.
+        public var lookedFor: Accessory.Traits {
+            var all = traits
+            all.formUnion(Accessory.Traits(descriptor))
+            return all
+        }
+
+        /// Takes another descriptor; earlier ones are remembered by their traits.
+        public mutating func describe(by new: DiscoveryDescriptor) {
+            guard new != descriptor || isInherited else { return }
+            traits = lookedFor
+            descriptor = new
+            isInherited = false
+        }
+
+        /// Whether the app may use the accessory by Bluetooth, or its network.
+        public func includes(_ technology: Technology) -> Bool {
+            switch technology {
+            case .bluetooth: descriptor.wantsBluetooth || isInherited
+            case .wifi: ssid != nil || awareDevice != nil
+            }
+        }
+    }
+}
+
+/// An accessory as one app has it: identity and bond are the accessory's, everything else that the app sees comes from
+/// its grant.
+public struct GrantedAccessory: Hashable, Sendable {
+    /// The accessory.
+    public var accessory: Accessory
+    /// The app's grant on it.
+    public var grant: Grant
+
+    /// Stores its arguments.
+    public init(_ accessory: Accessory, _ grant: Grant) {
+        self.accessory = accessory
+        self.grant = grant
+    }
+
+    /// The address of its Bluetooth side, where the app may use that.
+    public var address: BluetoothAddress? { grant.terms.includes(.bluetooth) ? accessory.address : nil }
+
+    /// Whether the app sees no difference (the properties of `org.accessorysetup1.Accessory`).
+    public func looksLike(_ other: GrantedAccessory) -> Bool {
+        func sight(_ granted: GrantedAccessory) -> Sight {
+            Sight(
+                name: granted.accessory.displayName, isBluetooth: granted.address != nil, state: granted.grant.state,
+                terms: Grant.Terms(
+                    granted.grant.terms.descriptor, ssid: granted.grant.terms.ssid, awareDevice: granted.grant.terms.awareDevice,
+                    classicAddress: granted.grant.terms.classicAddress))
+        }
+        return sight(self) == sight(other)
+    }
+
+    private struct Sight: Hashable {
+        let name: String
+        let isBluetooth: Bool
+        let state: AuthorizationState
+        let terms: Grant.Terms
     }
 }

@@ -57,7 +57,7 @@ extension AccessRule where Object == AccessoryObject {
     /// Connections with a session of an app that has the accessory.
     static var appsWithGrant: AccessRule {
         AccessRule("apps with a grant") { accessory, caller in
-            accessory.service.app(of: caller, with: accessory.id) != nil
+            accessory.service.grant(on: accessory.id, of: caller) != nil
                 ? .granted
                 : .refused(.accessDenied("only an app with a session and a grant joins or leaves an accessory's network"))
         }

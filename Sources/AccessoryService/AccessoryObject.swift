@@ -27,15 +27,16 @@ final class AccessoryObject: ServiceObject {
         var table = MemberTable<AccessoryObject>(description)
         for name in WireEncoding.accessoryProperties {
             table.property(name, for: .whoeverSeesIt) { object, caller in
-                guard let accessory = object.accessory else { return nil }
-                return WireEncoding.property(
-                    name, of: accessory, state: object.service.state(of: object.id, for: caller),
-                    device: object.service.devicePath(of: accessory))
+                object.service.granted(object.id, for: caller).flatMap { granted in
+                    WireEncoding.property(name, of: granted, device: object.service.devicePath(of: granted.accessory))
+                }
             }
         }
         table.property("Address", for: .admins) { object, _ in .string(object.accessory?.address?.description ?? "") }
         table.property("Adapter", for: .admins) { object, _ in .string(object.accessory?.adapter?.description ?? "") }
-        table.property("NetworkName", for: .admins) { object, _ in .string(object.accessory.flatMap(Self.networkName) ?? "") }
+        table.property("NetworkName", for: .admins) { object, caller in
+            .string(object.service.granted(object.id, for: caller).flatMap(Self.networkName) ?? "")
+        }
         table.property("Apps", for: .admins) { object, _ in
             .strings(object.service.engine.ledger.grants(of: object.id).map(\.app.rawValue).sorted())
         }
@@ -50,29 +51,26 @@ final class AccessoryObject: ServiceObject {
         table.method("Remove", for: .admins, AccessoryObject.remove)
         table.method("Unpair", for: .admins, AccessoryObject.unpair)
         var networks = MemberTable<AccessoryObject>(network)
-        networks.property("Interface", for: .whoeverSeesIt) { object, _ in
-            .string(object.service.engine.networkInterface(of: object.id) ?? "")
+        networks.property("Interface", for: .whoeverSeesIt) { object, caller in
+            .string(object.service.networkInterface(of: object.id, for: caller) ?? "")
         }
         return [table.complete(), networks.complete()]
     }
 
     // MARK: What is told
 
-    /// The names of the properties in which an accessory differs from what it was.
-    func changes(from old: Accessory, to new: Accessory) -> [String] {
+    /// The names of the properties in which an accessory differs from what it was, for an app or for admins.
+    static func changes(from old: GrantedAccessory, to new: GrantedAccessory) -> [String] {
         let names = WireEncoding.accessoryProperties.filter { name in
-            func value(_ accessory: Accessory) -> DBusValue? {
-                WireEncoding.property(name, of: accessory, state: .unauthorized, device: nil)
-            }
-            return value(old) != value(new)
+            WireEncoding.property(name, of: old, device: nil) != WireEncoding.property(name, of: new, device: nil)
         }
-        return names + (old.address == new.address ? [] : ["Address"])
-            + (old.adapter == new.adapter ? [] : ["Adapter"]) + (old.ssid == new.ssid ? [] : ["NetworkName"])
-            + radioChanges(of: new)
+        return names + (old.accessory.address == new.accessory.address ? [] : ["Address"])
+            + (old.accessory.adapter == new.accessory.adapter ? [] : ["Adapter"])
+            + (networkName(old) == networkName(new) ? [] : ["NetworkName"])
     }
 
     /// The network's name as people may be shown it; nil without one.
-    private static func networkName(_ accessory: Accessory) -> String? { accessory.ssid?.description }
+    private static func networkName(_ granted: GrantedAccessory) -> String? { granted.grant.terms.ssid?.description }
 
     /// The names of the properties in which the radio's object and link differ from the last signals.
     func radioChanges(of accessory: Accessory) -> [String] {
@@ -96,7 +94,7 @@ final class AccessoryObject: ServiceObject {
 
     private func joinNetwork(_ call: MethodCall) throws(BusError) {
         let options = try WireDecoding.joinOptions(call.arguments[0])
-        guard let app = service.app(of: call.sender, with: id) else { throw .unknownObject(path) }
+        guard let app = service.grant(on: id, of: call.sender)?.app else { throw .unknownObject(path) }
         try asking { () throws(SetupError) in
             try service.engine.joinNetwork(
                 of: id, for: ClientID(call.sender), app, passphrase: options.passphrase, isHidden: options.isHidden,

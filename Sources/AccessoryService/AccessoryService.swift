@@ -96,7 +96,7 @@ public final class AccessoryService {
 
     /// Exports every manifest, and tells admins what has changed.
     private func manifestsChanged() {
-        engine.reviewNetworkUse { manifests.apps[$0] != nil }
+        engine.setManifests(manifests.apps)
         let entries = Dictionary(manifests.entries.map { ($0.id, $0) }) { first, _ in first }
         for (id, object) in appObjects where entries[id] == nil {
             appObjects[id] = nil
@@ -176,14 +176,27 @@ public final class AccessoryService {
 
     func sees(_ accessory: AccessoryID, _ client: String) -> Bool {
         if clients.isAdmin(client) { return true }
-        return apps(of: client).contains { engine.ledger.grant(of: accessory, to: $0)?.isEnabled == true }
+        return grant(on: accessory, of: client) != nil
     }
 
-    /// The app as which a connection uses an accessory; nil for one without a session of an app that has it.
-    func app(of client: String, with accessory: AccessoryID) -> AppID? {
-        let apps = apps(of: client).sorted()
-        let grants = apps.compactMap { engine.ledger.grant(of: accessory, to: $0) }.filter(\.isEnabled)
-        return (grants.first { $0.state == .authorized } ?? grants.first)?.app
+    /// The grant by which a connection has an accessory; nil for one without a session of an app that has it.
+    func grant(on accessory: AccessoryID, of client: String) -> Grant? {
+        let grants = apps(of: client).sorted().compactMap { engine.ledger.grant(of: accessory, to: $0) }.filter(\.isEnabled)
+        return grants.first { $0.state == .authorized } ?? grants.first
+    }
+
+    /// An accessory as a caller sees it: by its app's grant, for an admin by the oldest.
+    func granted(_ id: AccessoryID, for client: String) -> GrantedAccessory? {
+        guard let accessory = engine.ledger.accessories[id],
+            let grant = grant(on: id, of: client) ?? engine.ledger.grants(of: id).first
+        else { return nil }
+        return GrantedAccessory(accessory, grant)
+    }
+
+    /// The interface that is on an accessory's network now: for an app, on the network that it may join.
+    func networkInterface(of id: AccessoryID, for client: String) -> String? {
+        if clients.isAdmin(client) { return engine.networkInterface(of: id, on: nil) }
+        return grant(on: id, of: client)?.terms.ssid.flatMap { engine.networkInterface(of: id, on: $0) }
     }
 
     /// Connections that see an accessory now.
@@ -211,12 +224,6 @@ public final class AccessoryService {
 
     func devicePath(of accessory: Accessory) -> ObjectPath? {
         engine.device(of: accessory).flatMap { ObjectPath($0.rawValue) }
-    }
-
-    /// The state that a caller sees: the app's own grant, or for an admin the best of all.
-    func state(of accessory: AccessoryID, for client: String) -> AuthorizationState {
-        let mine = apps(of: client).compactMap { engine.ledger.grant(of: accessory, to: $0)?.state }.first
-        return mine ?? engine.ledger.grants(of: accessory).first?.state ?? .unauthorized
     }
 
     private func object(of accessory: AccessoryID) -> AccessoryObject? {
@@ -255,23 +262,23 @@ extension AccessoryService {
         case .pickerDeadlineChanged(let run): pickerDeadlineChanged(run)
         case .pickerAssigned(_, let client): pickerAssigned(to: client)
         case .pickerClosed(let run): pickerClosed(run)
-        case .networkUseChanged(let accessory): networkUseChanged(of: accessory)
+        case .networkUseChanged(let accessory, let ssid): networkUseChanged(of: accessory, ssid)
         case .accessoryAppeared(let accessory): accessoryAppeared(accessory)
         case .accessoryChanged(let accessory, let old): accessoryChanged(accessory, from: old)
         case .deviceChanged(let accessory): deviceChanged(of: accessory)
         case .accessoryDisappeared(let accessory): accessoryDisappeared(accessory)
-        case .stateChanged(let accessory, let app): stateChanged(of: accessory, for: app)
         case .visibilityChanged(let accessory, let app, let isVisible):
             visibilityChanged(of: accessory, to: app, visible: isVisible)
         case .grantAppeared(let grant): grantAppeared(grant)
-        case .grantChanged(let grant): grantChanged(grant)
+        case .grantChanged(let grant, let old): grantChanged(grant, from: old)
         case .grantDisappeared(let grant): grantDisappeared(grant)
         }
     }
 
-    private func networkUseChanged(of accessory: AccessoryID) {
+    private func networkUseChanged(of accessory: AccessoryID, _ ssid: SSID) {
         guard let object = self.object(of: accessory) else { return }
-        server.propertiesChanged(object, AccessoryBus.network, ["Interface"], to: audience(of: accessory))
+        let concerned = clients.known.filter { clients.isAdmin($0) || grant(on: accessory, of: $0)?.terms.ssid == ssid }
+        server.propertiesChanged(object, AccessoryBus.network, ["Interface"], to: .only(concerned))
     }
 
     private func managerChanged(_ property: String) {
@@ -297,8 +304,8 @@ extension AccessoryService {
         let object = SessionObject(session, self)
         sessionObjects[session.id] = object
         server.export(object, to: audience(of: session))
-        for accessory in engine.ledger.accessories(of: session.app.id) where !clients.isAdmin(session.client.rawValue) {
-            if let object = self.object(of: accessory.id) { server.announce(object, to: .only([session.client.rawValue])) }
+        for granted in engine.ledger.accessories(of: session.app.id) where !clients.isAdmin(session.client.rawValue) {
+            if let object = self.object(of: granted.accessory.id) { server.announce(object, to: .only([session.client.rawValue])) }
         }
     }
 
@@ -319,10 +326,9 @@ extension AccessoryService {
     private func event(_ event: SessionEvent, in session: Session) {
         guard let object = sessionObjects[session.id] else { return }
         var details: [String: DBusValue] = [:]
-        if let accessory = event.accessory {
-            details["accessory"] = .objectPath(AccessoryBus.accessoryPath(accessory.id))
-            details["properties"] = .vardict(
-                WireEncoding.properties(of: accessory, state: event.state, device: devicePath(of: accessory)))
+        if let granted = event.accessory {
+            details["accessory"] = .objectPath(AccessoryBus.accessoryPath(granted.accessory.id))
+            details["properties"] = .vardict(WireEncoding.properties(of: granted, device: devicePath(of: granted.accessory)))
         }
         if let discovered = event.discovered {
             details.merge(WireEncoding.discovered(discovered)) { _, new in new }
@@ -385,28 +391,32 @@ extension AccessoryService {
     }
 
     private func accessoryChanged(_ accessory: Accessory, from old: Accessory) {
-        guard let object = self.object(of: accessory.id) else { return }
-        tellChanges(of: object, object.changes(from: old, to: accessory))
+        for grant in engine.ledger.grants(of: accessory.id) {
+            tellChanges(from: GrantedAccessory(old, grant), to: GrantedAccessory(accessory, grant))
+        }
+        deviceChanged(of: accessory)
     }
 
     private func deviceChanged(of accessory: Accessory) {
         guard let object = self.object(of: accessory.id) else { return }
-        tellChanges(of: object, object.radioChanges(of: accessory))
+        let names = object.radioChanges(of: accessory)
+        guard !names.isEmpty else { return }
+        let concerned = clients.known.filter {
+            clients.isAdmin($0) || grant(on: object.id, of: $0)?.terms.includes(.bluetooth) == true
+        }
+        server.propertiesChanged(object, AccessoryBus.accessory, names, to: .only(concerned))
     }
 
-    private func tellChanges(of object: AccessoryObject, _ names: [String]) {
-        guard !names.isEmpty else { return }
-        server.propertiesChanged(object, AccessoryBus.accessory, names, to: audience(of: object.id))
+    /// Signals to those who see an accessory by a grant how it differs from what it was.
+    private func tellChanges(from old: GrantedAccessory, to new: GrantedAccessory) {
+        let names = AccessoryObject.changes(from: old, to: new)
+        guard !names.isEmpty, let object = self.object(of: new.accessory.id) else { return }
+        let concerned = clients.known.filter { sees(object.id, $0) && granted(object.id, for: $0)?.grant.id == new.grant.id }
+        server.propertiesChanged(object, AccessoryBus.accessory, names, to: .only(concerned))
     }
 
     private func accessoryDisappeared(_ accessory: Accessory) {
         server.withdraw(AccessoryBus.accessoryPath(accessory.id), to: .only(clients.admins))
-    }
-
-    private func stateChanged(of accessory: Accessory, for app: AppID) {
-        guard let object = self.object(of: accessory.id) else { return }
-        let concerned = Set(engine.sessions.values.filter { $0.app.id == app }.map(\.client.rawValue) + clients.admins)
-        server.propertiesChanged(object, AccessoryBus.accessory, ["State"], to: .only(concerned.sorted()))
     }
 
     private func visibilityChanged(of accessory: Accessory, to app: AppID, visible: Bool) {
@@ -425,12 +435,21 @@ extension AccessoryService {
         server.export(GrantObject(grant.id, self), to: .only(clients.admins))
     }
 
-    private func grantChanged(_ grant: Grant) {
+    private func grantChanged(_ grant: Grant, from old: Grant) {
         guard let object = self.object(of: grant) else { return }
-        server.propertiesChanged(object, AccessoryBus.grant, ["State", "Enabled", "LastUsed"], to: .only(clients.admins))
+        let names =
+            ["State", "Enabled", "LastUsed"] + (grant.terms == old.terms ? [] : ["Ssid", "NetworkName", "Descriptor"])
+        server.propertiesChanged(object, AccessoryBus.grant, names, to: .only(clients.admins))
+        guard let accessory = engine.ledger.accessories[grant.accessory] else { return }
+        tellChanges(from: GrantedAccessory(accessory, old), to: GrantedAccessory(accessory, grant))
     }
 
     private func grantDisappeared(_ grant: Grant) {
         server.withdraw(AccessoryBus.grantPath(grant.id), to: .only(clients.admins))
+        // Admins see an accessory by its oldest grant.
+        guard let accessory = engine.ledger.accessories[grant.accessory],
+            let next = engine.ledger.grants(of: accessory.id).first, next.id > grant.id
+        else { return }
+        tellChanges(from: GrantedAccessory(accessory, grant), to: GrantedAccessory(accessory, next))
     }
 }

@@ -145,14 +145,15 @@ final class AdminObject: ServiceObject {
         let policy = service.engine.policy
         let entry = service.manifests.entries.first { $0.id == app.rawValue }
         var access: [String: DBusValue] = [
-            "mayUse": .boolean(entry?.manifest != nil && service.engine.mayUse(accessory, app)),
+            "mayUse": .boolean([.bluetooth, .wifi].contains { service.engine.mayUse(accessory.id, app, by: $0) }),
             "manifest": .string(ShownName.marked(entry?.source ?? "")),
             "problems": .strings((entry?.problems ?? []).map(ShownName.marked)),
             "approvals": .array(of: "a{sv}", policy.approvals.filter { $0.app == app }.map { .vardict(Self.values($0)) }),
         ]
         access["pickerRefused"] = policy.refusal(of: app).map { .string(ShownName.marked($0)) }
         access["grant"] = service.engine.ledger.grant(of: accessory.id, to: app).map { .objectPath(AccessoryBus.grantPath($0.id)) }
-        access["denial"] = policy.denial(of: accessory, to: app).map {
+        let terms = service.engine.ledger.grant(of: accessory.id, to: app)?.terms
+        access["denial"] = policy.denial(of: accessory, on: terms, to: app).map {
             .vardict(["name": .string(ShownName.marked($0.name)), "source": .string(ShownName.marked($0.source))])
         }
         call.reply(.vardict(access))

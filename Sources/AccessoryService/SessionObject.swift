@@ -45,7 +45,7 @@ final class SessionObject: ServiceObject {
 
     private var accessories: [ObjectPath] {
         guard session.state == .active else { return [] }
-        return service.engine.ledger.accessories(of: session.app.id).map { AccessoryBus.accessoryPath($0.id) }.sorted()
+        return service.engine.ledger.accessories(of: session.app.id).map { AccessoryBus.accessoryPath($0.accessory.id) }.sorted()
     }
 
     private func activate(_ call: MethodCall) throws(BusError) {

@@ -357,7 +357,7 @@ public final class GrantStore: LedgerStore {
             intents: try rows("bondIntent") { try Rows.intent($0, in: database) })
         let known = Set(state.accessories.map(\.id))
         state.grants = try rows("accessGrant") { row in
-            let grant = try Rows.grant(row)
+            let grant = try Rows.grant(row, in: database)
             guard known.contains(grant.accessory) else {
                 throw Rows.Nonsense("accessory \(grant.accessory): is not in the store")
             }

@@ -16,7 +16,7 @@ enum Numbers {
         let used: String
 
         static let grant = Counter(name: "grant", used: "SELECT max(id) FROM accessGrant")
-        static let awareDevice = Counter(name: "awareDevice", used: "SELECT max(awareDevice) FROM accessory")
+        static let awareDevice = Counter(name: "awareDevice", used: "SELECT max(awareDevice) FROM accessGrant")
         static let all = [grant, awareDevice]
     }
 

@@ -35,13 +35,14 @@ enum Rehearsal {
             let adapter = BluetoothAddress("00:00:00:00:01:0\(number)", kind: .public)
             let address = BluetoothAddress("C0:00:00:00:00:0\(number)", kind: .random)
             let accessory = Accessory(
-                id: .random(), displayName: "Rehearsal", address: address, adapter: adapter, isBonded: true,
-                descriptor: DiscoveryDescriptor(),
-                ssid: SSID([number]), classicAddress: BluetoothAddress("00:00:00:00:00:0\(number)", kind: .public),
-                awareDevice: try store.nextAwareDevice(), created: 1)
+                id: .random(), displayName: "Rehearsal", address: address, adapter: adapter, isBonded: true, created: 1)
             guard let address, let app = AppID("rehearsal") else { return "no address and no app" }
+            let terms = Grant.Terms(
+                DiscoveryDescriptor(), ssid: SSID([number]), awareDevice: try store.nextAwareDevice(),
+                classicAddress: BluetoothAddress("00:00:00:00:00:0\(number)", kind: .public))
             let grant = Grant(
-                id: try store.nextGrantID(), app: app, accessory: accessory.id, state: .authorized, created: 1, lastUsed: 1)
+                id: try store.nextGrantID(), app: app, accessory: accessory.id, state: .authorized, terms: terms, created: 1,
+                lastUsed: 1)
             state.accessories.append(accessory)
             state.grants.append(grant)
             for purpose in [BondIntent.Purpose.pairing, .removal] {

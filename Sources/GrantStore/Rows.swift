@@ -100,26 +100,15 @@ enum Rows {
     // MARK: Reading
 
     static func accessory(_ row: SQLRow, in database: Database) throws -> Accessory {
-        var ssid: SSID?
-        if let bytes = try bytes(ifAny: row, "ssid") {
-            ssid = SSID(bytes)
-            if ssid == nil { throw Nonsense("the SSID is not valid") }
-        }
-        let classic = try text(ifAny: row, "classicAddress").map { text throws(Nonsense) in
-            try key(text, "a classic address") { BluetoothAddress($0, kind: .public) }
-        }
         return Accessory(
             id: try key(text(row, "id"), "a UUID") { AccessoryID($0) }, displayName: try text(row, "displayName"),
             address: try address(row), adapter: try adapter(row), isBonded: try truth(row, "isBonded"),
-            descriptor: try StoredDescriptor.read(needed(json(row, "descriptor", in: database), "descriptor")),
-            image: try bytes(ifAny: row, "image").flatMap { ProductImage($0) }, ssid: ssid, classicAddress: classic,
-            awareDevice: try number(ifAny: row, "awareDevice", Numbers.given).map { UInt64($0) },
-            ownsBond: try truth(row, "ownsBond"), ownsClassicBond: try truth(row, "ownsClassicBond"),
+            image: try bytes(ifAny: row, "image").flatMap { ProductImage($0) }, ownsBond: try truth(row, "ownsBond"),
             traits: try StoredTraits.read(needed(json(row, "traits", in: database), "traits")),
             created: try number(row, "created", Numbers.times))
     }
 
-    static func grant(_ row: SQLRow) throws(Nonsense) -> Grant {
+    static func grant(_ row: SQLRow, in database: Database) throws -> Grant {
         let app = try text(row, "app")
         let accessory = try text(row, "accessory")
         let state = try text(row, "state")
@@ -128,8 +117,24 @@ enum Rows {
         return Grant(
             id: try number(row, "id", Numbers.given), app: app,
             accessory: try key(accessory, "an accessory's UUID") { AccessoryID($0) }, state: state,
-            isEnabled: try truth(row, "isEnabled"),
+            isEnabled: try truth(row, "isEnabled"), terms: try terms(row, in: database),
             created: try number(row, "created", Numbers.times), lastUsed: try number(ifAny: row, "lastUsed", Numbers.times))
+    }
+
+    private static func terms(_ row: SQLRow, in database: Database) throws -> Grant.Terms {
+        var ssid: SSID?
+        if let bytes = try bytes(ifAny: row, "ssid") {
+            ssid = SSID(bytes)
+            if ssid == nil { throw Nonsense("the SSID is not valid") }
+        }
+        return Grant.Terms(
+            try StoredDescriptor.read(needed(json(row, "descriptor", in: database), "descriptor")),
+            isInherited: try truth(row, "isInherited"),
+            traits: try StoredTraits.read(needed(json(row, "traits", in: database), "traits")), ssid: ssid,
+            awareDevice: try number(ifAny: row, "awareDevice", Numbers.given).map { UInt64($0) },
+            classicAddress: try text(ifAny: row, "classicAddress").map { text throws(Nonsense) in
+                try key(text, "a classic address") { BluetoothAddress($0, kind: .public) }
+            }, ownsClassicBond: try truth(row, "ownsClassicBond"))
     }
 
     static func intent(_ row: SQLRow, in database: Database) throws -> BondIntent {
@@ -171,35 +176,38 @@ enum Rows {
     // MARK: Writing
 
     static func put(_ accessory: Accessory, in database: Database) throws {
-        let descriptor = try StoredDescriptor.content(of: accessory.descriptor).written(by: database)
         let traits = try StoredTraits.content(of: accessory.traits).written(by: database)
         // An upsert: REPLACE would delete the row first, and grants refer to it.
         try database.execute(
             """
-            INSERT INTO accessory (id, displayName, address, addressKind, isBonded, descriptor, image, ssid, created,
-                classicAddress, awareDevice, ownsBond, ownsClassicBond, traits, adapter)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            INSERT INTO accessory (id, displayName, address, addressKind, isBonded, image, created, ownsBond, traits, adapter)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (id) DO UPDATE SET displayName = excluded.displayName, address = excluded.address,
-                addressKind = excluded.addressKind, isBonded = excluded.isBonded, descriptor = excluded.descriptor,
-                image = excluded.image, ssid = excluded.ssid, created = excluded.created,
-                classicAddress = excluded.classicAddress, awareDevice = excluded.awareDevice,
-                ownsBond = excluded.ownsBond, ownsClassicBond = excluded.ownsClassicBond, traits = excluded.traits,
-                adapter = excluded.adapter
+                addressKind = excluded.addressKind, isBonded = excluded.isBonded, image = excluded.image,
+                created = excluded.created, ownsBond = excluded.ownsBond, traits = excluded.traits, adapter = excluded.adapter
             """, .text(accessory.id.rawValue), .text(accessory.displayName), SQLValue(accessory.address?.description),
-            SQLValue(accessory.address?.kind.rawValue), SQLValue(accessory.isBonded), .text(descriptor),
-            SQLValue(accessory.image.map { Array($0.bytes) }), SQLValue(accessory.ssid?.bytes), SQLValue(accessory.created),
-            SQLValue(accessory.classicAddress?.description),
-            SQLValue(accessory.awareDevice.map { Int64(bitPattern: $0) }), SQLValue(accessory.ownsBond),
-            SQLValue(accessory.ownsClassicBond), .text(traits), SQLValue(accessory.adapter?.description))
+            SQLValue(accessory.address?.kind.rawValue), SQLValue(accessory.isBonded),
+            SQLValue(accessory.image.map { Array($0.bytes) }), SQLValue(accessory.created),
+            SQLValue(accessory.ownsBond), .text(traits), SQLValue(accessory.adapter?.description))
     }
 
-    static func put(_ grant: Grant, in database: Database) throws(DatabaseError) {
+    static func put(_ grant: Grant, in database: Database) throws {
+        let terms = grant.terms
         try database.execute(
             """
-            INSERT INTO accessGrant (id, app, accessory, state, isEnabled, created, lastUsed) VALUES (?, ?, ?, ?, ?, ?, ?)
-            ON CONFLICT (id) DO UPDATE SET state = excluded.state, isEnabled = excluded.isEnabled, lastUsed = excluded.lastUsed
+            INSERT INTO accessGrant (id, app, accessory, state, isEnabled, created, lastUsed, descriptor, isInherited, traits,
+                ssid, awareDevice, classicAddress, ownsClassicBond)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            ON CONFLICT (id) DO UPDATE SET state = excluded.state, isEnabled = excluded.isEnabled, lastUsed = excluded.lastUsed,
+                descriptor = excluded.descriptor, isInherited = excluded.isInherited, traits = excluded.traits,
+                ssid = excluded.ssid, awareDevice = excluded.awareDevice, classicAddress = excluded.classicAddress,
+                ownsClassicBond = excluded.ownsClassicBond
             """, .integer(grant.id), .text(grant.app.rawValue), .text(grant.accessory.rawValue), .text(grant.state.rawValue),
-            SQLValue(grant.isEnabled), .integer(grant.created), SQLValue(grant.lastUsed))
+            SQLValue(grant.isEnabled), .integer(grant.created), SQLValue(grant.lastUsed),
+            .text(try StoredDescriptor.content(of: terms.descriptor).written(by: database)), SQLValue(terms.isInherited),
+            .text(try StoredTraits.content(of: terms.traits).written(by: database)), SQLValue(terms.ssid?.bytes),
+            SQLValue(terms.awareDevice.map { Int64(bitPattern: $0) }), SQLValue(terms.classicAddress?.description),
+            SQLValue(terms.ownsClassicBond))
     }
 
     static func put(_ intent: BondIntent, in database: Database) throws(DatabaseError) {

@@ -107,6 +107,29 @@ enum Schema {
                 INSERT INTO bondIntent SELECT address, addressKind, '', device, purpose, trace FROM olderIntent;
                 DROP TABLE olderIntent;
                 """),
+        // Where several apps have an accessory, no older version noted which of them the descriptor was: each app keeps
+        // what it had.
+        Migration(
+            name: "8 terms of grants",
+            script: """
+                ALTER TABLE accessGrant ADD COLUMN descriptor TEXT NOT NULL DEFAULT '{}';
+                ALTER TABLE accessGrant ADD COLUMN isInherited INTEGER NOT NULL DEFAULT 0;
+                ALTER TABLE accessGrant ADD COLUMN traits TEXT NOT NULL DEFAULT '{}';
+                ALTER TABLE accessGrant ADD COLUMN ssid BLOB;
+                ALTER TABLE accessGrant ADD COLUMN awareDevice INTEGER;
+                ALTER TABLE accessGrant ADD COLUMN classicAddress TEXT;
+                ALTER TABLE accessGrant ADD COLUMN ownsClassicBond INTEGER NOT NULL DEFAULT 0;
+                UPDATE accessGrant SET
+                    (descriptor, ssid, awareDevice, classicAddress, ownsClassicBond) =
+                        (SELECT descriptor, ssid, awareDevice, classicAddress, ownsClassicBond FROM accessory WHERE id = accessory),
+                    isInherited = (SELECT count(*) > 1 FROM accessGrant AS other WHERE other.accessory = accessGrant.accessory)
+                    WHERE accessory IN (SELECT id FROM accessory);
+                ALTER TABLE accessory DROP COLUMN descriptor;
+                ALTER TABLE accessory DROP COLUMN ssid;
+                ALTER TABLE accessory DROP COLUMN awareDevice;
+                ALTER TABLE accessory DROP COLUMN classicAddress;
+                ALTER TABLE accessory DROP COLUMN ownsClassicBond;
+                """),
     ]
 
     /// Whether this daemon knows all that the file may hold.

@@ -36,8 +36,8 @@ final class ViewGate: ViewAuthority {
     }
 
     func devices(of app: AppID) -> [GrantedDevice] {
-        engine.ledger.accessories(of: app).compactMap { accessory in
-            guard let address = accessory.address, engine.mayUse(accessory, app) else { return nil }
+        engine.reachable(for: app).compactMap { granted in
+            guard let address = granted.address, case let accessory = granted.accessory else { return nil }
             var paths: Set<ObjectPath> = []
             if let known = engine.device(of: accessory).flatMap({ ObjectPath($0.rawValue) }) { paths.insert(known) }
             // Where it will be once it is heard again, for one that the radio has forgotten.
@@ -48,7 +48,7 @@ final class ViewGate: ViewAuthority {
     }
 
     func isInput(_ accessory: AccessoryID) -> Bool {
-        engine.ledger.accessories[accessory]?.descriptor.supportedOptions.contains(.hid) ?? false
+        engine.ledger.grants(of: accessory).contains { $0.terms.descriptor.supportedOptions.contains(.hid) }
     }
 
     func isLowEnergyOnly(_ accessory: AccessoryID) -> Bool {

@@ -68,27 +68,36 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
     @Test func theSnapshotHasTheTypesOfTheXML() throws {
         let description = try AccessoryBus.description(of: AccessoryBus.accessory)
         let address = BluetoothAddress("C0:FF:EE:00:00:01", kind: .random)
-        let bare = Accessory(
-            id: id, displayName: "Die", address: nil, isBonded: false, descriptor: DiscoveryDescriptor(), created: 1)
-        let full = Accessory(
-            id: id, displayName: "Die", address: address, isBonded: true, descriptor: DiscoveryDescriptor(), ssid: SSID("Die"),
-            classicAddress: BluetoothAddress("00:01:02:03:04:05", kind: .public), awareDevice: 7, created: 1)
-        for (accessory, device) in [(bare, nil), (full, "/org/bluez/hci0/dev_1")] as [(Accessory, ObjectPath?)] {
-            let values = WireEncoding.properties(of: accessory, state: .authorized, device: device)
+        let classic = BluetoothAddress("00:01:02:03:04:05", kind: .public)
+        var descriptor = DiscoveryDescriptor()
+        descriptor.companyIdentifier = CompanyIdentifier(1)
+        func granted(_ address: BluetoothAddress?, _ terms: Grant.Terms) -> GrantedAccessory {
+            GrantedAccessory(
+                Accessory(id: id, displayName: "Die", address: address, isBonded: address != nil, created: 1),
+                Grant(id: 1, app: AppID("a.a")!, accessory: id, state: .awaitingAuthorization, terms: terms, created: 1))
+        }
+        let bare = granted(nil, Grant.Terms(DiscoveryDescriptor()))
+        let full = granted(
+            address, Grant.Terms(descriptor, ssid: SSID("Die"), awareDevice: 7, classicAddress: classic))
+        for (accessory, device) in [(bare, nil), (full, "/org/bluez/hci0/dev_1")] as [(GrantedAccessory, ObjectPath?)] {
+            let values = WireEncoding.properties(of: accessory, device: device)
             #expect(Set(values.keys) == Set(WireEncoding.accessoryProperties))
             for (name, value) in values { #expect(value.signature == description.property(name)?.type, "\(name)") }
         }
         // What only admins see is not in what apps are told.
         let admins: Set = ["Address", "Adapter", "NetworkName", "Apps", "Battery", "Connected", "Problems"]
         #expect(Set(description.properties.map(\.name)).subtracting(WireEncoding.accessoryProperties) == admins)
-        let values = WireEncoding.properties(of: full, state: .awaitingAuthorization, device: "/org/bluez/hci0/dev_1")
+        let values = WireEncoding.properties(of: full, device: "/org/bluez/hci0/dev_1")
         #expect(values["State"] == .string("awaitingAuthorization"))
         #expect(values["BluetoothIdentifier"] == .string(id.rawValue))
         #expect(values["BluetoothTransportBridgingIdentifier"] == .bytes([0, 1, 2, 3, 4, 5]))
         #expect(values["WiFiAwarePairedDeviceID"] == .uint64(7))
-        let none = WireEncoding.properties(of: bare, state: .authorized, device: nil)
-        #expect(none["BluetoothIdentifier"] == .string("") && none["Device"] == .objectPath("/"))
-        #expect(WireEncoding.property("Address", of: full, state: .authorized, device: nil) == nil)
+        // An app without Bluetooth in its descriptor sees nothing of the Bluetooth side.
+        for other in [bare, granted(address, Grant.Terms(DiscoveryDescriptor(), ssid: SSID("Die")))] {
+            let none = WireEncoding.properties(of: other, device: "/org/bluez/hci0/dev_1")
+            #expect(none["BluetoothIdentifier"] == .string("") && none["Device"] == .objectPath("/"))
+        }
+        #expect(WireEncoding.property("Address", of: full, device: nil) == nil)
     }
 
     @Test func offers() throws {

@@ -135,13 +135,13 @@ import Testing
         #expect(machine.handle(.wanted(2, Self.first, by: Self.other)) == [])
         #expect(
             machine.handle(.joined(interface: "wlan0")) == [
-                .changed(Self.first.accessory), .noteJoined(Self.first, Self.dice, interface: "wlan0"), .answer(1, failure: nil),
+                .changed(Self.first), .noteJoined(Self.first, Self.dice, interface: "wlan0"), .answer(1, failure: nil),
                 .noteJoined(Self.first, Self.other, interface: "wlan0"), .answer(2, failure: nil),
             ])
         #expect(machine.handle(.released(3, Self.first.accessory, client: ":1")) == [.answer(3, failure: nil)])
         #expect(
             machine.handle(.released(4, Self.first.accessory, client: ":3")) == [
-                .noteLeft(Self.first.accessory, reason: "left by the app"), .changed(Self.first.accessory), .leave,
+                .noteLeft(Self.first.accessory, reason: "left by the app"), .changed(Self.first), .leave,
             ])
         #expect(machine.handle(.left) == [.answer(4, failure: nil)])
     }
@@ -172,8 +172,8 @@ import Testing
         #expect(machine.handle(.entitled([], reason: "revoked")) == [])
         #expect(
             machine.handle(.joined(interface: "wlan0")) == [
-                .changed(Self.first.accessory), .answer(1, failure: "left again, or no longer granted, before it was joined"),
-                .noteLeft(Self.first.accessory, reason: "nobody wants it any more"), .changed(Self.first.accessory), .leave,
+                .changed(Self.first), .answer(1, failure: "left again, or no longer granted, before it was joined"),
+                .noteLeft(Self.first.accessory, reason: "nobody wants it any more"), .changed(Self.first), .leave,
             ])
     }
 }

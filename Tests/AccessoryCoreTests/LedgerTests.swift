@@ -53,8 +53,8 @@ import Testing
         var ledger = Ledger()
         ledger.apply(
             ledger.adding(
-                offer(), item: DisplayItem(name: "Die", descriptor: descriptor), identity: paired(identity), to: app, grantID: 1,
-                now: 7
+                offer(), item: DisplayItem(name: "Die", descriptor: descriptor), identity: paired(identity),
+                traits: Accessory.Traits(descriptor), to: app, grantID: 1, now: 7
             ).steps)
         let battery = BluetoothUUID("180F")!
         func advert(_ address: BluetoothAddress) -> Advertisement {

@@ -96,7 +96,7 @@ private let rows: [Row] = [
         place: .grant, interface: AccessoryBus.grant, seenBy: [.admin],
         members: [
             "App": admins, "Accessory": admins, "State": admins, "Enabled": admins, "Created": admins, "LastUsed": admins,
-            "Revoke": admins,
+            "Ssid": admins, "NetworkName": admins, "Descriptor": admins, "Revoke": admins,
         ]),
     Row(
         place: .app, interface: AccessoryBus.app, seenBy: [.admin],

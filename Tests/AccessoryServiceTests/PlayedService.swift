@@ -149,10 +149,12 @@ final class PlayedService {
         }
         let log = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let accessory = Accessory(
-            id: .random(), displayName: "Die", address: BluetoothAddress(value: 1, kind: .public), isBonded: true,
-            descriptor: DiscoveryDescriptor(), created: 1)
+            id: .random(), displayName: "Die", address: BluetoothAddress(value: 1, kind: .public), isBonded: true, created: 1)
+        var descriptor = DiscoveryDescriptor()
+        descriptor.serviceUUID = BluetoothUUID("180F")
         let grant = Grant(
-            id: 7, app: try #require(AppID("com.example.dice")), accessory: accessory.id, state: .authorized, created: 1)
+            id: 7, app: try #require(AppID("com.example.dice")), accessory: accessory.id, state: .authorized,
+            terms: Grant.Terms(descriptor), created: 1)
         let engine = try AccessoryEngine(
             radio: StillRadio(), networks: NoNetworks(), store: StillStore(StoredState(accessories: [accessory], grants: [grant])),
             clock: StillClock(), log: log)

@@ -229,6 +229,13 @@ final class ManualTrail: AuditTrail {
     }
 }
 
+extension Ledger {
+    /// An accessory as the first of its apps has it.
+    func granted(_ id: AccessoryID) -> GrantedAccessory? {
+        grants(of: id).first.flatMap { granted(id, to: $0.app) }
+    }
+}
+
 final class Bench {
     var trail: ManualTrail { store.trail }
     let radio = ManualRadio()
@@ -238,6 +245,7 @@ final class Bench {
     let witness = Witness()
     let engine: AccessoryEngine
     let service = BluetoothUUID("180F")!
+    private var manifests: [AppID: AppManifest] = [:]
 
     init(store: ManualStore = ManualStore(), radioState: RadioState = .ready) throws {
         self.store = store
@@ -256,7 +264,14 @@ final class Bench {
         return app
     }
 
+    /// Gives an app its manifest; each use is held against it.
+    func declare(_ app: AppManifest) {
+        manifests[app.id] = app
+        engine.setManifests(manifests)
+    }
+
     func session(_ client: String = ":app", app id: String = "com.example.dice") throws -> Session {
+        declare(app(id))
         let session = try engine.createSession(client: ClientID(client), app: app(id))
         try engine.activate(session)
         return session

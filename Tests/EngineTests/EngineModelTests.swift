@@ -73,8 +73,16 @@ private final class Life {
         return engine
     }
 
+    private static func manifest(of app: AppID) -> AppManifest {
+        var manifest = AppManifest(id: app, name: app.rawValue, source: "/apps")
+        manifest.supports = [.bluetooth, .wifi]
+        manifest.services = Set(services)
+        return manifest
+    }
+
     private func begin() throws {
         engine.setPolicy(policy)
+        engine.setManifests(Dictionary(uniqueKeysWithValues: Self.apps.map { ($0, Self.manifest(of: $0)) }))
         engine.start()
         try engine.registerPicker(ClientID(Self.pickerProgram))
     }
@@ -96,10 +104,7 @@ private final class Life {
 
     private func session(of app: AppID) throws -> Session {
         if let open = engine.sessions.values.filter({ $0.app.id == app }).min(by: { $0.id < $1.id }) { return open }
-        var manifest = AppManifest(id: app, name: app.rawValue, source: "/apps")
-        manifest.supports = [.bluetooth, .wifi]
-        manifest.services = Set(Self.services)
-        let session = try engine.createSession(client: ClientID(app.rawValue), app: manifest)
+        let session = try engine.createSession(client: ClientID(app.rawValue), app: Self.manifest(of: app))
         try engine.activate(session)
         return session
     }
@@ -109,7 +114,11 @@ private final class Life {
         accessories.sorted { ($0.address?.value ?? 0) < ($1.address?.value ?? 0) }
     }
 
-    private func accessories(of app: AppID) -> [Accessory] { Self.ordered(engine.ledger.accessories(of: app)) }
+    private func accessories(of app: AppID) -> [Accessory] { Self.ordered(engine.ledger.accessories(of: app).map(\.accessory)) }
+
+    private func terms(of accessory: Accessory, to app: AppID) -> Grant.Terms? {
+        engine.ledger.grant(of: accessory.id, to: app)?.terms
+    }
 
     private func grants() -> [Grant] { engine.ledger.grants.values.sorted { $0.id < $1.id } }
 
@@ -165,7 +174,7 @@ private final class Life {
             }
         case .update:
             withAccessory(of: app, two) { session, accessory in
-                var descriptor = accessory.descriptor
+                guard var descriptor = terms(of: accessory, to: app)?.descriptor else { return }
                 descriptor.serviceUUID = Self.services[three % 2]
                 descriptor.supportedOptions = three % 3 == 0 ? [.pairingLE, .hid] : [.pairingLE, .transportBridging]
                 try engine.updateAuthorization(session, accessory.id, descriptor: descriptor)
@@ -350,7 +359,8 @@ private final class Life {
         withAccessory(of: app, mine.firstIndex { $0.id == id } ?? 0) { session, accessory in
             guard engine.ledger.grant(of: accessory.id, to: app)?.state == .awaitingAuthorization else { return }
             var settings = AuthorizationSettings()
-            if accessory.descriptor.supportedOptions.contains(.transportBridging), three % 2 == 0 {
+            let options = terms(of: accessory, to: app)?.descriptor.supportedOptions
+            if options?.contains(.transportBridging) == true, three % 2 == 0 {
                 settings.bridgingAddress = BluetoothAddress(
                     value: (Self.classics + Self.devices.map(\.number))[three / 2 % 7], kind: .public)
             }
@@ -397,20 +407,6 @@ private final class Life {
 
     // MARK: What must hold
 
-    /// What an app sees that another app's doing must not change.
-    private struct Sight: Hashable {
-        let accessory: AccessoryID
-        let ssid: SSID?
-        let state: AuthorizationState?
-    }
-
-    private static func sight(of app: AppID, in ledger: Ledger) -> Set<Sight> {
-        Set(
-            ledger.accessories(of: app).map {
-                Sight(accessory: $0.id, ssid: $0.ssid, state: ledger.grant(of: $0.id, to: app)?.state)
-            })
-    }
-
     private func check(_ before: Ledger, hasDied: Bool, lines: ArraySlice<AuditEntry>, actor: AppID?) throws {
         let ledger = engine.ledger
         for grant in grants() {
@@ -423,11 +419,11 @@ private final class Life {
             }
             try checkDenial(grant, accessory, claim)
             guard before.grants[grant.id] == nil else { continue }
-            if let denial = policy.denial(of: accessory, to: grant.app) {
+            if let denial = policy.denial(of: GrantedAccessory(accessory, grant)) {
                 throw Broken("granted although rule \(denial.name) denies it")
             }
             let device = Self.devices.first { $0.number == claim.address }
-            let services = [accessory.descriptor.serviceUUID] + accessory.traits.services.map { $0 }
+            let services = [grant.terms.descriptor.serviceUUID] + accessory.traits.services.map { $0 }
             guard let device, services.contains(device.service) else {
                 throw Broken("granted \(claim.address) although nothing like it was asked for")
             }
@@ -443,7 +439,7 @@ private final class Life {
         }
         if let actor, !hasDied {
             for app in Self.apps where app != actor {
-                guard Self.sight(of: app, in: before) == Self.sight(of: app, in: ledger) else {
+                guard before.accessories(of: app).map(\.grant) == ledger.accessories(of: app).map(\.grant) else {
                     throw Broken("what \(app) sees was changed by \(actor)")
                 }
             }
@@ -460,7 +456,7 @@ private final class Life {
                 && (rule.target.address == claim.address
                     || rule.target.address == nil && rule.target.descriptor?.serviceUUID == device?.service)
         }
-        if speaks, policy.denial(of: accessory, to: grant.app) == nil {
+        if speaks, policy.denial(of: GrantedAccessory(accessory, grant)) == nil {
             throw Broken("\(grant.app) reaches \(claim.address), which a rule denies")
         }
     }

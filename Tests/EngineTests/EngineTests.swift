@@ -131,7 +131,7 @@ struct TraceCase: Sendable {
         let address = BluetoothAddress(value: 9, kind: .public)
         store.stored.accessories = [
             Accessory(
-                id: .random(), displayName: "x", address: address, isBonded: true, descriptor: DiscoveryDescriptor(), created: 0)
+                id: .random(), displayName: "x", address: address, isBonded: true, created: 0)
         ]
         store.stored.intents = [BondIntent(BluetoothPeer(address, adapter: nil), device: nil, purpose: .pairing)]
         let bench = try Bench(store: store)
@@ -151,7 +151,7 @@ struct TraceCase: Sendable {
         // 1 was there before; 2 is an app's.
         store.stored.accessories = [
             Accessory(
-                id: .random(), displayName: "x", address: address(2), isBonded: true, descriptor: DiscoveryDescriptor(), created: 0)
+                id: .random(), displayName: "x", address: address(2), isBonded: true, created: 0)
         ]
         store.stored.intents = [
             BondIntent(
@@ -418,7 +418,7 @@ struct TraceCase: Sendable {
             bench.radio.bridging?(isDone ? .success(classic) : .failure(RadioFailure(.connection, "not there")))
         }
         #expect(bench.witness.errors == [.connectionFailed] && bench.engine.picker == nil)
-        #expect(bench.engine.ledger.accessories[id]?.classicAddress == classic)
+        #expect(bench.engine.ledger.granted(id)?.grant.terms.classicAddress == classic)
     }
 
     @Test func rule15MigrationTakesOverWhatTheRadioKnows() throws {

@@ -32,6 +32,7 @@ import Testing
     }
 
     private func accessory(_ bench: Bench) throws -> Accessory { try #require(bench.store.stored.accessories.first) }
+    private func network(_ bench: Bench) throws -> SSID? { try #require(bench.store.stored.grants.first).terms.ssid }
 
     // MARK: Offers
 
@@ -44,7 +45,7 @@ import Testing
         #expect(offers(bench).first?.network?.security == .wpa2 && offers(bench).first?.rssi == -50)
         try pick(bench, 1)
         let accessory = try accessory(bench)
-        #expect(accessory.ssid == SSID("Dice-2") && accessory.address == nil && !accessory.isBonded)
+        #expect(try network(bench) == SSID("Dice-2") && accessory.address == nil && !accessory.isBonded)
         #expect(bench.networks.scans == 0 && bench.radio.pairing == nil && bench.clock.active == 0)
         // What the app has is not offered again, and a new name is a new accessory.
         _ = try show(bench, item(prefix: "Dice-"))
@@ -84,7 +85,7 @@ import Testing
         #expect(offers(bench).first?.network?.ssid == SSID("Dice-1") && offers(bench).first?.device == RadioDeviceID("/dev/1"))
         try pick(bench)
         let accessory = try accessory(bench)
-        #expect(accessory.ssid == SSID("Dice-1") && accessory.address == BluetoothAddress(value: 1, kind: .public))
+        #expect(try network(bench) == SSID("Dice-1") && accessory.address == BluetoothAddress(value: 1, kind: .public))
     }
 
     @Test func aPrefixIsCompletedByTheOnlyNetworkOrByTheApp() throws {
@@ -101,13 +102,13 @@ import Testing
             #expect(offers(bench).count == 1)
             try pick(bench)
             let accessory = try accessory(bench)
-            #expect(accessory.ssid == expected)
+            #expect(try network(bench) == expected)
             guard expected == nil else { continue }
             #expect(throws: SetupError.self) {
                 try bench.engine.finishAuthorization(session, accessory.id, settings: AuthorizationSettings(ssid: SSID("Home")))
             }
             try bench.engine.finishAuthorization(session, accessory.id, settings: AuthorizationSettings(ssid: SSID("Dice-9")))
-            #expect(try self.accessory(bench).ssid == SSID("Dice-9"))
+            #expect(try network(bench) == SSID("Dice-9"))
             #expect(bench.store.stored.grants.first?.state == .authorized)
         }
     }
@@ -192,9 +193,9 @@ import Testing
         let run = try #require(bench.engine.picker)
         #expect(throws: SetupError.self) { try bench.engine.rename(run, to: String(repeating: "x", count: 33)) }
         #expect(bench.engine.picker != nil)
-        #expect(try accessory(bench).ssid == SSID("Dice-1"))
+        #expect(try network(bench) == SSID("Dice-1"))
         try bench.engine.rename(run, to: "Dice-new")
-        #expect(try accessory(bench).ssid == SSID("Dice-new") && accessory(bench).displayName == "Dice-new")
+        #expect(try network(bench) == SSID("Dice-new") && accessory(bench).displayName == "Dice-new")
         // It is found again under the old name: that is another accessory now.
         _ = try show(bench, item(prefix: "Dice-"))
         bench.networks.hear("Dice-1", "Dice-new")
@@ -212,7 +213,7 @@ import Testing
         bench.clock.advance(86_400)
         #expect(bench.engine.ledger == Ledger() && bench.engine.picker != nil)
         try bench.engine.respond(try #require(bench.engine.picker), answer: .accept)
-        #expect(try accessory(bench).ssid == SSID("Dice-1"))
+        #expect(try network(bench) == SSID("Dice-1"))
         #expect(bench.witness.events.contains { $0.hasSuffix("migrationComplete") })
     }
 
@@ -227,7 +228,7 @@ import Testing
         bench.networks.hear("Dice-1")
         #expect(offers(bench).count == 1)
         try pick(bench)
-        #expect(try accessory(bench).ssid == SSID("Dice-1") && accessory(bench).isBonded)
+        #expect(try network(bench) == SSID("Dice-1") && accessory(bench).isBonded)
     }
 
     // MARK: Joining
@@ -254,10 +255,10 @@ import Testing
         try join(bench, id) { answers.append($0) }
         #expect(bench.networks.joins.map(\.ssid) == [SSID("Dice-1")!] && answers.isEmpty)
         bench.networks.joined()
-        #expect(answers == [nil, nil] && bench.engine.networkInterface(of: id) == "wlan0")
+        #expect(answers == [nil, nil] && bench.engine.networkInterface(of: id, on: nil) == "wlan0")
         var isLeft = false
         bench.engine.leaveNetwork(of: id, for: session.client) { isLeft = true }
-        #expect(bench.networks.leaves == 1 && !isLeft && bench.engine.networkInterface(of: id) == nil)
+        #expect(bench.networks.leaves == 1 && !isLeft && bench.engine.networkInterface(of: id, on: nil) == nil)
         // Asked again while it is being left: joined anew afterwards.
         try join(bench, id) { answers.append($0) }
         bench.networks.left()
@@ -306,7 +307,7 @@ import Testing
         #expect(told() == [nil, removed])
     }
 
-    @Test(arguments: ["revoked", "disabled", "session", "client", "policy", "manifest", "daemon"])
+    @Test(arguments: ["revoked", "disabled", "session", "client", "policy", "manifest", "declaration", "daemon"])
     func whoeverIsNotEntitledLosesTheNetwork(_ way: String) throws {
         let bench = try Bench()
         let (session, id) = try granted(bench)
@@ -324,7 +325,11 @@ import Testing
             var policy = AccessPolicy()
             policy.denials = [.init(name: "no", source: "x.conf", apps: nil, target: .init())]
             bench.engine.setPolicy(policy)
-        case "manifest": bench.engine.reviewNetworkUse { _ in false }
+        case "manifest": bench.engine.setManifests([:])
+        case "declaration":
+            var app = bench.app()
+            app.supports = [.bluetooth]
+            bench.declare(app)
         default: bench.engine.leaveNetworks {}
         }
         if way == "revoked" {
@@ -332,7 +337,7 @@ import Testing
             bench.networks.joined()
             #expect(answer??.code == .connectionFailed)
         }
-        #expect(bench.networks.leaves == 1 && bench.engine.networkInterface(of: id) == nil)
+        #expect(bench.networks.leaves == 1 && bench.engine.networkInterface(of: id, on: nil) == nil)
     }
 
     @Test func twoAppsAndTwoNetworks() throws {
@@ -345,7 +350,7 @@ import Testing
         try bench.engine.showPicker(other, items: [item(prefix: "Dice-")], settings: PickerSettings())
         bench.networks.hear("Dice-1", "Dice-2")
         try pick(bench)
-        let second = try #require(bench.engine.ledger.accessories.values.first { $0.ssid == SSID("Dice-2") }).id
+        let second = try #require(bench.engine.ledger.accessory(ofNetwork: SSID("Dice-2")!, for: AppID("com.example.other")!)).id
         var answers: [SetupError?] = []
         try join(bench, id) { answers.append($0) }
         bench.networks.joined()
@@ -371,7 +376,7 @@ import Testing
         try join(bench, id) { _ in }
         bench.networks.joined()
         bench.networks.observer?.networkLost(reason: "out of range")
-        #expect(bench.engine.networkInterface(of: id) == nil && bench.networks.leaves == 0)
+        #expect(bench.engine.networkInterface(of: id, on: nil) == nil && bench.networks.leaves == 0)
         try join(bench, id) { _ in }
         #expect(bench.networks.joins.count == 2)
     }
@@ -434,6 +439,6 @@ import Testing
         ])
         #expect(offers(bench).map(\.advertisedName) == ["Example Model D6"])
         try pick(bench)
-        #expect(try accessory(bench).awareDevice == 7)
+        #expect(try #require(bench.store.stored.grants.first).terms.awareDevice == 7)
     }
 }

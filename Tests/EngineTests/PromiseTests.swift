@@ -33,7 +33,7 @@ extension Bench {
     @Test func whatIsRevokedDuringAnUpdateStaysRevoked() throws {
         let bench = try Bench()
         let (session, id) = try bench.grantOne(app: "a.a")
-        let descriptor = try #require(bench.engine.ledger.accessories[id]).descriptor
+        let descriptor = try #require(bench.engine.ledger.granted(id)).grant.terms.descriptor
         var wanted = descriptor
         wanted.supportedOptions = [.pairingLE, .hid]
         try bench.engine.updateAuthorization(session, id, descriptor: wanted)
@@ -204,7 +204,7 @@ extension Bench {
         settings.bridgingAddress = address(5)
         try bench.engine.finishAuthorization(session, id, settings: settings)
         #expect(bench.radio.bridged == nil && bench.witness.errors.contains(.connectionFailed))
-        #expect(bench.engine.ledger.accessories[id]?.classicAddress == nil)
+        #expect(bench.engine.ledger.granted(id)?.grant.terms.classicAddress == nil)
         try bench.engine.removeAccessory(session, id) {}
         #expect(!bench.radio.removed.contains(address(5)))
     }
@@ -220,42 +220,36 @@ extension Bench {
         try bench.engine.updateAuthorization(session, id, descriptor: other, accepted: { _ in })
         let run = try #require(bench.engine.picker)
         try bench.engine.pick(run, offer: try #require(run.presentation.offers.first?.id))
-        #expect(bench.engine.ledger.accessories[id]?.descriptor == other)
+        #expect(bench.engine.ledger.granted(id)?.grant.terms.descriptor == other)
         policy.denials = [.init(name: "no", source: "x.conf", apps: nil, target: .init(descriptor: denied))]
         bench.engine.setPolicy(policy)
         // Known by another service before, it is denied by that still.
-        let accessory = try #require(bench.engine.ledger.accessories[id])
-        #expect(policy.denial(of: accessory, to: AppID("a.a")!) != nil)
+        #expect(policy.denial(of: try #require(bench.engine.ledger.granted(id))) != nil)
         #expect { try bench.engine.updateAuthorization(session, id, descriptor: other) } throws: {
             ($0 as? SetupError)?.code == .userRestricted
         }
     }
 
     @Test func aSharedAccessorysNetworkIsNotRewritten() throws {
-        var accessory = Accessory(
-            id: .random(), displayName: "x", address: address(1), isBonded: true, descriptor: DiscoveryDescriptor(), created: 0)
-        accessory.ssid = SSID("First")
+        let accessory = Accessory(id: .random(), displayName: "x", address: address(1), isBonded: true, created: 0)
         let (a, b) = (AppID("a.a")!, AppID("a.b")!)
         let grants = [a, b].enumerated().map {
-            Grant(id: Int64($0.offset), app: $0.element, accessory: accessory.id, state: .awaitingAuthorization, created: 0)
+            Grant(
+                id: Int64($0.offset), app: $0.element, accessory: accessory.id, state: .awaitingAuthorization,
+                terms: Grant.Terms(DiscoveryDescriptor(), ssid: $0.element == a ? SSID("First") : nil), created: 0)
         }
-        for known in [SSID("First"), nil] {
-            accessory.ssid = known
-            var ledger = Ledger(accessories: [accessory], grants: grants)
-            let offer = Offer(
-                id: "m1", device: RadioDeviceID(""), address: address(1), item: 0, name: "x", advertisedName: "", rssi: nil,
-                shared: accessory.id, needsPairing: false, identifier: accessory.id,
-                network: WiFiNetwork(ssid: SSID("Evil")!, rssi: nil, security: nil, band: nil))
-            ledger.apply(
-                ledger.adding(
-                    offer, item: DisplayItem(name: "x", descriptor: DiscoveryDescriptor()), identity: nil, to: b, grantID: 9, now: 0
-                ).steps)
-            #expect(ledger.accessories[accessory.id]?.ssid == known)
-            var settings = AuthorizationSettings()
-            settings.ssid = SSID("Evil")
-            ledger.apply(ledger.authorizing(grants[1], settings: settings))
-            #expect(ledger.accessories[accessory.id]?.ssid == known ?? SSID("Evil"))
-        }
+        var ledger = Ledger(accessories: [accessory], grants: grants)
+        let offer = Offer(
+            id: "m1", device: RadioDeviceID(""), address: address(1), item: 0, name: "x", advertisedName: "", rssi: nil,
+            shared: accessory.id, needsPairing: false, identifier: accessory.id,
+            network: WiFiNetwork(ssid: SSID("Evil")!, rssi: nil, security: nil, band: nil))
+        ledger.apply(
+            ledger.adding(
+                offer, item: DisplayItem(name: "x", descriptor: DiscoveryDescriptor()), identity: nil, to: b, grantID: 9, now: 0
+            ).steps)
+        ledger.apply(ledger.authorizing(grants[1], settings: AuthorizationSettings(ssid: SSID("Evil"))))
+        #expect(ledger.granted(accessory.id, to: a)?.grant == grants[0])
+        #expect(ledger.granted(accessory.id, to: b)?.grant.terms.ssid == SSID("Evil"))
     }
 
     @Test func whatAnotherProgramPairsIsLeftAlone() throws {
@@ -319,7 +313,7 @@ extension Bench {
         switch stage {
         case "renaming": try bench.engine.renameAccessory(session, id, options: [])
         case "update":
-            var wanted = try #require(bench.engine.ledger.accessories[id]).descriptor
+            var wanted = try #require(bench.engine.ledger.granted(id)).grant.terms.descriptor
             wanted.supportedOptions = [.pairingLE, .hid]
             try bench.engine.updateAuthorization(session, id, descriptor: wanted)
         case "naming":

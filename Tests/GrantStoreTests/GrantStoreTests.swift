@@ -21,7 +21,7 @@ import Testing
 
     private func open() throws -> GrantStore { try GrantStore(directory: directory.path + "/state", log: log) }
 
-    private func accessory() throws -> Accessory {
+    private func terms() throws -> Grant.Terms {
         var descriptor = DiscoveryDescriptor()
         descriptor.serviceUUID = BluetoothUUID("180F")
         descriptor.companyIdentifier = CompanyIdentifier(0xFFFF)
@@ -30,11 +30,17 @@ import Testing
         descriptor.nameCompareOptions = [.caseInsensitive]
         descriptor.range = .immediate
         descriptor.supportedOptions = .pairingLE
-        return Accessory(
+        return Grant.Terms(
+            descriptor, isInherited: true, traits: Accessory.Traits(services: [BluetoothUUID("FFF0")!], companies: []),
+            ssid: SSID([0x44, 0x00, 0xFF])!, awareDevice: 3,
+            classicAddress: BluetoothAddress("00:11:22:33:44:55", kind: .public), ownsClassicBond: true)
+    }
+
+    private func accessory() throws -> Accessory {
+        Accessory(
             id: .random(), displayName: "Würfel 🎲", address: BluetoothAddress("C0:FF:EE:00:00:01", kind: .random),
-            adapter: BluetoothAddress("00:1A:7D:DA:71:13", kind: .public), isBonded: true, descriptor: descriptor,
-            image: ProductImage([0xFF, 0xD8, 0xFF, 0xE0]), ssid: SSID([0x44, 0x00, 0xFF])!,
-            created: 1_700_000_000)
+            adapter: BluetoothAddress("00:1A:7D:DA:71:13", kind: .public), isBonded: true,
+            image: ProductImage([0xFF, 0xD8, 0xFF, 0xE0]), created: 1_700_000_000)
     }
 
     @Test func everythingIsThereAgain() throws {
@@ -49,7 +55,7 @@ import Testing
             let store = try open()
             let new = Grant(
                 id: try store.nextGrantID(), app: AppID("com.example.dice")!, accessory: accessory.id, state: .authorized,
-                created: 7)
+                terms: try terms(), created: 7)
             grant = new
             try store.note(intent)
             try store.commit(StoreChange([.put(accessory), .grant(new)]))
@@ -65,7 +71,9 @@ import Testing
     @Test func aCommitIsWholeOrNothing() throws {
         let store = try open()
         let accessory = try accessory()
-        let orphan = Grant(id: 1, app: AppID("a")!, accessory: .random(), state: .authorized, created: 0)
+        let orphan = Grant(
+            id: 1, app: AppID("a")!, accessory: .random(), state: .authorized, terms: Grant.Terms(DiscoveryDescriptor()), created: 0
+        )
         // The second step breaks a foreign key: the first must not survive it.
         #expect(throws: (any Error).self) { try store.commit(StoreChange([.put(accessory), .grant(orphan)])) }
         #expect(try store.load().accessories.isEmpty)
@@ -76,7 +84,9 @@ import Testing
         let accessory = try accessory()
         let intent = BondIntent(BluetoothPeer(accessory.address!, adapter: nil), device: nil, purpose: .pairing)
         try store.note(intent)
-        let broken = Grant(id: 1, app: AppID("a")!, accessory: .random(), state: .authorized, created: 0)
+        let broken = Grant(
+            id: 1, app: AppID("a")!, accessory: .random(), state: .authorized, terms: Grant.Terms(DiscoveryDescriptor()), created: 0
+        )
         #expect(throws: (any Error).self) { try store.commit(StoreChange([.grant(broken)], finishing: [intent])) }
         #expect(try store.load().intents == [intent])
         try store.commit(StoreChange([.put(accessory)], finishing: [intent]))
@@ -92,7 +102,10 @@ import Testing
             StoreChange(
                 [
                     .put(accessory),
-                    .grant(Grant(id: second, app: AppID("a")!, accessory: accessory.id, state: .authorized, created: 0)),
+                    .grant(
+                        Grant(
+                            id: second, app: AppID("a")!, accessory: accessory.id, state: .authorized,
+                            terms: Grant.Terms(DiscoveryDescriptor()), created: 0)),
                 ]))
         try store.commit(StoreChange([.revoke(second), .delete(accessory.id)]))
         #expect(first < second)
@@ -178,7 +191,10 @@ import Testing
                     StoreChange(
                         [
                             .put(accessory),
-                            .grant(Grant(id: Int64(number), app: app, accessory: accessory.id, state: .authorized, created: 0)),
+                            .grant(
+                                Grant(
+                                    id: Int64(number), app: app, accessory: accessory.id, state: .authorized,
+                                    terms: Grant.Terms(DiscoveryDescriptor()), created: 0)),
                         ]))
             }
             try store.note(
@@ -221,7 +237,7 @@ import Testing
                                 Grant(
                                     id: Int64(number + 1), app: try #require(AppID("a.b")), accessory: accessory.id,
                                     state: .authorized,
-                                    created: 0)),
+                                    terms: Grant.Terms(DiscoveryDescriptor()), created: 0)),
                         ]))
             }
         }
@@ -268,7 +284,13 @@ import Testing
         let app = try #require(AppID("a.b"))
         try store.commit(
             StoreChange(
-                [.put(accessory), .grant(Grant(id: 1, app: app, accessory: accessory.id, state: .authorized, created: 0))]))
+                [
+                    .put(accessory),
+                    .grant(
+                        Grant(
+                            id: 1, app: app, accessory: accessory.id, state: .authorized, terms: Grant.Terms(DiscoveryDescriptor()),
+                            created: 0)),
+                ]))
         // Without the log.
         let copy = directory.path + "/alone.sqlite"
         try FileManager.default.copyItem(atPath: path, toPath: copy)
@@ -302,11 +324,12 @@ import Testing
         let state = try store.load()
         let accessory = try #require(state.accessories.first)
         #expect(state.accessories.count == 1 && state.grants.map(\.id) == [1, 2] && state.intents.count == 1)
-        var descriptor = try self.accessory().descriptor
+        var descriptor = try terms().descriptor
         descriptor.wifiAware = WiFiAware()
         descriptor.wifiAware?.serviceName = "_dice._tcp"
         descriptor.wifiAware?.modelName = WiFiAware.Match(string: "a/b \"c\"", options: [.anchored])
-        #expect(accessory.descriptor == descriptor && accessory.displayName == "Würfel 🎲" && accessory.created == 1_700_000_000)
+        #expect(state.grants.allSatisfy { $0.terms.descriptor == descriptor && $0.terms.isInherited })
+        #expect(accessory.displayName == "Würfel 🎲" && accessory.created == 1_700_000_000)
         #expect(accessory.traits.companies == [CompanyIdentifier(76)] && accessory.ownsBond)
         #expect(state.grants[1].lastUsed == nil && state.grants[0].lastUsed == 9 && !state.grants[1].isEnabled)
         #expect(state.intents[0].trace == BondIntent.Trace(name: "Würfel", olderBonds: ["/org/bluez/hci0/dev_1"]))

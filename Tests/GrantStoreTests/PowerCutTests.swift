@@ -120,11 +120,12 @@ struct SeededNumbers: RandomNumberGenerator {
             let address = BluetoothAddress("C0:FF:EE:00:00:0\(number)", kind: .random)!
             let accessory = Accessory(
                 id: .random(), displayName: "Würfel \(number)", address: address, isBonded: true,
-                descriptor: DiscoveryDescriptor(),
                 image: ProductImage([0xFF, 0xD8, 0xFF, 0xE0] + [UInt8](repeating: 1, count: 9000)),
                 created: 1)
             let pairing = BondIntent(BluetoothPeer(address, adapter: nil), device: nil, purpose: .pairing)
-            let grant = Grant(id: Int64(number), app: app, accessory: accessory.id, state: .authorized, created: 1)
+            let grant = Grant(
+                id: Int64(number), app: app, accessory: accessory.id, state: .authorized, terms: Grant.Terms(DiscoveryDescriptor()),
+                created: 1)
             func line(_ event: AuditEntry.Event) -> AuditEntry {
                 AuditEntry(time: 1, event: event, app: app, accessory: accessory.id, who: "test", why: "\(event) \(number)")
             }

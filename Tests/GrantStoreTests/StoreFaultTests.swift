@@ -13,6 +13,9 @@ import SystemFiles
 import TestSupport
 import Testing
 
+/// The version of the store that this daemon writes.
+private let newest = 8
+
 @Suite struct StoreFaultTests {
     private let directory: TemporaryDirectory
     private let log = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
@@ -58,11 +61,13 @@ import Testing
         let used = try store.load().grants.map(\.id)
         let accessory = Accessory(
             id: .random(), displayName: "New", address: BluetoothAddress("C0:FF:EE:00:00:99", kind: .random), isBonded: true,
-            descriptor: DiscoveryDescriptor(), created: 1)
+            created: 1)
         let id = try store.nextGrantID()
         #expect(id > used.max() ?? 0)
         #expect(try store.nextAwareDevice() > 0)
-        let grant = Grant(id: id, app: AppID("com.example.new")!, accessory: accessory.id, state: .authorized, created: 1)
+        let grant = Grant(
+            id: id, app: AppID("com.example.new")!, accessory: accessory.id, state: .authorized,
+            terms: Grant.Terms(DiscoveryDescriptor()), created: 1)
         let line = AuditEntry(time: 2, event: .granted, app: grant.app, accessory: accessory.id, who: "test", why: "works")
         #expect(try store.commit(StoreChange([.put(accessory), .grant(grant)], lines: [line])).allSatisfy { $0 > 0 })
         try store.write(nil)
@@ -83,19 +88,22 @@ import Testing
 
     // MARK: Versions
 
-    @Test(arguments: 1...7) func everyOlderStoreIsBroughtUpToDate(version: Int) throws {
+    @Test(arguments: 1...newest) func everyOlderStoreIsBroughtUpToDate(version: Int) throws {
         try begin(with: try Self.file(version))
         let store = try open()
         #expect(store.keptAside == nil)
         // `user_version` in SQLite's header, while the store is in use: the package's preinst reads it there.
-        #expect(try SystemFile.contents(path)[60..<64] == [0, 0, 0, 7])
+        #expect(try SystemFile.contents(path)[60..<64] == [0, 0, 0, UInt8(newest)])
         let state = try store.load()
         if version != 5 {
             #expect(state.accessories.map(\.displayName).sorted() == ["Camera", "Würfel 🎲"])
             #expect(state.grants.map(\.id) == [1, 3] && state.grants.map(\.isEnabled) == [true, false])
             let die = try #require(state.accessories.first { $0.address != nil })
-            #expect(die.descriptor.serviceUUID == BluetoothUUID("180F") && die.ownsBond == (version < 5))
-            #expect((die.classicAddress != nil) == (version >= 2))
+            let terms = state.grants.map(\.terms)
+            #expect(terms[0].descriptor.serviceUUID == BluetoothUUID("180F") && die.ownsBond == (version < 5))
+            #expect(terms.allSatisfy { !$0.isInherited })
+            #expect(terms[1].ssid == SSID("Cam") && terms[1].awareDevice == (version >= 4 ? 4 : nil))
+            #expect((terms[0].classicAddress != nil) == (version >= 2) && (terms[0].ownsClassicBond || version < 2))
             #expect(try store.page(of: AuditQuery(), from: 0, atMost: 9).entries.map(\.why) == (version >= 3 ? ["picked"] : []))
             #expect(try store.read()?.network == (version >= 4 ? "Cam" : nil))
             #expect(try store.nextGrantID() == 4)
@@ -114,8 +122,8 @@ import Testing
         do {
             let database = try Database(path: theirs)
             try database.run(script: "PRAGMA journal_mode = \(journal); PRAGMA foreign_keys = OFF")
-            try database.run(script: try Self.script(7))
-            try database.run(script: "ALTER TABLE accessory ADD COLUMN future TEXT; PRAGMA user_version = 8")
+            try database.run(script: try Self.script(newest))
+            try database.run(script: "ALTER TABLE accessory ADD COLUMN future TEXT; PRAGMA user_version = \(newest + 1)")
             // As a daemon that was killed leaves it: with its log.
             for name in try SystemFile.names(in: other.path) where !name.hasSuffix("-shm") {
                 try SystemFile.copy(other.path + "/" + name, to: directory.path + "/" + name)
@@ -201,7 +209,7 @@ import Testing
             "'{\"services\":[\"a\\u0000b\"],\"bluetoothCompanyIdentifier\":-1}'", "'[1,2]'",
         ]
         let names = try Database(path: ":memory:")
-        try names.run(script: "PRAGMA foreign_keys = OFF;" + (try Self.script(7)))
+        try names.run(script: "PRAGMA foreign_keys = OFF;" + (try Self.script(newest)))
         var (tried, aside) = (0, 0)
         for table in ["accessory", "accessGrant", "bondIntent", "counter", "audit", "joinRecord", "setAside"] {
             let columns = try names.rows("SELECT name FROM pragma_table_info(?1)", .text(table)).map { "\($0.values[0])" }
@@ -212,7 +220,7 @@ import Testing
                 for value in values {
                     tried += 1
                     let damaged = try? Self.file(
-                        7,
+                        newest,
                         """
                         INSERT INTO setAside (time, what, why, content) VALUES (1, 'a', 'b', 'c');
                         \(loose);
@@ -247,14 +255,14 @@ import Testing
             "zeroblob(20000000)",
         ]
         let names = try Database(path: Database.inMemory)
-        try names.run(script: "PRAGMA foreign_keys = OFF;" + (try Self.script(7)))
+        try names.run(script: "PRAGMA foreign_keys = OFF;" + (try Self.script(newest)))
         var taken = 0
         for table in ["accessory", "accessGrant", "bondIntent", "counter", "audit", "joinRecord", "sqlite_sequence"] {
             let columns = try names.rows("SELECT name FROM pragma_table_info(?1)", .text(table)).map { "\($0.values[0])" }
             for column in columns {
                 for value in values + ["lower(\(column))"] {
                     let change = "UPDATE \(table) SET \(column) = \(value)"
-                    guard let bytes = try? Self.file(7, change) else { continue }
+                    guard let bytes = try? Self.file(newest, change) else { continue }
                     taken += 1
                     try begin(with: bytes)
                     let store = try open()
@@ -274,13 +282,18 @@ import Testing
     }
 
     /// As deep as JSON may go, and as wide.
-    @Test(arguments: ["accessory SET descriptor", "accessory SET traits", "bondIntent SET trace", "joinRecord SET content"])
+    @Test(arguments: [
+        "accessGrant SET descriptor", "accessGrant SET traits", "accessory SET traits", "bondIntent SET trace",
+        "joinRecord SET content",
+    ])
     func longJSONIsSetAside(column: String) throws {
         try begin(
-            with: try Self.file(7, "UPDATE \(column) = '{\"x\":[0' || replace(printf('%.*c', 4000000, '-'), '-', ',1') || ']}'"))
+            with: try Self.file(
+                newest, "UPDATE \(column) = '{\"x\":[0' || replace(printf('%.*c', 4000000, '-'), '-', ',1') || ']}'"))
         let store = try open()
         #expect(store.keptAside == nil)
-        #expect(try store.load().accessories.isEmpty == column.hasPrefix("accessory"))
+        let state = try store.load()
+        #expect(state.accessories.isEmpty == column.hasPrefix("accessory") && state.grants.isEmpty == column.hasPrefix("acc"))
         #expect(try store.read() == nil || !column.hasPrefix("joinRecord"))
         try checkThatItWorks(store)
     }
@@ -299,9 +312,9 @@ import Testing
         "DROP TABLE setAside; CREATE TABLE setAside (id INTEGER PRIMARY KEY NOT NULL, time INTEGER NOT NULL, "
             + "what TEXT NOT NULL UNIQUE, why TEXT NOT NULL, content TEXT NOT NULL)",
     ]) func aStoreWithOtherTablesIsKeptAside(change: String) throws {
-        try begin(with: try Self.file(7))
+        try begin(with: try Self.file(newest))
         let joined = try #require(try open().read())
-        let bytes = try Self.file(7, change)
+        let bytes = try Self.file(newest, change)
         try begin(with: bytes)
         let store = try open()
         let aside = try #require(store.keptAside)
@@ -320,9 +333,9 @@ import Testing
         "CREATE UNIQUE INDEX \"o\"\"dd\" ON bondIntent (device)", "CREATE INDEX odd ON accessory (displayName)",
         "CREATE UNIQUE INDEX odd ON audit (event)", "DROP INDEX auditByEvent",
     ]) func moreThanIsNeededDoesNoHarm(change: String) throws {
-        try begin(with: try Self.file(7))
+        try begin(with: try Self.file(newest))
         let before = try open().load()
-        try begin(with: try Self.file(7, change))
+        try begin(with: try Self.file(newest, change))
         let store = try open()
         #expect(store.keptAside == nil)
         let state = try store.load()
@@ -335,7 +348,7 @@ import Testing
     @Test func whatTheFileWantsToHaveDoneIsNotDone() throws {
         try begin(
             with: try Self.file(
-                7,
+                newest,
                 """
                 CREATE TRIGGER never BEFORE DELETE ON accessGrant BEGIN SELECT RAISE(IGNORE); END;
                 CREATE TRIGGER gift AFTER INSERT ON audit BEGIN UPDATE accessGrant SET isEnabled = 1; END;

@@ -95,8 +95,9 @@ def bonds(store, stage):
     for accessory in store.accessories.values():
         if accessory["isBonded"]:
             expected.add(stage.ids[accessory["address"]])
-        if accessory["classicAddress"]:
-            expected.add(stage.ids[accessory["classicAddress"]])
+    for grant in store.grants.values():
+        if grant["classicAddress"]:
+            expected.add(stage.ids[grant["classicAddress"]])
     wait(lambda: set(stage.simulator.bonds) == expected, 10, lambda: f"the bonds {expected}; there are {stage.simulator.bonds}",
          also_every=0.05)
 

@@ -617,6 +617,10 @@ class Upgrade(FirstStart):
             for table in (each for each in self.tables if each in there):
                 known = [row[1] for row in store.execute(f"PRAGMA table_info({table})")]
                 for row in rows[table]:
+                    row = dict(row)
+                    if table == "accessory":
+                        # Up to version 7, the terms of grants were the accessory's.
+                        row = {**next(dict(each) for each in rows["accessGrant"] if each["accessory"] == row["id"]), **row}
                     store.execute(
                         f"INSERT INTO {table} ({', '.join(known)}) VALUES ({', '.join('?' * len(known))})", [row[each] for each in known])
             # What a later migration counts, too.

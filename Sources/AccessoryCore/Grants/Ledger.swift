@@ -27,7 +27,8 @@ public struct Ledger: Hashable, Sendable {
     private var grantsByAccessory: [AccessoryID: Set<Int64>] = [:]
     private var grantsByApp: [AppID: Set<Int64>] = [:]
     private var byAddress: [UInt64: Set<AccessoryID>] = [:]
-    private var byNetwork: [SSID: Set<AccessoryID>] = [:]
+    private var grantsByNetwork: [SSID: Set<Int64>] = [:]
+    private var grantsBySide: [UInt64: Set<Int64>] = [:]
 
     /// What the store holds; grants are for accessories that are among the others.
     public init(accessories: [Accessory] = [], grants: [Grant] = []) {
@@ -51,18 +52,19 @@ public struct Ledger: Hashable, Sendable {
     private mutating func put(_ accessory: Accessory) {
         delete(accessory.id)
         accessories[accessory.id] = accessory
-        for address in accessory.addresses { byAddress[address, default: []].insert(accessory.id) }
-        if let ssid = accessory.ssid { byNetwork[ssid, default: []].insert(accessory.id) }
+        if let address = accessory.address { byAddress[address.value, default: []].insert(accessory.id) }
     }
 
     private mutating func delete(_ id: AccessoryID) {
         guard let accessory = accessories.removeValue(forKey: id) else { return }
-        for address in accessory.addresses { byAddress.remove(id, under: address) }
-        if let ssid = accessory.ssid { byNetwork.remove(id, under: ssid) }
+        if let address = accessory.address { byAddress.remove(id, under: address.value) }
     }
 
     private mutating func put(_ grant: Grant) {
+        revoke(grant.id)
         grants[grant.id] = grant
+        if let ssid = grant.terms.ssid { grantsByNetwork[ssid, default: []].insert(grant.id) }
+        if let side = grant.terms.classicAddress { grantsBySide[side.value, default: []].insert(grant.id) }
         grantsByAccessory[grant.accessory, default: []].insert(grant.id)
         grantsByApp[grant.app, default: []].insert(grant.id)
     }
@@ -71,6 +73,8 @@ public struct Ledger: Hashable, Sendable {
         guard let grant = grants.removeValue(forKey: id) else { return }
         grantsByAccessory.remove(id, under: grant.accessory)
         grantsByApp.remove(id, under: grant.app)
+        if let ssid = grant.terms.ssid { grantsByNetwork.remove(id, under: ssid) }
+        if let side = grant.terms.classicAddress { grantsBySide.remove(id, under: side.value) }
     }
 
     // MARK: Questions
@@ -80,66 +84,86 @@ public struct Ledger: Hashable, Sendable {
         accessories(valued: address).first { $0.address == address }
     }
 
-    /// What a radio says of a device, and by which service it was set up here. An accessory that was connected once may
-    /// advertise services that it has not: BlueZ tells only of those that it has from then on.
+    /// What a radio says of a device, and the services by which apps have it. An accessory that was connected once may
+    /// advertise services that it has not: BlueZ reports only those that it has from then on. A service counts only
+    /// if the accessory did advertise it: an app may say anything.
     public func recalling(_ advertisement: Advertisement) -> Advertisement {
-        guard let service = accessory(at: advertisement.address)?.descriptor.serviceUUID else { return advertisement }
+        guard let accessory = accessory(at: advertisement.address) else { return advertisement }
         var recalled = advertisement
-        recalled.serviceUUIDs.insert(service)
+        for service in grants(of: accessory.id).compactMap(\.terms.descriptor.serviceUUID)
+        where accessory.traits.services.contains(service) {
+            recalled.serviceUUIDs.insert(service)
+        }
         return recalled
     }
 
     /// Another accessory one of whose sides has this address.
     public func accessory(withSide address: BluetoothAddress, besides other: AccessoryID) -> Accessory? {
-        accessories(valued: address).first { $0.id != other }
+        let ofGrants = grants(withSide: address).lazy.compactMap { accessories[$0.accessory] }
+        return accessories(valued: address).first { $0.id != other } ?? ofGrants.first { $0.id != other }
     }
 
-    /// Those with an address of this value, of whichever side.
+    /// Those with an address of this value, public or random.
     private func accessories(valued address: BluetoothAddress) -> [Accessory] {
         byAddress[address.value, default: []].sorted().compactMap { accessories[$0] }
     }
 
-    private func accessories(with ssid: SSID) -> [Accessory] {
-        byNetwork[ssid, default: []].sorted().compactMap { accessories[$0] }
+    /// Those for which a classic side with this address was bridged.
+    private func grants(withSide address: BluetoothAddress) -> [Grant] {
+        grantsBySide[address.value, default: []].sorted().compactMap { grants[$0] }
     }
 
-    /// The accessory with Wi-Fi only whose network has this name. One that has Bluetooth too is known by that: whoever
-    /// has its network's name does not get the rest of it.
-    public func accessory(ofNetwork ssid: SSID) -> Accessory? {
-        accessories(with: ssid).first { $0.address == nil }
+    /// Whether the classic side of an accessory was bridged for any app.
+    public func hasSide(_ classic: BluetoothAddress, _ accessory: AccessoryID) -> Bool {
+        grants(withSide: classic).contains { $0.accessory == accessory }
     }
 
-    /// Whether a network is part of an accessory that an app has, in whatever form.
-    public func hasNetwork(_ ssid: SSID, _ app: AppID) -> Bool {
-        accessories(with: ssid).contains { grant(of: $0.id, to: app) != nil }
+    private func grants(with ssid: SSID) -> [Grant] {
+        grantsByNetwork[ssid, default: []].sorted().compactMap { grants[$0] }
     }
 
-    /// The accessory with this number as a Wi-Fi Aware device; nil when none has it.
-    public func accessory(awareDevice: UInt64) -> Accessory? {
-        accessories.values.first { $0.awareDevice == awareDevice }
+    /// The accessory without Bluetooth that apps have by the network of this name: such an accessory has no other
+    /// identity. One with Bluetooth is known by that, and the name of its network is no claim to the rest.
+    ///
+    /// - Parameter app: the app that looks for it: its own accessory goes before others', and what it has by another
+    ///   network is not meant.
+    public func accessory(ofNetwork ssid: SSID, for app: AppID) -> Accessory? {
+        if let own = grant(onNetwork: ssid, to: app).flatMap({ granted($0.accessory, to: app) }), own.address == nil {
+            return own.accessory
+        }
+        return grants(with: ssid).lazy.compactMap { accessories[$0.accessory] }.first { accessory in
+            accessory.address == nil && grant(of: accessory.id, to: app) == nil
+        }
     }
+
+    /// The accessory whose network has this name for some app; nil when none has.
+    public func accessory(joinedBy ssid: SSID) -> Accessory? {
+        grants(with: ssid).lazy.compactMap { accessories[$0.accessory] }.first
+    }
+
+    /// The app's grant that includes a network, in whatever state; nil when none does.
+    public func grant(onNetwork ssid: SSID, to app: AppID) -> Grant? { grants(with: ssid).first { $0.app == app } }
+
+    /// The grant by which an app has a Wi-Fi Aware device of this number; nil when none has.
+    public func grant(awareDevice: UInt64) -> Grant? { grants.values.first { $0.terms.awareDevice == awareDevice } }
 
     /// Whether an accessory depends on a bond with this device, on either side, made by any program.
     public func holdsBond(with peer: BluetoothPeer) -> Bool {
-        let value = peer.address.value
-        return accessories(valued: peer.address).contains {
-            peer.shares($0.adapter) && ($0.isBonded && $0.address?.value == value || $0.classicAddress?.value == value)
-        }
+        accessories(valued: peer.address).contains { peer.shares($0.adapter) && $0.isBonded }
+            || grants(withSide: peer.address).contains { peer.shares(accessories[$0.accessory]?.adapter) }
     }
 
     /// Whether the bond behind a pairing is of our making: made now, or for another accessory, whose other side this
     /// is.
     private func isOurs(_ identity: PairedIdentity) -> Bool {
-        !identity.wasPairedBefore
-            || accessories(valued: identity.address).contains { accessory in
-                identity.peer.shares(accessory.adapter)
-                    && accessory.bonds.contains { $0.address.value == identity.address.value }
-            }
+        !identity.wasPairedBefore || ownsBond(with: identity.peer)
     }
 
-    /// Whether an accessory is somebody else's, too: what it is for all of them is not for one app to change.
-    private func isShared(_ accessory: AccessoryID, besides app: AppID) -> Bool {
-        grantsByAccessory[accessory, default: []].contains { grants[$0]?.app != app }
+    private func ownsBond(with peer: BluetoothPeer) -> Bool {
+        accessories(valued: peer.address).contains { peer.shares($0.adapter) && $0.isBonded && $0.ownsBond }
+            || grants(withSide: peer.address).contains {
+                $0.terms.ownsClassicBond && peer.shares(accessories[$0.accessory]?.adapter)
+            }
     }
 
     /// The app's grant on an accessory, whatever its state and the admin's switch; nil when it has none.
@@ -149,9 +173,9 @@ public struct Ledger: Hashable, Sendable {
         return fewer.first { more.contains($0) }.flatMap { grants[$0] }
     }
 
-    /// Whether the app has a grant on an accessory that stands: one whose accessory has lost its bond does not.
-    public func hasStandingGrant(of accessory: AccessoryID, to app: AppID) -> Bool {
-        grant(of: accessory, to: app).map { $0.state != .unauthorized } ?? false
+    /// Whether an app has an accessory by Bluetooth already. A grant whose accessory has lost its bond does not count.
+    public func hasByBluetooth(_ accessory: AccessoryID, _ app: AppID) -> Bool {
+        grant(of: accessory, to: app).map { $0.state != .unauthorized && $0.terms.includes(.bluetooth) } ?? false
     }
 
     /// All grants on an accessory, the oldest first.
@@ -159,15 +183,22 @@ public struct Ledger: Hashable, Sendable {
         grantsByAccessory[accessory, default: []].sorted().compactMap { grants[$0] }
     }
 
+    /// An accessory as an app has it, whatever the state of the grant and the admin's switch; nil without a grant.
+    public func granted(_ accessory: AccessoryID, to app: AppID) -> GrantedAccessory? {
+        guard let grant = grant(of: accessory, to: app), let accessory = accessories[accessory] else { return nil }
+        return GrantedAccessory(accessory, grant)
+    }
+
     /// What an app may see: accessories with a grant that an admin has not switched off.
-    public func accessories(of app: AppID) -> [Accessory] {
-        grantsByApp[app, default: []].compactMap { grants[$0] }.filter(\.isEnabled).compactMap { accessories[$0.accessory] }
-            .sorted { $0.id < $1.id }
+    public func accessories(of app: AppID) -> [GrantedAccessory] {
+        grantsByApp[app, default: []].compactMap { grants[$0] }.filter(\.isEnabled).compactMap { grant in
+            accessories[grant.accessory].map { GrantedAccessory($0, grant) }
+        }.sorted { $0.accessory.id < $1.accessory.id }
     }
 
     // MARK: Changes
 
-    /// A new grant for what a person picked: on the stored accessory when there is one, else on a new one.
+    /// A grant for what a person picked: on the stored accessory when there is one, else on a new one.
     ///
     /// - Parameters:
     ///   - identity: who it turned out to be; nil when it was not paired.
@@ -185,83 +216,106 @@ public struct Ledger: Hashable, Sendable {
             offer.shared.flatMap { accessories[$0] } ?? address.flatMap { self.accessory(at: $0) }
             ?? Accessory(
                 id: offer.identifier, displayName: name ?? item.name, address: address,
-                adapter: address == nil ? nil : offer.adapter, isBonded: false, descriptor: item.descriptor, image: item.image,
-                created: now)
-        if let identity { accessory.bind(identity, isOurs: isOurs(identity)) }
-        if !isShared(accessory.id, besides: app) { accessory.ssid = accessory.ssid ?? offer.network?.ssid }
-        accessory.awareDevice = accessory.awareDevice ?? awareDevice
+                adapter: address == nil ? nil : offer.adapter, isBonded: false, image: item.image, created: now)
         accessory.traits.formUnion(traits)
-        accessory.traits.formUnion(Accessory.Traits(item.descriptor))
-        var steps: [Step] = accessories[accessory.id] == accessory ? [] : [.put(accessory)]
         let state: AuthorizationState = item.setupOptions.contains(.confirmAuthorization) ? .awaitingAuthorization : .authorized
-        if var grant = grant(of: accessory.id, to: app) {
-            // Paired again.
-            if grant.state == .unauthorized {
-                grant.state = state
-                steps.append(.grant(grant))
-            }
-        } else {
-            steps.append(.grant(Grant(id: grantID, app: app, accessory: accessory.id, state: state, created: now)))
+        let known = grant(of: accessory.id, to: app)
+        var grant =
+            known
+            ?? Grant(id: grantID, app: app, accessory: accessory.id, state: state, terms: .init(item.descriptor), created: now)
+        // Paired again; or picked by Bluetooth where it was known by its network.
+        if grant.state == .unauthorized { grant.state = state }
+        if grant.state != known?.state || accessory.address != nil && !grant.terms.includes(.bluetooth) {
+            grant.terms.describe(by: item.descriptor)
         }
-        return (steps, accessory.id)
+        grant.terms.ssid = grant.terms.ssid ?? offer.network?.ssid
+        grant.terms.awareDevice = grant.terms.awareDevice ?? awareDevice
+        if let identity { bind(identity, &accessory, &grant) }
+        return (steps(accessory, grant), accessory.id)
     }
 
-    /// What a new descriptor, and a pairing that it asked for, make of an accessory.
+    /// What a new descriptor, and a pairing that it asked for, make of an app's accessory.
     public func upgrading(
-        _ accessory: Accessory, to descriptor: DiscoveryDescriptor, offer: Offer, identity: PairedIdentity?,
-        awareDevice: UInt64? = nil, traits: Accessory.Traits = Accessory.Traits(), for app: AppID
+        _ granted: GrantedAccessory, to descriptor: DiscoveryDescriptor, offer: Offer, identity: PairedIdentity?,
+        awareDevice: UInt64? = nil, traits: Accessory.Traits = Accessory.Traits()
     ) -> [Step] {
-        var changed = accessory
-        changed.traits.formUnion(Accessory.Traits(accessory.descriptor))
-        changed.traits.formUnion(Accessory.Traits(descriptor))
-        changed.traits.formUnion(traits)
-        changed.descriptor = descriptor
-        if changed.address == nil { (changed.address, changed.adapter) = (offer.address, offer.adapter) }
-        if let identity { changed.bind(identity, isOurs: isOurs(identity)) }
-        if changed.ssid == nil || !isShared(accessory.id, besides: app) { changed.ssid = offer.network?.ssid ?? changed.ssid }
-        changed.awareDevice = changed.awareDevice ?? awareDevice
-        return changed == accessory ? [] : [.put(changed)]
+        var (accessory, grant) = (granted.accessory, granted.grant)
+        accessory.traits.formUnion(traits)
+        if accessory.address == nil { (accessory.address, accessory.adapter) = (offer.address, offer.adapter) }
+        if let identity { bind(identity, &accessory, &grant) }
+        grant.terms.describe(by: descriptor)
+        let keepsNetwork = !descriptor.wantsWiFi || grant.terms.ssid.map(descriptor.fits) == true
+        grant.terms.ssid = offer.network?.ssid ?? (keepsNetwork ? grant.terms.ssid : nil)
+        grant.terms.awareDevice = grant.terms.awareDevice ?? awareDevice
+        return steps(accessory, grant)
     }
 
-    /// - Parameter network: the network's new name, where that changes too.
-    public func renaming(_ accessory: Accessory, to name: String, network: SSID? = nil) -> [Step] {
-        var changed = accessory
-        changed.displayName = name
-        changed.ssid = network ?? accessory.ssid
-        return changed == accessory ? [] : [.put(changed)]
+    /// - Parameters:
+    ///   - network: the network's new name, where that changes too.
+    ///   - grant: the grant of the app that has asked, and whose network is meant.
+    public func renaming(_ accessory: Accessory, to name: String, network: SSID? = nil, of grant: Grant? = nil) -> [Step] {
+        var (accessory, grant) = (accessory, grant)
+        accessory.displayName = name
+        if let network { grant?.terms.ssid = network }
+        return steps(accessory, grant)
     }
 
     /// The app has confirmed an accessory.
     ///
     /// - Parameter ownsClassicBond: whether the classic side was bonded for this.
     public func authorizing(_ grant: Grant, settings: AuthorizationSettings, ownsClassicBond: Bool = false) -> [Step] {
-        var steps: [Step] = []
-        if let accessory = accessories[grant.accessory] {
-            var changed = accessory
-            if accessory.ssid == nil || !isShared(accessory.id, besides: grant.app) {
-                changed.ssid = settings.ssid ?? accessory.ssid
-            }
-            if let classic = settings.bridgingAddress { changed.bind(classic: classic, isOurs: ownsClassicBond) }
-            if changed != accessory { steps.append(.put(changed)) }
-        }
-        var authorized = grant
-        authorized.state = .authorized
-        return steps + [.grant(authorized)]
+        guard var accessory = accessories[grant.accessory] else { return [] }
+        var grant = grant
+        if let classic = settings.bridgingAddress { bind(classic: classic, isOurs: ownsClassicBond, &accessory, &grant) }
+        grant.terms.ssid = settings.ssid ?? grant.terms.ssid
+        grant.state = .authorized
+        return steps(accessory, grant)
+    }
+
+    /// The accessory was paired for a grant, and this is its identity.
+    private func bind(_ identity: PairedIdentity, _ accessory: inout Accessory, _ grant: inout Grant) {
+        let isOurs = isOurs(identity)
+        (accessory.isBonded, accessory.ownsBond) = (true, isOurs)
+        (accessory.address, accessory.adapter) = (identity.address, identity.adapter)
+        if let classic = identity.classicAddress { bind(classic: classic, isOurs: isOurs, &accessory, &grant) }
+    }
+
+    private func bind(classic: BluetoothAddress, isOurs: Bool, _ accessory: inout Accessory, _ grant: inout Grant) {
+        let isIdentity = classic.value == accessory.address?.value
+        if isIdentity, isOurs { (accessory.isBonded, accessory.ownsBond) = (true, true) }
+        // A classic side with an address of its own stays when no request names it again.
+        if isIdentity, let known = grant.terms.classicAddress, known.value != classic.value { return }
+        grant.terms.ownsClassicBond = isOurs || ownsBond(with: BluetoothPeer(classic, adapter: accessory.adapter))
+        grant.terms.classicAddress = classic
+    }
+
+    /// What has changed of the two.
+    private func steps(_ accessory: Accessory, _ grant: Grant?) -> [Step] {
+        let put = accessories[accessory.id] == accessory ? nil : Step.put(accessory)
+        return [put, grant.flatMap { grants[$0.id] == $0 ? nil : .grant($0) }].compactMap(\.self)
+    }
+
+    /// Another accessory that has the Bluetooth identity of one of those that steps put; nil when none has.
+    public func rival(of steps: [Step]) -> Accessory? {
+        steps.lazy.compactMap { step in
+            guard case .put(let accessory) = step, let address = accessory.address else { return nil }
+            return self.accessories(valued: address).first { $0.address == address && $0.id != accessory.id }
+        }.first
     }
 
     /// Takes a grant away; with the last one the accessory goes, and the bonds that are to be removed are named.
     public func revoking(_ grant: Grant) -> (steps: [Step], bonds: [BluetoothPeer]) {
-        let others = grants(of: grant.accessory).filter { $0.id != grant.id }
-        guard others.isEmpty else { return ([.revoke(grant.id)], []) }
-        return ([.revoke(grant.id), .delete(grant.accessory)], accessories[grant.accessory]?.bonds ?? [])
+        guard let accessory = accessories[grant.accessory] else { return ([.revoke(grant.id)], []) }
+        let isLast = grants(of: accessory.id).allSatisfy { $0.id == grant.id }
+        return isLast ? removing(accessory) : ([.revoke(grant.id)], sides(of: [grant], accessory))
     }
 
     /// An accessory has lost its bond, or is to lose it: whatever answers at its address from now on is not known to be
-    /// the accessory. Grants stay, and are `unauthorized` until a person pairs it again.
+    /// the accessory. Grants that include Bluetooth stay, and are `unauthorized` until a person pairs it again.
     public func unpairing(_ accessory: Accessory) -> (steps: [Step], bonds: [BluetoothPeer]) {
         var unpaired = accessory
         (unpaired.isBonded, unpaired.ownsBond) = (false, false)
-        let grants = grants(of: accessory.id).filter { $0.state != .unauthorized }.map { grant in
+        let grants = grants(of: accessory.id).filter { $0.state != .unauthorized && $0.terms.includes(.bluetooth) }.map { grant in
             var changed = grant
             changed.state = .unauthorized
             return Step.grant(changed)
@@ -271,7 +325,22 @@ public struct Ledger: Hashable, Sendable {
 
     /// Takes an accessory away from everybody.
     public func removing(_ accessory: Accessory) -> (steps: [Step], bonds: [BluetoothPeer]) {
-        (grants(of: accessory.id).map { .revoke($0.id) } + [.delete(accessory.id)], accessory.bonds)
+        let grants = grants(of: accessory.id)
+        let own = accessory.isBonded && accessory.ownsBond ? [accessory.peer].compactMap(\.self) : []
+        return (grants.map { .revoke($0.id) } + [.delete(accessory.id)], own + sides(of: grants, accessory))
+    }
+
+    /// The bonds of classic sides with addresses of their own, made by us, that no other grant has.
+    private func sides(of leaving: [Grant], _ accessory: Accessory) -> [BluetoothPeer] {
+        var sides: [BluetoothPeer] = []
+        for terms in leaving.map(\.terms) {
+            guard let classic = terms.classicAddress, terms.ownsClassicBond, classic.value != accessory.address?.value,
+                case let side = BluetoothPeer(classic, adapter: accessory.adapter), !sides.contains(side),
+                grants(withSide: classic).allSatisfy(leaving.contains)
+            else { continue }
+            sides.append(side)
+        }
+        return sides
     }
 }
 
@@ -279,32 +348,5 @@ extension Dictionary {
     fileprivate mutating func remove<Element>(_ element: Element, under key: Key) where Value == Set<Element> {
         self[key]?.remove(element)
         if self[key]?.isEmpty == true { self[key] = nil }
-    }
-}
-
-extension Accessory {
-    fileprivate var addresses: Set<UInt64> { Set([address, classicAddress].compactMap { $0?.value }) }
-
-    /// The bonds that we have made for it: at most two, as the classic side may have an address of its own.
-    fileprivate var bonds: [BluetoothPeer] {
-        let own = isBonded && ownsBond ? [peer].compactMap(\.self) : []
-        guard let classicAddress, ownsClassicBond, classicAddress.value != address?.value else { return own }
-        return own + [BluetoothPeer(classicAddress, adapter: adapter)]
-    }
-
-    /// The accessory was paired, and this is who it is.
-    fileprivate mutating func bind(_ identity: PairedIdentity, isOurs: Bool) {
-        ownsBond = isOurs
-        isBonded = true
-        (address, adapter) = (identity.address, identity.adapter)
-        if let classic = identity.classicAddress { bind(classic: classic, isOurs: isOurs) }
-    }
-
-    fileprivate mutating func bind(classic: BluetoothAddress, isOurs: Bool) {
-        if classic.value == address?.value, isOurs { (isBonded, ownsBond) = (true, true) }
-        // An accessory has one classic side: one with an address of its own stays when nobody names it again.
-        if classicAddress != nil, classicAddress?.value != address?.value, classic.value == address?.value { return }
-        ownsClassicBond = isOurs || ownsClassicBond && classicAddress?.value == classic.value
-        classicAddress = classic
     }
 }

@@ -79,8 +79,8 @@ public struct JoinMachine: Hashable, Sendable {
         case answer(Ticket, failure: String?)
         /// The interface is free: look at this request again.
         case retry(Ticket)
-        /// Whether the accessory's network is joined has changed.
-        case changed(AccessoryID)
+        /// Whether this network is joined has changed.
+        case changed(Goal)
         /// For the audit trail: this app is on the network from now on.
         case noteJoined(Goal, Holder, interface: String)
         /// For the audit trail: the machine has left the accessory's network, and why.
@@ -177,7 +177,7 @@ public struct JoinMachine: Hashable, Sendable {
     private mutating func joined(_ interface: String) -> [Effect] {
         guard case .joining(let goal) = state else { return [] }
         state = .joined(goal, interface: interface)
-        var effects: [Effect] = [.changed(goal.accessory)]
+        var effects: [Effect] = [.changed(goal)]
         for joiner in joiners {
             if holders.contains(joiner.holder) {
                 effects += [.noteJoined(goal, joiner.holder, interface: interface), .answer(joiner.ticket, failure: nil)]
@@ -202,7 +202,7 @@ public struct JoinMachine: Hashable, Sendable {
 
     private mutating func gone(_ reason: String) -> [Effect] {
         guard case .joined(let goal, _) = state else { return [] }
-        return [.noteLeft(goal.accessory, reason: reason), .changed(goal.accessory)] + idle()
+        return [.noteLeft(goal.accessory, reason: reason), .changed(goal)] + idle()
     }
 
     private mutating func end(_ ticket: Ticket) -> [Effect] {
@@ -217,7 +217,7 @@ public struct JoinMachine: Hashable, Sendable {
         guard case .joined(let goal, _) = state else { return [] }
         state = .leaving(goal)
         holders = []
-        return [.noteLeft(goal.accessory, reason: reason), .changed(goal.accessory), .leave]
+        return [.noteLeft(goal.accessory, reason: reason), .changed(goal), .leave]
     }
 
     private mutating func idle() -> [Effect] {

@@ -101,8 +101,15 @@ public struct AccessPolicy: Hashable, Sendable {
     /// The rule that keeps an accessory from an app although it was granted. What it advertised then is not kept but
     /// for services and companies: of a rule's descriptor these count, against all that it was ever known by, and the
     /// network. A rule with a name or data keeps away what is in range, and nothing that was granted.
-    public func denial(of accessory: Accessory, to app: AppID) -> Denial? {
-        denials.first { $0.concerns(app) && $0.target.concerns(accessory) }
+    ///
+    /// - Parameter terms: those of the app's grant; nil where it has none yet.
+    public func denial(of accessory: Accessory, on terms: Grant.Terms?, to app: AppID) -> Denial? {
+        denials.first { $0.concerns(app) && $0.target.concerns(accessory, terms) }
+    }
+
+    /// The same of an accessory that was granted.
+    public func denial(of granted: GrantedAccessory) -> Denial? {
+        denial(of: granted.accessory, on: granted.grant.terms, to: granted.grant.app)
     }
 
     /// Whether a rule approves anything for an app: `ShowPicker` may then do without a picker
@@ -139,25 +146,23 @@ extension AccessPolicy.Target {
         return RuleList(descriptor).holds(for: advert, Circumstances(networks: sighting.network.map { [$0.ssid] } ?? []))
     }
 
-    fileprivate func concerns(_ accessory: Accessory) -> Bool {
-        if let address, accessory.address?.value != address { return false }
+    fileprivate func concerns(_ accessory: Accessory, _ terms: Grant.Terms?) -> Bool {
+        // The Bluetooth side that another app has added is no matter of an app that never looked for one.
+        let isBluetooth = terms.map { $0.includes(.bluetooth) || $0.traits != Accessory.Traits() } ?? true
+        if let address, !isBluetooth || accessory.address?.value != address { return false }
         guard let descriptor else { return true }
         guard descriptor.nameSubstring == nil, descriptor.serviceData == nil, descriptor.manufacturerData == nil else {
             return false
         }
-        if descriptor.wantsWiFi, accessory.ssid.map(descriptor.fits) != true { return false }
+        if descriptor.wantsWiFi, terms?.ssid.map(descriptor.fits) != true { return false }
         // By all that it was ever known by: a new descriptor does not make it another accessory.
-        if let service = descriptor.serviceUUID, service != accessory.descriptor.serviceUUID,
-            !accessory.traits.services.contains(service)
-        {
-            return false
+        let lookedFor = terms?.lookedFor
+        func isKnown<Trait>(by trait: Trait?, _ traits: KeyPath<Accessory.Traits, Set<Trait>>) -> Bool {
+            guard let trait else { return true }
+            return isBluetooth && accessory.traits[keyPath: traits].contains(trait)
+                || lookedFor?[keyPath: traits].contains(trait) == true
         }
-        if let company = descriptor.companyIdentifier, company != accessory.descriptor.companyIdentifier,
-            !accessory.traits.companies.contains(company)
-        {
-            return false
-        }
-        return true
+        return isKnown(by: descriptor.serviceUUID, \.services) && isKnown(by: descriptor.companyIdentifier, \.companies)
     }
 }
 

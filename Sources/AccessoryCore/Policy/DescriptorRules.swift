@@ -79,6 +79,19 @@ public enum DescriptorRules {
         }
     }
 
+    /// Checks that an app's manifest declares what the app uses of a grant. A manifest may change after the set-up.
+    ///
+    /// - Throws: `InvalidRequest` naming the key, the value and the manifest.
+    public static func check(
+        _ terms: Grant.Terms, _ technology: Technology, declaredBy app: AppManifest
+    ) throws(SetupError) {
+        guard app.supports.contains(technology) else {
+            throw .invalid("Supports", technology.name, "not among Supports= in \(app.source)")
+        }
+        // Which app it was that named this descriptor is not known.
+        if !terms.isInherited { try check(terms.descriptor, declaredBy: app) }
+    }
+
     /// Checks what an app says when it finishes an authorization: only what its descriptor left open can be filled in.
     ///
     /// - Throws: `InvalidRequest` naming the key and the value.

@@ -45,17 +45,20 @@ final class AccessoryNetworks {
         _ id: AccessoryID, for client: ClientID, _ app: AppID, passphrase: NetworkJoin.Passphrase?, isHidden: Bool, network: SSID?,
         completion: @escaping (SetupError?) -> Void
     ) throws(SetupError) {
-        guard let accessory = book.ledger.accessories[id], let grant = book.ledger.grant(of: id, to: app), grant.isEnabled else {
+        guard let granted = book.ledger.granted(id, to: app), granted.grant.isEnabled else {
             throw .invalid("accessory", id, "is not an accessory of \(app)")
         }
-        guard grant.state == .authorized else {
-            throw .invalid("accessory", id, "is not authorized: it is \(grant.state.rawValue)")
+        guard granted.grant.state == .authorized else {
+            throw .invalid("accessory", id, "is not authorized: it is \(granted.grant.state.rawValue)")
         }
-        guard let ssid = accessory.ssid else { throw .invalid("accessory", id, "has no network") }
+        guard let ssid = granted.grant.terms.ssid else { throw .invalid("accessory", id, "has no network") }
         if let network, network != ssid { throw .invalid("options.ssid", network, "is not the network that was granted") }
-        if let denial = book.policy.denial(of: accessory, to: app) {
-            throw SetupError(.userRestricted, "rule \(denial.name) in \(denial.source) denies \(accessory.displayName) to \(app)")
+        if let denial = book.policy.denial(of: granted) {
+            throw SetupError(
+                .userRestricted,
+                "rule \(denial.name) in \(denial.source) denies \(granted.accessory.displayName) to \(app)")
         }
+        try book.declared(granted.grant.terms, .wifi, by: app)
         guard radio.state == .ready else { throw SetupError(.connectionFailed, "Wi-Fi is \(radio.state.rawValue)") }
         let goal = JoinMachine.Goal(accessory: id, ssid: ssid)
         let holder = JoinMachine.Holder(client: client.rawValue, app: app)
@@ -72,22 +75,20 @@ final class AccessoryNetworks {
     }
 
     /// The interface that is on an accessory's network now; nil when none is.
-    func interface(of id: AccessoryID) -> String? {
-        guard case .joined(let goal, let interface) = machine.state, goal.accessory == id else { return nil }
+    ///
+    /// - Parameter ssid: the network that is meant; nil for any that an app has joined for this accessory.
+    func interface(of id: AccessoryID, on ssid: SSID?) -> String? {
+        guard case .joined(let goal, let interface) = machine.state, goal.accessory == id, ssid == nil || ssid == goal.ssid else {
+            return nil
+        }
         return interface
     }
 
     /// Takes the network from those who are not entitled to it any more.
     func reviewHolders() {
         guard let goal = machine.goal else { return }
-        let isTheirs = book.ledger.accessories[goal.accessory]?.ssid == goal.ssid
-        let entitled = isTheirs ? machine.holders.filter { isEntitled($0, to: goal.accessory) } : []
-        handle(.entitled(Set(entitled), reason: "the app is gone, or its grant"))
-    }
-
-    /// Apps without a manifest have no grant that counts.
-    func reviewHolders(keeping isKnown: (AppID) -> Bool) {
-        handle(.entitled(Set(machine.holders.filter { isKnown($0.app) }), reason: "the app's manifest is gone"))
+        let entitled = machine.holders.filter { isEntitled($0, to: goal) }
+        handle(.entitled(Set(entitled), reason: "the app is gone, or its manifest or grant no longer includes the network"))
     }
 
     /// Gives the interface back, for a daemon that ends.
@@ -99,7 +100,7 @@ final class AccessoryNetworks {
     /// after it said that it left: one is joined at a time, so the last line of any says which. Its accessory may be
     /// gone from the ledger, and with a damaged store the line, too.
     func leftEarlier(_ ssid: SSID) {
-        var accessory = book.ledger.accessories.values.first { $0.ssid == ssid }?.id
+        var accessory = book.ledger.accessory(joinedBy: ssid)?.id
         do {
             let last = try audit.lastOfNetworks()
             guard last?.event != .left, last != nil || accessory == nil else { return }
@@ -115,9 +116,9 @@ final class AccessoryNetworks {
     /// The joined network has gone; the interface gets back what it was connected to.
     func gone(_ reason: String) { handle(.gone(reason: reason)) }
 
-    private func isEntitled(_ holder: JoinMachine.Holder, to id: AccessoryID) -> Bool {
-        guard let accessory = book.ledger.accessories[id],
-            book.usableGrant(of: accessory, to: holder.app)?.state == .authorized
+    private func isEntitled(_ holder: JoinMachine.Holder, to goal: JoinMachine.Goal) -> Bool {
+        guard let grant = book.usable(goal.accessory, to: holder.app, by: .wifi)?.grant, grant.state == .authorized,
+            grant.terms.ssid == goal.ssid
         else { return false }
         return sessions.of(ClientID(holder.client)).contains { $0.app.id == holder.app }
     }
@@ -149,7 +150,7 @@ final class AccessoryNetworks {
         case .answer(let ticket, let failure):
             requests.removeValue(forKey: ticket)?.completion(failure.map { SetupError(.connectionFailed, $0) })
         case .retry(let ticket): retry(ticket)
-        case .changed(let id): news.tell(.networkUseChanged(of: id))
+        case .changed(let goal): news.tell(.networkUseChanged(of: goal.accessory, goal.ssid))
         case .noteJoined(let goal, let holder, let interface):
             let who = sessions.requester(ClientID(holder.client))
             audit.note(.joined, app: holder.app, accessory: goal.accessory, by: who, why: "\(goal.ssid) on \(interface)")
@@ -185,7 +186,7 @@ final class AccessoryNetworks {
     /// The interface is free for one who has waited; much may have changed meanwhile.
     private func retry(_ ticket: JoinMachine.Ticket) {
         guard let request = requests[ticket], let (_, goal, holder) = request.join else { return }
-        guard isEntitled(holder, to: goal.accessory), book.ledger.accessories[goal.accessory]?.ssid == goal.ssid else {
+        guard isEntitled(holder, to: goal) else {
             requests[ticket] = nil
             return request.completion(SetupError(.connectionFailed, "the accessory was removed meanwhile"))
         }

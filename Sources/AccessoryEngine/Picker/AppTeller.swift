@@ -24,8 +24,7 @@ struct AppTeller {
         case .pickerSetupRename: out = SessionEvent(.pickerSetupRename)
         case .pickerSetupFailed(let error): out = SessionEvent(.pickerSetupFailed, error: error)
         case .accessoryAdded(let id):
-            out = SessionEvent(.accessoryAdded, accessory: book.ledger.accessories[id])
-            out.state = book.ledger.grant(of: id, to: session.app.id)?.state ?? .authorized
+            out = SessionEvent(.accessoryAdded, accessory: book.ledger.granted(id, to: session.app.id))
         case .pickerDidDismiss(let error): out = SessionEvent(.pickerDidDismiss, error: error)
         }
         out.picker = run.id

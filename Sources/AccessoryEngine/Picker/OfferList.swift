@@ -63,7 +63,9 @@ struct OfferList {
     /// Whether no rule denies it, nor what is stored of it: it may have been known by more than it says now.
     private func isAllowed(_ offer: Offer, _ sighting: Sighting) -> Bool {
         if policy.denial(of: sighting, to: app) != nil { return false }
-        return offer.shared.flatMap { ledger.accessories[$0] }.map { policy.denial(of: $0, to: app) == nil } ?? true
+        return offer.shared.flatMap { ledger.accessories[$0] }.map { stored in
+            policy.denial(of: stored, on: ledger.grant(of: stored.id, to: app)?.terms, to: app) == nil
+        } ?? true
     }
 
     private func offer(for device: Sighted<Advertisement>) -> Offer? {
@@ -80,7 +82,11 @@ struct OfferList {
             shared: known.flatMap { each in
                 ledger.grants(of: each.accessory.id).contains { $0.state != .unauthorized } ? each.accessory.id : nil
             },
-            needsPairing: item.descriptor.wantsPairing && known?.accessory.isBonded != true, isBonded: advert.isPaired,
+            // The classic side is bridged for each app, over the bond that is there.
+            needsPairing: item.descriptor.wantsPairing
+                && (known?.accessory.isBonded != true
+                    || advert.isPaired && item.supportWhilePairing.contains(.transportBridging)),
+            isBonded: advert.isPaired,
             identifier: device.identifier, setup: item.setupOptions, support: item.supportWhilePairing,
             network: network(besides: item, index))
     }
@@ -133,12 +139,12 @@ struct OfferList {
     // MARK: What is known
 
     private func known(_ advert: Advertisement) -> (accessory: Accessory, isMine: Bool)? {
-        ledger.accessory(at: advert.address).map { ($0, ledger.hasStandingGrant(of: $0.id, to: app)) }
+        ledger.accessory(at: advert.address).map { ($0, ledger.hasByBluetooth($0.id, app)) }
     }
 
     /// The stored accessory behind a network. One that this app has in whatever form is the app's.
     private func known(_ ssid: SSID) -> (accessory: Accessory?, isMine: Bool) {
-        (ledger.accessory(ofNetwork: ssid), ledger.hasNetwork(ssid, app))
+        (ledger.accessory(ofNetwork: ssid, for: app), ledger.grant(onNetwork: ssid, to: app) != nil)
     }
 
     /// The network that a descriptor names in full, when it is in range.
@@ -149,21 +155,25 @@ struct OfferList {
     /// An accessory that gets a new descriptor: there at once when nothing of it is to be found first, else as soon as
     /// it is in range.
     func upgrades(of id: AccessoryID) -> [Offer] {
-        guard let accessory = ledger.accessories[id], let item = items.first else { return [] }
+        guard let granted = ledger.granted(id, to: app), let item = items.first else { return [] }
+        let (accessory, terms) = (granted.accessory, granted.grant.terms)
         let descriptor = item.descriptor
         if descriptor.wifiAware != nil {
             return inRange.services.values.filter { $0.item != nil }
                 .map { offer($0, name: accessory.displayName, shared: id, identifier: id, setup: []) }
         }
-        let more = descriptor.supportedOptions.subtracting(accessory.descriptor.supportedOptions)
+        let more = descriptor.supportedOptions.subtracting(terms.descriptor.supportedOptions)
         let needsPairing =
             item.descriptor.wantsPairing && (!accessory.isBonded || !more.isDisjoint(with: [.transportBridging, .hid]))
         let devices = inRange.devices.values.filter {
-            $0.item != nil && (accessory.address == nil || $0.content.address == accessory.address)
+            // Of an accessory without Bluetooth, a device that is no other accessory's may become the Bluetooth side.
+            $0.item != nil
+                && (accessory.address.map { [address = $0.content.address] in $0 == address }
+                    ?? (ledger.accessory(at: $0.content.address) == nil))
         }.sorted { $0.number < $1.number }
         if descriptor.wantsBluetooth, devices.isEmpty, needsPairing || accessory.address == nil { return [] }
         // A network of which only the beginning is given is picked; one that the accessory has already stays.
-        let hasNetwork = !descriptor.wantsWiFi || accessory.ssid.map(descriptor.fits) == true
+        let hasNetwork = !descriptor.wantsWiFi || terms.ssid.map(descriptor.fits) == true
         let found = inRange.networks.values.filter { descriptor.fits($0.content.ssid) }.sorted { $0.number < $1.number }
         if !hasNetwork, found.isEmpty, !descriptor.wantsBluetooth || descriptor.ssid != nil { return [] }
         func upgrade(_ number: Int, _ device: Sighted<Advertisement>?, _ network: WiFiNetwork?) -> Offer {

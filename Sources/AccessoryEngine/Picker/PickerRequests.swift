@@ -47,12 +47,12 @@ struct PickerRequests {
     }
 
     /// An accessory of the app's.
-    func accessory(_ id: AccessoryID, of session: Session, _ request: String) throws(SetupError) -> Accessory {
+    func accessory(_ id: AccessoryID, of session: Session, _ request: String) throws(SetupError) -> GrantedAccessory {
         guard session.state == .active else { throw session.wrongState(request) }
-        guard book.ledger.grant(of: id, to: session.app.id) != nil, let accessory = book.ledger.accessories[id] else {
+        guard let granted = book.ledger.granted(id, to: session.app.id) else {
             throw .invalid("accessory", id, "is not an accessory of \(session.app.id)")
         }
-        return accessory
+        return granted
     }
 
     /// The accessories that migration items mean, and the errors of those that cannot be taken over.
@@ -87,9 +87,9 @@ struct PickerRequests {
         }
         var known =
             bond.flatMap { book.ledger.accessory(at: $0.address) }
-            ?? migration.hotspotSSID.flatMap(book.ledger.accessory(ofNetwork:))
+            ?? migration.hotspotSSID.flatMap { book.ledger.accessory(ofNetwork: $0, for: app) }
         if let number = migration.wifiAwarePairedDeviceID {
-            known = book.ledger.accessory(awareDevice: number)
+            known = book.ledger.grant(awareDevice: number).flatMap { book.ledger.accessories[$0.accessory] }
             if known == nil {
                 throw .invalid("\(context).wifiAwarePairedDeviceID", number, "no device was paired under this number")
             }

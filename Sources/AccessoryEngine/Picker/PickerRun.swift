@@ -183,6 +183,14 @@ public final class PickerRun {
         Sighting(advertisement: offer.address.flatMap { inRange.devices[$0]?.content }, network: offer.network)
     }
 
+    /// The services and companies that an offered accessory has advertised: those of its advert, and those by which its
+    /// item has matched earlier ones.
+    func traits(of offer: Offer) -> Accessory.Traits {
+        var traits = sighting(of: offer).advertisement.map { Accessory.Traits($0) } ?? Accessory.Traits()
+        if offer.device != nil { traits.formUnion(Accessory.Traits(items[offer.item].descriptor)) }
+        return traits
+    }
+
     /// The item that a picked offer stands for, as the app wants it set up.
     func item(of offer: Offer) -> DisplayItem {
         var item = items[offer.item]

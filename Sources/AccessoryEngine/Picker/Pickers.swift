@@ -145,11 +145,12 @@ final class Pickers {
         _ session: Session, _ id: AccessoryID, options: RenameOptions, accepted: (PickerRun) -> Void
     ) throws(SetupError) {
         let request = "RenameAccessory"
-        let accessory = try requests.accessory(id, of: session, request)
-        if options.contains(.ssid), accessory.ssid == nil {
+        let granted = try requests.accessory(id, of: session, request)
+        let (accessory, ssid) = (granted.accessory, granted.grant.terms.ssid)
+        if options.contains(.ssid), ssid == nil {
             throw .invalid("options.renameOptions", "ssid", "the accessory has no network")
         }
-        let network = options.contains(.ssid) ? accessory.ssid : nil
+        let network = options.contains(.ssid) ? ssid : nil
         let client = try programForNewRun(session, request)
         let offer = Offer(
             id: "1", device: accessory.peer.flatMap { radio.device(for: $0) }, address: accessory.address,
@@ -169,13 +170,12 @@ final class Pickers {
         _ session: Session, _ id: AccessoryID, descriptor: DiscoveryDescriptor, accepted: (PickerRun) -> Void
     ) throws(SetupError) {
         let request = "UpdateAuthorization"
-        let accessory = try requests.accessory(id, of: session, request)
+        let granted = try requests.accessory(id, of: session, request)
         try requests.check(descriptor, session, at: "descriptor")
-        var updated = accessory
-        updated.descriptor = descriptor
-        updated.traits.formUnion(Accessory.Traits(accessory.descriptor))
-        if let denial = book.policy.denial(of: accessory, to: session.app.id) ?? book.policy.denial(of: updated, to: session.app.id)
-        {
+        let accessory = granted.accessory
+        var updated = granted
+        updated.grant.terms.describe(by: descriptor)
+        if let denial = book.policy.denial(of: granted) ?? book.policy.denial(of: updated) {
             throw SetupError(.userRestricted, "\(request): rule \(denial.name) in \(denial.source) denies it")
         }
         let client = try programForNewRun(session, request)

@@ -53,45 +53,30 @@ struct SetupWriter {
     ) {
         let item = run.item(of: offer)
         let app = run.session.app.id
-        let sighting = run.sighting(of: offer)
-        let traits = sighting.advertisement.map { Accessory.Traits($0) } ?? Accessory.Traits()
-        try refuseDenied(sighting, app)
+        let traits = run.traits(of: offer)
+        try refuseDenied(run.sighting(of: offer), app)
         let awareDevice = offer.aware == nil ? nil : try book.nextAwareDevice()
         if case .authorization(let id) = run.request {
             // What was taken away meanwhile is not given back.
-            guard let old = book.ledger.accessories[id], let grant = book.ledger.grant(of: id, to: app), grant.isEnabled else {
+            guard let granted = book.ledger.granted(id, to: app) else {
                 throw SetupError(.userRestricted, "the accessory was taken away from \(app) meanwhile")
             }
             let steps = book.ledger.upgrading(
-                old, to: item.descriptor, offer: offer, identity: identity, awareDevice: awareDevice, traits: traits, for: app)
-            if case .put(let new) = steps.first { try refuseDenied(new, app) }
+                granted, to: item.descriptor, offer: offer, identity: identity, awareDevice: awareDevice, traits: traits)
             return (steps, id)
         }
         if let shared = offer.shared, book.ledger.accessories[shared] == nil {
             throw SetupError(.connectionFailed, "the accessory was removed meanwhile: try again")
         }
-        let change = book.ledger.adding(
+        return book.ledger.adding(
             offer, item: item, identity: identity, name: name, awareDevice: awareDevice, traits: traits, to: app,
             grantID: try book.nextGrantID(), now: clock.now)
-        guard book.ledger.grant(of: change.accessory, to: app)?.isEnabled != false else {
-            throw SetupError(.userRestricted, "an admin has switched this accessory off for \(app)")
-        }
-        var after = book.ledger
-        after.apply(change.steps)
-        if let accessory = after.accessories[change.accessory] { try refuseDenied(accessory, app) }
-        return change
     }
 
-    private func refuseDenied(_ accessory: Accessory, _ app: AppID) throws(SetupError) {
-        if let denial = book.policy.denial(of: accessory, to: app) { throw refusal(by: denial) }
-    }
-
+    /// By what is in range; what the store knows besides is held against the rules when the grant is written.
     private func refuseDenied(_ sighting: Sighting, _ app: AppID) throws(SetupError) {
-        if let denial = book.policy.denial(of: sighting, to: app) { throw refusal(by: denial) }
-    }
-
-    private func refusal(by rule: AccessPolicy.Denial) -> SetupError {
-        SetupError(.userRestricted, "rule \(rule.name) in \(rule.source) denies it")
+        guard let denial = book.policy.denial(of: sighting, to: app) else { return }
+        throw SetupError(.userRestricted, "rule \(denial.name) in \(denial.source) denies it")
     }
 
     // MARK: Taking over
@@ -117,7 +102,7 @@ struct SetupWriter {
         guard session.state == .active else { return }
         var event = SessionEvent(.migrationComplete, picker: run.id)
         switch outcome {
-        case .success(let id): event.accessory = book.ledger.accessories[id]
+        case .success(let id): event.accessory = book.ledger.granted(id, to: session.app.id)
         case .failure(let error): event.error = error
         }
         news.tell(.event(event, in: session))
@@ -150,28 +135,21 @@ struct SetupWriter {
         let identity = offer.address.flatMap { address in
             offer.device.map { PairedIdentity(address: address, adapter: offer.adapter, device: $0, wasPairedBefore: true) }
         }
-        let change = book.ledger.adding(
-            offer, item: item, identity: identity,
+        return book.ledger.adding(
+            offer, item: item, identity: identity, awareDevice: item.migration?.wifiAwarePairedDeviceID,
             traits: target.sighting.advertisement.map { Accessory.Traits($0) } ?? Accessory.Traits(), to: app,
             grantID: try book.nextGrantID(), now: clock.now)
-        for case .put(let new) in change.steps { try refuseDenied(new, app) }
-        if let known = book.ledger.accessories[change.accessory] { try refuseDenied(known, app) }
-        guard book.ledger.grant(of: change.accessory, to: app)?.isEnabled != false else {
-            throw SetupError(.userRestricted, "an admin has switched \(target.item.name) off for \(app)")
-        }
-        return change
     }
 
     // MARK: Names, and what is taken back
 
     /// - Returns: what the machine is to be told.
     func rename(_ id: AccessoryID, _ name: String, _ run: PickerRun, by requester: Requester) -> SetupMachine.Event {
-        guard let accessory = book.ledger.accessories[id], book.ledger.grant(of: id, to: run.session.app.id) != nil else {
-            return .accessoryGone
-        }
+        guard let granted = book.ledger.granted(id, to: run.session.app.id) else { return .accessoryGone }
         do {
             try access.rename(
-                accessory, to: name, withNetwork: run.renamesNetwork, reason: "renamed by the person", by: requester)
+                granted.accessory, to: name, withNetworkOf: run.renamesNetwork ? granted.grant : nil,
+                reason: "renamed by the person", by: requester)
             return .renamed
         } catch {
             return .renameFailed(error.message)

@@ -212,8 +212,10 @@ private final class World {
         let connection = try Connection(PlayedBus.shared.address, loop: loop)
         accessory = Accessory(
             id: AccessoryID("12345678-1234-1234-1234-123456789abc")!, displayName: "Die", address: PlayedRadio.address(1),
-            isBonded: true, descriptor: DiscoveryDescriptor(), ssid: SSID("Dice"), created: 1)
-        let grant = Grant(id: 1, app: AppID("com.example.dice")!, accessory: accessory.id, state: .authorized, created: 1)
+            isBonded: true, created: 1)
+        let grant = Grant(
+            id: 1, app: AppID("com.example.dice")!, accessory: accessory.id, state: .authorized,
+            terms: Grant.Terms(DiscoveryDescriptor(), ssid: SSID("Dice")), created: 1)
         disk = PlayedDisk(Ledger(accessories: [accessory], grants: [grant]))
         engine = try AccessoryEngine(radio: radio, networks: networks, store: disk, clock: clock, trail: disk, log: log)
         service = AccessoryService(

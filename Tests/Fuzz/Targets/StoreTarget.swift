@@ -42,29 +42,36 @@ private let real: [[UInt8]] = {
     }
 }()
 
-private func accessory(_ number: Int) throws -> Accessory {
+private func terms(_ number: Int) throws -> Grant.Terms {
     var descriptor = DiscoveryDescriptor()
     descriptor.serviceUUID = BluetoothUUID("180F")
     descriptor.manufacturerData = try MaskedData(blob: [1, 0], mask: [0xFF, 0])
     descriptor.wifiAware = WiFiAware()
     descriptor.wifiAware?.modelName = WiFiAware.Match(string: "a/b", options: [.anchored])
-    return Accessory(
+    return Grant.Terms(
+        descriptor, traits: Accessory.Traits(descriptor), ssid: SSID("Dice"), awareDevice: UInt64(number),
+        classicAddress: BluetoothAddress(value: 7, kind: .public))
+}
+
+private func accessory(_ number: Int) throws -> Accessory {
+    Accessory(
         id: AccessoryID("12345678-1234-1234-1234-00000000000\(number % 10)")!, displayName: "Dice \(number)",
         address: BluetoothAddress(value: 0xC0FF_EE00_0000 + UInt64(number), kind: .random), isBonded: true,
-        descriptor: descriptor, image: ProductImage([0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]), ssid: SSID("Dice"),
-        classicAddress: BluetoothAddress(value: 7, kind: .public), awareDevice: UInt64(number), created: 1_700_000_000)
+        image: ProductImage([0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]), created: 1_700_000_000)
 }
 
 private func grant(_ id: Int64, _ number: Int, _ app: String) throws -> Grant {
-    Grant(id: id, app: AppID(app)!, accessory: try accessory(number).id, state: .authorized, created: 1)
+    Grant(id: id, app: AppID(app)!, accessory: try accessory(number).id, state: .authorized, terms: try terms(number), created: 1)
 }
 
 private let columns: [(table: String, column: String)] =
     [
-        "id", "displayName", "address", "addressKind", "isBonded", "descriptor", "image", "ssid", "created", "classicAddress",
-        "awareDevice", "ownsBond", "ownsClassicBond", "traits",
+        "id", "displayName", "address", "addressKind", "isBonded", "image", "created", "ownsBond", "traits",
     ].map { ("accessory", $0) }
-    + ["id", "app", "accessory", "state", "isEnabled", "created", "lastUsed"].map { ("accessGrant", $0) }
+    + [
+        "id", "app", "accessory", "state", "isEnabled", "created", "lastUsed", "descriptor", "isInherited", "traits", "ssid",
+        "awareDevice", "classicAddress", "ownsClassicBond",
+    ].map { ("accessGrant", $0) }
     + ["address", "addressKind", "device", "purpose", "trace"].map { ("bondIntent", $0) }
     + [("joinRecord", "content"), ("counter", "value"), ("counter", "name"), ("audit", "event"), ("audit", "time")]
 

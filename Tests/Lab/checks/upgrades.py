@@ -17,7 +17,7 @@ from machine import DAEMON, GRANTS, GREEN_DICE, PINK_DICE, VIEW
 PACKAGE = "accessorysetupd"
 # What each older daemon left: the pink die, and more.
 STORES = DIRECTORY.parent / "GrantStoreTests/Stores"
-NEWEST = 7
+NEWEST = 8
 # Where SQLite keeps `user_version`.
 VERSION = slice(60, 64)
 
