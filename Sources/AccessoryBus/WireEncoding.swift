@@ -132,6 +132,9 @@ public enum WireEncoding {
                 values["passkey"] = .uint32(passkey)
                 values["entered"] = .uint16(entered)
             case .displayPIN(let pin): values["pin"] = .string(pin)
+            case .network(let network):
+                values["ssid"] = .bytes(network.bytes)
+                values["network"] = .string(network.description)
             case .enterPasskey, .enterPIN, .consent: break
             }
         } else if let failure {

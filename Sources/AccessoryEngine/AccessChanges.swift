@@ -136,8 +136,11 @@ final class AccessChanges {
 
     // MARK: The app's confirmation
 
-    /// Goes on with a picker that waits for the confirmation: with whether the classic side is to be paired first.
-    typealias Continuation = (_ settings: AuthorizationSettings, _ requester: Requester, _ bridges: Bool) -> Void
+    /// Goes on with a picker that waits for the confirmation: with whether the classic side is to be paired first, and
+    /// the network that no person has seen.
+    typealias Continuation = (
+        _ settings: AuthorizationSettings, _ requester: Requester, _ bridges: Bool, _ unseen: SSID?
+    ) -> Void
 
     /// The app finishes an authorization that waits for its confirmation (rule 12). What the classic side makes of it
     /// comes as an event.
@@ -146,23 +149,26 @@ final class AccessChanges {
     ///   - picker: the picker that waits for this confirmation, if one does.
     ///   - accepted: called between the checks and the first event.
     func finishAuthorization(
-        _ session: Session, _ id: AccessoryID, settings: AuthorizationSettings, picker: (AccessoryID, AppID) -> Continuation?,
-        accepted: () -> Void
+        _ session: Session, _ id: AccessoryID, settings: AuthorizationSettings,
+        picker: (AccessoryID, AppID) throws(SetupError) -> Continuation?, accepted: () -> Void
     ) throws(SetupError) {
-        if try finishNetwork(session, id, settings, accepted: accepted) { return }
+        if try repeatsNetwork(session, id, settings) { return accepted() }
         let (grant, accessory) = try awaiting(session, id, "FinishAuthorization")
         try DescriptorRules.check(settings, for: grant.terms.descriptor)
         let requester = sessions.requester(session)
-        let goOn = picker(id, grant.app)
-        guard grant.terms.descriptor.supportedOptions.contains(.transportBridging), let peer = accessory.peer else {
+        let goOn = try picker(id, grant.app)
+        let unseen = settings.ssid == grant.terms.ssid ? nil : settings.ssid
+        if let unseen, goOn == nil { throw Self.isUnseen(unseen) }
+        let bridges = grant.terms.descriptor.supportedOptions.contains(.transportBridging) && accessory.peer != nil
+        guard bridges || unseen != nil else {
             try authorize(grant, settings: settings, by: requester, accepted: accepted)
-            goOn?(settings, requester, false)
+            goOn?(settings, requester, false, nil)
             return
         }
-        guard bridging.insert(id).inserted else { throw .invalid("accessory", id, "is being bridged already") }
+        guard !bridging.contains(id) else { throw .invalid("accessory", id, "is being bridged already") }
         accepted()
-        if let goOn { return goOn(settings, requester, true) }
-        bridge(accessory, peer, settings, for: grant, by: requester) { [weak self] failure in
+        if let goOn { return goOn(settings, requester, bridges, unseen) }
+        confirm(GrantedAccessory(accessory, grant), settings, bridges: true, by: requester) { [weak self] failure in
             guard let self, let failure else { return }
             self.sessions.tell(
                 grant.app, SessionEvent(.pickerSetupFailed, accessory: GrantedAccessory(accessory, grant), error: failure))
@@ -177,21 +183,21 @@ final class AccessChanges {
         try revoke(grant, reason: "the app failed the authorization", by: sessions.requester(session), completion: completion)
     }
 
-    /// The whole name of a network of which the descriptor has the beginning, for an accessory that needs no other
-    /// confirmation.
-    ///
-    /// - Returns: whether that was all that was asked.
-    private func finishNetwork(
-        _ session: Session, _ id: AccessoryID, _ settings: AuthorizationSettings, accepted: () -> Void
+    /// Whether an app says once more which network it has. Another one takes a person who sees its name.
+    private func repeatsNetwork(
+        _ session: Session, _ id: AccessoryID, _ settings: AuthorizationSettings
     ) throws(SetupError) -> Bool {
         guard session.state == .active, settings.bridgingAddress == nil, let ssid = settings.ssid,
             let grant = book.ledger.grant(of: id, to: session.app.id), grant.state == .authorized,
-            case let terms = grant.terms, terms.descriptor.ssidPrefix != nil, terms.ssid == nil || terms.ssid == ssid
+            grant.terms.descriptor.wantsWiFi
         else { return false }
-        try DescriptorRules.check(settings, for: terms.descriptor)
-        let steps = book.ledger.authorizing(grant, settings: settings)
-        try commit(steps, reason: "the app named the network", by: sessions.requester(session), accepted: accepted)
+        try DescriptorRules.check(settings, for: grant.terms.descriptor)
+        guard grant.terms.ssid == ssid else { throw Self.isUnseen(ssid) }
         return true
+    }
+
+    private static func isUnseen(_ ssid: SSID) -> SetupError {
+        .invalid("settings.ssid", ssid, "no person has seen this network: a picker shows it (UpdateAuthorization)")
     }
 
     private func awaiting(_ session: Session, _ id: AccessoryID, _ request: String) throws(SetupError) -> (Grant, Accessory) {
@@ -216,14 +222,32 @@ final class AccessChanges {
 
     // MARK: The classic side
 
-    /// Pairs the classic side, then gives the app the accessory. Nothing has changed when that fails.
+    /// Gives the app the accessory as it has confirmed it.
     ///
-    /// - Parameter completion: called once, with why not.
-    func bridge(
+    /// - Parameters:
+    ///   - bridges: whether the classic side is paired first. Nothing has changed when that fails.
+    ///   - completion: called once, with why not.
+    func confirm(
+        _ granted: GrantedAccessory, _ settings: AuthorizationSettings, bridges: Bool, by requester: Requester,
+        completion: @escaping (SetupError?) -> Void
+    ) {
+        if bridges, let peer = granted.accessory.peer {
+            return bridge(granted.accessory, peer, settings, for: granted.grant, by: requester, completion: completion)
+        }
+        do throws(SetupError) {
+            try authorize(granted.grant, settings: settings, by: requester)
+            completion(nil)
+        } catch {
+            completion(error)
+        }
+    }
+
+    private func bridge(
         _ accessory: Accessory, _ peer: BluetoothPeer, _ settings: AuthorizationSettings, for grant: Grant,
         by requester: Requester, completion: @escaping (SetupError?) -> Void
     ) {
         let intent: BondIntent?
+        bridging.insert(accessory.id)
         do throws(SetupError) {
             intent = try bridgingIntent(settings.bridgingAddress, of: accessory, peer, for: grant)
         } catch {

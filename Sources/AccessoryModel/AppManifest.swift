@@ -37,6 +37,43 @@ public struct AppManifest: Hashable, Sendable {
     /// `BluetoothCompanyIdentifiers=`: the companies that its descriptors may name.
     public var companies: Set<CompanyIdentifier> = []
 
+    /// `Networks=`: the networks that its descriptors may name; nil without that key (`declares(networksOf:)`).
+    public var networks: Set<Network>?
+
+    /// One or more networks that an app declares.
+    public enum Network: Hashable, Sendable, CustomStringConvertible {
+        /// The one of this name.
+        case name(SSID)
+        /// All whose names begin so: `shortestPrefix` to 32 bytes.
+        case prefix([UInt8])
+
+        /// The least number of bytes of a prefix: with shorter ones an app could list all networks in range.
+        public static let shortestPrefix = 3
+
+        /// As the manifest has it.
+        public var description: String {
+            switch self {
+            case .name(let name): name.description
+            case .prefix(let prefix): String(decoding: prefix, as: UTF8.self) + "*"
+            }
+        }
+
+        /// Whether descriptors with these names are among those declared here.
+        func includes(ssid: [UInt8]?, prefix: [UInt8]?) -> Bool {
+            switch self {
+            case .name(let name): ssid == name.bytes
+            case .prefix(let own): (ssid ?? prefix)?.starts(with: own) == true
+            }
+        }
+    }
+
+    /// Whether the networks of a descriptor are declared. Without `Networks=`, as for an Info.plist, which has no such
+    /// key, every whole name is, and every prefix of at least `Network.shortestPrefix` bytes.
+    public func declares(networksOf descriptor: DiscoveryDescriptor) -> Bool {
+        guard let networks else { return descriptor.ssidPrefix.map { $0.count >= Network.shortestPrefix } ?? true }
+        return networks.contains { $0.includes(ssid: descriptor.ssid, prefix: descriptor.ssidPrefix) }
+    }
+
     /// A manifest that nobody may speak for yet and that declares nothing.
     ///
     /// - Parameter source: the path of its file.

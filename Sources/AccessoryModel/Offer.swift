@@ -81,6 +81,8 @@ public enum PairingPrompt: Hashable, Sendable {
     case displayPIN(String)
     /// The accessory asks for access.
     case consent
+    /// The app names a network that no picker has shown.
+    case network(SSID)
 
     /// The name on the bus.
     public var kind: String {
@@ -90,14 +92,14 @@ public enum PairingPrompt: Hashable, Sendable {
         case .displayPasskey: "display-passkey"
         case .enterPIN: "enter-pin"
         case .displayPIN: "display-pin"
-        case .consent: "consent"
+        case .consent, .network: "consent"
         }
     }
 
     /// Whether pairing waits for the person.
     public var needsAnswer: Bool {
         switch self {
-        case .confirmPasskey, .enterPasskey, .enterPIN, .consent: true
+        case .confirmPasskey, .enterPasskey, .enterPIN, .consent, .network: true
         case .displayPasskey, .displayPIN: false
         }
     }
@@ -105,7 +107,9 @@ public enum PairingPrompt: Hashable, Sendable {
     /// Whether an answer is one to this prompt; "no" is one to all.
     public func fits(_ answer: PromptAnswer) -> Bool {
         switch (self, answer) {
-        case (_, .reject), (.confirmPasskey, .accept), (.consent, .accept), (.enterPasskey, .passkey), (.enterPIN, .pin): true
+        case (_, .reject), (.confirmPasskey, .accept), (.consent, .accept), (.network, .accept), (.enterPasskey, .passkey),
+            (.enterPIN, .pin):
+            true
         default: false
         }
     }

@@ -50,6 +50,7 @@ final class AppObject: ServiceObject {
                     ("Supports", manifest.supports.map(\.rawValue).sorted()),
                     ("BluetoothServices", manifest.services.sorted().map(\.description)),
                     ("BluetoothNames", manifest.names.sorted()),
+                    ("Networks", (manifest.networks ?? []).map(\.description).sorted()),
                     ("BluetoothCompanyIdentifiers", manifest.companies.map(\.description).sorted()),
                 ]
             } ?? []

@@ -16,7 +16,7 @@ public enum ManifestReader {
             "Id", "Name", "SecurityLabel", "Flatpak", "Snap", "Unit", "Executable", "User", "Socket", "SocketUser", "SocketGroup",
             "SocketMode",
         ],
-        setup: ["Supports", "BluetoothServices", "BluetoothNames", "BluetoothCompanyIdentifiers", "InfoPlist"],
+        setup: ["Supports", "BluetoothServices", "BluetoothNames", "BluetoothCompanyIdentifiers", "Networks", "InfoPlist"],
     ]
 
     /// The app that a file declares, or all that is wrong with it.
@@ -96,12 +96,32 @@ public enum ManifestReader {
             }
         }
         manifest.names = Set(try file.list(setup, "BluetoothNames"))
+        if file.has(setup, "Networks") {
+            manifest.networks = []
+            for text in try file.list(setup, "Networks") {
+                if let network = network(text) {
+                    manifest.networks?.insert(network)
+                } else {
+                    note(
+                        setup, "Networks",
+                        "\(text): neither a name of 1 to 32 bytes nor one of \(AppManifest.Network.shortestPrefix) to 32 bytes and an asterisk"
+                    )
+                }
+            }
+        }
         if let plist { InfoPlist.read(plist, into: &manifest, &files) { note(setup, "InfoPlist", "\(plist): \($0)") } }
         return problems.isEmpty ? .success(manifest) : .failure(ManifestProblems(list: problems))
     }
 }
 
 extension ManifestReader {
+    /// A name, or with an asterisk at its end, the beginning of names.
+    private static func network(_ text: String) -> AppManifest.Network? {
+        guard text.hasSuffix("*") else { return SSID(text).map { .name($0) } }
+        let prefix = Array(text.utf8.dropLast())
+        return (AppManifest.Network.shortestPrefix...SSID.length.upperBound).contains(prefix.count) ? .prefix(prefix) : nil
+    }
+
     /// The socket that a manifest asks for.
     private static func socket(_ file: KeyFile, note: (String, String) -> Void) throws(KeyFileProblem) -> AppSocket? {
         let wanted = try file.string(application, "Socket") ?? "no"

@@ -20,7 +20,7 @@ export function question(picker) {
             text => ({ passkey: cockpit.variant("u", Number(text)) }));
     case "enter-pin":
         return entry(picker, words.whichPIN(), { maxlength: "16" }, text => ({ pin: cockpit.variant("s", text) }));
-    case "consent": return kind === "migration" ? migration(picker) : consent(picker);
+    case "consent": return kind === "migration" ? migration(picker) : consent(picker, prompt);
     default: return null;
     }
 }
@@ -41,8 +41,10 @@ function confirm(picker, prompt) {
             answer(picker, words.theyDiffer(), false)));
 }
 
-function consent(picker) {
-    return element("div", { class: "question" }, element("p", {}, words.mayConnect(picker.picked?.name ?? "")),
+function consent(picker, prompt) {
+    const text = prompt.network === undefined
+        ? words.mayConnect(picker.picked?.name ?? "") : words.mayJoin(picker.run.AppName, prompt.network);
+    return element("div", { class: "question" }, element("p", {}, text),
         element("div", { class: "actions" }, answer(picker, words.allow(), true, "primary"),
             answer(picker, words.refuse(), false)));
 }

@@ -100,6 +100,7 @@ export const words = {
     whichNumber: () => _("Which number does the accessory show?"),
     whichPIN: () => _("Which PIN does the accessory have? It is often on a label or in its manual."),
     goOn: () => _("Continue"),
+    mayJoin: (app, network) => fill(_("$0 would like to join the network $1. Allow it?"), app, network),
     mayConnect: name => name ? fill(_("Allow $0 to connect?"), name) : _("Allow the accessory to connect?"),
     allow: () => _("Allow"),
     refuse: () => _("Do not allow"),
@@ -175,7 +176,7 @@ export const words = {
     usable: () => _("manifest is good"),
     manifest: () => _("Manifest"),
     manifestKey: key => ({
-        Supports: _("Radios"), BluetoothServices: _("Services"), BluetoothNames: _("Names"), BluetoothCompanyIdentifiers: _("Companies"),
+        Supports: _("Radios"), BluetoothServices: _("Services"), BluetoothNames: _("Names"), Networks: _("Networks"), BluetoothCompanyIdentifiers: _("Companies"),
         Unit: _("Speaks as unit"), Executable: _("Speaks as program"), Users: _("Run by"), Flatpak: "Flatpak", Snap: "Snap",
     })[key] ?? key,
     appsAccessories: () => _("Accessories"),

@@ -10,7 +10,7 @@ import unittest
 
 import dbus
 
-from harness.names import ACCESSORY, BUS_ERROR, GRANT, NAME, NETWORK, PINK, PROPERTIES, ROOT, UNKNOWN_OBJECT, error
+from harness.names import ACCESSORY, APP, BUS_ERROR, GRANT, NAME, NETWORK, PINK, PROPERTIES, ROOT, UNKNOWN_OBJECT, error
 from harness.programs import BIN, TESTS, Program
 from harness.radio import Paired, accessory
 from harness.values import item, sv
@@ -250,7 +250,19 @@ class Discovery(WiFiTest):
             self.assertFails(
                 error("InvalidRequest"), app.request, "FinishAuthorization", "oa{sv}", dbus.ObjectPath(path), sv({"ssid": wrong}),
                 says=["ssid"])
-        app.request("FinishAuthorization", "oa{sv}", dbus.ObjectPath(path), sv({"ssid": b"Dice-1234"}))
+        finish = ("FinishAuthorization", "oa{sv}", dbus.ObjectPath(path), sv({"ssid": b"Dice-1234"}))
+        app.request(*finish)
+        # Several networks begin like that, and the person has seen none.
+        prompt = picker.wait_prompt("consent")
+        self.assertEqual((str(prompt["network"]), bytes(prompt["ssid"])), ("Dice-1234", b"Dice-1234"))
+        self.assertEqual(app.get(path, ACCESSORY, "State"), "awaitingAuthorization")
+        self.assertFails(error("InvalidRequest"), app.request, *finish, says=["being asked"])
+        picker.respond(accept=False)
+        self.assertEqual(app.wait_event("pickerSetupFailed")["error"], error("UserCancelled"))
+        self.assertEqual(bytes(app.get(path, ACCESSORY, "Ssid")), b"")
+        app.request(*finish)
+        picker.wait_prompt("consent")
+        picker.respond(accept=True)
         app.wait_event("accessoryChanged")
         self.assertEqual(bytes(app.get(path, ACCESSORY, "Ssid")), b"Dice-1234")
         self.assertEqual(app.get(path, ACCESSORY, "State"), "authorized")
@@ -713,6 +725,143 @@ class Joining(WiFiTest):
         self.assertEqual(lines(), ["joined"])
         self.leave(app, path)
         self.assertEqual(lines(), ["joined", "left"])
+
+
+class Terms(WiFiTest):
+    """What one app says of an accessory is no matter of another app that has it too."""
+
+    def share(self, manifest=None, **descriptor):
+        """An accessory with Bluetooth that both apps have: the first one with its network."""
+        app, picker = self.serve_both(name="pink")
+        if manifest:
+            self.world.declare("lamp", **{**self.manifest, **manifest})
+        path = self.add(app, picker, "pink", item(ssid="Dice-1234"))
+        other = self.app("lamp")
+        self.assertEqual(self.add(other, picker, "pink", item(**descriptor)), path)
+        return app, other, picker, path
+
+    def seen(self, app, path):
+        return {name: value for name, value in app.get_all(path, ACCESSORY).items() if name != "DisplayName"}
+
+    def test_another_apps_new_name_of_the_network(self):
+        app, other, picker, path = self.share(ssid="Dice-1234")
+        before = self.seen(app, path)
+        other.request("RenameAccessory", "oa{sv}", dbus.ObjectPath(path), sv({"renameOptions": ["ssid"]}))
+        picker.wait_stage("renaming")
+        picker.ask("Rename", "s", "Dice-Open")
+        other.wait_event("accessoryChanged")
+        self.assertEqual(bytes(other.get(path, ACCESSORY, "Ssid")), b"Dice-Open")
+        app.wait_event("accessoryChanged")
+        self.assertEqual(self.seen(app, path), before)
+        self.join(app, path, passphrase="sixsided1")
+        self.simulator.wait_joined("Dice-1234")
+        # The interface of a network that it does not have is nothing that it sees.
+        self.assertEqual(other.get(path, NETWORK, "Interface"), "")
+        self.assertEqual(app.get(path, NETWORK, "Interface"), "wlan0")
+
+    def test_another_apps_new_descriptor(self):
+        app, other, picker, path = self.share(ssid="Dice-1234")
+        before, told = self.seen(app, path), app.told()
+        other.request(
+            "UpdateAuthorization", "oa{sv}", dbus.ObjectPath(path), sv(item(ssid="Dice-Open")["descriptor"]))
+        picker.pick("pink")
+        other.wait_event("accessoryChanged")
+        self.assertEqual(bytes(other.get(path, ACCESSORY, "Ssid")), b"Dice-Open")
+        self.assertEqual((self.seen(app, path), app.told()), (before, told))
+
+    def test_an_app_without_wifi_gets_no_network_by_another(self):
+        app, other, picker, path = self.share(manifest={"Supports": "Bluetooth;"})
+        self.assertEqual(bytes(other.get(path, ACCESSORY, "Ssid")), b"")
+        self.assertFails(error("InvalidRequest"), self.join, other, path, says=["no network"])
+        app.request("UpdateAuthorization", "oa{sv}", dbus.ObjectPath(path), sv(item(ssid="Dice-Open")["descriptor"]))
+        picker.pick("pink")
+        app.wait_event("accessoryChanged")
+        self.assertEqual(bytes(other.get(path, ACCESSORY, "Ssid")), b"")
+        self.assertNotIn("accessoryChanged", other.told())
+
+    def test_another_apps_device_is_not_offered_under_ones_own_name(self):
+        app, picker = self.serve_both(name="pink")
+        door = self.add(app, picker, "pink", item("Front Door"))
+        other = self.app("lamp")
+        toy = self.grant(other, picker, "Dice-1234", network("Toy Dice", ssid="Dice-1234"))
+        other.request("UpdateAuthorization", "oa{sv}", dbus.ObjectPath(toy), sv(item()["descriptor"]))
+        self.world.pass_until(lambda: other.told().count("pickerDidDismiss") == 2, 40, "the end of the time")
+        self.assertEqual(other.wait_event("pickerDidDismiss", count=2)["error"], error("DiscoveryTimeout"))
+        self.assertEqual(picker.offers, [])
+        self.assertEqual(other.get(toy, ACCESSORY, "BluetoothIdentifier"), "")
+        self.assertEqual(app.get(door, ACCESSORY, "DisplayName"), "Front Door")
+
+    def test_a_bluetooth_side_that_another_app_adds(self):
+        app, picker = self.serve_both(name="pink")
+        path = self.grant(app, picker, "Dice-1234", network(ssid="Dice-1234"))
+        other = self.app("lamp")
+        self.assertEqual(self.grant(other, picker, "Dice-1234", network(ssid="Dice-1234")), path)
+        before, told = self.seen(app, path), app.told()
+        other.request("UpdateAuthorization", "oa{sv}", dbus.ObjectPath(path), sv(item()["descriptor"]))
+        picker.pick("pink")
+        other.wait_event("accessoryChanged")
+        self.assertTrue(other.get(path, ACCESSORY, "BluetoothIdentifier"))
+        self.assertEqual((self.seen(app, path), app.told()), (before, told))
+
+    def declared(self):
+        return self.world.admin.get(f"{ROOT}/app/com_2eexample_2edice", APP, "Manifest")
+
+    def test_each_use_is_held_against_the_manifest(self):
+        app, picker = self.serve_both(name="pink")
+        path = self.add(app, picker, "pink", item(ssid="Dice-1234"))
+        before = self.declared()
+        for keys, says in (
+            ({"Supports": "Bluetooth;"}, ["WiFi", "Supports="]),
+            ({"Supports": "Bluetooth;WiFi;", "Networks": "Door;Toy-*;"}, ["Dice-1234", "Networks="]),
+        ):
+            with self.subTest(keys):
+                self.join(app, path, passphrase="sixsided1")
+                self.simulator.wait_joined("Dice-1234")
+                self.world.declare("dice", **keys)
+                # What is not declared any more is left.
+                self.simulator.wait_joined("Home")
+                self.assertFails(error("InvalidRequest"), self.join, app, path, says=says)
+                self.world.declare("dice", **self.manifest)
+                wait(lambda: self.declared() == before, 10, "the manifest", also_every=0.05)
+
+    def test_admins_see_the_terms_of_each_grant(self):
+        app, other, picker, path = self.share()
+        grants = {each["App"]: each for each in self.world.grants().values()}
+        self.assertEqual(str(grants["com.example.dice"]["NetworkName"]), "Dice-1234")
+        self.assertEqual(bytes(grants["com.example.dice"]["Ssid"]), b"Dice-1234")
+        self.assertEqual(bytes(grants["com.example.dice"]["Descriptor"]["ssid"]), b"Dice-1234")
+        self.assertEqual(str(grants["com.example.lamp"]["NetworkName"]), "")
+        self.assertNotIn("ssid", grants["com.example.lamp"]["Descriptor"])
+
+
+class Declared(WiFiTest):
+    """`Networks=`: what an app may look for, and hears of."""
+
+    manifest = {"Supports": "Bluetooth;WiFi;", "Networks": "Dice-1234;Dice-P*;"}
+
+    def test_other_networks_are_refused(self):
+        app, picker = self.serve("wpa_supplicant")
+        for descriptor, says in (
+            ({"ssid": "Home"}, ["ssid", "Home", "Networks="]), ({"ssid": "Dice-12345"}, ["ssid", "Networks="]),
+            ({"ssidPrefix": "Dice-"}, ["ssidPrefix", "Dice-", "Networks="]), ({"ssidPrefix": "H"}, ["ssidPrefix", "Networks="]),
+            ({"ssidPrefix": "Dice-1234"}, ["ssidPrefix", "Networks="]),
+        ):
+            with self.subTest(descriptor):
+                self.assertFails(error("InvalidRequest"), app.show_picker, network(**descriptor), says=says)
+        app.show_picker(
+            network(ssid="Dice-1234"), network(ssidPrefix="Dice-Pa"), options=["filterDiscoveryResults"])
+        found = {bytes(app.wait_event("accessoryDiscovered", count=number)["ssid"]) for number in (1, 2)}
+        self.assertEqual(found, {b"Dice-1234", b"Dice-Pair"})
+
+    def test_without_the_key_a_prefix_has_three_bytes(self):
+        self.manifest = WiFiTest.manifest
+        app, picker = self.serve("wpa_supplicant")
+        letters = [network(ssidPrefix=chr(each)) for each in range(ord("A"), ord("A") + 20)]
+        self.assertFails(
+            error("InvalidRequest"), app.show_picker, *letters, options=["filterDiscoveryResults"], says=["ssidPrefix", "3 bytes"])
+        self.assertFails(error("InvalidRequest"), app.show_picker, network(ssidPrefix="Di"), says=["ssidPrefix", "3 bytes"])
+        app.show_picker(network(ssidPrefix="Dic"))
+        picker.wait_offer("Dice-1234")
 
 
 class Migrating(WiFiTest):

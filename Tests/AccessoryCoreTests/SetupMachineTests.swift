@@ -24,8 +24,9 @@ private let old = PairedIdentity(address: address, device: RadioDeviceID("/dev/1
 private let alphabet: [SetupMachine.Event] = [
     .begin, .offersChanged([]), .offersChanged([pairing]), .offersChanged([pairing, plain]), .offersChanged([named, confirmed]),
     .picked("1"), .picked("2"), .picked("3"), .picked("4"), .named("Kitchen"), .discoveryFinished, .bridgingStarted,
-    .authorizationFinished(bridges: false), .authorizationFinished(bridges: true), .accessoryGone, .bridged,
-    .bridgingFailed("no classic"), .renamed, .renameFailed("disk"), .migrated,
+    .authorizationFinished(bridges: false, unseen: nil), .authorizationFinished(bridges: true, unseen: nil),
+    .authorizationFinished(bridges: false, unseen: SSID("Dice")), .authorizationFinished(bridges: true, unseen: SSID("Dice")),
+    .accessoryGone, .authorized, .authorizationFailed("no classic"), .renamed, .renameFailed("disk"), .migrated,
     .picked("never"), .answered(.accept), .answered(.reject), .answered(.passkey(1)), .answered(.pin("0")), .cancelled, .deadline,
     .radioLost("gone"), .appGone, .pickerGone, .prompted(.confirmPasskey(1)), .prompted(.enterPasskey),
     .prompted(.displayPasskey(1, entered: 0)), .prompted(.enterPIN), .prompted(.displayPIN("0")), .prompted(.consent),
@@ -61,7 +62,7 @@ private struct World: Hashable {
     func allows(_ event: SetupMachine.Event, of machine: SetupMachine) -> Bool {
         switch event {
         case .bridgingStarted: pairs != nil
-        case .bridged, .bridgingFailed: bridges
+        case .authorized, .authorizationFailed: bridges
         case .renamed, .renameFailed: renames
         case .migrated: migrates
         case .authorizationFinished: machine.awaitedAuthorization != nil
@@ -99,7 +100,7 @@ private func perform(
     case .stored: world.stores = false
     case .storeFailed: (world.stores, world.storeFailed) = (false, true)
     case .deadline: world.deadlineRuns = false
-    case .bridged, .bridgingFailed: world.bridges = false
+    case .authorized, .authorizationFailed: world.bridges = false
     case .renamed: (world.renames, world.isNamed) = (false, true)
     case .renameFailed: world.renames = false
     case .answered(.accept): world.consented = world.pairs == nil && !world.bridges
@@ -141,7 +142,7 @@ private func perform(
             #expect(identity == world.pairedTo)
             world.stores = true
             world.stored += 1
-        case .bridge:
+        case .authorize:
             #expect(!world.bridges && world.added == 1)
             world.bridges = true
         case .rename:
@@ -365,10 +366,11 @@ private func offers(of machine: SetupMachine) -> [Offer] {
         #expect(effects[3] == [.emit(.accessoryAdded(accessory))])
         #expect(machine.presentation.stage == .confirming && machine.awaitedAuthorization == accessory)
         let (_, finished) = try run(
-            begin + [.authorizationFinished(bridges: true), .bridged, .named("Kitchen"), .renamed])
+            begin + [.authorizationFinished(bridges: true, unseen: nil), .authorized, .named("Kitchen"), .renamed])
         #expect(
             finished[4...] == [
-                [.emit(.pickerSetupBridging), .bridge(accessory)], [.emit(.pickerSetupRename)], [.rename(accessory, "Kitchen")],
+                [.emit(.pickerSetupBridging), .authorize(accessory, bridges: true)], [.emit(.pickerSetupRename)],
+                [.rename(accessory, "Kitchen")],
                 [.emit(.pickerDidDismiss(nil)), .end],
             ])
         for (event, code) in [
@@ -388,6 +390,28 @@ private func offers(of machine: SetupMachine) -> [Offer] {
         // An app that crashes finds the accessory waiting when it is back.
         var copy = machine
         #expect(try copy.handle(.appGone).contains(.remove(accessory)) == false)
+    }
+
+    /// Consent covers the network that was shown: about another one the person is asked.
+    @Test(arguments: [false, true]) func aNetworkThatNoPersonHasSeenIsAskedAbout(bridges: Bool) throws {
+        let network = SSID("Dice-9")!
+        let begin: [SetupMachine.Event] = [
+            .begin, .offersChanged([confirmed]), .picked("4"), .stored(accessory),
+            .authorizationFinished(bridges: bridges, unseen: network),
+        ]
+        let (machine, effects) = try run(begin)
+        #expect(effects[4].isEmpty && machine.presentation.prompt == .network(network))
+        #expect(machine.presentation.stage == .confirming && machine.awaitedAuthorization == nil)
+        let (_, accepted) = try run(begin + [.answered(.accept), .authorized])
+        #expect(accepted[5].last == .authorize(accessory, bridges: bridges) && accepted[5].count == (bridges ? 2 : 1))
+        // The app may go on without that network, or give the accessory back.
+        let (declined, ends) = try run(begin + [.answered(.reject)])
+        let code: SetupError.Code? = if case .emit(.pickerSetupFailed(let failure)) = ends[5].first { failure.code } else { nil }
+        #expect(code == .userCancelled && declined.awaitedAuthorization == accessory)
+        var refused = declined
+        #expect(try refused.handle(.authorizationFinished(bridges: false, unseen: nil)) == [.emit(.pickerSetupRename)])
+        var wrong = machine
+        #expect(throws: SetupMachine.Refusal.self) { try wrong.handle(.answered(.passkey(1))) }
     }
 
     @Test func rule8DiscoveryIsFinishedByTheAppUnlessSomethingWasOffered() throws {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Non-interference, by playing each life twice: once with two apps, and once without the calls of one of them. The
 // other app must observe, receive and be able to join the same in both. Outside of this promise (Docs/Decisions/0028)
-// are the display name and image of a shared accessory, a picker that is in use, progress of a pairing that a bond makes
-// superfluous, and identity: what was set up as one accessory, by its network and by Bluetooth, is one for every app.
+// are the display name and image of a shared accessory, a picker that is in use, progress of a pairing that a bond
+// makes superfluous, and identity: what was set up as one accessory, by its network and by Bluetooth, is one for every
+// app.
 //
 // A step is a whole conversation: the picker is free again at its end. Accessories are named by their address or
 // network, never by identifiers, which are random.
@@ -40,8 +41,8 @@ private final class World {
     private var sessions: [AppID: Session] = [:]
     private var denials: [AppID: AccessPolicy.Denial] = [:]
 
-    /// What the app has observed, in its order; an event that differs from the last one in nothing that it may rely on is
-    /// left out.
+    /// What the app has observed, in its order; an event that differs from the last one in nothing that it may rely on
+    /// is left out.
     private(set) var observed: [String] = []
     private var lastSight = ""
     /// An accessory that was to be had as another one.
@@ -207,7 +208,7 @@ private final class World {
                     mistaken = "\(known.displayName) is offered to \(run.session.app.id) as \(offer.name)"
                 }
                 if let offer = choose(run.presentation.offers) { try? engine.pick(run, offer: offer.id) }
-            case .confirming where run.request == .migration: try? engine.respond(run, answer: isYes ? .accept : .reject)
+            case .confirming where run.presentation.prompt != nil: try? engine.respond(run, answer: isYes ? .accept : .reject)
             case .renaming: try? engine.rename(run, to: "Kitchen")
             default: break
             }
@@ -250,7 +251,7 @@ private final class World {
 
     private func migrate(_ session: Session, _ one: Int, _ two: Int) throws {
         var descriptor = DiscoveryDescriptor()
-        descriptor.ssidPrefix = Array("D".utf8)
+        descriptor.ssidPrefix = Array(Self.names[one % 3].utf8.prefix(3))
         var item = DisplayItem(name: "\(session.app.id)", descriptor: descriptor)
         item.migration = Migration()
         item.migration?.hotspotSSID = SSID(Self.names[one % 3])
@@ -258,8 +259,8 @@ private final class World {
         play(answering: two % 4 != 0) { _ in nil }
     }
 
-    /// The app adds another service, a network, or both. The intruder also makes one accessory of a network and a device
-    /// that the other app does not set up.
+    /// The app adds another service, a network, or both. The intruder also makes one accessory of a network and a
+    /// device that the other app does not set up.
     private func update(_ session: Session, _ granted: GrantedAccessory, _ number: Int) throws {
         var descriptor = DiscoveryDescriptor()
         if session.app.id == Self.b || granted.address != nil { descriptor.serviceUUID = Self.services[number % 2] }

@@ -91,7 +91,7 @@ import Testing
     @Test func aPrefixIsCompletedByTheOnlyNetworkOrByTheApp() throws {
         for (heard, setup, expected) in [
             (["Dice-1"], SetupOptions(), SSID("Dice-1")), (["Dice-1", "Dice-2"], [], nil),
-            (["Dice-1"], .confirmAuthorization, nil),
+            (["Dice-1"], .confirmAuthorization, SSID("Dice-1")), (["Dice-1", "Dice-2"], .confirmAuthorization, nil),
         ] {
             let bench = try Bench()
             let session = try show(bench, item(prefix: "Dice-", service: bench.service, setup: setup))
@@ -99,17 +99,32 @@ import Testing
             #expect(offers(bench).count == 1)
             bench.networks.observer?.heard(
                 networks: heard.map { WiFiNetwork(ssid: SSID($0)!, rssi: -50, security: .open, band: nil) })
-            #expect(offers(bench).count == 1)
+            #expect(offers(bench).map(\.network?.ssid) == [expected])
             try pick(bench)
-            let accessory = try accessory(bench)
+            let id = try accessory(bench).id
             #expect(try network(bench) == expected)
-            guard expected == nil else { continue }
-            #expect(throws: SetupError.self) {
-                try bench.engine.finishAuthorization(session, accessory.id, settings: AuthorizationSettings(ssid: SSID("Home")))
+            func finish(_ name: String) throws {
+                try bench.engine.finishAuthorization(session, id, settings: AuthorizationSettings(ssid: SSID(name)))
             }
-            try bench.engine.finishAuthorization(session, accessory.id, settings: AuthorizationSettings(ssid: SSID("Dice-9")))
+            #expect(throws: SetupError.self) { try finish("Home") }
+            guard setup == .confirmAuthorization else {
+                // Nobody has seen it, and no picker is there to ask.
+                #expect(throws: SetupError.self) { try finish("Dice-9") }
+                #expect(try network(bench) == expected)
+                continue
+            }
+            try finish("Dice-9")
+            let run = try #require(bench.engine.picker)
+            #expect(run.presentation.prompt == .network(SSID("Dice-9")!))
+            #expect(throws: SetupError.self) { try finish("Dice-8") }
+            #expect(bench.store.stored.grants.first?.state == .awaitingAuthorization)
+            try bench.engine.respond(run, answer: .reject)
+            #expect(bench.witness.errors == [.userCancelled])
+            #expect(try network(bench) == expected)
+            try finish("Dice-9")
+            try bench.engine.respond(run, answer: .accept)
             #expect(try network(bench) == SSID("Dice-9"))
-            #expect(bench.store.stored.grants.first?.state == .authorized)
+            #expect(bench.store.stored.grants.first?.state == .authorized && bench.engine.picker == nil)
         }
     }
 

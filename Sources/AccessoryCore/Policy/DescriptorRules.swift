@@ -67,6 +67,14 @@ public enum DescriptorRules {
             let key = descriptor.ssid != nil ? "ssid" : descriptor.wantsWiFi ? "ssidPrefix" : "wifiAwareServiceName"
             throw .invalid(key, "WiFi", "not among Supports= in \(app.source)")
         }
+        if descriptor.wantsWiFi, !app.declares(networksOf: descriptor) {
+            let (key, name) = descriptor.ssid.map { ("ssid", $0) } ?? ("ssidPrefix", descriptor.ssidPrefix ?? [])
+            throw .invalid(
+                key, lossy(name),
+                app.networks == nil
+                    ? "has fewer than \(AppManifest.Network.shortestPrefix) bytes, and \(app.source) has no Networks="
+                    : "not among Networks= in \(app.source)")
+        }
         if let company = descriptor.companyIdentifier, !app.companies.contains(company) {
             throw .invalid(
                 "bluetoothCompanyIdentifier", company, "not among BluetoothCompanyIdentifiers= in \(app.source)")
@@ -86,7 +94,7 @@ public enum DescriptorRules {
         _ terms: Grant.Terms, _ technology: Technology, declaredBy app: AppManifest
     ) throws(SetupError) {
         guard app.supports.contains(technology) else {
-            throw .invalid("Supports", technology.name, "not among Supports= in \(app.source)")
+            throw .invalid("Supports", technology.rawValue, "not among Supports= in \(app.source)")
         }
         // Which app it was that named this descriptor is not known.
         if !terms.isInherited { try check(terms.descriptor, declaredBy: app) }

@@ -39,6 +39,8 @@ extension SetupMachine {
         case .storing(let offer, _): PickerPresentation(stage: .pairing, offers: [offer])
         case .confirming(let authorization):
             PickerPresentation(stage: .confirming, offers: [authorization.offer], failure: authorization.failure)
+        case .consenting(let authorization, _):
+            PickerPresentation(stage: .confirming, offers: [authorization.offer], prompt: authorization.prompt)
         case .bridging(let authorization):
             PickerPresentation(
                 stage: authorization.prompt?.needsAnswer == true ? .confirming : .bridging, offers: [authorization.offer],

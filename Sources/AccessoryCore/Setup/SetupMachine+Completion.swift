@@ -51,10 +51,39 @@ extension SetupMachine {
 
     mutating func confirming(_ authorization: Authorization, _ event: Event) throws(Refusal) -> [Effect] {
         switch event {
-        case .authorizationFinished(bridges: false): return confirmed(authorization)
-        case .authorizationFinished(bridges: true):
-            state = .bridging(authorization)
-            return [.emit(.pickerSetupBridging), .bridge(authorization.accessory)]
+        case .authorizationFinished(bridges: false, unseen: nil): return confirmed(authorization)
+        case .authorizationFinished(let bridges, unseen: nil): return authorize(authorization, bridges)
+        case .authorizationFinished(let bridges, let unseen?):
+            var asked = authorization
+            asked.prompt = .network(unseen)
+            state = .consenting(asked, bridges: bridges)
+            return []
+        default: return try waiting(authorization, event)
+        }
+    }
+
+    /// The person is asked about the network that the app has named.
+    mutating func consenting(_ authorization: Authorization, _ bridges: Bool, _ event: Event) throws(Refusal) -> [Effect] {
+        guard case .answered(let answer) = event else { return try waiting(authorization, event) }
+        guard case .network(let network) = authorization.prompt, let prompt = authorization.prompt else { throw .notPrompted }
+        try Self.check(answer, to: prompt)
+        var answered = authorization
+        answered.prompt = nil
+        guard answer == .reject else { return authorize(answered, bridges) }
+        let failure = SetupError(.userCancelled, "the person does not want the network \(network)")
+        answered.failure = failure
+        state = .confirming(answered)
+        return [.emit(.pickerSetupFailed(failure))]
+    }
+
+    private mutating func authorize(_ authorization: Authorization, _ bridges: Bool) -> [Effect] {
+        state = .bridging(authorization)
+        return (bridges ? [.emit(.pickerSetupBridging)] : []) + [.authorize(authorization.accessory, bridges: bridges)]
+    }
+
+    /// The accessory waits for the app's confirmation, or that for the person.
+    private mutating func waiting(_ authorization: Authorization, _ event: Event) throws(Refusal) -> [Effect] {
+        switch event {
         case .cancelled, .calledOff: return [.remove(authorization.accessory)] + finish(Self.cancellation(event))
         case .pickerGone: return [.remove(authorization.accessory)] + finish(Self.pickerGone)
         case .accessoryGone: return finish(SetupError(.connectionFailed, "the app ended the authorization of the accessory"))
@@ -74,8 +103,8 @@ extension SetupMachine {
 
     mutating func bridging(_ authorization: Authorization, _ event: Event) throws(Refusal) -> [Effect] {
         switch event {
-        case .bridged: return confirmed(authorization)
-        case .bridgingFailed(let reason):
+        case .authorized: return confirmed(authorization)
+        case .authorizationFailed(let reason):
             let failure = SetupError(.connectionFailed, reason)
             var waiting = authorization
             waiting.prompt = nil

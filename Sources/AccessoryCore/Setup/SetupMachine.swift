@@ -42,8 +42,9 @@ public struct SetupMachine: Hashable, Sendable {
         // The app
         /// It wants no more discovery.
         case discoveryFinished
-        /// It has confirmed what waited for it; `bridges` when classic is to be paired first.
-        case authorizationFinished(bridges: Bool)
+        /// It has confirmed what waited for it; `bridges` when classic is to be paired first, and a network for one
+        /// that no person has seen. Without either, the grant is authorized already.
+        case authorizationFinished(bridges: Bool, unseen: SSID?)
         /// Its connection or session ended.
         case appGone
         /// Its accessory that this run is about was taken away.
@@ -60,10 +61,10 @@ public struct SetupMachine: Hashable, Sendable {
         case paired(PairedIdentity)
         /// Pairing has failed or was called off.
         case pairingFailed(SetupError)
-        /// The classic side is paired.
-        case bridged
-        /// The classic side could not be paired.
-        case bridgingFailed(String)
+        /// The app's confirmation is on disk, with the classic side paired where it is to be.
+        case authorized
+        /// The classic side could not be paired, or the confirmation not be written.
+        case authorizationFailed(String)
         /// The radio that the run needs cannot be used any more.
         case radioLost(String)
         /// The discovery time is over.
@@ -104,8 +105,9 @@ public struct SetupMachine: Hashable, Sendable {
         case removeBond(PairedIdentity)
         /// Write the grant, under the person's name for it if there is one. Answered by `stored` or `storeFailed`.
         case store(Offer, PairedIdentity?, name: String?)
-        /// Pair the classic side of an accessory. Answered by `bridged` or `bridgingFailed`.
-        case bridge(AccessoryID)
+        /// Do as the app has confirmed, and where `bridges`, pair the classic side first. Answered by `authorized` or
+        /// `authorizationFailed`.
+        case authorize(AccessoryID, bridges: Bool)
         /// Answered by `renamed` or `renameFailed`.
         case rename(AccessoryID, String)
         /// Take the app's grant back.
@@ -160,6 +162,8 @@ public struct SetupMachine: Hashable, Sendable {
         case storing(Offer, PairedIdentity?)
         /// The accessory waits for the app's confirmation.
         case confirming(Authorization)
+        /// The app has confirmed, and the person is asked about the network that it names (`Authorization.prompt`).
+        case consenting(Authorization, bridges: Bool)
         /// The app has confirmed, and classic is being paired.
         case bridging(Authorization)
         /// A name is being written.
@@ -221,10 +225,9 @@ public struct SetupMachine: Hashable, Sendable {
         public var accessory: AccessoryID
         /// The offer that was picked, to show.
         public var offer: Offer
-        /// What pairing the classic side asks.
+        /// What pairing the classic side asks, or the network that the person is asked about.
         public var prompt: PairingPrompt?
-        /// Why the classic side could not be paired the last time; nil when it was not tried. The app may finish
-        /// again.
+        /// Why the last confirmation came to nothing; nil when there was none. The app may finish again.
         public var failure: SetupError?
     }
 
@@ -256,7 +259,9 @@ public struct SetupMachine: Hashable, Sendable {
     public var needsScan: Bool {
         switch state {
         case .discovering, .pairing: true
-        case .created, .unwinding, .naming, .storing, .confirming, .bridging, .renaming, .informing, .migrating, .finished: false
+        case .created, .unwinding, .naming, .storing, .confirming, .consenting, .bridging, .renaming, .informing, .migrating,
+            .finished:
+            false
         }
     }
 
@@ -271,7 +276,8 @@ public struct SetupMachine: Hashable, Sendable {
     /// The accessory in the store that this run goes on with.
     public var accessory: AccessoryID? {
         switch state {
-        case .confirming(let authorization), .bridging(let authorization): authorization.accessory
+        case .confirming(let authorization), .consenting(let authorization, _), .bridging(let authorization):
+            authorization.accessory
         case .naming(let naming), .renaming(let naming):
             if case .stored(let accessory) = naming.subject { accessory } else { nil }
         case .created, .discovering, .pairing, .unwinding, .storing, .informing, .migrating, .finished: nil
@@ -298,6 +304,7 @@ public struct SetupMachine: Hashable, Sendable {
         case .naming(let naming): try self.naming(naming, event)
         case .storing(let offer, let identity): try storing(offer, identity, event)
         case .confirming(let authorization): try confirming(authorization, event)
+        case .consenting(let authorization, let bridges): try consenting(authorization, bridges, event)
         case .bridging(let authorization): try bridging(authorization, event)
         case .renaming(let naming): try renaming(naming, event)
         case .informing(let offers): try informing(offers, event)

@@ -23,7 +23,7 @@ final class CurrentRun {
     var picked: Offer?
     var pickedBy = Requester.daemon
     var noted: Set<String> = []
-    /// The app's confirmation, while the classic side is being paired.
+    /// The app's last confirmation.
     var confirmation: (settings: AuthorizationSettings, requester: Requester)?
     /// Whether the app called the picker off: then the app is the requester of the removal.
     var isCalledOff = false

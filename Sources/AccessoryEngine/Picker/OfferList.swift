@@ -91,13 +91,11 @@ struct OfferList {
             network: network(besides: item, index))
     }
 
-    /// The network of an accessory that was found by Bluetooth: the one that its item names, or, where the app does not
-    /// say it later, the only one in range that it can be.
+    /// The network of an accessory that was found by Bluetooth: the one that its item names, or the only one in range
+    /// that it can be. Whoever picks the accessory sees it, and agrees to this one alone.
     private func network(besides item: DisplayItem, _ index: Int) -> WiFiNetwork? {
         if item.descriptor.ssid != nil { return network(of: item.descriptor) }
-        guard item.descriptor.ssidPrefix != nil, !item.setupOptions.contains(.confirmAuthorization),
-            inRange.devices.values.count(where: { $0.item == index }) == 1
-        else { return nil }
+        guard item.descriptor.ssidPrefix != nil, inRange.devices.values.count(where: { $0.item == index }) == 1 else { return nil }
         let fitting = inRange.networks.values.filter { item.descriptor.fits($0.content.ssid) }
         return fitting.count == 1 ? InRange.smoothed(fitting[0]) : nil
     }

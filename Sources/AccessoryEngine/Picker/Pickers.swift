@@ -292,11 +292,17 @@ final class Pickers {
 
     /// Goes on with the picker that waits for this app's confirmation of this accessory; nil when none does. Another
     /// app's picker may wait for the same accessory: this confirmation is not for that.
-    func awaitedConfirmation(of id: AccessoryID, by app: AppID) -> AccessChanges.Continuation? {
-        guard let current, current.run.machine.awaitedAuthorization == id, current.run.session.app.id == app else { return nil }
-        return { [weak self] settings, requester, bridges in
-            if bridges { current.confirmation = (settings, requester) }
-            self?.feed(.authorizationFinished(bridges: bridges))
+    ///
+    /// - Throws: `InvalidRequest` while the person is asked about an earlier confirmation.
+    func awaitedConfirmation(of id: AccessoryID, by app: AppID) throws(SetupError) -> AccessChanges.Continuation? {
+        guard let current, current.run.session.app.id == app else { return nil }
+        if case .consenting(let authorization, _) = current.run.machine.state, authorization.accessory == id {
+            throw .invalid("accessory", id, "the person is being asked about its network")
+        }
+        guard current.run.machine.awaitedAuthorization == id else { return nil }
+        return { [weak self] settings, requester, bridges, unseen in
+            current.confirmation = (settings, requester)
+            self?.feed(.authorizationFinished(bridges: bridges, unseen: unseen))
         }
     }
 
@@ -489,7 +495,7 @@ final class Pickers {
             let event = writer.store(offer, identity, name, run, current.intent, by: current.pickedBy)
             if case .stored = event { current.intent = nil }
             feed(event)
-        case .bridge(let id): bridge(id, current)
+        case .authorize(let id, let bridges): authorize(id, bridges, current)
         case .rename(let id, let name): feed(writer.rename(id, name, run, by: person(at: run)))
         case .remove(let id):
             writer.takeBack(id, run, by: current.isCalledOff ? sessions.requester(run.session) : person(at: run))
@@ -561,13 +567,13 @@ final class Pickers {
         feed(.pairingFailed(SetupError(.connectionFailed, "cancelled")))
     }
 
-    private func bridge(_ id: AccessoryID, _ current: CurrentRun) {
-        guard let accessory = book.ledger.accessories[id], let peer = accessory.peer,
-            let grant = book.ledger.grant(of: id, to: current.run.session.app.id), let (settings, requester) = current.confirmation
+    private func authorize(_ id: AccessoryID, _ bridges: Bool, _ current: CurrentRun) {
+        guard let granted = book.ledger.granted(id, to: current.run.session.app.id),
+            let (settings, requester) = current.confirmation
         else { return feed(.accessoryGone) }
-        access.bridge(accessory, peer, settings, for: grant, by: requester) { [weak self, weak current] failure in
+        access.confirm(granted, settings, bridges: bridges, by: requester) { [weak self, weak current] failure in
             guard let self, let current, self.current === current else { return }
-            self.feed(failure.map { .bridgingFailed($0.message) } ?? .bridged)
+            self.feed(failure.map { .authorizationFailed($0.message) } ?? .authorized)
         }
     }
 

@@ -52,10 +52,13 @@ struct Question {
             form = .told
         case "consent":
             let what = state.offers.count == 1 ? "it" : "all of these"
+            let app = StandardOutput.printable(state.appName)
             text =
                 state.kind == "migration"
-                ? "\(StandardOutput.printable(state.appName)) would like to use \(what). Agreed?"
-                : "Allow the accessory to connect?"
+                ? "\(app) would like to use \(what). Agreed?"
+                : (state.prompt["network"]?.stringValue).map {
+                    "\(app) would like to join the network \(StandardOutput.printable($0)). Agreed?"
+                } ?? "Allow the accessory to connect?"
             form = .yesOrNo
         default: return nil
         }
