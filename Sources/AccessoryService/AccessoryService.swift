@@ -48,6 +48,8 @@ public final class AccessoryService {
         public var configuration = BusConfiguration.standardPath
         /// The policy that it includes.
         public var policy = BusConfiguration.standardPolicy
+        /// Where systemd's drop-ins are.
+        public var units = SocketLockdown.standardUnits
         /// The system's own.
         public init() {}
     }

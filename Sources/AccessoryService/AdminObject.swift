@@ -134,8 +134,10 @@ final class AdminObject: ServiceObject {
 
     /// As the files are at this moment: nobody watches them.
     private var lockdown: String {
-        guard let configuration = try? BusConfiguration(service.lockdown.configuration) else { return "unknown" }
-        return configuration.lockdown(by: service.lockdown.policy).rawValue
+        guard let configuration = try? BusConfiguration(service.lockdown.configuration),
+            let sockets = try? SocketLockdown(service.lockdown.units)
+        else { return "unknown" }
+        return configuration.lockdown(by: service.lockdown.policy, sockets).rawValue
     }
 
     private func explainAccess(_ call: MethodCall) throws(BusError) {

@@ -19,11 +19,12 @@ public struct BusConfiguration: Sendable {
 
     /// Whether programs may talk to BlueZ past the scoped view.
     public enum Lockdown: String, Hashable, Sendable {
-        /// Only root and the daemon may.
+        /// Only root and the daemon may, and services have no Bluetooth sockets.
         case on
-        /// As BlueZ' own policy says.
+        /// As BlueZ' own policy and the kernel say.
         case off
-        /// It is switched on, but the policy that is included is not there: nothing is locked.
+        /// A part of it is missing: the line in the bus' configuration, the policy that it includes, or systemd's
+        /// drop-ins.
         case broken
     }
 
@@ -67,8 +68,12 @@ public struct BusConfiguration: Sendable {
 
     /// What comes of it.
     ///
-    /// - Parameter policy: the file that is included.
-    public func lockdown(by policy: String) -> Lockdown { !isLocked ? .off : SystemFile.exists(policy) ? .on : .broken }
+    /// - Parameters:
+    ///   - policy: the file that is included.
+    ///   - sockets: the other half.
+    public func lockdown(by policy: String, _ sockets: SocketLockdown) -> Lockdown {
+        !isLocked && sockets.isOff ? .off : isLocked && SystemFile.exists(policy) && sockets.isOn ? .on : .broken
+    }
 
     /// With the lock-down switched on.
     ///

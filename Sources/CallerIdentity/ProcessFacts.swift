@@ -86,12 +86,18 @@ public enum ProcessFacts {
     }
 
     /// When a process began, in clock ticks since the machine did; nil when there is none.
-    static func beginning(_ pid: Int32) -> UInt64? {
+    static func beginning(_ pid: Int32) -> UInt64? { field(22, of: pid) }
+
+    /// Whether it is a thread of the kernel (PF_KTHREAD of its flags).
+    static func isKernelThread(_ pid: Int32) -> Bool { field(9, of: pid).map { $0 & 0x20_0000 != 0 } ?? false }
+
+    /// A field of proc_pid_stat(5), which counts from 1; nil when there is no such process.
+    private static func field(_ number: Int, of pid: Int32) -> UInt64? {
         guard let text = try? SystemFile.text("/proc/\(pid)/stat"), let name = text.lastIndex(of: ")")
         else { return nil }
-        // The 22nd field; the name, which may hold spaces and brackets, is the second.
+        // The name, which may hold spaces and brackets, is the second.
         let fields = text[text.index(after: name)...].split(separator: " ")
-        return fields.count > 19 ? UInt64(fields[19]) : nil
+        return fields.count > number - 3 ? UInt64(fields[number - 3]) : nil
     }
 
     static var ticksSinceBoot: UInt64 {
@@ -134,7 +140,15 @@ public enum ProcessFacts {
     static func unit(cgroup: String) -> String? {
         let parts = path(cgroup)
         guard parts.first?.hasSuffix(".slice") == true, parts.first != "user.slice" else { return nil }
-        return parts.first { $0.hasSuffix(".service") || $0.hasSuffix(".scope") }.map(unescape)
+        return unit(in: parts)
+    }
+
+    /// The unit of the system manager's that a control group belongs to, whoever named it: also a session, or a user's
+    /// manager.
+    static func anyUnit(cgroup: String) -> String? { unit(in: path(cgroup)) }
+
+    private static func unit(in parts: [Substring]) -> String? {
+        parts.first { $0.hasSuffix(".service") || $0.hasSuffix(".scope") }.map(unescape)
     }
 
     /// The container of a control group that no user could have made, for people: `podman 0123456789ab`. Docker,

@@ -16,7 +16,7 @@ struct AccessoryCtl: ParsableCommand {
         abstract: "Shows accessories, grants and pickers of accessorysetupd.",
         discussion: """
             Exit status: 0 success, 1 refused or failed, 2 cancelled by the person (picker), 3 the daemon cannot be reached, \
-            64 wrong arguments.
+            4 processes are not locked down yet (lockdown status), 64 wrong arguments.
             """,
         version: Version.current,
         subcommands: [
@@ -92,6 +92,7 @@ enum Ending {
     static let failed = ExitCode(1)
     static let cancelled = ExitCode(2)
     static let unreachable = ExitCode(3)
+    static let unlocked = ExitCode(4)
 
     /// Runs a command; what goes wrong is said in one line and becomes the exit status.
     static func guarding(_ body: () throws -> Void) throws {

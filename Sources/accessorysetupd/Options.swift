@@ -85,6 +85,10 @@ struct Options {
             name: "lockdown-policy", value: "FILE",
             help: "The policy that is included there (default: /usr/share/accessory-setup/org.bluez.lockdown.conf)"
         ) { options, value in options.lockdown.policy = value },
+        Option(
+            name: "lockdown-units", value: "DIRECTORY",
+            help: "The directory of units in which the lock-down has its drop-ins (default: /etc/systemd/system)"
+        ) { options, value in options.lockdown.units = value },
         Option(name: "config", value: "FILE", help: "The configuration file; the default one may be absent") {
             options, value in options.config = value
         },

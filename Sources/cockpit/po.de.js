@@ -223,10 +223,10 @@ cockpit.locale({
     "Lock-down of BlueZ": [null, "Absperrung von BlueZ"],
     "on": [null, "an"],
     "off": [null, "aus"],
-    "on, but without effect": [null, "an, aber ohne Wirkung"],
+    "incomplete": [null, "unvollständig"],
     "unknown": [null, "unbekannt"],
-    "Only root and this service may talk to BlueZ. Apps reach what was granted, and nothing else.": [null, "Nur root und dieser Dienst dürfen mit BlueZ sprechen. Apps erreichen, was ihnen gegeben wurde, und sonst nichts."],
-    "Programs may talk to BlueZ past this service, as BlueZ’ own rules let them. This command switches the lock-down on:": [null, "Programme dürfen an diesem Dienst vorbei mit BlueZ sprechen, soweit BlueZ’ eigene Regeln es zulassen. Dieser Befehl schaltet die Absperrung ein:"],
-    "The bus’ configuration names a file that is not there. Install the package again, then use this command:": [null, "Die Konfiguration des Busses nennt eine Datei, die es nicht gibt. Installieren Sie das Paket neu, dann hilft dieser Befehl:"],
+    "Only root and this service may talk to BlueZ, and programs that start have no Bluetooth sockets. Apps reach what was granted, and nothing else.": [null, "Nur root und dieser Dienst dürfen mit BlueZ sprechen, und Programme, die starten, haben keine Bluetooth-Sockets. Apps erreichen, was ihnen gegeben wurde, und sonst nichts."],
+    "Programs may reach accessories past this service, as BlueZ’ own rules and the kernel let them. This command switches the lock-down on:": [null, "Programme dürfen an diesem Dienst vorbei auf Zubehör zugreifen, soweit BlueZ’ eigene Regeln und der Kernel es zulassen. Dieser Befehl schaltet die Absperrung ein:"],
+    "A file of the lock-down is missing. This command completes it; where it names the policy, install the package again first:": [null, "Eine Datei der Absperrung fehlt. Dieser Befehl ergänzt sie; nennt er die Richtlinie, installieren Sie zuerst das Paket neu:"],
     "The bus’ configuration cannot be read. This command says more:": [null, "Die Konfiguration des Busses ist nicht lesbar. Dieser Befehl sagt mehr:"]
 });

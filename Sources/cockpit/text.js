@@ -251,12 +251,12 @@ export const words = {
     line: number => fill(_("line $0"), number),
     lockdown: () => _("Lock-down of BlueZ"),
     lockdownState: state => ({
-        on: _("on"), off: _("off"), broken: _("on, but without effect"), unknown: _("unknown"),
+        on: _("on"), off: _("off"), broken: _("incomplete"), unknown: _("unknown"),
     })[state] ?? state,
     lockdownHint: state => ({
-        on: _("Only root and this service may talk to BlueZ. Apps reach what was granted, and nothing else."),
-        off: _("Programs may talk to BlueZ past this service, as BlueZ’ own rules let them. This command switches the lock-down on:"),
-        broken: _("The bus’ configuration names a file that is not there. Install the package again, then use this command:"),
+        on: _("Only root and this service may talk to BlueZ, and programs that start have no Bluetooth sockets. Apps reach what was granted, and nothing else."),
+        off: _("Programs may reach accessories past this service, as BlueZ’ own rules and the kernel let them. This command switches the lock-down on:"),
+        broken: _("A file of the lock-down is missing. This command completes it; where it names the policy, install the package again first:"),
         unknown: _("The bus’ configuration cannot be read. This command says more:"),
     })[state] ?? "",
 };

@@ -134,10 +134,10 @@ App=com.example.toy;com.example.board;
 class LockdownTold(AdminTest):
     def test_as_the_files_say(self):
         told = lambda: str(self.world.admin.get(ADMIN_PATH, ADMIN, "Lockdown"))
-        file, policy = self.world.lockdown_file, self.world.lockdown_policy
+        file, policy, units = self.world.lockdown_file, self.world.lockdown_policy, self.world.lockdown_units
 
         def ctl(command):
-            words = ["lockdown", command, "--file", file, "--policy", policy]
+            words = ["lockdown", command, "--file", file, "--policy", policy, "--units", units, "--since", self.world.lockdown_since]
             program = Program(BIN / "accessoryctl", *words, *(["--bus", self.world.bus.address] if command != "status" else []))
             status = program.wait_end()
             return status, program.lines[0]
@@ -145,7 +145,8 @@ class LockdownTold(AdminTest):
         self.assertEqual(told(), "off")
         policy.write_text("<busconfig/>")
         self.assertEqual(ctl("on")[0], 0)
-        self.assertEqual((told(), ctl("status")), ("on", (0, "on")))
+        # This machine's processes are not locked down.
+        self.assertEqual((told(), ctl("status")), ("on", (4, "on")))
         self.assertEqual(str(self.world.admin.objects()[ADMIN_PATH][ADMIN]["Lockdown"]), "on")
         policy.unlink()
         self.assertEqual((told(), ctl("status")[0]), ("broken", 1))
@@ -157,6 +158,17 @@ class LockdownTold(AdminTest):
         self.assertEqual((told(), ctl("status")[0]), ("unknown", 1))
         file.rmdir()
         file.write_bytes(text)
+        policy.write_text("<busconfig/>")
+        self.assertEqual(told(), "on")
+        drop = next((units / "service.d").iterdir())
+        kept = drop.read_text()
+        for other in (None, kept + "# mine\n"):
+            drop.unlink(missing_ok=True)
+            if other:
+                drop.write_text(other)
+            self.assertEqual((told(), ctl("status")[0]), ("broken", 1))
+        drop.write_text(kept)
+        self.assertEqual(told(), "on")
         self.assertEqual(ctl("off")[0], 0)
         self.assertEqual((told(), ctl("status")), ("off", (1, "off")))
 

@@ -9,6 +9,8 @@ import time
 import unittest
 from pathlib import Path
 
+import dbus.bus
+
 from harness.apps import App
 from harness.clients import Identity
 from harness.names import BLUE, GRANT, NAME, PINK, PROPERTIES, ROOT, SOMEBODY, SOMEBODY_ELSE, UNKNOWN_OBJECT, error
@@ -304,14 +306,34 @@ class Trail(PolicyTest):
         self.assertIn("granted", [each["event"] for each in trail])
 
 
+# The first process of a machine of its own: starts one without a filter of system calls and one with, and says what
+# accessoryctl says.
+MACHINE = """
+import ctypes, os, struct, subprocess, sys
+
+def allow_all():
+    code = ctypes.create_string_buffer(struct.pack("<HBBI", 6, 0, 0, 0x7FFF0000))
+    program = ctypes.create_string_buffer(struct.pack("<HxxxxxxQ", 1, ctypes.addressof(code)))
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.prctl(38, 1, 0, 0, 0) == 0
+    assert libc.prctl(22, 2, program, 0, 0) == 0
+
+for each in (None, allow_all):
+    subprocess.Popen(["sleep", "infinity"], preexec_fn=each, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+sys.exit(subprocess.run(sys.argv[1:]).returncode)
+"""
+
+
 class Lockdown(unittest.TestCase):
-    """The file of the admin's; that it locks is the lab's to see, on a bus that reads it."""
+    """The admin's files; that they lock is the lab's to see, with a systemd that reads them, but for the bus."""
 
     def setUp(self):
         self.directory = Path(tempfile.mkdtemp(prefix="accessory-api-"))
         self.addCleanup(shutil.rmtree, self.directory)
         self.file = self.directory / "system-local.conf"
         self.policy = TESTS.parent / "dbus-policy/org.bluez.lockdown.conf"
+        self.units = self.directory / "units"
+        self.since = self.directory / "since"
         # A bus that reads the file, and can be asked what it thinks of it.
         config = self.directory / "bus.conf"
         config.write_text((TESTS / "Support/private-bus.conf").read_text().replace(
@@ -323,14 +345,29 @@ class Lockdown(unittest.TestCase):
         self.addCleanup(bluez.stop)
         bluez.wait_for("^ready")
 
-    def ctl(self, command):
-        words = ["--file", self.file, "--policy", self.policy]
-        return ctl("lockdown", command, *words, *(["--bus", self.address] if command != "status" else []))
+    def ctl(self, command, *more):
+        files = ["--file", self.file, "--policy", self.policy, "--units", self.units, "--since", self.since]
+        if command == "status":
+            # Of a machine on which nothing else runs.
+            return self.run_alone(BIN / "accessoryctl", "lockdown", command, *files, *more)
+        return ctl("lockdown", command, *files, "--bus", self.address, *more)
 
-    def may_call_bluez(self, uid):
-        """Whether the bus lets this user send to org.bluez."""
+    @staticmethod
+    def run_alone(*words):
+        done = subprocess.run(["unshare", "--fork", "--pid", "--mount-proc", *map(str, words)], capture_output=True, text=True)
+        return done.returncode, (done.stdout + done.stderr).splitlines()
+
+    def drops(self):
+        return {each.parent.name: each.read_text() for each in self.units.rglob("*") if each.is_file()}
+
+    def left(self):
+        """What is there of the lock-down, and of the directory of units."""
+        return sorted(each.name for each in self.directory.iterdir()), self.drops()
+
+    def may_call_bluez(self, uid, name="org.bluez"):
+        """Whether the bus lets this user send to BlueZ."""
         done = subprocess.run(
-            ["busctl", f"--address={self.address}", "call", "org.bluez", "/", "org.freedesktop.DBus.Peer", "Ping"], user=uid, group=uid,
+            ["busctl", f"--address={self.address}", "call", name, "/", "org.freedesktop.DBus.Peer", "Ping"], user=uid, group=uid,
             extra_groups=[], capture_output=True, text=True)
         self.assertEqual(done.returncode != 0, "denied" in done.stderr.lower(), done.stderr)
         return done.returncode == 0
@@ -353,8 +390,103 @@ class Lockdown(unittest.TestCase):
         self.assertEqual(self.ctl("on")[0], 0)
         self.assertFalse(self.may_call_bluez(SOMEBODY))
         self.assertTrue(self.may_call_bluez(0))
+        # BlueZ' daemon for mesh networks: a name that nobody answers at, which takes no part in a refusal.
+        mesh = dbus.bus.BusConnection(self.address)
+        self.addCleanup(mesh.close)
+        mesh.request_name("org.bluez.mesh")
+        self.assertFalse(self.may_call_bluez(SOMEBODY, "org.bluez.mesh"))
         self.assertEqual(self.ctl("off")[0], 0)
         self.assertTrue(self.may_call_bluez(SOMEBODY))
+
+    def test_drop_ins_for_all_services_but_the_exceptions(self):
+        (self.units / "own.service.d").mkdir(parents=True)
+        (self.units / "own.service.d/10-own.conf").write_text("[Service]\nNice=1\n")
+        (self.units / "none.service").write_text("[Service]\nRestrictAddressFamilies=AF_UNIX\nRestrictAddressFamilies = none\n")
+        (self.units / "some.service").write_text("[Service]\nRestrictAddressFamilies=none\nRestrictAddressFamilies=AF_UNIX\n")
+        before = self.left()
+        self.assertEqual(self.ctl("on", "--except", "own", "--except", "radio@.service")[0], 0)
+        drops = self.drops()
+        for each in ("bluetooth.service.d", "own.service.d", "radio@.service.d"):
+            [drop] = (self.units / each).glob("zz-*.conf")
+            # Nothing is set: a file of this name takes the place of the other.
+            self.assertEqual([line for line in drop.read_text().splitlines() if not line.startswith("#")], [], each)
+            [one] = (self.units / "service.d").iterdir()
+            self.assertEqual(drop.name, one.name)
+        self.assertIn("RestrictAddressFamilies=~AF_BLUETOOTH\n", drops["service.d"])
+        # Which has no family that could be opened again.
+        self.assertNotIn("RestrictAddressFamilies=~", drops["none.service.d"])
+        self.assertIn("SystemCallArchitectures=native\n", drops["none.service.d"])
+        self.assertNotIn("some.service.d", drops)
+        told = lambda: json.loads("\n".join(self.ctl("status", "--json")[1]))
+        self.assertEqual(told(), {"lockdown": "on", "exceptions": ["bluetooth.service", "own.service", "radio@.service"], "processes": []})
+        # Again, and with other exceptions.
+        self.assertEqual(self.ctl("on"), (0, ["the lock-down is on already"]))
+        self.assertEqual(self.drops(), drops)
+        self.assertEqual(self.ctl("on", "--except", "other.service")[0], 0)
+        self.assertEqual(told()["exceptions"], ["bluetooth.service", "other.service"])
+        self.assertEqual(self.ctl("off")[0], 0)
+        self.assertEqual(self.left(), before)
+
+    def test_exceptions_are_services(self):
+        for name in ("a/b", "../x", "user.slice", "session-1.scope", "", ".service", "x" * 300, "a b"):
+            with self.subTest(name):
+                status, lines = self.ctl("on", "--except", name)
+                self.assertEqual((status, len(lines)), (1, 1))
+                self.assertIn("not the name of a service", lines[0])
+                self.assertEqual(self.drops(), {})
+        self.assertEqual(self.ctl("status"), (1, ["off"]))
+
+    def test_a_drop_in_that_somebody_has_changed_stays(self):
+        self.assertEqual(self.ctl("on")[0], 0)
+        [drop] = (self.units / "service.d").iterdir()
+        drop.write_text("[Service]\n")
+        for command in ("status", "on", "off", "status", "on"):
+            with self.subTest(command):
+                status, lines = self.ctl(command)
+                self.assertEqual(status, 1)
+                self.assertIn(f"changed", lines[-1])
+                self.assertIn(str(drop), lines[-1])
+                self.assertEqual(drop.read_text(), "[Service]\n")
+        self.assertFalse(self.file.exists())
+        drop.unlink()
+        self.assertEqual(self.ctl("off"), (0, ["the lock-down is off already"]))
+        self.assertEqual(self.ctl("on")[0], 0)
+
+    def test_half_of_it_is_said(self):
+        self.assertEqual(self.ctl("on")[0], 0)
+        file = self.file.read_text()
+        self.file.unlink()
+        self.assertEqual(self.ctl("status"), (1, ["accessoryctl: only sockets are closed: accessoryctl lockdown on, or off"]))
+        self.assertEqual(self.ctl("off")[0], 0)
+        self.assertEqual(self.drops(), {})
+        self.file.write_text(file)
+        self.assertEqual(self.ctl("status"), (1, ["accessoryctl: only D-Bus is closed: accessoryctl lockdown on, or off"]))
+        self.assertEqual(self.ctl("on")[0], 0)
+        self.assertEqual(self.ctl("status"), (0, ["on"]))
+
+    def test_processes_that_it_does_not_hold_are_listed(self):
+        self.assertEqual(self.ctl("on")[0], 0)
+        words = ("/usr/bin/python3", "-c", MACHINE, BIN / "accessoryctl", "lockdown", "status", "--file", self.file, "--policy", self.policy,
+                 "--units", self.units, "--since", self.since)
+
+        def filters(since):
+            if since is None:
+                self.since.unlink(missing_ok=True)
+            else:
+                self.since.write_text(since)
+            status, lines = self.run_alone(*words, "--json")
+            self.assertEqual(status, 4)
+            told = json.loads("\n".join(lines))["processes"]
+            self.assertEqual({(each["program"], each["uid"]) for each in told}, {("sleep", 0)})
+            return [each["filter"] for each in told]
+
+        # Since the machine began; since they did; and where systemd has not read it, as here.
+        self.assertEqual(filters(None), ["none"])
+        self.assertEqual(filters("99999999999999\n"), ["none", "earlier"])
+        self.assertEqual(filters("\n"), ["none", "earlier"])
+        status, lines = self.run_alone(*words)
+        self.assertEqual((status, lines[0]), (4, "on"))
+        self.assertRegex(lines[-1], r"root +sleep +\S+ +earlier")
 
     def test_what_is_no_configuration_is_left_alone(self):
         self.file.write_text("nonsense")
@@ -368,7 +500,7 @@ class Lockdown(unittest.TestCase):
         self.policy = self.directory / "gone"
         status, lines = self.ctl("status")
         self.assertEqual(status, 1)
-        self.assertIn("nothing is locked", lines[0])
+        self.assertIn("D-Bus is open", lines[0])
 
     def test_a_bus_that_does_not_take_it_is_said(self):
         self.file.write_text("<busconfig>\n</busconfig>\n")
@@ -377,6 +509,8 @@ class Lockdown(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("as it was before", lines[0])
         self.assertEqual(self.file.read_text(), "<busconfig>\n</busconfig>\n")
+        self.assertEqual(self.drops(), {})
+        self.assertFalse(self.since.exists())
         self.assertEqual(self.ctl("status"), (1, ["off"]))
         self.address = address
 

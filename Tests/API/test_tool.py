@@ -218,7 +218,7 @@ class Tool(APITest):
         manifest = self.world.app_directories[0] / "com.example.dice.conf"
         [accessory] = json.loads("\n".join(self.ctl("list", "--json")[1]))
         files = {"whoami": ("--apps", self.world.app_directories[0], "--pid", os.getpid()), "manifest check": (manifest,), "policy check": (),
-                 "lockdown status": ("--file", "/nowhere")}
+                 "lockdown status": ("--file", "/nowhere", "--units", "/nowhere")}
         for command, words in {
                 "status": (), "list": (), "show": (accessory["id"],), "grants": (), "apps": (), "audit": (),
                 "policy explain": ("com.example.dice", accessory["id"]), **files}.items():

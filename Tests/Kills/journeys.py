@@ -373,7 +373,8 @@ class ChangeOfManifest(_WithAccessory):
 
 
 class LockDown(Journey):
-    """accessoryctl switches the lock-down on: the bus' configuration is always a whole one."""
+    """accessoryctl switches the lock-down on: the bus' configuration is always a whole one, and so is each drop-in of systemd's; BlueZ'
+    daemon is never locked out."""
 
     tool_is_ended = True
     to = "on"
@@ -383,8 +384,8 @@ class LockDown(Journey):
         world = stage.world
         world.lockdown_policy.write_text("<busconfig/>")
         stage.run_tool(
-            BIN / "accessoryctl", "lockdown", to, "--file", world.lockdown_file, "--policy", world.lockdown_policy, "--bus",
-            world.bus.address)
+            BIN / "accessoryctl", "lockdown", to, "--file", world.lockdown_file, "--policy", world.lockdown_policy,
+            "--units", world.lockdown_units, "--since", world.lockdown_since, "--bus", world.bus.address)
 
     def act(self, stage):
         self.switch(stage, self.to)
@@ -392,7 +393,7 @@ class LockDown(Journey):
     def clear(self, stage):
         self.switch(stage, "off")
         world = stage.world
-        found = sorted(each.name for each in world.directory.glob(f"{world.lockdown_file.name}*"))
+        found = sorted(each.name for each in (*world.directory.glob(f"{world.lockdown_file.name}*"), *world.lockdown_units.rglob("*.conf*")))
         invariants.expect(found == [], f"left is {found}")
 
     def look_after(self, stage, before):
@@ -400,6 +401,10 @@ class LockDown(Journey):
         if file.exists():
             text = file.read_text()
             invariants.expect("<include" in text and text.rstrip().endswith("</busconfig>"), f"half a file: {text}")
+        drops = {each.parent.name: each.read_text() for each in stage.world.lockdown_units.glob("*.d/*.conf")}
+        if "service.d" in drops:
+            invariants.expect(drops["service.d"].endswith("io_uring_setup:ENOSYS\n"), f"half a file: {drops}")
+            invariants.expect("An exception" in drops.get("bluetooth.service.d", ""), f"bluetoothd is locked out: {drops}")
 
 
 class EndOfLockDown(LockDown):

@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Switches the lock-down of org.bluez, and says whether it is on; what it is stands in `BusConfiguration`.
+// Switches the lock-down of Bluetooth, and says whether it is on; what it is stands in `BusConfiguration` for D-Bus,
+// and in `SocketLockdown` for the kernel's sockets.
 
 internal import AdminFiles
 internal import ArgumentParser
+internal import CallerIdentity
 internal import DBusKit
+internal import Glibc
 internal import JSONText
 internal import ProgramSupport
 internal import SystemFiles
 
 struct Lockdown: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Whether programs may talk to BlueZ past the scoped view.",
+        abstract: "Whether programs may reach accessories past the scoped view.",
         discussion: """
-            With the lock-down on, only root and accessorysetupd may talk to org.bluez; apps that were granted accessories use \
-            /run/accessory-setup/bus. Desktops: their Bluetooth settings and the audio of a user's session stop working too.
+            With the lock-down on, only root and accessorysetupd may talk to org.bluez, and no service but BlueZ' own, no session \
+            and no user's program can open a Bluetooth socket; apps that were granted accessories use /run/accessory-setup/bus. \
+            Desktops: their Bluetooth settings and the audio of a user's session stop working too. accessoryctl(1) says what else \
+            changes for services.
             """, subcommands: [On.self, Off.self, Status.self], defaultSubcommand: Status.self)
 
     struct Files: ParsableArguments {
@@ -22,82 +27,190 @@ struct Lockdown: ParsableCommand {
 
         @Option(help: "The policy that is included there.", completion: .file())
         var policy = BusConfiguration.standardPolicy
+
+        @Option(help: "The directory of systemd's units that is the admin's.", completion: .directory)
+        var units = SocketLockdown.standardUnits
+
+        @Option(help: "Where it is noted until the next boot since when it is on.", completion: .file())
+        var since = "/run/accessory-setup/lockdown-since"
+
+        /// Both halves.
+        func read() throws -> State { State(bus: try BusConfiguration(file), sockets: try SocketLockdown(units)) }
+
+        func removeDrafts() throws {
+            SystemFile.removeDraft(of: file)
+            try SocketLockdown.removeDrafts(in: units)
+        }
+
+        /// Sockets first: the bus' configuration is what a person looks at.
+        func write(_ new: State, over old: State) throws {
+            try new.sockets.write(over: old.sockets)
+            if new.bus.isLocked != old.bus.isLocked { try new.bus.write(to: file) }
+        }
+
+        /// Clock ticks since the machine began; 0 for before that, nil where it is not known.
+        var sinceTicks: UInt64? { (try? SystemFile.text(since, limit: 64)).map { UInt64($0.filter(\.isNumber)) } ?? 0 }
+
+        func note(_ ticks: UInt64?) throws {
+            if let slash = since.lastIndex(of: "/"), slash > since.startIndex {
+                try SystemFile.makeDirectory(String(since[..<slash]), mode: 0o755)
+            }
+            try SystemFile.write((ticks.map { "\($0)\n" } ?? "\n").utf8, to: since, mode: 0o644)
+        }
+
+        func forget() throws { if SystemFile.exists(since) { try SystemFile.remove(since) } }
+    }
+
+    struct State {
+        let bus: BusConfiguration
+        let sockets: SocketLockdown
     }
 
     struct On: ParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Switches it on, and has the bus read its configuration.")
+        static let configuration = CommandConfiguration(
+            abstract: "Switches it on, and has the bus and systemd read their configuration.",
+            discussion: """
+                Sockets are closed to what starts from now on: a reboot, or what accessoryctl lockdown status says, closes them to \
+                what runs already. Without --except the exceptions that there are stay.
+                """)
         @OptionGroup var options: BusOptions
         @OptionGroup var files: Files
+
+        @Option(help: "A service that keeps Bluetooth sockets, with all that it starts; may be given again.")
+        var except: [String] = []
 
         func run() throws {
             try Ending.guarding {
                 guard SystemFile.exists(files.policy) else {
                     throw Problem("\(files.policy) is not there: is accessorysetupd installed?")
                 }
-                SystemFile.removeDraft(of: files.file)
-                let old = try BusConfiguration(files.file)
-                guard !old.isLocked else {
-                    try reload(options)
-                    return StandardOutput.line("the lock-down is on already")
-                }
-                try old.locked(including: files.policy).write(to: files.file)
+                try files.removeDrafts()
+                let old = try files.read()
+                let sockets = try old.sockets.switchedOn(except: except.isEmpty ? nil : except)
+                let new = State(bus: old.bus.isLocked ? old.bus : try old.bus.locked(including: files.policy), sockets: sockets)
+                let isSame = old.bus.isLocked && sockets.isAs(old.sockets)
+                if !isSame { try files.note(nil) }
                 do {
-                    try reload(options)
+                    try files.write(new, over: old)
+                    let isRead = try reload(options)
+                    if !isSame, isRead { try files.note(RunningProcess.now) }
                 } catch {
                     // A lock-down that the bus does not know is none, and must not look like one.
-                    try old.write(to: files.file)
-                    throw Problem("the bus did not take \(files.file), which is as it was before: \(error)")
+                    try files.write(old, over: new)
+                    if old.sockets.isOff { try files.forget() }
+                    _ = try? reload(options)
+                    throw Problem("all is as it was before, because the bus or systemd did not take it: \(error)")
                 }
-                StandardOutput.line("the lock-down is on: only root and accessorysetupd may talk to org.bluez")
+                guard !isSame else { return StandardOutput.line("the lock-down is on already") }
+                StandardOutput.line("the lock-down is on: only root and accessorysetupd may talk to org.bluez,")
+                StandardOutput.line("and only \(sockets.exceptions.joined(separator: ", ")) can open Bluetooth sockets,")
+                StandardOutput.line("after a reboot. Until then: accessoryctl lockdown status")
             }
         }
     }
 
     struct Off: ParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Switches it off, and has the bus read its configuration.")
+        static let configuration = CommandConfiguration(
+            abstract: "Switches it off, and has the bus and systemd read their configuration.")
         @OptionGroup var options: BusOptions
         @OptionGroup var files: Files
 
         func run() throws {
             try Ending.guarding {
-                SystemFile.removeDraft(of: files.file)
-                let old = try BusConfiguration(files.file)
-                if old.isLocked {
-                    try old.unlocked().write(to: files.file)
-                    StandardOutput.line("the lock-down is off: who may talk to org.bluez is what BlueZ' own policy says")
+                try files.removeDrafts()
+                let old = try files.read()
+                let new = State(bus: old.bus.unlocked(), sockets: old.sockets.switchedOff())
+                if old.bus.isLocked || !new.sockets.isAs(old.sockets) {
+                    try files.write(new, over: old)
+                    StandardOutput.line("the lock-down is off: who may talk to org.bluez is what BlueZ' own policy says;")
+                    StandardOutput.line("what was started meanwhile has no Bluetooth sockets until it is started again")
                 } else {
                     StandardOutput.line("the lock-down is off already")
                 }
-                try reload(options)
+                try files.forget()
+                _ = try reload(options)
+                guard new.sockets.isOff else {
+                    throw Problem("left, because somebody has changed it: \(new.sockets.changed.joined(separator: ", "))")
+                }
             }
         }
     }
 
     struct Status: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Says whether it is on.", discussion: "Exit status: 0 when it is on, 1 when it is off.")
+            abstract: "Says whether it is on, and which processes it does not hold yet.",
+            discussion: """
+                Exit status: 0 when it is on, 4 when processes run that began before it, 1 when it is off.
+                """)
         @OptionGroup var files: Files
-        @OptionGroup var output: JSONOption
+        @OptionGroup var table: TableOptions
 
         func run() throws {
             try Ending.guarding {
-                let state = try BusConfiguration(files.file).lockdown(by: files.policy)
-                if output.json { Output.json(["lockdown": JSON(state == .on ? "on" : state == .off ? "off" : "broken")]) }
-                switch state {
-                case .on: if !output.json { StandardOutput.line("on") }
-                case .off:
-                    if !output.json { StandardOutput.line("off") }
-                    throw Ending.failed
-                case .broken:
-                    throw Problem("switched on in \(files.file), but \(files.policy) is not there: nothing is locked")
-                }
+                let state = try files.read()
+                let lockdown = state.bus.lockdown(by: files.policy, state.sockets)
+                guard lockdown == .on else { return try sayNotOn(lockdown, state) }
+                let unlocked = UnlockedProcesses(
+                    among: try RunningProcess.all(), since: files.sinceTicks, exceptions: state.sockets.exceptions
+                ).found
+                try table.paged { try say(unlocked, exceptions: state.sockets.exceptions) }
+                if !unlocked.isEmpty { throw Ending.unlocked }
             }
+        }
+
+        private func sayNotOn(_ lockdown: BusConfiguration.Lockdown, _ state: State) throws {
+            if table.json { Output.json(["lockdown": JSON(lockdown.rawValue)]) }
+            guard lockdown == .broken else {
+                if !table.json { StandardOutput.line("off") }
+                throw Ending.failed
+            }
+            guard state.sockets.changed.isEmpty else {
+                throw Problem(
+                    "somebody has changed \(state.sockets.changed.joined(separator: ", ")): move it away, then accessoryctl lockdown on"
+                )
+            }
+            guard state.bus.isLocked, !SystemFile.exists(files.policy) else {
+                throw Problem("only \(state.bus.isLocked ? "D-Bus is" : "sockets are") closed: accessoryctl lockdown on, or off")
+            }
+            throw Problem("switched on in \(files.file), but \(files.policy) is not there: D-Bus is open")
+        }
+
+        private func say(_ unlocked: [(process: RunningProcess, filter: UnlockedProcesses.Filter)], exceptions: [String]) throws {
+            if table.json {
+                let processes = unlocked.map { process, filter in
+                    JSON.object([
+                        "pid": JSON(Int(process.pid)), "uid": JSON(Int(process.uid)), "program": JSON(process.name),
+                        "unit": process.unit.map { JSON($0) } ?? .null, "filter": JSON(filter.rawValue),
+                    ])
+                }
+                return Output.json(["lockdown": "on", "exceptions": JSON(exceptions), "processes": .array(processes)])
+            }
+            StandardOutput.line("on")
+            guard !unlocked.isEmpty else { return }
+            StandardOutput.line(
+                "These processes can, or may, still open Bluetooth sockets (except \(exceptions.joined(separator: ", "))). A restart of"
+            )
+            StandardOutput.line("the unit, a logout from a session, or a reboot ends that:")
+            let rows = unlocked.map { process, filter in
+                [
+                    "\(process.pid)", getpwuid(process.uid).map { String(cString: $0.pointee.pw_name) } ?? "\(process.uid)",
+                    process.name, process.unit ?? "-", filter.rawValue,
+                ]
+            }
+            try Table(["PID", "USER", "PROGRAM", "UNIT", "FILTER"], rows, table).write()
         }
     }
 
-    private static func reload(_ options: BusOptions) throws {
+    /// Whether systemd has read its configuration: it may be on no bus, as in a container.
+    private static func reload(_ options: BusOptions) throws -> Bool {
+        let systemd = "org.freedesktop.systemd1"
         let connection = try Connection(Connection.Address(options.bus), loop: MainLoop())
         _ = try connection.callAndWait(Bus.name, Bus.path, Bus.name, "ReloadConfig")
+        guard try connection.callAndWait(Bus.name, Bus.path, Bus.name, "NameHasOwner", [.string(systemd)]) == [.boolean(true)]
+        else { return false }
+        _ = try connection.callAndWait(
+            systemd, "/org/freedesktop/systemd1", "\(systemd).Manager", "Reload", timeout: .seconds(120))
+        return true
     }
 
     struct Problem: Error, CustomStringConvertible {

@@ -49,6 +49,8 @@ class World:
         self.policy = self.directory / "policy.d"
         self.lockdown_file = self.directory / "system-local.conf"
         self.lockdown_policy = self.directory / "lockdown.conf"
+        self.lockdown_units = self.directory / "units"
+        self.lockdown_since = self.directory / "lockdown-since"
         # Without a file there is no default route.
         self.routes = self.directory / "routes"
         self.routes.mkdir()
