@@ -48,14 +48,16 @@ BluetoothServices=E56A082E-C49B-47CA-A2AB-389127B8ABE3;0B8F5F5D-3B6C-4D29-8B0F-0
 
 def scenario(path):
     """The dice of the sample, both of which pair without a question, one of them slowly enough for a power cut meanwhile, the other with
-    a value to write; and one more that has the person compare numbers."""
+    a value to write and one that takes the bond; and one more that has the person compare numbers."""
     air = json.loads((framework.DIRECTORY.parent / "Scenarios/dice.json").read_text())
     for accessory in air["accessories"]:
         if "pairing" in accessory:
             slowly = {"fault": "slow", "delay": 8} if accessory["address"] == BLUE_DICE else {}
             accessory["pairing"] = {"mode": "justWorks"} | slowly
         if accessory["address"] == PINK_DICE:
-            accessory["gatt"][0]["characteristics"].append({"uuid": "FF40", "flags": ["read", "write"], "value": "00"})
+            accessory["gatt"][0]["characteristics"] += [
+                {"uuid": "FF40", "flags": ["read", "write"], "value": "00"},
+                {"uuid": "FF41", "flags": ["read", "encrypt-read", "write", "encrypt-write"], "value": "2A"}]
         if accessory["address"] == BLUE_DICE:
             asks = json.loads(json.dumps(accessory)) | {"id": "green-dice", "address": GREEN_DICE, "pairing": {"mode": "numericComparison"}}
             asks["adverts"][0]["scanResponse"]["name"] = "Dice C7"
@@ -177,6 +179,10 @@ class Machine(Lab):
 
     def accessoryctl(self, *words, **options):
         return self.run("/usr/bin/accessoryctl", *words, **options)
+
+    def lockdown(self):
+        """What accessoryctl says of the lock-down, also where it does not hold all processes yet."""
+        return json.loads(self.accessoryctl("lockdown", "status", "--json", fails=None))
 
     def probe(self, name, bus, *asks, user=None, cgroup=None):
         """What a program sees that asks these things (apps/probe.py): as the app in dice.service, or as a user in a unit of

@@ -15,7 +15,7 @@ from air_stock import AirStock
 # By the guest that they need, in the order in which they run; each is a module beside this one.
 GROUPS = {
     "plain": ("radio", "gatt", "journeys", "central", "trouble", "adapters", "requests", "hostile", "field"), "wifi": ("wifi",),
-    "systemd": ("systemd", "people", "flatpak", "containers", "clients", "upgrades", "web", "packages"), "gateway": ("gateway",),
+    "systemd": ("systemd", "doors", "people", "flatpak", "containers", "clients", "upgrades", "web", "packages"), "gateway": ("gateway",),
     "soak": ("soak",),
 }
 # Runs for as long as it is told to, and only then.
@@ -29,6 +29,7 @@ SAMPLE = (
     "trouble.says_when_the_adapter_is_off",
     "adapters.an_accessory_is_set_up_where_it_is_nearest", "requests.renames_for_the_app", "hostile.shouts_what_no_accessory_should",
     "wifi.joins_and_leaves_with_NetworkManager", "wifi.joins_and_leaves_with_iwd", "systemd.bleak_finds_and_uses_what_was_picked",
+    "doors.the_lock_down_closes_the_way_to_a_bonded_accessory",
     "people.an_administrator_proves_it_to_polkit", "flatpak.it_sets_up_and_uses_an_accessory",
     "containers.one_of_podmans_is_its_app",
     "upgrades.an_upgrade_in_the_middle_of_a_setup_ends_it", "web.a_person_picks_in_a_page", "packages.a_purge_leaves_nothing",

@@ -18,12 +18,16 @@ PLACES = ("/etc", "/var/cache", "/var/lib", "/var/log", "/run/accessory-setup", 
 @check(seconds=300)
 def a_removal_ends_the_lock_down_and_an_installation_restores_it(machine):
     machine.installed()
-    machine.accessoryctl("lockdown", "on")
+    machine.accessoryctl("lockdown", "on", "--except", "lab-radio@.service")
+    before = machine.lockdown()["exceptions"]
     said = machine.run("dpkg", "--remove", *(each for each in ("cockpit-accessories", "accessorysetupd") if is_installed(each)), seconds=180)
     expect("the lock-down of org.bluez ends" in said, f"dpkg says {said}")
     expect(not LOCAL_BUS_CONFIGURATION.exists(), "BlueZ is still locked down")
+    expect(not drop_ins(), f"systemd has {drop_ins()}")
     machine.run("dpkg", "--install", *machine.debs, seconds=180)
-    expect(machine.accessoryctl("lockdown", "status").strip() == "on", "the lock-down is off")
+    now = machine.lockdown()
+    expect(now["lockdown"] == "on", "the lock-down is off")
+    expect(now["exceptions"] == before, f"exceptions are {now['exceptions']}, not {before}")
     machine.accessoryctl("lockdown", "off")
     expect(not GRANTS.with_name("lockdown-was-on").exists(), "it would be switched on once more")
 
@@ -50,6 +54,10 @@ def a_purge_leaves_nothing(machine):
     expect(not machine.bus.name_has_owner(DAEMON_NAME), "it is on the bus")
     activatable = machine.bus.list_activatable_names()
     expect(DAEMON_NAME not in activatable, "the bus would start it")
+
+
+def drop_ins():
+    return sorted(map(str, Path("/etc/systemd/system").glob("*.d/*accessorysetupd*")))
 
 
 def is_installed(name):

@@ -253,13 +253,13 @@ def past_the_view(machine):
 
 
 def expect_open(machine):
-    machine.accessoryctl("lockdown", "status", fails=True)
+    expect(machine.accessoryctl("lockdown", "status", fails=True) == "off", "the lock-down is not off")
     expect(all("AccessDenied" not in each for each in past_the_view(machine)), "BlueZ is closed to somebody")
 
 
 def expect_closed(machine):
     """To all but root, and the app, which has the way through the view."""
-    machine.accessoryctl("lockdown", "status")
+    expect(machine.lockdown()["lockdown"] == "on", "the lock-down is not on")
     expect(past_the_view(machine) == [{"AccessDenied"}] * 3, "BlueZ is open to somebody")
     expect(PINK_DICE in machine.bluez_devices(), "root is locked out")
     through = machine.probe("view", VIEW, "objects", f"connect={PINK_PATH}", f"get={BLUE_PATH}")()
@@ -440,6 +440,8 @@ def the_lock_down_holds_over_a_boot(machine):
         machine.expect_set_up(PINK_DICE)
         machine.hear(PINK_DICE, BLUE_DICE)
         expect_closed(machine)
+        # With status 0: nothing runs that began without it.
+        expect(machine.accessoryctl("lockdown", "status") == "on", "processes are not locked down")
         # It sets up another, too.
         machine.set_up(BLUE_DICE, "Dice A2")
         machine.accessoryctl("remove", machine.listed()[BLUE_DICE]["id"])
