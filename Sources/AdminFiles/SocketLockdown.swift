@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lock-down of the kernel's Bluetooth sockets: one drop-in of systemd's for all services, and one of the same name in
-// its place for each exception (Docs/Decisions/0030-sockets-in-the-lock-down.md). accessoryctl writes them, and the daemon
-// tells whether they are there.
+// The lock-down of the kernel's Bluetooth sockets: one drop-in of systemd's for all services, and one of the same name
+// in its place for each exception (Docs/Decisions/0030-sockets-in-the-lock-down.md). accessoryctl writes them, and the
+// daemon tells whether they are there.
 
 internal import SystemFiles
 
@@ -24,11 +24,13 @@ public struct SocketLockdown: Sendable {
     private static let always = ["bluetooth.service"]
 
     private static let mark = "# accessorysetupd: lock-down, by accessoryctl lockdown; do not edit\n"
-    /// A filter of socket(2) looks neither into the system calls of other architectures nor into a ring of io_uring.
+    /// A filter of socket(2) looks neither into the system calls of other architectures nor into a ring of io_uring. An
+    /// error that is no unit's default: with that one, ENOSYS since systemd 257 at the latest, a service with a list of
+    /// what is allowed would not start.
     private static let noWayAround = """
         SystemCallArchitectures=
         SystemCallArchitectures=native
-        SystemCallFilter=~io_uring_setup:ENOSYS
+        SystemCallFilter=~io_uring_setup:EOPNOTSUPP
 
         """
     private static let closed = mark + "[Service]\nRestrictAddressFamilies=~AF_BLUETOOTH\n" + noWayAround
@@ -94,8 +96,8 @@ public struct SocketLockdown: Sendable {
     /// Whether the drop-ins are the same.
     public func isAs(_ other: SocketLockdown) -> Bool { drops == other.drops }
 
-    /// Each drop-in whole or not at all: systemd may read them at any time. A directory without any other file goes with
-    /// the drop-in.
+    /// Each drop-in whole or not at all: systemd may read them at any time. A directory without any other file goes
+    /// with the drop-in.
     ///
     /// - Parameter old: what is there.
     /// - Throws: when something cannot be written.

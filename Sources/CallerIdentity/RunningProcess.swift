@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All processes of the machine as the lock-down sees them: which have the filter of system calls that services begin with,
-// and of which it is not known.
+// All processes of the machine as the lock-down sees them: which have the filter of system calls that services begin
+// with, and of which it is not known.
 
 internal import Glibc
 internal import SystemFiles
@@ -92,9 +92,10 @@ public struct UnlockedProcesses: Sendable {
     }
 
     /// - Parameters:
-    ///   - since: when systemd had read the drop-ins, in clock ticks since the machine began: 0 where it was locked down
-    ///     from the beginning, nil where that is not known.
-    ///   - exceptions: services that keep Bluetooth sockets, with all that they start; `name@.service` for its instances.
+    ///   - since: when systemd had read the drop-ins, in clock ticks since the machine began: 0 where it was locked
+    ///     down from the beginning, nil where that is not known.
+    ///   - exceptions: services that keep Bluetooth sockets, with all that they start; `name@.service` for its
+    ///     instances.
     public init(among processes: [RunningProcess], since: UInt64?, exceptions: [String]) {
         let known = Dictionary(processes.map { ($0.pid, $0) }) { first, _ in first }
         var states: [Int32: State] = [:]

@@ -403,7 +403,7 @@ class LockDown(Journey):
             invariants.expect("<include" in text and text.rstrip().endswith("</busconfig>"), f"half a file: {text}")
         drops = {each.parent.name: each.read_text() for each in stage.world.lockdown_units.glob("*.d/*.conf")}
         if "service.d" in drops:
-            invariants.expect(drops["service.d"].endswith("io_uring_setup:ENOSYS\n"), f"half a file: {drops}")
+            invariants.expect(drops["service.d"].endswith("io_uring_setup:EOPNOTSUPP\n"), f"half a file: {drops}")
             invariants.expect("An exception" in drops.get("bluetooth.service.d", ""), f"bluetoothd is locked out: {drops}")
 
 

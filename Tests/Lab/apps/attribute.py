@@ -56,7 +56,8 @@ def main(device, uuid, new):
             call(libc.bind, opened, address(bytes(6), LE_PUBLIC))
             opened.setsockopt(SOL_BLUETOOTH, BT_SECURITY, struct.pack("BB", MEDIUM, 0))
             call(libc.connect, opened, address(bytes.fromhex(device.replace(":", ""))[::-1], LE_RANDOM))
-            # Debian 12's kernel (6.1.176) has a receiver that waits hold the socket, so that nothing arrives: Python polls instead.
+            # Debian 12's kernel (6.1.176) has a receiver that waits hold the socket, so that nothing arrives: Python
+            # polls instead.
             opened.settimeout(WAIT)
             handle, before = value(opened, int(uuid, 16))
             said["read"].append(before.hex())
