@@ -13,7 +13,7 @@ extension CallOut {
                 "org.freedesktop.PolicyKit1.Error.\($0)"
             }
         case .authorizationEnd: ["org.freedesktop.PolicyKit1.Error.Failed"]
-        case .radioObjects, .viewObjects, .viewClientObjects, .iwdObjects, .supplicantAbilities:
+        case .radioObjects, .viewObjects, .viewClientObjects, .iwdObjects, .iwdInfo, .supplicantAbilities:
             ["org.freedesktop.DBus.Error.AccessDenied"]
         case .discoveryFilter, .classicFilter, .viewDiscoveryFilter: Self.bluez("NotReady", "NotSupported", "Failed")
         case .discoveryStart, .classicSearch: Self.bluez("NotReady", "Failed", "InProgress")
@@ -129,6 +129,7 @@ extension CallOut {
         case .managerReturn, .managerLeave, .iwdForget, .iwdDisconnect, .supplicantRemove, .supplicantEnable:
             "the record stays; given back after 2, 4 … 64 s, at the next start, and before the next joining"
         case .iwdStation: "its signals decide"
+        case .iwdInfo: "the joining has failed, nothing is changed"
         case .iwdAgentRegistration, .iwdJoin, .iwdJoinHidden, .supplicantSelect: "the joining has failed, and is taken back"
         case .iwdAgentEnd, .iwdReturn: "logged: iwd goes back by itself"
         case .supplicantAbilities: "asked again after 5 s"

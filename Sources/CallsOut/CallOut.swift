@@ -34,8 +34,8 @@ public enum CallOut: String, CaseIterable, Sendable {
         managerLeave
 
     // iwd.
-    case iwdObjects, iwdScan, iwdNetworks, iwdStation, iwdAgentRegistration, iwdAgentEnd, iwdJoin, iwdJoinHidden, iwdReturn,
-        iwdDisconnect, iwdForget
+    case iwdObjects, iwdScan, iwdNetworks, iwdStation, iwdInfo, iwdAgentRegistration, iwdAgentEnd, iwdJoin, iwdJoinHidden,
+        iwdReturn, iwdDisconnect, iwdForget
 
     // wpa_supplicant.
     case supplicantInterfaces, supplicantInterface, supplicantAbilities, supplicantScan, supplicantPoints, supplicantPoint,
@@ -68,8 +68,8 @@ extension CallOut {
         case .managerDevices, .managerDevice, .managerActive, .managerScan, .managerPoints, .managerPoint, .managerJoin,
             .managerReturn, .managerLeave:
             managerCalls
-        case .iwdObjects, .iwdScan, .iwdNetworks, .iwdStation, .iwdAgentRegistration, .iwdAgentEnd, .iwdJoin, .iwdJoinHidden,
-            .iwdReturn, .iwdDisconnect, .iwdForget:
+        case .iwdObjects, .iwdScan, .iwdNetworks, .iwdStation, .iwdInfo, .iwdAgentRegistration, .iwdAgentEnd, .iwdJoin,
+            .iwdJoinHidden, .iwdReturn, .iwdDisconnect, .iwdForget:
             iwdCalls
         case .supplicantInterfaces, .supplicantInterface, .supplicantAbilities, .supplicantScan, .supplicantPoints,
             .supplicantPoint, .supplicantNetwork, .supplicantAdd, .supplicantSelect, .supplicantRemove, .supplicantEnable,
@@ -172,6 +172,7 @@ extension CallOut {
         case .iwdNetworks:
             RemoteMethod(Self.iwd, Self.station, "GetOrderedNetworks", returns: "a(on)", timeout: .seconds(10))
         case .iwdStation: .getAll(Self.iwd, Self.station, timeout: .seconds(10))
+        case .iwdInfo: RemoteMethod(Self.iwd, "net.connman.iwd.Daemon", "GetInfo", returns: "a{sv}", timeout: .seconds(10))
         case .iwdAgentRegistration: call("AgentManager", "RegisterAgent", "o")
         case .iwdAgentEnd: call("AgentManager", "UnregisterAgent", "o")
         case .iwdJoin, .iwdReturn: join("Network", "Connect", "")

@@ -554,6 +554,16 @@ class Joining(WiFiTest):
                 self.assertFails(error("ConnectionFailed"), self.join_in_time, app, path, passphrase="sixsided9", hidden=True)
                 self.assertRestored()
 
+    def test_an_iwd_that_would_take_routes_and_name_servers(self):
+        for services in (("iwd",), ("iwd", "NetworkManager")):
+            with self.subTest(services):
+                app, picker = self.serve(*services, iwdConfigures=True)
+                self.world.daemon.wait_for(f"Wi-Fi interface .*{services[-1]}")
+                path = self.grant(app, picker, "Dice-1234")
+                self.assertFails(error("ConnectionFailed"), self.join, app, path, says=["routes and name servers"], passphrase="sixsided1")
+                self.assertEqual(self.simulator.joined, {"wlan0": "Home"})
+                self.assertRestored()
+
     def test_no_address(self):
         app, picker = self.serve("NetworkManager")
         path = self.grant(app, picker, "Dice-Mute")

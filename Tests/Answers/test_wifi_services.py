@@ -81,7 +81,7 @@ class NetworkManager(WiFi):
 class IWD(WiFi):
     kind = "iwd"
     calls = {"iwdScan": 1, "iwdNetworks": 1, "iwdObjects": 1, "iwdAgentRegistration": 1, "iwdAgentEnd": 1, "iwdJoin": 1, "iwdStation": 1,
-             "iwdForget": 1, "iwdReturn": 2}
+             "iwdInfo": 1, "iwdForget": 1, "iwdReturn": 2}
 
 
 @cases({"supplicantAdd_lost", "supplicantRemove_silent"})

@@ -37,6 +37,25 @@ import Testing
         return values
     }
 
+    /// No route, no name server, and a connection that is this user's alone: what Docs/WiFi.md promises.
+    @Test func whatNetworkManagerIsAskedFor() throws {
+        let join = NetworkJoin(ssid: try #require(SSID("Dice")), passphrase: nil, isHidden: false)
+        func groups(_ user: String?) -> [String: [String: DBusValue]] {
+            let settings = ManagedNetwork.settings(join, security: .open, interface: "wlan0", user: user)
+            return Dictionary(
+                uniqueKeysWithValues: (settings.entries ?? []).map { ($0.key.stringValue ?? "", $0.value.vardictValue ?? [:]) })
+        }
+        let asked = groups("accessory-setup")
+        for (group, keys) in [
+            ("ipv4", ["never-default", "ignore-auto-routes", "ignore-auto-dns"]), ("ipv6", ["never-default"]),
+        ] {
+            for key in keys { #expect(asked[group]?[key]?.booleanValue == true, "\(group).\(key)") }
+        }
+        #expect(asked["ipv4"]?["method"] == .string("auto") && asked["ipv6"]?["method"] == .string("link-local"))
+        #expect(asked["connection"]?["permissions"] == .strings(["user:accessory-setup:"]))
+        #expect(groups(nil)["connection"]?["permissions"] == nil)
+    }
+
     @Test func whatWpaSupplicantSays() throws {
         for (values, security) in [
             (bss(), NetworkSecurity.open), (bss(privacy: true), .wep), (bss(wpa: ["wpa-psk"], privacy: true), .wpa),

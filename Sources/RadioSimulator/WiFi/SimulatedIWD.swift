@@ -64,11 +64,11 @@ final class SimulatedIWD: WiFiService {
             call.reply()
         }
         var daemon = bus.interface(IWDXML.daemon)
-        daemon.method("GetInfo") { call throws(BusError) in
+        daemon.method("GetInfo") { [unowned self] call throws(BusError) in
             call.reply(
                 .vardict([
                     "Version": .string("2.3"), "StateDirectory": .string("/var/lib/iwd"),
-                    "NetworkConfigurationEnabled": .boolean(false),
+                    "NetworkConfigurationEnabled": .boolean(air.wifi.iwdConfigures),
                 ]))
         }
         return [manager, daemon]

@@ -35,6 +35,8 @@ extension Scenario {
         public var joinTimeout = 25.0
         /// Whether wpa_supplicant speaks Wi-Fi Aware.
         public var isAware = false
+        /// Whether iwd says that it gives out addresses.
+        public var iwdConfigures = false
 
         /// One interface, and no service.
         public init() {}

@@ -46,6 +46,7 @@ extension Scenario {
         wifi.rateLimit = try json.number("rateLimit", 0...3600) ?? wifi.rateLimit
         wifi.joinTimeout = try json.number("joinTimeout", 0...3600) ?? wifi.joinTimeout
         wifi.isAware = try json.boolean("aware") ?? false
+        wifi.iwdConfigures = try json.boolean("iwdConfigures") ?? false
         return wifi
     }
 

@@ -241,6 +241,31 @@ final class IWD: WiFiService {
         if join.passphrase?.key != nil {
             return completion(.failure(RadioFailure(.other, "iwd takes a passphrase, not the 64 digits of a key")))
         }
+        refusal { [weak self] refusal in
+            if let refusal { return completion(.failure(refusal)) }
+            self?.join(join, name, on: interface, path, owner, begun, note, completion)
+        }
+    }
+
+    /// Why it joins no network; nil when it does. With addresses it takes the default route and the name servers that
+    /// the network offers. Settings against that are in files of root's; what D-Bus has (2.3) is an agent for all
+    /// networks that sets addresses in its place, for which the daemon has no capability.
+    func refusal(completion: @escaping (RadioFailure?) -> Void) {
+        link.call(.iwdInfo, at: Self.manager) { result in
+            let failed = { (error: BusError) in completion(error.failure(of: "iwd")) }
+            guard let values = result.value(orElse: failed) else { return }
+            // Without a word for it, it has none.
+            guard values.first?.vardictValue?["NetworkConfigurationEnabled"]?.booleanValue == true else { return completion(nil) }
+            completion(
+                RadioFailure(
+                    .other, "iwd would take the network's routes and name servers (EnableNetworkConfiguration in its main.conf)"))
+        }
+    }
+
+    private func join(
+        _ join: NetworkJoin, _ name: String, on interface: String, _ path: ObjectPath, _ owner: String, _ begun: Int64,
+        _ note: @escaping (JoinRecord) throws -> Void, _ completion: @escaping (Result<Void, RadioFailure>) -> Void
+    ) {
         objects { [weak self] result in
             // What is not known now could not be given back.
             let failed = { (error: BusError) in completion(.failure(error.failure(of: "iwd"))) }

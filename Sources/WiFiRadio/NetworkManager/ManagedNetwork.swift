@@ -74,26 +74,31 @@ enum ManagedNetwork {
     /// What a connection of ours is called.
     static func name(_ ssid: SSID) -> String { "accessory \(ssid)" }
 
-    /// The settings of a connection that lives as long as it is used, and takes nothing but the network: the machine's
-    /// own routes and names stay.
-    static func settings(_ join: NetworkJoin, security: NetworkSecurity?, interface: String) -> DBusValue {
+    /// The settings of a connection that lives as long as it is used, and takes nothing but an address: the machine's
+    /// own routes and name servers stay.
+    ///
+    /// - Parameter user: the only user who may see, use and change it, besides root. NetworkManager then asks polkit
+    ///   for `settings.modify.own`, and not for the right to change everybody's connections.
+    static func settings(_ join: NetworkJoin, security: NetworkSecurity?, interface: String, user: String?) -> DBusValue {
+        var connection: [String: DBusValue] = [
+            "id": .string(name(join.ssid)), "type": .string("802-11-wireless"), "autoconnect": .boolean(false),
+            "interface-name": .string(interface),
+        ]
+        if let user { connection["permissions"] = .strings(["user:\(user):"]) }
         var groups: [String: [String: DBusValue]] = [
-            "connection": [
-                "id": .string(name(join.ssid)), "type": .string("802-11-wireless"), "autoconnect": .boolean(false),
-                "interface-name": .string(interface),
-            ],
+            "connection": connection,
             "802-11-wireless": [
                 "ssid": .bytes(join.ssid.bytes), "mode": .string("infrastructure"), "hidden": .boolean(join.isHidden),
             ],
-            // Its addresses may be late, or missing: the app knows how long it waits for them.
+            // Its address may be late, or missing: the app knows how long it waits for it. Two routes of DHCP, to a
+            // half of all addresses each, would be as good as a default route.
             "ipv4": [
-                "method": .string("auto"), "never-default": .boolean(true), "ignore-auto-dns": .boolean(true),
-                "may-fail": .boolean(true),
+                "method": .string("auto"), "never-default": .boolean(true), "ignore-auto-routes": .boolean(true),
+                "ignore-auto-dns": .boolean(true), "may-fail": .boolean(true),
             ],
-            "ipv6": [
-                "method": .string("auto"), "never-default": .boolean(true), "ignore-auto-dns": .boolean(true),
-                "may-fail": .boolean(true),
-            ],
+            // Routers advertise prefixes of any length as being on the link. Without those routes NetworkManager's
+            // addresses of IPv6 reach nothing; so there is the link's own one, and what is advertised is not read.
+            "ipv6": ["method": .string("link-local"), "never-default": .boolean(true), "may-fail": .boolean(true)],
         ]
         if let passphrase = join.passphrase {
             groups["802-11-wireless-security"] = [

@@ -157,6 +157,9 @@ final class NetworkManager: WiFiService {
         return time.tv_sec
     }
 
+    /// Whose process this is; nil where no account says.
+    private static var user: String? { getpwuid(geteuid()).map { String(cString: $0.pointee.pw_name) } }
+
     /// What iwd has of this interface, where it is what NetworkManager has below it.
     private func station(below path: ObjectPath) -> ObjectPath? {
         paths.first { $0.value == path }.flatMap { iwd.paths[$0.key] }
@@ -202,6 +205,18 @@ final class NetworkManager: WiFiService {
         completion: @escaping (Result<Void, RadioFailure>) -> Void
     ) {
         guard let path = paths[interface], let owner else { return completion(.failure(.serviceGone)) }
+        let begin = { [weak self] in self?.join(join, on: interface, path, owner, begun, note, completion) }
+        guard station(below: path) != nil else { return begin() ?? () }
+        iwd.refusal { refusal in
+            if let refusal { return completion(.failure(refusal)) }
+            begin()
+        }
+    }
+
+    private func join(
+        _ join: NetworkJoin, on interface: String, _ path: ObjectPath, _ owner: String, _ begun: Int64,
+        _ note: @escaping (JoinRecord) throws -> Void, _ completion: @escaping (Result<Void, RadioFailure>) -> Void
+    ) {
         var record = JoinRecord(service: busName, owner: owner, interface: interface, network: Hex.text(join.ssid.bytes))
         // What is not known now could not be given back.
         let failed = { (error: BusError) in completion(.failure(error.failure(of: "NetworkManager"))) }
@@ -216,7 +231,8 @@ final class NetworkManager: WiFiService {
                 record.known = known
                 self.security(of: join, path) { [weak self] security in
                     guard let self else { return }
-                    let settings = ManagedNetwork.settings(join, security: security, interface: interface)
+                    let settings = ManagedNetwork.settings(
+                        join, security: security, interface: interface, user: Self.user)
                     self.activate(settings, path, record, note, self.awaitJoin(join, begun: begun, completion))
                 }
             }

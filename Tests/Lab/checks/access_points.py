@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 NAMESPACE = "air"
+DIRECTORY = Path(__file__).resolve().parent
 RADIOS = 5
 # Channels that all allow active scans, 36 to 48 among them, without a database; and two at a time, which lets the radio
 # scan by itself as real ones do, in a second: the kernel goes back to its own channel after each of the others, and
@@ -155,14 +156,17 @@ class AccessPoints:
             return ""
 
     def _serve_addresses(self, interface, number, index):
+        """With them it offers a router and a name server, or, where there are several networks, routes that are as good as a default one."""
         network = f"10.{number}.{index}"
+        halves = f"option staticroutes 0.0.0.0/1 {network}.1,128.0.0.0/1 {network}.1\n" if index else ""
         self._in_air("ip", "address", "add", f"{network}.1/24", "dev", interface)
         configuration = self._folder / f"udhcpd-{interface}.conf"
         leases = self._folder / f"leases-{interface}"
         leases.touch()
         configuration.write_text(
             f"interface {interface}\nstart {network}.10\nend {network}.99\nlease_file {leases}\npidfile {self._folder}/{interface}.pid\n"
-            f"option subnet 255.255.255.0\noption router {network}.1\noption lease 3600\n")
+            f"option subnet 255.255.255.0\noption router {network}.1\noption dns {network}.1\noption domain accessory.example\n{halves}"
+            f"option lease 3600\n")
         self._start("udhcpd.log", "busybox", "udhcpd", "-f", str(configuration))
 
     # What checks change
@@ -182,6 +186,11 @@ class AccessPoints:
         return next(
             f"10.{number}.{index}." for number, points in enumerate(self._radios, start=1)
             for index, point in enumerate(points) if point.get("ssid") == ssid)
+
+    def advertise(self, ssid):
+        """A router speaks there, until the check ends: for all prefixes, for a half of them, and for a name server."""
+        number, index = self.network_of(ssid).split(".")[1:3]
+        self._start("router.log", "/usr/bin/python3", "-B", str(DIRECTORY / "router.py"), self._interface(int(number), int(index)))
 
     def bssid_of(self, identifier):
         return next(

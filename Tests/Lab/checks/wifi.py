@@ -4,12 +4,13 @@ the machine is back on its own network afterwards, whatever went wrong meanwhile
 
 import signal
 import time
+from pathlib import Path
 
 from framework import DIRECTORY, check
 from lab import expect
 from wifi_clients import App, Picker, add, network
 from wifi_lab import DIE_ID
-from wifi_services import HOME, SERVICES
+from wifi_services import HOME, IWD, SERVICES, start_networkd
 
 PASSPHRASE = "sixsided1"
 QUIET_SECONDS = 6
@@ -225,6 +226,103 @@ def says_that_a_network_is_not_there(lab):
     said = app.expect_join_fails(path, "", passphrase=PASSPHRASE)
     lab.note(f"“{said}” after {time.monotonic() - began:.1f} s")
     lab.expect_home(PASSPHRASE)
+
+
+# What is taken of it, and kept
+
+def expect_nothing_but_an_address(lab, name):
+    """Of a network that wlan0 is on, whose access point and whose router offer more."""
+    network = lab.air.network_of(name)
+    lab.wait_until(lambda: (lab.address or "").startswith(network), 40, "an address", every=0.2)
+    lab.hear_the_router(name)
+    expect(lab.routes == [f"{network}0/24", "fe80::/64"], f"on {name} wlan0 has routes to {lab.routes}")
+    taken = [each for each in lab.name_servers if each.startswith((network, "fd00:")) or each == "accessory.example"]
+    expect(taken == [], f"on {name} there are the name servers {lab.name_servers}")
+    said = lab.tell("busybox", "ping", "-c", "1", "-W", "10", f"{network}1")
+    expect("1 packets received" in said, f"the accessory does not answer: {said}")
+
+
+@check(services=SERVICES, seconds=300)
+def takes_an_address_and_nothing_else(lab):
+    if lab.service.name in ("wpa_supplicant", "iwd"):
+        start_networkd(lab)
+    # Linux 6.1 does not tell networkd the network's name under wpa_supplicant: then home counts for an accessory's.
+    if "ssid" in lab.tell("iw", "dev", "wlan0", "info") or lab.service.name.startswith("NetworkManager"):
+        # What is offered there is the same, and taken: so it would be seen.
+        at_home = lab.air.network_of(HOME) + "1"
+        lab.hear_the_router(HOME)
+        lab.wait_until(
+            lambda: lab.routes.count("default") == 2 and at_home in lab.name_servers, 60,
+            lambda: f"what {HOME} offers; there is {lab.routes} and {lab.name_servers}", every=0.2)
+    else:
+        expect_nothing_but_an_address(lab, HOME)
+        lab.note("networkd does not know the network's name")
+    app, picker = begin(lab)
+    for name, options in (("Dice-1234", {"passphrase": PASSPHRASE}), ("Dice-SAE", {"passphrase": "sixsided3"})):
+        path = add(app, picker, name)
+        app.join(path, **options)
+        expect_nothing_but_an_address(lab, name)
+        app.leave(path)
+        lab.expect_home(*options.values())
+
+
+@check(services=["wpa_supplicant"], seconds=120)
+def without_a_program_for_addresses_the_kernel_takes_routes_of_ipv6(lab):
+    """Unless it is set not to."""
+    app, picker = begin(lab)
+    path = add(app, picker, "Dice-1234")
+    app.join(path, passphrase=PASSPHRASE)
+    lab.hear_the_router("Dice-1234")
+    expect("default" in lab.routes, f"wlan0 has routes to {lab.routes}")
+    app.leave(path)
+    lab.expect_home(PASSPHRASE)
+    Path("/proc/sys/net/ipv6/conf/wlan0/accept_ra").write_text("0")
+    # With it all that was taken before goes.
+    for value in "10":
+        Path("/proc/sys/net/ipv6/conf/wlan0/disable_ipv6").write_text(value)
+    app.join(path, passphrase=PASSPHRASE)
+    lab.hear_the_router("Dice-1234")
+    expect(lab.routes == ["fe80::/64"], f"wlan0 has routes to {lab.routes}")
+
+
+@check(services=["iwd", "NetworkManager_over_iwd"], seconds=120)
+def joins_nothing_by_an_iwd_that_takes_routes_and_name_servers(lab):
+    app, picker = begin(lab)
+    path = add(app, picker, "Dice-1234")
+    for each in (lab.service.process, lab.service.below):
+        if each is not None:
+            each.kill()
+    lab.wait_wifi("absent")
+    IWD.configuration.parent.mkdir(exist_ok=True)
+    IWD.configuration.write_text("[General]\nEnableNetworkConfiguration=true\n")
+    try:
+        lab.service.start()
+        lab.wait_joined(HOME, 60)
+        lab.wait_wifi("ready", 60)
+        app.expect_join_fails(path, "routes and name servers", passphrase=PASSPHRASE)
+        expect(lab.joined == HOME, f"wlan0 is on {lab.joined}")
+    finally:
+        IWD.configuration.unlink()
+
+
+@check(services=SERVICES, seconds=120)
+def has_the_passphrase_where_the_documents_say(lab):
+    expected = {
+        "wpa_supplicant": [], "NetworkManager": ["/run/NetworkManager/system-connections/accessory Dice-1234.nmconnection"],
+        "iwd": ["/var/lib/iwd/Dice-1234.psk"],
+    }
+    expected["NetworkManager_over_iwd"] = sorted(expected["NetworkManager"] + expected["iwd"])
+    app, _, path = add_die(lab)
+    found = lab.written_with(PASSPHRASE)
+    expect(found == expected[lab.service.name], f"the passphrase is in {found}")
+    for each in found:
+        mode, user = Path(each).stat().st_mode, Path(each).owner()
+        expect((mode & 0o777, user) == (0o600, "root"), f"{each} has the mode {mode:o}, and is {user}'s")
+    lab.note(f"in {len(found)} files")
+    app.leave(path)
+    lab.expect_home(PASSPHRASE)
+    found = lab.written_with(PASSPHRASE)
+    expect(found == [], f"after the leave the passphrase is in {found}")
 
 
 # What goes wrong while it is joined

@@ -5,6 +5,7 @@ service that is started afresh and has connected wlan0 to “Home”, a daemon, 
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ import dbus.mainloop.glib
 import framework
 from access_points import AccessPoints
 from lab import DAEMON_NAME, Lab, SystemBus, expect
-from wifi_services import HOME, HOME_PASSPHRASE, KEPT, SERVICES, forget_heard, make_interface
+from wifi_services import HOME, HOME_PASSPHRASE, KEPT, NETWORKD, SERVICES, forget_heard, make_interface
 
 SCENARIO = framework.DIRECTORY.parent / "Scenarios/wifi.json"
 HOME_ID, DIE_ID = "home", "die"
@@ -57,6 +58,8 @@ class WiFiLab(Lab):
         self.bus.wake_for("org.freedesktop.DBus", DAEMON_NAME, *{each.bus_name for each in SERVICES.values()})
         self.kernel = self.start("iw-event", "stdbuf", "-oL", "iw", "event", "-t")
         self._asked, self._joined = None, None
+        self.began = self.state / "began"
+        self.began.touch()
 
     def begin(self, service, away):
         """Starts the service; access points that are `away` it has never heard."""
@@ -154,6 +157,40 @@ class WiFiLab(Lab):
         found = re.search(r"inet ([\d.]+)", self.tell("ip", "-4", "address", "show", "dev", "wlan0"))
         return found and found[1]
 
+    @property
+    def routes(self):
+        """Which ones lead out of wlan0, of both kinds; multicast apart."""
+        found = self.tell("ip", "-4", "route", "show", "dev", "wlan0") + self.tell("ip", "-6", "route", "show", "dev", "wlan0")
+        return sorted(line.split()[0] for line in found.splitlines() if not line.startswith("multicast "))
+
+    @property
+    def name_servers(self):
+        """Those that NetworkManager or networkd has taken, and their domains."""
+        files = [Path("/run/NetworkManager/resolv.conf"), *Path("/run/systemd/netif/links").glob("*"), Path("/etc/resolv.conf")]
+        began = self.began.stat().st_mtime
+        lines = [line for each in files if each.is_file() and each.stat().st_mtime >= began for line in each.read_text().splitlines()]
+        return sorted({word for line in lines if re.match("nameserver |search |domain |(DNS|DOMAINS)=", line)
+                       for word in re.split("[ =]", line)[1:] if word})
+
+    @property
+    def advertisements(self):
+        """How many of routers the kernel has had on wlan0."""
+        return int(re.search(r"Icmp6InRouterAdvertisements\s+(\d+)", Path("/proc/net/dev_snmp6/wlan0").read_text())[1])
+
+    def hear_the_router(self, network):
+        """Until an advertisement has come, and another one: so what is done about the first is done."""
+        self.air.advertise(network)
+        before = self.advertisements
+        self.wait_until(lambda: self.advertisements >= before + 2, 20, "the router's advertisements", every=0.2)
+
+    def written_with(self, *secrets):
+        """The files below the directories of services in which one of these was left since the check began; apart from the air's own, and
+        from logs of the check."""
+        found = self.tell(
+            "find", "/etc", "/var", "/run", "-type", "f", "-newer", self.began, "-not", "-path",
+            "/run/lab-state/access-points/*", "-not", "-path", "/run/lab/*", "-not", "-path", f"{self.logs}/*")
+        return sorted(each for each in found.splitlines() if any(secret.encode() in Path(each).read_bytes() for secret in secrets))
+
     def wait_quiet(self, seconds, limit):
         """Until the kernel has told of no scan for so long."""
         seen, since = self.scans, time.monotonic()
@@ -227,6 +264,8 @@ def _run(each, logs, air):
     for kept in KEPT:
         for old in Path(kept).iterdir():
             subprocess.run(["rm", "-rf", "--", old], check=True)
+    for own in NETWORKD:
+        shutil.rmtree(own, ignore_errors=True)
     air.all_near()
     make_interface()
     framework.CGROUP.mkdir()

@@ -2,6 +2,7 @@
 """The Wi-Fi services under which the checks are run: how each is configured, with the network “Home” as an administrator would save it,
 how it is started, and what it remembers. Each is the real one of Debian, with Debian's defaults."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from lab import expect
 HOME, HOME_PASSPHRASE = "Home", "correct horse"
 # Whatever a service writes to keep: empty at the start of each check.
 KEPT = ("/etc/NetworkManager/system-connections", "/run/NetworkManager", "/var/lib/NetworkManager", "/var/lib/iwd", "/run/wpa_supplicant")
+# What gives addresses writes to directories that are its own user's.
+NETWORKD = ("/run/systemd/network", "/run/systemd/netif")
 # What has NetworkManager use iwd.
 OVER_IWD = "[device]\nwifi.backend=iwd\n"
 
@@ -143,6 +146,7 @@ class IWD(Service):
     # It begins with the likeliest channels.
     kernel_scans = 3
     command = ("/usr/libexec/iwd", "-d")
+    configuration = Path("/etc/iwd/main.conf")
 
     @staticmethod
     def home():
@@ -198,6 +202,17 @@ class NetworkManagerOverIWD(NetworkManager):
 
     def profiles(self):
         return sorted(set(super().profiles()) | set(self._iwd.profiles()))
+
+
+def start_networkd(lab):
+    """What gives addresses over wpa_supplicant and iwd, with our example for the interface, and a file for the network from before."""
+    folder = Path("/run/systemd/network")
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(lab.repository / "Docs/Examples/accessory-networks.network", folder / "20-accessories.network")
+    (folder / "10-home.network").write_text(f"[Match]\nSSID={HOME}\n\n[Network]\nDHCP=yes\n")
+    networkd = lab.start_loud("systemd-networkd", "/lib/systemd/systemd-networkd")
+    lab.wait_until(lambda: lab.bus.name_has_owner("org.freedesktop.network1") or networkd.ended, 30, "networkd")
+    expect(not networkd.ended, f"networkd ended: {networkd.lines[-1:]}")
 
 
 SERVICES = {each.name: each for each in (Supplicant, NetworkManager, IWD, NetworkManagerOverIWD)}
