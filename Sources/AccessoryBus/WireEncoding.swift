@@ -45,7 +45,9 @@ public enum WireEncoding {
     }
 
     /// Offers as a picker sees them: text for the person is marked, and a network has its name as text too.
-    public static func offers(_ offers: [Offer], hasImage: (Offer) -> Bool) -> DBusValue {
+    ///
+    /// - Parameter resembled: the name in use that one of the offer's looks like.
+    public static func offers(_ offers: [Offer], resembled: (Offer) -> String?, hasImage: (Offer) -> Bool) -> DBusValue {
         .array(
             of: "a{sv}",
             offers.map { offer in
@@ -56,6 +58,7 @@ public enum WireEncoding {
                 ]
                 // Not through another app of ours.
                 if offer.isBonded, offer.shared == nil { values.append(("paired", .boolean(true))) }
+                if let name = resembled(offer) { values.append(("resembles", .string(ShownName.marked(name)))) }
                 if let rssi = offer.rssi { values.append(("rssi", .int16(Int16(clamping: rssi)))) }
                 values.append(("shared", .boolean(offer.shared != nil)))
                 if let heard = offer.network {

@@ -33,6 +33,8 @@ public final class AccessoryService {
     private var sessionObjects: [Int: SessionObject] = [:]
     private var appObjects: [String: AppObject] = [:]
     private var pickerObject: PickerObject?
+    /// Accessories' names, to be held against what is offered.
+    private var lookAlikes = LookAlikes()
     /// Clients that are not on the bus, by their names.
     private var peers: [String: Connection] = [:]
     /// Paths of sessions that were invalidated while their app lives on: its calls are `Invalidated`, not
@@ -388,11 +390,21 @@ extension AccessoryService {
         server.propertiesChanged(object, AccessoryBus.picker, ["Offers"], to: audience(of: object.run))
     }
 
+    /// The name of another accessory that an offer can be taken for.
+    func nameInUse(resembledBy offer: Offer) -> String? {
+        let shown = [offer.advertisedName, offer.name] + (offer.network.map { [$0.ssid.description] } ?? [])
+        return lookAlikes.resembled(by: shown, of: offer.shared ?? offer.identifier)
+    }
+
     private func accessoryAppeared(_ accessory: Accessory) {
+        lookAlikes.rename(accessory.id, from: nil, to: accessory.displayName)
         server.export(AccessoryObject(accessory, self), to: .only(clients.admins))
     }
 
     private func accessoryChanged(_ accessory: Accessory, from old: Accessory) {
+        if accessory.displayName != old.displayName {
+            lookAlikes.rename(accessory.id, from: old.displayName, to: accessory.displayName)
+        }
         for grant in engine.ledger.grants(of: accessory.id) {
             tellChanges(from: GrantedAccessory(old, grant), to: GrantedAccessory(accessory, grant))
         }
@@ -418,6 +430,7 @@ extension AccessoryService {
     }
 
     private func accessoryDisappeared(_ accessory: Accessory) {
+        lookAlikes.rename(accessory.id, from: accessory.displayName, to: nil)
         server.withdraw(AccessoryBus.accessoryPath(accessory.id), to: .only(clients.admins))
     }
 

@@ -35,7 +35,11 @@ final class PickerObject: ServiceObject {
         table.property("Kind", for: .whoeverSeesIt) { picker, _ in .string(picker.run.request.kind) }
         table.property("Stage", for: .whoeverSeesIt) { picker, _ in .string(picker.run.presentation.stage.rawValue) }
         table.property("Offers", for: .whoeverSeesIt) { picker, _ in
-            WireEncoding.offers(picker.run.presentation.offers) { picker.service.engine.hasImage(picker.run, offer: $0) }
+            WireEncoding.offers(picker.run.presentation.offers) {
+                picker.service.nameInUse(resembledBy: $0)
+            } hasImage: {
+                picker.service.engine.hasImage(picker.run, offer: $0)
+            }
         }
         table.property("Prompt", for: .whoeverSeesIt) { picker, _ in
             let shown = picker.run.presentation

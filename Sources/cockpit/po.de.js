@@ -47,6 +47,7 @@ cockpit.locale({
     "fair signal": [null, "mäßiges Signal"],
     "good signal": [null, "gutes Signal"],
     "strong signal": [null, "starkes Signal"],
+    "Looks like “$0”, and is another one": [null, "Sieht aus wie „$0“, ist aber ein anderes"],
     "Used by another app": [null, "Wird von einer anderen App benutzt"],
     "Already paired by another program": [null, "Schon von einem anderen Programm gekoppelt"],
     "New": [null, "Neu"],

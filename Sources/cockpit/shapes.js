@@ -34,7 +34,7 @@ const record = keys => value => {
 
 const offer = record({
     id: text, name: text, advertisedName: text, hasImage: truth, shared: truth, paired: truth, rssi: maybe(number()), networkRssi: maybe(number()),
-    ssid: value => value, network: text, security: maybe(text), band: maybe(text),
+    ssid: value => value, network: text, resembles: text, security: maybe(text), band: maybe(text),
 });
 const prompt = record({
     kind: maybe(text), error: maybe(text), message: maybe(text), pin: text, passkey: number(0), entered: number(0),

@@ -74,6 +74,7 @@ export const words = {
     aside: app => fill(_("$0 waits for your choice."), app),
     backToPicker: () => _("Back to the choice"),
     strength: bars => [_("signal unknown"), _("weak signal"), _("fair signal"), _("good signal"), _("strong signal")][bars],
+    resembles: name => fill(_("Looks like “$0”, and is another one"), name),
     shared: () => _("Used by another app"),
     alreadyPaired: () => _("Already paired by another program"),
     added: () => _("New"),

@@ -5,8 +5,8 @@ for programs stays as it is."""
 import json
 
 from harness.apps import App
-from harness.names import ADMIN, ADMIN_PATH, APP, PINK, error
-from harness.programs import TESTS
+from harness.names import ACCESSORY, ADMIN, ADMIN_PATH, APP, PINK, error
+from harness.programs import BIN, TESTS, Program
 from harness.radio import accessory, scenario
 from harness.values import item, sv
 from harness.waiting import wait
@@ -15,6 +15,52 @@ from harness.world import APITest
 # Markup is text; what hides, controls or turns around is not shown.
 HOSTILE = "<script>\u202e\u200b\u2066\u0007\nDie"
 MARKED = "<script>\ufffd\ufffd\ufffd\ufffd\ufffdDie"
+
+
+class LookAlikes(APITest):
+    """“Pink Dice” is set up. What is called the same is not marked; what looks the same and is not, is."""
+
+    # A Cyrillic letter each; and the name itself.
+    ADVERTISED, SHOWN, SAME = "Pink Di\u0441e", "P\u0456nk Dice", "Pink Dice"
+    apps = ("dice", "lamp")
+    scenario = scenario(*(accessory(f"die-{number}", number, advert={"serviceUUIDs": [PINK], "name": name}) for number, name in (
+        (1, "die"), (2, ADVERTISED), (3, SAME))))
+
+    def resembled(self, person, *names):
+        return [person.wait_offer(each).get("resembles") for each in names]
+
+    def test_an_advertised_name(self):
+        app, person = self.app(), self.picker()
+        app.show_picker(item())
+        self.assertEqual(self.resembled(person, "die", self.ADVERTISED, self.SAME), [None] * 3)
+        person.cancel()
+        person.wait_gone()
+        path = self.add(app, person, "die", item())
+        app.show_picker(item())
+        self.assertEqual(self.resembled(person, self.ADVERTISED, self.SAME), ["Pink Dice", None])
+        person.cancel()
+        person.wait_gone()
+        # Names come and go with accessories.
+        self.world.admin.call(path, ACCESSORY, "Remove")
+        app.show_picker(item())
+        self.assertEqual(self.resembled(person, self.ADVERTISED), [None])
+
+    def test_the_apps_own_name_for_it(self):
+        """Also one that an app chooses; an accessory that is shared has its own name."""
+        app, other, person = self.app(), self.app("lamp"), self.picker()
+        self.add(app, person, "die", item())
+        other.show_picker(item(self.SHOWN))
+        self.assertEqual(self.resembled(person, "die", self.SAME), [None, "Pink Dice"])
+
+    def test_in_the_terminal(self):
+        app, person = self.app(), self.picker()
+        self.add(app, person, "die", item())
+        person.close()
+        terminal = Program(BIN / "accessoryctl", "picker", "--bus", self.world.bus.address, "--pick", "nothing of the kind")
+        self.addCleanup(terminal.stop)
+        terminal.wait_for("waiting")
+        app.show_picker(item())
+        terminal.wait_for(f"offered: looks like “Pink Dice”: Pink Dice  “{self.ADVERTISED}”")
 
 
 class HostileText(APITest):

@@ -107,8 +107,8 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
                 id: "1", device: device, address: nil, item: 0, name: "Die", advertisedName: "DIE-1", rssi: rssi, shared: shared,
                 needsPairing: true, identifier: id, network: network)
         }
-        func encoded(_ offer: Offer, hasImage: Bool = false) throws -> [String: DBusValue] {
-            let value = WireEncoding.offers([offer]) { _ in hasImage }
+        func encoded(_ offer: Offer, resembled: String? = nil, hasImage: Bool = false) throws -> [String: DBusValue] {
+            let value = WireEncoding.offers([offer], resembled: { _ in resembled }) { _ in hasImage }
             #expect(value.signature == "aa{sv}")
             return try #require(value.arrayValue?.first?.vardictValue)
         }
@@ -116,6 +116,7 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
         #expect(types(try encoded(offer(nil))) == least)
         #expect(try encoded(offer(nil, shared: id), hasImage: true)["shared"] == .boolean(true))
         #expect(try encoded(offer(nil), hasImage: true)["hasImage"] == .boolean(true))
+        #expect(try encoded(offer(nil), resembled: "Die\u{202E}")["resembles"] == .string("Die\u{FFFD}"))
         #expect(try encoded(offer(-40_000))["rssi"] == .int16(.min))
         let network = WiFiNetwork(ssid: try #require(SSID("Die")), rssi: -50, security: .wpa2, band: .ghz5)
         let more = ["rssi": "n", "ssid": "ay", "network": "s", "networkRssi": "n", "security": "s", "band": "s"]
@@ -130,7 +131,7 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
         let shown = try encoded(hostile)
         #expect(shown["name"] == .string("a\u{FFFD}") && shown["advertisedName"] == .string("<b>\u{FFFD}"))
         #expect(shown["network"] == .string("\u{FFFD}[") && shown["ssid"] == .bytes([0x1B, 0x5B]))
-        #expect(WireEncoding.offers([]) { _ in false } == .array(of: "a{sv}", []))
+        #expect(WireEncoding.offers([], resembled: { _ in nil }) { _ in false } == .array(of: "a{sv}", []))
     }
 
     @Test func advertisements() throws {

@@ -4,6 +4,7 @@
 from web import WebTest  # first: it knows where the others are
 
 from harness.images import PRODUCT, SVG
+from harness.names import PINK
 from harness.radio import Paired, accessory, scenario
 from harness.values import item, sv
 
@@ -322,6 +323,23 @@ class Bridging(WebTest):
         said = page.driver.execute_script("return window.said")
         self.assertIn("Setting up Pink Dice", said)
         self.assertIn("Setting up its second side", said)
+
+
+class LookAlike(WebTest):
+    NAME = "Pink Di\u0441e"
+    scenario = scenario(accessory("die"), accessory("another", 2, advert={"serviceUUIDs": [PINK], "name": NAME}))
+
+    def test_a_name_that_looks_like_one_in_use(self):
+        page, app = self.open(), self.app()
+        app.show_picker(item("Pink Dice"))
+        page.wait(lambda: len(page.offers()) == 2, "both offers")
+        self.assertNotIn("Looks like", page.sheet)
+        page.pick("die")
+        app.wait_event("accessoryAdded")
+        page.press("Close", "dialog")
+        app.show_picker(item("Pink Dice"))
+        page.sheet_says(self.NAME, "Looks like “Pink Dice”, and is another one")
+        self.assertEqual(page.axe(), [])
 
 
 class Sharing(WebTest):

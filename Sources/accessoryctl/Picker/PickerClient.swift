@@ -14,6 +14,8 @@ struct OfferLine: Equatable {
     let rssi: Int?
     let isShared: Bool
     let isPaired: Bool
+    /// The name of another accessory that it can be taken for.
+    let resembled: String?
     let hasImage: Bool
     let network: Network?
 
@@ -141,7 +143,7 @@ final class PickerClient {
                 return OfferLine(
                     id: id, name: offer["name"]?.stringValue ?? "", advertisedName: offer["advertisedName"]?.stringValue ?? "",
                     rssi: offer["rssi"]?.integerValue, isShared: offer["shared"]?.booleanValue ?? false,
-                    isPaired: offer["paired"]?.booleanValue ?? false,
+                    isPaired: offer["paired"]?.booleanValue ?? false, resembled: offer["resembles"]?.stringValue,
                     hasImage: offer["hasImage"]?.booleanValue ?? false,
                     network: offer["ssid"]?.bytesValue.flatMap { SSID($0) }.map { ssid in
                         OfferLine.Network(

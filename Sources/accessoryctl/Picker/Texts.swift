@@ -13,9 +13,11 @@ enum Texts {
 
     static func offer(_ offer: OfferLine) -> String { name(offer) + rest(offer, .all) }
 
-    /// An offer's names: the app's and the advertised one.
+    /// An offer's names: the app's and the advertised one. In front, where narrow screens do not cut it, which other
+    /// name one of them looks like.
     static func name(_ offer: OfferLine) -> String {
-        let name = StandardOutput.printable(offer.name)
+        let warning = offer.resembled.map { "looks like “\(StandardOutput.printable($0))”: " } ?? ""
+        let name = warning + StandardOutput.printable(offer.name)
         return offer.advertisedName.isEmpty ? name : name + "  “\(StandardOutput.printable(offer.advertisedName))”"
     }
 
