@@ -59,12 +59,8 @@ def the_daemons_user_joins_networks(machine):
     """Which is neither root nor of the group netdev: by the bus policy at wpa_supplicant and iwd, and by polkit's rule at NetworkManager. The
     network has a passphrase, so that iwd has to ask for it at the daemon."""
     machine.installed()
-    folder = Path("/run/lab-state")
-    folder.mkdir(exist_ok=True)
-    scenario = folder / "networks.json"
-    scenario.write_text(json.dumps({"accessPoints": [
-        {"id": "die", "ssid": "Dice-1234", "security": "wpa2", "passphrase": "sixsided1"}]}))
-    AccessPoints(scenario, [], machine.logs)
+    Path("/run/lab-state").mkdir(exist_ok=True)
+    AccessPoints([{"id": "die", "ssid": "Dice-1234", "security": "wpa2", "passphrase": "sixsided1"}], [], machine.logs)
     ask = "join=Dice-1234,sixsided1"
     user = machine.run("id", "--name", "--groups", "accessory-setup")
     expect(user == "accessory-setup", f"the daemon's user is of the groups {user}")
@@ -92,6 +88,13 @@ def the_daemons_user_joins_networks(machine):
     supplicant.kill()
     machine.systemctl("start", "NetworkManager.service")
     joins("NetworkManager")
+    # Connections of its own, and no more.
+    manager = "org.freedesktop.NetworkManager"
+    rights = json.loads(machine.run(
+        "runuser", "-u", "accessory-setup", "--", "busctl", "--json=short", "call", manager, "/org/freedesktop/NetworkManager", manager,
+        "GetPermissions"))["data"][0]
+    granted = sorted(name.removeprefix(f"{manager}.") for name, answer in rights.items() if answer == "yes")
+    expect(granted == ["network-control", "settings.modify.own", "wifi.scan"], f"the daemon's user has the rights {granted}")
     machine.systemctl("stop", "NetworkManager.service", "wpa_supplicant.service")
     machine.systemctl("start", "iwd.service")
     joins("iwd")

@@ -246,7 +246,8 @@ def expect_nothing_but_an_address(lab, name):
 def takes_an_address_and_nothing_else(lab):
     if lab.service.name in ("wpa_supplicant", "iwd"):
         start_networkd(lab)
-    # Linux 6.1 does not tell networkd the network's name under wpa_supplicant: then home counts for an accessory's.
+    # Linux (6.1, 6.12) does not tell networkd the network's name under wpa_supplicant: then home counts for an
+    # accessory's.
     if "ssid" in lab.tell("iw", "dev", "wlan0", "info") or lab.service.name.startswith("NetworkManager"):
         # What is offered there is the same, and taken: so it would be seen.
         at_home = lab.air.network_of(HOME) + "1"
