@@ -224,6 +224,7 @@ lint: deps
 	Tests/Support/check-prose
 	Tests/Support/check-readme
 	Tests/Support/check-reasons
+	Tests/Support/check-security
 	Tests/Clients/table --check
 
 format: deps

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The journeys of the terminal picker's tests, in a browser: from an app's request to "go on in the app", on a screen of a phone's size."""
 
+import json
+
 from web import WebTest  # first: it knows where the others are
 
 from harness.images import PRODUCT, SVG
 from harness.names import PINK
+from harness.programs import TESTS
 from harness.radio import Paired, accessory, scenario
 from harness.values import item, sv
 
@@ -304,6 +307,26 @@ class Networks(WebTest):
         app.show_picker(item("Camera", None, pairs=False, ssidPrefix=b"Dice-"))
         page.wait(lambda: page.offers(), "an offer")
         self.assertRegex(page.sheet, r"Wi-Fi “Dice-\w+” · WPA")
+
+
+class NamedLater(WebTest):
+    """A network that the app names in its confirmation, and that the picker has not shown."""
+
+    manifest = Networks.manifest
+    scenario = {
+        **{key: value for key, value in json.loads((TESTS / "Scenarios/wifi.json").read_text()).items() if key != "adapters"},
+        "accessories": [accessory("pink")]}
+
+    def test_the_person_sees_its_name(self):
+        page, app = self.open(), self.app()
+        app.show_picker(item("Camera", ssidPrefix=b"Dice-", setupOptions=["confirmAuthorization"]))
+        page.pick("Camera")
+        path = app.wait_event("accessoryAdded")["accessory"]
+        for answer, event in (("Do not allow", "pickerSetupFailed"), ("Allow", "accessoryChanged")):
+            app.request("FinishAuthorization", "oa{sv}", path, sv({"ssid": b"Dice-1234"}))
+            page.sheet_says("Dice would like to join the network Dice-1234. Allow it?")
+            page.press(answer, "dialog")
+            app.wait_event(event)
 
 
 class Bridging(WebTest):
