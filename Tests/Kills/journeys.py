@@ -329,9 +329,9 @@ class Update(Journey):
 
     def look_after(self, stage, before):
         now = invariants.Store(stage.world)
-        changed = sum(row["descriptor"] != now.accessories[each]["descriptor"] for each, row in before.accessories.items())
+        changed = sum(row["descriptor"] != now.grants[each]["descriptor"] for each, row in before.grants.items())
         lines = now.count("updated") - before.count("updated")
-        invariants.expect(changed == lines, f"{changed} accessories have another descriptor, and {lines} lines say so")
+        invariants.expect(changed == lines, f"{changed} grants have another descriptor, and {lines} lines say so")
 
 
 class ChangeOfPolicy(_WithAccessory):
