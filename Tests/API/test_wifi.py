@@ -863,6 +863,16 @@ class Declared(WiFiTest):
         found = {bytes(app.wait_event("accessoryDiscovered", count=number)["ssid"]) for number in (1, 2)}
         self.assertEqual(found, {b"Dice-1234", b"Dice-Pair"})
 
+    def test_a_migration_of_another_network_is_refused(self):
+        app, picker = self.serve_both(name="pink")
+        with Paired(self.world, "/org/bluez/hci0/dev_C0_FF_EE_00_02_01"):
+            pass
+        migration = {**item(), "peripheralIdentifier": "C0:FF:EE:00:02:01"}
+        self.assertFails(
+            error("InvalidRequest"), app.show_picker, {**migration, "hotspotSSID": b"Home"}, says=["hotspotSSID", "Home", "Networks="])
+        app.show_picker({**migration, "hotspotSSID": b"Dice-1234"})
+        picker.wait_prompt("consent")
+
     def test_without_the_key_a_prefix_has_three_bytes(self):
         self.manifest = WiFiTest.manifest
         app, picker = self.serve("wpa_supplicant")

@@ -98,6 +98,17 @@ public enum DescriptorRules {
         }
         // Which app it was that named this descriptor is not known.
         if !terms.isInherited { try check(terms.descriptor, declaredBy: app) }
+        // A migration names a network that the descriptor may say nothing of.
+        if technology == .wifi, !terms.descriptor.wantsWiFi, let ssid = terms.ssid { try check(ssid, declaredBy: app) }
+    }
+
+    /// Checks that an app's manifest declares the network that a migration names.
+    ///
+    /// - Throws: `InvalidRequest` naming the key, the value and the manifest.
+    public static func check(_ ssid: SSID, declaredBy app: AppManifest) throws(SetupError) {
+        var descriptor = DiscoveryDescriptor()
+        descriptor.ssid = ssid.bytes
+        try check(descriptor, declaredBy: app)
     }
 
     /// Checks what an app says when it finishes an authorization: only what its descriptor left open can be filled in.

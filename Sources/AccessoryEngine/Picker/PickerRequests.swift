@@ -85,6 +85,13 @@ struct PickerRequests {
         if let ssid = migration.hotspotSSID, item.descriptor.wantsWiFi, !item.descriptor.fits(ssid) {
             throw .invalid("\(context).hotspotSSID", ssid, "does not fit the ssid or ssidPrefix of the item's descriptor")
         }
+        if let ssid = migration.hotspotSSID, let manifest = book.manifests[app] {
+            do throws(SetupError) {
+                try DescriptorRules.check(ssid, declaredBy: manifest)
+            } catch {
+                throw SetupError(error.code, "\(context).hotspotSSID: \(error.message)")
+            }
+        }
         var known =
             bond.flatMap { book.ledger.accessory(at: $0.address) }
             ?? migration.hotspotSSID.flatMap { book.ledger.accessory(ofNetwork: $0, for: app) }
