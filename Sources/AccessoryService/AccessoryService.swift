@@ -95,6 +95,7 @@ public final class AccessoryService {
             engine.audit(.refused, by: .app(clients.describe(client)), why: why)
         }
         connection.onCall = { [clients] in clients.receive($0) }
+        connection.refusal = { [clients] in clients.refusal(of: $0) }
         connection.detour = { [unowned self] in peers[$0] }
     }
 

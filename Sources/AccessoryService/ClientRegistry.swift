@@ -206,19 +206,34 @@ final class ClientRegistry {
     }
 
     private func serve(_ message: Message, _ client: Client, _ pinned: PinnedCaller) -> Bool {
-        if client.goesByExecutable {
-            do throws(IdentityFailure) {
-                try pinned.check()
-            } catch {
-                if !client.wasRefused {
-                    log.warning("client refused", metadata: ["client": "\(client.name)", "reason": "\(error)"])
-                    onRefused?(client.name, "\(error)")
-                }
-                client.wasRefused = true
-                return refuse(message, .accessDenied("\(error)"))
-            }
-        }
+        if let failure = change(of: client, pinned) { return refuse(message, .accessDenied("\(failure)")) }
         return deliver(message)
+    }
+
+    /// Why a client is not what it speaks for any more; nil while it is, and for one that has ended: what it sent is
+    /// still from it.
+    private func change(of client: Client, _ pinned: PinnedCaller) -> IdentityFailure? {
+        guard client.goesByExecutable else { return nil }
+        do throws(IdentityFailure) {
+            try pinned.check()
+            return nil
+        } catch {
+            if !client.wasRefused {
+                log.warning("client refused", metadata: ["client": "\(client.name)", "reason": "\(error)"])
+                onRefused?(client.name, "\(error)")
+            }
+            client.wasRefused = true
+            return error
+        }
+    }
+
+    /// Why a signal or an answer may not leave, asked when it leaves: its receiver goes by what it executes, and does
+    /// not execute that any more. Nil when it may. (Docs/Decisions/0031)
+    func refusal(of message: Message) -> BusError? {
+        guard let name = message.destination, let client = clients[name], client.goesByExecutable, let pinned = client.pinned,
+            !pinned.runsTheSame(in: connection.loop.turn)
+        else { return nil }
+        return .accessDenied(change(of: client, pinned).map { "\($0)" } ?? "process \(pinned.caller.pid) has ended")
     }
 
     /// Serves a request of a client that is known: every one is answered.

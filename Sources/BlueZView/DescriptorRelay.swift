@@ -13,6 +13,8 @@ final class DescriptorRelay {
         case service, app
     }
 
+    /// Asked before packets from a side are passed on; with false both sides see the end of the file.
+    var mayPass: (Side) -> Bool = { _ in true }
     /// Called once, when a side closes.
     private var onClosed: (() -> Void)?
     private let loop: MainLoop
@@ -121,7 +123,8 @@ final class DescriptorRelay {
 
     /// How many packets were passed on; nil when nothing is to be read any more.
     private func pass(from side: Int) -> Int? {
-        withUnsafeTemporaryAllocation(byteCount: Self.batch * Self.longestPacket, alignment: 16) { space in
+        guard isAllowed(from: side) else { return nil }
+        return withUnsafeTemporaryAllocation(byteCount: Self.batch * Self.longestPacket, alignment: 16) { space in
             let bytes = space.baseAddress!.assumingMemoryBound(to: UInt8.self)
             var packets = csystem_packets()
             packets.bytes = bytes
@@ -147,6 +150,13 @@ final class DescriptorRelay {
             }
             return taken
         }
+    }
+
+    /// Whether packets from a side may be passed on now; when not, the relay ends.
+    private func isAllowed(from side: Int) -> Bool {
+        if mayPass(side == 0 ? .service : .app) { return true }
+        sideClosed()
+        return false
     }
 
     private func length(of index: Int, in packets: csystem_packets) -> Int {
@@ -198,6 +208,7 @@ final class DescriptorRelay {
     }
 
     private func resume(_ side: Int) -> Bool {
+        guard isAllowed(from: 1 - side) else { return false }
         var left = held[side][...]
         while let packet = left.first {
             switch packet.withUnsafeBytes(sockets[side].sendPacket) {

@@ -27,11 +27,24 @@ public final class PinnedCaller {
     /// When its process began, in ticks since the system started; nil where that could not be read.
     public let began: UInt64?
     private let image: ProcessFacts.Image?
+    /// The answer of `runsTheSame`, and when it was asked.
+    private var seen: (turn: Int, runsTheSame: Bool)?
 
     init(_ caller: Caller, began: UInt64?, image: ProcessFacts.Image?) {
         self.caller = caller
         self.began = began
         self.image = image
+    }
+
+    /// Whether the process runs what it ran when it was looked up: asked before something leaves to it, for who goes by
+    /// its executable. Not so for a process that has ended: whoever has its connection now is nobody.
+    ///
+    /// The kernel is asked once in a turn of the loop. In less, a program can hardly be executed, start and read.
+    public func runsTheSame(in turn: Int) -> Bool {
+        if let seen, seen.turn == turn { return seen.runsTheSame }
+        let runsTheSame = image != nil && ProcessFacts.image(caller.pid) == image
+        seen = (turn, runsTheSame)
+        return runsTheSame
     }
 
     /// Whether the process still runs what it ran when it was looked up: for who goes by its executable. (A unit, a

@@ -12,6 +12,7 @@ final class BlueZSide {
     private let environment: ViewEnvironment
     private let connection: ClientConnection
     private let identity: ClientIdentity
+    private let clearance: Clearance
     private let shown: ShownObjects
     private let upstream: Upstream
     private let sessions: GATTSessions
@@ -46,17 +47,18 @@ final class BlueZSide {
 
     init(
         _ environment: ViewEnvironment, _ connection: ClientConnection, _ identity: ClientIdentity,
-        followNeeds: @escaping () -> Void, catchUpOthers: @escaping () -> Void
+        _ clearance: Clearance, followNeeds: @escaping () -> Void, catchUpOthers: @escaping () -> Void
     ) {
         self.catchUpOthers = catchUpOthers
         self.environment = environment
         self.connection = connection
         self.identity = identity
+        self.clearance = clearance
         self.followNeeds = followNeeds
-        shown = ShownObjects(connection, identity, environment.feed, environment.links)
+        shown = ShownObjects(connection, clearance, environment.feed)
         upstream = Upstream(
             to: environment.bus, loop: connection.loop, limit: environment.limits.callsInFlight, log: environment.log)
-        sessions = GATTSessions(limit: environment.limits.relays, loop: connection.loop)
+        sessions = GATTSessions(limit: environment.limits.relays, clearance, loop: connection.loop)
     }
 
     /// The devices that exist for the client.
@@ -106,7 +108,7 @@ final class BlueZSide {
             return connection.fail(
                 call, .standard("ServiceUnknown", "The name org.bluez was not provided by any .service files"), from: Bus.name)
         }
-        if following == .notYet || identity.hasChangedProgram(at: connection.loop.now) { updateScope() }
+        if following == .notYet || !identity.mayBeHeard { updateScope() }
         if let refusal = identity.refusal { return connection.fail(call, .accessDenied("\(refusal)"), from: service) }
         guard let (path, member, verdict) = verdict(on: call) else { return }
         switch verdict {
@@ -136,7 +138,7 @@ final class BlueZSide {
     }
 
     private func reply(to call: Message, _ arguments: [DBusValue]) {
-        connection.reply(to: call, arguments, from: service)
+        connection.reply(to: call, arguments, from: service, about: .app)
     }
 
     private func refuse(_ call: Message, _ error: BusError) {
@@ -159,20 +161,25 @@ final class BlueZSide {
     ///
     /// - Parameters:
     ///   - device: what it is about; nil for the adapter and for all objects.
+    ///   - matter: what its answer is about, if not the device.
     ///   - other: what is said in the call's place.
     ///   - adapting: makes the client's answer of the service's.
     private func pass(
-        _ call: Message, about device: ObjectPath?, saying other: Message? = nil,
+        _ call: Message, about device: ObjectPath?, as matter: Matter? = nil, saying other: Message? = nil,
         adapting: @escaping (Message) throws(BusError) -> Message = { $0 }
     ) {
         forward(call, about: device, saying: other) { [weak self] answer in
             guard let self else { return }
             do throws(BusError) {
-                self.connection.pass(try adapting(answer), answering: call, from: self.service)
+                self.answer(call, try adapting(answer), about: matter ?? device.map { .device($0) } ?? .app)
             } catch {
                 self.connection.fail(call, error, from: self.service)
             }
         }
+    }
+
+    private func answer(_ call: Message, _ answer: Message, about matter: Matter) {
+        connection.pass(answer, answering: call, from: service, about: matter)
     }
 
     /// Passes a call on, and answers it where that fails.
@@ -194,7 +201,7 @@ final class BlueZSide {
 
     private func answerFailure(_ call: Message, _ outcome: Upstream.Outcome) {
         switch outcome {
-        case .reply(let answer), .error(let answer): connection.pass(answer, answering: call, from: service)
+        case .reply(let answer), .error(let answer): self.answer(call, answer, about: .app)
         case .noReply: connection.fail(call, .standard("NoReply", "org.bluez has gone"), from: service)
         case .abandoned(let error):
             // The last grant has ended while all objects were read: the adapter is left. Clients would take an error
@@ -205,10 +212,17 @@ final class BlueZSide {
     }
 
     private func passToAttribute(_ call: Message, _ path: ObjectPath, _ member: String, _ device: ObjectPath) {
-        guard shown.link(of: device).isConnected else { return refuse(call, .notConnected) }
+        if let why = clearance.refusal(of: .value(device)) { return refuse(call, why) }
         noteUse(of: device, as: member)
-        pass(call, about: device) { [sessions] answer throws(BusError) in
-            try sessions.answered(answer, to: call, path, member)
+        // Of what was written the app hears although it has given the link back meanwhile.
+        let matter: Matter = GATTSessions.reveals(member) ? .value(device) : .device(device)
+        pass(call, about: device, as: matter) { [weak self] answer throws(BusError) in
+            guard let self else { return answer }
+            if let why = self.clearance.refusal(of: matter) {
+                if member == "StartNotify" { self.upstream.stopNotifying(path) }
+                throw why
+            }
+            return try self.sessions.answered(answer, to: call, path, member, device)
         }
     }
 
@@ -295,7 +309,7 @@ final class BlueZSide {
             try upstream.forward(call, about: device) { [weak self, links] outcome in
                 if case .reply(let answer) = outcome, let self {
                     self.shown.tellServicesGone(device)
-                    self.connection.pass(answer, answering: call, from: self.service)
+                    self.answer(call, answer, about: .app)
                 } else {
                     self?.answerFailure(call, outcome)
                 }
@@ -336,18 +350,31 @@ final class BlueZSide {
             return refuse(call, .invalidArguments("\(call.member ?? "") takes an interface, not (\(call.signature))"))
         }
         guard Scope.shown.contains(interface) else { return refuse(call, .unknownInterface(interface)) }
-        guard interface == Scope.deviceInterface else { return pass(call, about: device) }
         if call.member == "Get" {
-            let link = shown.link(of: device)
-            switch arguments.dropFirst().first?.stringValue {
+            let property = arguments.dropFirst().first?.stringValue
+            if Clearance.isValue(property, of: interface) { return readValue(call, device) }
+            guard interface == Scope.deviceInterface else { return pass(call, about: device) }
+            let link = clearance.link(of: device)
+            switch property {
             case "Connected": return reply(to: call, [.variant(.boolean(link.isConnected))])
             case "ServicesResolved": return reply(to: call, [.variant(.boolean(link.areServicesResolved))])
             default: return pass(call, about: device)
             }
         }
-        pass(call, about: device) { [shown] answer throws(BusError) in
+        pass(call, about: device) { [clearance] answer throws(BusError) in
             guard let properties = try answer.arguments().first?.vardictValue else { return answer }
-            return try call.reply([.vardict(shown.properties(properties, of: device))])
+            return try call.reply([.vardict(clearance.properties(properties, of: interface, device))])
+        }
+    }
+
+    /// Passes on a call for an attribute's value: without the link there is none, as there is none at bluetoothd before
+    /// it was read.
+    private func readValue(_ call: Message, _ device: ObjectPath) {
+        let isAbsent = BusError.invalidArguments("No such property 'Value'")
+        guard clearance.allows(.value(device)) else { return refuse(call, isAbsent) }
+        pass(call, about: device, as: .value(device)) { [clearance] answer throws(BusError) in
+            guard clearance.allows(.value(device)) else { throw isAbsent }
+            return answer
         }
     }
 
@@ -462,7 +489,7 @@ final class BlueZSide {
     private func passDiscovery(_ call: Message, _ adapter: ObjectPath, _ member: String) {
         forward(call, about: nil) { [weak self] answer in
             guard let self else { return }
-            self.connection.pass(answer, answering: call, from: self.service)
+            self.answer(call, answer, about: .app)
             // Clients wait for the answer first, as from bluetoothd.
             if member == "StartDiscovery" || member == "StopDiscovery" {
                 self.shown.setDiscovering(member == "StartDiscovery", with: adapter)
@@ -495,7 +522,7 @@ final class BlueZSide {
     /// Asks what is granted now: what is no longer granted is cut off before this returns.
     func updateScope() {
         let app = identity.app
-        identity.reconsider(client: connection.name)
+        identity.reconsider()
         // Who spoke for an app and does not any more may have been its last client.
         defer { if app != nil, identity.app != app { followNeeds() } }
         known = nil

@@ -52,7 +52,7 @@ final class BusSide {
         if let signal = try? Message.signal(
             path: Bus.path, interface: Bus.name, member: "NameAcquired", [.string(connection.name)])
         {
-            connection.send(signal, from: Bus.name)
+            connection.send(signal, from: Bus.name, about: .bus)
         }
         return true
     }
@@ -110,7 +110,7 @@ final class BusSide {
         guard
             let signal = try? Message.signal(path: Bus.path, interface: Bus.name, member: "NameOwnerChanged", arguments)
         else { return }
-        connection.broadcast(signal, from: [Bus.name], as: Bus.name)
+        connection.broadcast(signal, from: [Bus.name], as: Bus.name, about: .bus)
     }
 
     // MARK: Between two runs
@@ -148,7 +148,7 @@ final class BusSide {
     }
 
     private func reply(to call: Message, _ arguments: [DBusValue]) {
-        connection.reply(to: call, arguments, from: Bus.name)
+        connection.reply(to: call, arguments, from: Bus.name, about: .bus)
     }
 
     private func answer(_ call: Message) throws(BusError) {

@@ -12,16 +12,25 @@ final class ClientConnection {
     private let log: Logger
     /// Called when so much waits for it that others may have to care.
     private let onBacklog: () -> Void
+    private let clearance: Clearance
     private var rules: [(text: String, rule: MatchRule)] = []
     /// It is sent nothing any more.
     private var isCutOff = false
 
-    init(_ peer: Connection, _ limits: ViewLimits, _ log: Logger, onBacklog: @escaping () -> Void) {
+    init(
+        _ peer: Connection, _ limits: ViewLimits, _ clearance: Clearance, _ log: Logger, onBacklog: @escaping () -> Void
+    ) {
+        self.clearance = clearance
         self.peer = peer
         self.limits = limits
         self.log = log
         self.onBacklog = onBacklog
         peer.detouredSender = BusSide.serviceAlias
+        // Whatever leaves passes here, also what the session API sends past all of this.
+        peer.refusal = { message in
+            guard let why = clearance.refusal(of: .app), message.sender != Bus.name else { return nil }
+            return why
+        }
         peer.onDetoured = { [weak self] in self?.checkReading() }
     }
 
@@ -85,7 +94,8 @@ final class ClientConnection {
     // MARK: Sending
 
     /// Sends what is for this client alone.
-    func send(_ message: Message, from sender: String) {
+    func send(_ message: Message, from sender: String, about matter: Matter) {
+        guard clearance.allows(matter) else { return }
         message.setSender(sender)
         message.setDestination(name)
         deliver(message)
@@ -96,31 +106,33 @@ final class ClientConnection {
     /// - Parameters:
     ///   - names: what a rule may call the sender.
     ///   - sender: its unique name.
-    func broadcast(_ message: Message, from names: [String], as sender: String) {
-        guard isWanted(message, from: names) else { return }
+    func broadcast(_ message: Message, from names: [String], as sender: String, about matter: Matter) {
+        guard isWanted(message, from: names), clearance.allows(matter) else { return }
         message.setSender(sender)
         deliver(message)
     }
 
     /// Passes a signal on, as `broadcast` sends one that was made here.
-    func pass(signal: Message, from names: [String], as sender: String) {
-        guard !isCutOff, isWanted(signal, from: names) else { return }
+    func pass(signal: Message, from names: [String], as sender: String, about matter: Matter) {
+        guard !isCutOff, isWanted(signal, from: names), clearance.allows(matter) else { return }
         peer.pass(signal: signal, from: sender)
         checkReading()
     }
 
     /// Passes an answer on, or an error, if the call wants one.
-    func pass(_ answer: Message, answering call: Message, from sender: String) {
+    func pass(_ answer: Message, answering call: Message, from sender: String, about matter: Matter) {
         guard !isCutOff, call.wantsReply else { return }
+        if answer.kind != .error, let why = clearance.refusal(of: matter) { return fail(call, why, from: sender) }
         peer.pass(answer, answering: call, from: sender, to: name)
         checkReading()
     }
 
     /// Answers a call, if it wants an answer.
-    func reply(to call: Message, _ arguments: [DBusValue], from sender: String) {
+    func reply(to call: Message, _ arguments: [DBusValue], from sender: String, about matter: Matter) {
         guard call.wantsReply else { return }
+        if let why = clearance.refusal(of: matter) { return fail(call, why, from: sender) }
         do {
-            send(try call.reply(arguments), from: sender)
+            send(try call.reply(arguments), from: sender, about: matter)
         } catch {
             fail(call, error, from: sender)
         }
@@ -129,7 +141,8 @@ final class ClientConnection {
     /// Answers a call with an error, if it wants an answer.
     func fail(_ call: Message, _ error: BusError, from sender: String) {
         guard call.wantsReply, let message = call.errorReply(error) else { return }
-        send(message, from: sender)
+        // It says nothing of accessories.
+        send(message, from: sender, about: .bus)
     }
 
     private func deliver(_ message: Message) {

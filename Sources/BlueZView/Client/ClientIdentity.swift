@@ -4,6 +4,7 @@
 
 internal import AccessoryModel
 internal import CallerIdentity
+internal import DBusKit
 internal import Logging
 
 /// The identity of a client, which changes with the manifests, and is lost for good by one that becomes another
@@ -16,11 +17,16 @@ final class ClientIdentity {
     /// Why nothing is for this client any more: it is not what it was when it connected.
     private(set) var refusal: IdentityFailure?
     private var used: Set<AccessoryID> = []
-    /// When it was looked at what the client executes, in microseconds.
-    private var programSeen: Int64?
+    /// The client's name in the log.
+    private let client: String
+    private let loop: MainLoop
+    /// Called at the end of the turn in which the client was found to be another program.
+    var onRefused: (() -> Void)?
 
-    init(_ pinned: PinnedCaller, _ authority: any ViewAuthority, _ log: Logger) {
+    init(_ pinned: PinnedCaller, of client: String, on loop: MainLoop, _ authority: any ViewAuthority, _ log: Logger) {
         self.pinned = pinned
+        self.client = client
+        self.loop = loop
         self.authority = authority
         self.log = log
         identity = try? authority.app(of: pinned)
@@ -31,23 +37,24 @@ final class ClientIdentity {
     var uid: UInt32 { pinned.caller.uid }
     var pid: Int32 { pinned.caller.pid }
 
-    /// Whether it goes by what it executes, and executes something else by now.
-    ///
-    /// Looked at once a millisecond at most. In less, a program can hardly be executed, start and send; and whatever it
-    /// sends with the first one's socket, that one could have sent for it.
-    ///
-    /// - Parameter now: microseconds.
-    func hasChangedProgram(at now: Int64) -> Bool {
-        guard identity?.goesByExecutable == true else { return false }
-        if let programSeen, now - programSeen < 1000 { return false }
-        programSeen = now
-        return (try? pinned.check()) == nil
+    /// Why nothing may leave to it: it goes by what it executes, and executes something else by now, or has ended. Nil
+    /// where it may.
+    var refusalToTell: BusError? {
+        if refusal == nil, identity?.goesByExecutable == true, !pinned.runsTheSame(in: loop.turn) {
+            reconsider()
+            if refusal == nil { return .accessDenied("process \(pid) has ended") }
+        }
+        return refusal.map { .accessDenied("\($0)") }
+    }
+
+    /// Whether what it sends counts: also that of a process that has ended since.
+    var mayBeHeard: Bool {
+        _ = refusalToTell
+        return refusal == nil
     }
 
     /// Asks again which app this is.
-    ///
-    /// - Parameter client: its name in the log.
-    func reconsider(client: String) {
+    func reconsider() {
         guard refusal == nil else { return }
         do throws(IdentityFailure) {
             identity = try authority.app(of: pinned)
@@ -56,6 +63,7 @@ final class ClientIdentity {
             authority.refused(pinned, why: "the view: \(error)")
             log.warning("client of the view refused", metadata: ["client": "\(client)", "reason": "\(error)"])
             identity = nil
+            loop.atEndOfTurn { [weak self] in self?.onRefused?() }
         }
     }
 

@@ -12,14 +12,21 @@ final class GATTSessions {
     }
 
     private let loop: MainLoop
+    private let clearance: Clearance
     /// The most descriptors there may be.
     private let limit: Int
     private var notifying: Set<ObjectPath> = []
     private var acquisitions: [Acquisition] = []
 
-    init(limit: Int, loop: MainLoop) {
+    init(limit: Int, _ clearance: Clearance, loop: MainLoop) {
         self.limit = limit
+        self.clearance = clearance
         self.loop = loop
+    }
+
+    /// Whether a call's answer, or what follows it, carries what an attribute holds.
+    static func reveals(_ member: String) -> Bool {
+        ["ReadValue", "StartNotify", "AcquireWrite", "AcquireNotify"].contains(member)
     }
 
     /// Notes what the radio service has agreed to.
@@ -27,19 +34,21 @@ final class GATTSessions {
     /// - Returns: the answer for the client; a descriptor in it is one that can be taken away.
     /// - Throws: when the descriptor cannot be passed on.
     func answered(
-        _ reply: Message, to call: Message, _ characteristic: ObjectPath, _ member: String
+        _ reply: Message, to call: Message, _ characteristic: ObjectPath, _ member: String, _ device: ObjectPath
     ) throws(BusError) -> Message {
         switch member {
         case "StartNotify": notifying.insert(characteristic)
         case "StopNotify": notifying.remove(characteristic)
-        case "AcquireWrite", "AcquireNotify": return try relay(reply, to: call, characteristic)
+        case "AcquireWrite", "AcquireNotify": return try relay(reply, to: call, characteristic, device)
         default: break
         }
         return reply
     }
 
     /// Keeps the descriptor, and makes another for the app.
-    private func relay(_ reply: Message, to call: Message, _ characteristic: ObjectPath) throws(BusError) -> Message {
+    private func relay(
+        _ reply: Message, to call: Message, _ characteristic: ObjectPath, _ device: ObjectPath
+    ) throws(BusError) -> Message {
         guard let arguments = try? reply.arguments(), arguments.count == 2, let descriptor = arguments[0].fileDescriptorValue,
             let mtu = arguments[1].integerValue.flatMap({ UInt16(exactly: $0) })
         else { throw .failed("org.bluez did not answer with a descriptor") }
@@ -47,11 +56,14 @@ final class GATTSessions {
         guard let (relay, outer) = DescriptorRelay.make(for: descriptor, loop: loop) else {
             throw .bluez("NotSupported", "this kind of descriptor cannot be relayed")
         }
-        keep(relay, of: characteristic)
+        keep(relay, of: characteristic, device)
         return try call.reply([.fileDescriptor(outer), .uint16(mtu)])
     }
 
-    private func keep(_ relay: DescriptorRelay, of characteristic: ObjectPath) {
+    private func keep(_ relay: DescriptorRelay, of characteristic: ObjectPath, _ device: ObjectPath) {
+        relay.mayPass = { [clearance] side in
+            side == .service ? clearance.allows(.value(device)) : clearance.takes(packetsFor: device)
+        }
         relay.whenClosed { [weak self, weak relay] in self?.acquisitions.removeAll { $0.relay === relay } }
         acquisitions.append(Acquisition(characteristic: characteristic, relay: relay))
     }
@@ -71,10 +83,11 @@ final class GATTSessions {
     func resume(_ state: LeftState, _ baggage: Baggage) {
         notifying = Set(state.paths("Notifying"))
         for left in state.states("Acquired") {
-            guard let characteristic = left.path("Characteristic") else { continue }
+            guard let characteristic = left.path("Characteristic"), let device = clearance.scope.device(of: characteristic)
+            else { continue }
             let (service, app) = (baggage.unpack(left["Service"]), baggage.unpack(left["App"]))
             if let service, let app {
-                keep(DescriptorRelay(resuming: service, app, loop: loop), of: characteristic)
+                keep(DescriptorRelay(resuming: service, app, loop: loop), of: characteristic, device)
             } else {
                 // One side has closed: the other sees that.
                 for socket in [service, app] { socket?.endConnection() }

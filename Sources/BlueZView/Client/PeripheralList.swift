@@ -41,7 +41,7 @@ final class PeripheralList {
             return connection.fail(call, .accessDenied("\(refusal)"), from: BusSide.serviceAlias)
         }
         do throws(BusError) {
-            connection.reply(to: call, [try answer(call)], from: BusSide.serviceAlias)
+            connection.reply(to: call, [try answer(call)], from: BusSide.serviceAlias, about: .app)
         } catch {
             connection.fail(call, error, from: BusSide.serviceAlias)
         }
@@ -86,6 +86,6 @@ final class PeripheralList {
             let signal = try? Message.signal(
                 path: Self.path, interface: Bus.properties, member: "PropertiesChanged", arguments)
         else { return }
-        connection.broadcast(signal, from: [service.name, BusSide.serviceAlias], as: BusSide.serviceAlias)
+        connection.broadcast(signal, from: [service.name, BusSide.serviceAlias], as: BusSide.serviceAlias, about: .app)
     }
 }

@@ -8,24 +8,25 @@ internal import DBusKit
 /// The objects of org.bluez as one client sees them.
 final class ShownObjects {
     private let connection: ClientConnection
-    private let identity: ClientIdentity
+    private let clearance: Clearance
     private let feed: RadioFeed
-    private let links: LinkCoordinator
     private var shownLinks: [ObjectPath: LinkShares.State] = [:]
     /// The adapters that the client knows of, and their properties.
     private var shownAdapters: [ObjectPath: [String: DBusValue]] = [:]
     /// Whether the client follows adapters, and receives their changes.
     private var hasSeenAdapters = false
     /// What there is for the client.
-    private(set) var scope = Scope()
+    private(set) var scope: Scope {
+        get { clearance.scope }
+        set { clearance.scope = newValue }
+    }
     /// The adapters that the client searches with.
     private var discovering: Set<ObjectPath> = []
 
-    init(_ connection: ClientConnection, _ identity: ClientIdentity, _ feed: RadioFeed, _ links: LinkCoordinator) {
+    init(_ connection: ClientConnection, _ clearance: Clearance, _ feed: RadioFeed) {
         self.connection = connection
-        self.identity = identity
+        self.clearance = clearance
         self.feed = feed
-        self.links = links
     }
 
     /// The name that org.bluez has for clients.
@@ -47,7 +48,7 @@ final class ShownObjects {
 
     /// The app's links may be there already, by another of its clients: the objects show them, and their end is told.
     func noteLinks(of devices: some Sequence<ObjectPath>) {
-        for device in devices { shownLinks[device] = link(of: device) }
+        for device in devices { shownLinks[device] = clearance.link(of: device) }
     }
 
     // MARK: Between two runs
@@ -168,18 +169,6 @@ final class ShownObjects {
 
     // MARK: Devices
 
-    /// A link as the client's app sees it.
-    func link(of device: ObjectPath) -> LinkShares.State { links.state(of: device, seenBy: identity.app) }
-
-    /// A device's properties with this app's view of the link.
-    func properties(_ properties: [String: DBusValue], of device: ObjectPath) -> [String: DBusValue] {
-        var shown = properties
-        let link = link(of: device)
-        if shown["Connected"] != nil { shown["Connected"] = .boolean(link.isConnected) }
-        if shown["ServicesResolved"] != nil { shown["ServicesResolved"] = .boolean(link.areServicesResolved) }
-        return shown
-    }
-
     /// The client's part of what `GetManagedObjects` answered.
     func objects(_ entries: [DBusValue.Entry]) -> [ObjectPath: [String: DBusValue]] {
         var objects: [ObjectPath: [String: DBusValue]] = [:]
@@ -193,9 +182,9 @@ final class ShownObjects {
 
     private func interfaces(_ interfaces: [String: DBusValue], of path: ObjectPath) -> [String: DBusValue] {
         guard let device = scope.device(of: path) else { return [:] }
-        var shown = interfaces.filter { Scope.shown.contains($0.key) }
-        if let properties = shown[Scope.deviceInterface]?.vardictValue {
-            shown[Scope.deviceInterface] = .vardict(self.properties(properties, of: device))
+        var shown: [String: DBusValue] = [:]
+        for (name, value) in interfaces where Scope.shown.contains(name) {
+            shown[name] = value.vardictValue.map { .vardict(clearance.properties($0, of: name, device)) } ?? value
         }
         return shown
     }
@@ -214,9 +203,8 @@ final class ShownObjects {
 
     /// Tells of interfaces that the radio service has added, as far as they are for the client.
     func tellAdded(_ path: ObjectPath, _ added: [String: DBusValue]) {
-        let shown = interfaces(added, of: path)
-        guard !shown.isEmpty else { return }
-        emit("/", Bus.objectManager, "InterfacesAdded", [.objectPath(path), ObjectTree.value(shown)])
+        guard let device = scope.device(of: path), case let shown = interfaces(added, of: path), !shown.isEmpty else { return }
+        emit("/", Bus.objectManager, "InterfacesAdded", [.objectPath(path), ObjectTree.value(shown)], about: .device(device))
     }
 
     /// Tells of interfaces that the radio service has removed, as far as they were for the client.
@@ -245,7 +233,7 @@ final class ShownObjects {
     func tellLink(_ device: ObjectPath, beforeDown: () -> Void) {
         guard scope.devices[device] != nil else { return }
         let old = shownLinks[device] ?? LinkShares.State()
-        let new = link(of: device)
+        let new = clearance.link(of: device)
         guard new != old else { return }
         if !new.isConnected { beforeDown() }
         // As from bluetoothd, services go before the link, and come after it.
@@ -279,7 +267,8 @@ final class ShownObjects {
             // These are told as the link is the app's.
             let ofTheLink: Set = ["Connected", "ServicesResolved"]
             return tellProperties(
-                device, interface, changes.filter { !ofTheLink.contains($0.key) }, gone: gone.filter { !ofTheLink.contains($0) })
+                device, interface, changes.filter { !ofTheLink.contains($0.key) }, gone: gone.filter { !ofTheLink.contains($0) },
+                about: .device(device))
         }
         tellValue(message, of: device)
     }
@@ -287,29 +276,29 @@ final class ShownObjects {
     /// Passes on why a link ends, to a client that has not heard of its end. (The app may have given its share back.)
     func tellEnd(_ message: Message, of device: ObjectPath) {
         guard scope.devices[device] != nil, shownLinks[device]?.isConnected == true else { return }
-        pass(message)
+        pass(message, about: .device(device))
     }
 
-    private func tellValue(_ message: Message, of device: ObjectPath) {
-        guard link(of: device).isConnected else { return }
-        pass(message)
-    }
+    private func tellValue(_ message: Message, of device: ObjectPath) { pass(message, about: .value(device)) }
 
-    private func pass(_ signal: Message) {
-        connection.pass(signal: signal, from: [Scope.service, service], as: service)
+    private func pass(_ signal: Message, about matter: Matter) {
+        connection.pass(signal: signal, from: [Scope.service, service], as: service, about: matter)
     }
 
     /// - Parameter gone: properties that are there no more, such as how strongly a device is heard when nobody
     ///   searches.
     private func tellProperties(
-        _ path: ObjectPath, _ interface: String, _ changes: [String: DBusValue], gone: [String] = []
+        _ path: ObjectPath, _ interface: String, _ changes: [String: DBusValue], gone: [String] = [],
+        about matter: Matter = .app
     ) {
         guard !changes.isEmpty || !gone.isEmpty else { return }
-        emit(path, Bus.properties, "PropertiesChanged", [.string(interface), .vardict(changes), .strings(gone)])
+        emit(path, Bus.properties, "PropertiesChanged", [.string(interface), .vardict(changes), .strings(gone)], about: matter)
     }
 
-    private func emit(_ path: ObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue]) {
+    private func emit(
+        _ path: ObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue], about matter: Matter = .app
+    ) {
         guard let message = try? Message.signal(path: path, interface: interface, member: member, arguments) else { return }
-        connection.broadcast(message, from: [Scope.service, service], as: service)
+        connection.broadcast(message, from: [Scope.service, service], as: service, about: matter)
     }
 }

@@ -35,15 +35,17 @@ final class ViewClient {
         self.pinned = pinned
         self.environment = environment
         self.onHello = onHello
-        connection = ClientConnection(peer, environment.limits, environment.log, onBacklog: onBacklog)
-        identity = ClientIdentity(pinned, environment.authority, environment.log)
-        let bluez = BlueZSide(environment, connection, identity, followNeeds: followNeeds, catchUpOthers: catchUpOthers)
+        identity = ClientIdentity(pinned, of: peer.uniqueName, on: peer.loop, environment.authority, environment.log)
+        let clearance = Clearance(identity, environment.links)
+        connection = ClientConnection(peer, environment.limits, clearance, environment.log, onBacklog: onBacklog)
+        let bluez = BlueZSide(environment, connection, identity, clearance, followNeeds: followNeeds, catchUpOthers: catchUpOthers)
         self.bluez = bluez
         bus = BusSide(environment, connection, identity) { [weak bluez] in bluez?.engage(completion: $0) }
         peripherals = PeripheralList(connection, identity, environment.service)
         helloDeadline = peer.loop.after(.seconds(environment.limits.timeToHello)) { [weak connection] in
             connection?.cutOff("it did not say hello in time")
         }
+        identity.onRefused = { [weak self] in self?.updateScope() }
     }
 
     /// Its unique name in the view.
@@ -145,7 +147,7 @@ final class ViewClient {
 
     private func servePeripherals(_ call: Message) {
         // It may be another program by now, and then none of the app's.
-        if identity.hasChangedProgram(at: peer.loop.now) { updateScope() }
+        if !identity.mayBeHeard { updateScope() }
         peripherals.serve(call)
     }
 

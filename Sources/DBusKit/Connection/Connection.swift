@@ -37,6 +37,9 @@ public final class Connection {
     public var onCall: ((Message) -> Bool)?
     /// Names that are reached past the bus: connections to a socket of our own.
     public var detour: ((String) -> Connection?)?
+    /// Asked about each signal and answer before it goes out, whichever way it takes: nil to let it leave, or why it
+    /// may not. In place of an answer the error leaves. (Errors are not asked about: they say nothing of accessories.)
+    public var refusal: ((Message) -> BusError?)?
     /// Calls that wait say that a person may be asked for a password meanwhile.
     public var allowsInteraction = false
     /// For a peer: the name that what came by a detour is from, and what is done after each message that did.
@@ -152,6 +155,10 @@ public final class Connection {
 
     /// Queues a message for sending.
     public func send(_ message: Message) {
+        if let why = whyNot(message) {
+            guard let error = message.errorInPlace(why) else { return }
+            return send(error)
+        }
         if let peer = peer(for: message) {
             peer.send(message)
             peer.onDetoured?()
@@ -159,12 +166,18 @@ public final class Connection {
         }
         if !takesDescriptors, message.hasDescriptors {
             // Left out, it would be waited for.
-            guard let refusal = message.refusalOfDescriptors else { return }
+            guard let refusal = message.errorInPlace(.noDescriptors) else { return }
             return send(refusal)
         }
         noteAnswer(to: dbus_message_get_reply_serial(message.raw))
         number(message)
         dbus_connection_send(raw, message.raw, nil)
+    }
+
+    /// Why a message may not leave; nil when it may.
+    func whyNot(_ message: Message) -> BusError? {
+        guard let refusal, [.signal, .reply].contains(message.kind) else { return nil }
+        return refusal(message)
     }
 
     /// A call of the peer's is answered.

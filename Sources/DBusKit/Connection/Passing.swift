@@ -21,6 +21,10 @@ extension Connection {
     ///   - destination: whom it is for; a bus name.
     public func pass(_ answer: Message, answering call: Message, from sender: String, to destination: String) {
         let names = PassedNames(sender: sender, destination: destination, replySerial: dbus_message_get_serial(call.raw))
+        if let why = whyNot(answer) {
+            if let error = call.errorReply(why) { send(error) }
+            return
+        }
         guard writeOn(answer, names) == nil else { return noteAnswer(to: names.replySerial) }
         guard let copy = answer.copy(answering: call) else { return }
         copy.setSender(sender)
@@ -32,7 +36,7 @@ extension Connection {
     ///
     /// - Parameter sender: whom the signal is from; a bus name.
     public func pass(signal: Message, from sender: String) {
-        guard writeOn(signal, PassedNames(sender: sender)) == nil, let copy = signal.copy() else { return }
+        guard whyNot(signal) == nil, writeOn(signal, PassedNames(sender: sender)) == nil, let copy = signal.copy() else { return }
         copy.setSender(sender)
         send(copy)
     }

@@ -17,6 +17,8 @@ public final class MainLoop {
     /// What GLib waits for by itself: its bell, which wakes it up, and seldom more.
     private var polled = [GPollFD](repeating: GPollFD(), count: 8)
     private var isRunning = false
+    /// The turns that were begun so far: what is asked of the system once in each is known by this.
+    public private(set) var turn = 0
     private var endOfTurn: [() -> Void] = []
     #if DEBUG
         /// All timers, where tests let time pass; what is done with is dropped at times.
@@ -56,6 +58,7 @@ public final class MainLoop {
 
     /// One turn of the loop; waits for a source to be ready when `mayBlock`.
     public func iterate(mayBlock: Bool = true) {
+        turn += 1
         // As g_main_context_iteration() does it, but for the wait.
         g_main_context_acquire(context)
         defer { g_main_context_release(context) }

@@ -43,6 +43,10 @@ public struct BusError: Error, Hashable, Sendable, CustomStringConvertible {
     /// `org.freedesktop.DBus.Error.Cancelled`: nobody waits for the answer any more.
     public static func cancelled() -> BusError { standard("Cancelled", "the call was cancelled") }
 
+    /// For a peer that has not agreed to descriptors, in place of an answer with some.
+    static let noDescriptors = standard(
+        "NotSupported", "the answer is a descriptor, and this connection has not agreed to descriptors (NEGOTIATE_UNIX_FD)")
+
     /// `org.freedesktop.DBus.Error.<name>`.
     public static func standard(_ name: String, _ message: String) -> BusError {
         BusError(name: "org.freedesktop.DBus.Error.\(name)", message: message)

@@ -153,10 +153,8 @@ public final class Message {
         return message
     }
 
-    /// What a peer that takes no descriptors gets in place of an answer with some; nil for what is no answer.
-    var refusalOfDescriptors: Message? {
-        let why = BusError.standard(
-            "NotSupported", "the answer is a descriptor, and this connection has not agreed to descriptors (NEGOTIATE_UNIX_FD)")
+    /// The error that a receiver gets in place of an answer that may not leave; nil for what is no answer.
+    func errorInPlace(_ why: BusError) -> Message? {
         guard dbus_message_get_type(raw) == DBUS_MESSAGE_TYPE_METHOD_RETURN,
             let refusal = Self.error(why, answering: dbus_message_get_reply_serial(raw))
         else { return nil }
