@@ -129,9 +129,10 @@ public final class AccessoryEngine {
 
     /// A session for an app.
     ///
-    /// - Throws: `InvalidRequest` past `Limits.sessionsPerApp`.
-    public func createSession(client: ClientID, app: AppManifest) throws(SetupError) -> Session {
-        try allSessions.open(client, app)
+    /// - Parameter party: the user whose session it is.
+    /// - Throws: `InvalidRequest` past `Limits.sessionsPerUser`.
+    public func createSession(client: ClientID, app: AppManifest, party: Party) throws(SetupError) -> Session {
+        try allSessions.open(client, app, party)
     }
 
     /// - Parameter accepted: called between the checks and the first event.
@@ -229,7 +230,9 @@ public final class AccessoryEngine {
     public func renameAccessory(
         _ session: Session, _ id: AccessoryID, options: RenameOptions, accepted: (PickerRun) -> Void = { _ in }
     ) throws(SetupError) {
-        try pickers.renameAccessory(session, id, options: options, accepted: accepted)
+        try pickerQueue.inTurn(session, "RenameAccessory") { () throws(SetupError) in
+            try pickers.renameAccessory(session, id, options: options, accepted: accepted)
+        }
     }
 
     /// Has the person give an accessory of the app's what a new descriptor asks for.
@@ -239,7 +242,9 @@ public final class AccessoryEngine {
     public func updateAuthorization(
         _ session: Session, _ id: AccessoryID, descriptor: DiscoveryDescriptor, accepted: (PickerRun) -> Void = { _ in }
     ) throws(SetupError) {
-        try pickers.updateAuthorization(session, id, descriptor: descriptor, accepted: accepted)
+        try pickerQueue.inTurn(session, "UpdateAuthorization") { () throws(SetupError) in
+            try pickers.updateAuthorization(session, id, descriptor: descriptor, accepted: accepted)
+        }
     }
 
     /// The person picked an offer.

@@ -21,13 +21,16 @@ public final class Session {
     public let client: ClientID
     /// The app, by its manifest as it was when the session was made.
     public let app: AppManifest
+    /// The user whose session it is.
+    public let party: Party
     /// How far it is. It goes from `created` to `active` to `invalidated`, or straight to that, and never back.
     public private(set) var state: State = .created
 
-    init(id: Int, client: ClientID, app: AppManifest) {
+    init(id: Int, client: ClientID, app: AppManifest, party: Party) {
         self.id = id
         self.client = client
         self.app = app
+        self.party = party
     }
 
     func activate() { state = .active }

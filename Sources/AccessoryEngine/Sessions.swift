@@ -17,13 +17,13 @@ final class Sessions {
         self.log = log
     }
 
-    /// - Throws: `InvalidRequest` past `Limits.sessionsPerApp`.
-    func open(_ client: ClientID, _ app: AppManifest) throws(SetupError) -> Session {
-        guard all.values.count(where: { $0.app.id == app.id }) < Limits.sessionsPerApp else {
-            throw .invalid("CreateSession", app.id, "has \(Limits.sessionsPerApp) sessions already")
+    /// - Throws: `InvalidRequest` past `Limits.sessionsPerUser`.
+    func open(_ client: ClientID, _ app: AppManifest, _ party: Party) throws(SetupError) -> Session {
+        guard all.values.count(where: { $0.app.id == app.id && $0.party == party }) < Limits.sessionsPerUser else {
+            throw .invalid("CreateSession", app.id, "has \(Limits.sessionsPerUser) sessions of \(party) already")
         }
         made += 1
-        let session = Session(id: made, client: client, app: app)
+        let session = Session(id: made, client: client, app: app, party: party)
         all[session.id] = session
         log.info("session created", metadata: ["session": "\(session.id)", "app": "\(app.id)"])
         news.tell(.sessionOpened(session))

@@ -4,8 +4,8 @@
 
 /// Limits on what a peer may ask for, and on what is kept of what comes over the air.
 public enum Limits {
-    /// Sessions that one app may have at a time.
-    public static let sessionsPerApp = 8
+    /// Sessions that one user may have of one app at a time.
+    public static let sessionsPerUser = 8
     /// Connections that may wait for their identity, or be known, at a time.
     public static let clients = 4096
     /// Of these, those of one user.
@@ -50,6 +50,10 @@ public enum Limits {
     public static let discoveryTimeout = 0.1...86_400.0
     /// Seconds that a request may wait for a picker program: up to a day, or unbounded.
     public static let pickerWait = 0...86_400.0
-    /// Requests that wait for a picker program, of which each app has one at most.
-    public static let waitingRequests = 16
+    /// Requests that wait for a picker.
+    public static let waitingRequests = 32
+    /// Of these, those of one user, of which each app has one at most.
+    public static let waitingRequestsPerUser = 8
+    /// Seconds for which an app that was refused a picker because of another's comes before those that had one since.
+    public static let pickerClaim = 5.0
 }

@@ -86,6 +86,9 @@ final class ClientRegistry {
 
     func caller(_ name: String) -> Caller? { clients[name]?.caller }
 
+    /// Whose share a connection takes.
+    func party(of name: String) -> Party { caller(name).map { Party($0) } ?? .user(.max) }
+
     /// Root, and the daemon's own user, on the bus; not as root of a container. Root itself cannot be contained, and
     /// where the daemon has a user of its own, no other program runs as that user.
     func isAdmin(_ name: String) -> Bool {

@@ -55,7 +55,7 @@ final class ManagerObject: ServiceObject {
             throw BusError(SetupError(.activationFailed, "\(error)"))
         }
         let session = try asking { () throws(SetupError) in
-            try service.engine.createSession(client: ClientID(call.sender), app: app)
+            try service.engine.createSession(client: ClientID(call.sender), app: app, party: service.clients.party(of: call.sender))
         }
         call.reply(.objectPath(AccessoryBus.sessionPath(session.id)))
     }

@@ -270,9 +270,9 @@ final class Bench {
         engine.setManifests(manifests)
     }
 
-    func session(_ client: String = ":app", app id: String = "com.example.dice") throws -> Session {
+    func session(_ client: String = ":app", app id: String = "com.example.dice", user: UInt32 = 1000) throws -> Session {
         declare(app(id))
-        let session = try engine.createSession(client: ClientID(client), app: app(id))
+        let session = try engine.createSession(client: ClientID(client), app: app(id), party: .user(user))
         try engine.activate(session)
         return session
     }

@@ -104,7 +104,7 @@ private final class Life {
 
     private func session(of app: AppID) throws -> Session {
         if let open = engine.sessions.values.filter({ $0.app.id == app }).min(by: { $0.id < $1.id }) { return open }
-        let session = try engine.createSession(client: ClientID(app.rawValue), app: Self.manifest(of: app))
+        let session = try engine.createSession(client: ClientID(app.rawValue), app: Self.manifest(of: app), party: .user(1000))
         try engine.activate(session)
         return session
     }

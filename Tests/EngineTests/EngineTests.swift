@@ -495,8 +495,8 @@ struct TraceCase: Sendable {
 
     @Test func rule19LimitsHold() throws {
         let bench = try Bench()
-        for _ in 0..<Limits.sessionsPerApp { _ = try bench.session() }
-        #expect { try bench.session() } throws: { ($0 as? SetupError)?.message.contains("\(Limits.sessionsPerApp)") == true }
+        for _ in 0..<Limits.sessionsPerUser { _ = try bench.session() }
+        #expect { try bench.session() } throws: { ($0 as? SetupError)?.message.contains("\(Limits.sessionsPerUser)") == true }
         try bench.engine.registerPicker(ClientID(":picker"))
         let session = try #require(bench.engine.sessions.values.first)
         try bench.engine.showPicker(session, items: [bench.item()], settings: PickerSettings())

@@ -119,7 +119,7 @@ private final class World {
 
     private func session(_ app: AppID) throws -> Session {
         if let open = sessions[app], open.state == .active { return open }
-        let session = try engine.createSession(client: ClientID(app.rawValue), app: manifests[app]!)
+        let session = try engine.createSession(client: ClientID(app.rawValue), app: manifests[app]!, party: .user(1000))
         sessions[app] = session
         try engine.activate(session)
         return session

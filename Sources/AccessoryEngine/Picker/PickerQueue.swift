@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests for a picker that wait (`waitForPicker`), such as those of services that start with the machine, before a
-// person has opened a picker program: asked again whenever one may succeed, in the order in which they came.
+// Whose turn it is to show a picker, as there is one at a time. Requests that wait (`waitForPicker`), such as those of
+// services that start with the machine, before a person has opened a picker program, are asked again whenever one may
+// succeed: users in turn, and of each user its apps. Apps that do not wait and were refused because of another's picker
+// come before whoever had one since, for a few seconds. (Docs/Decisions/0031)
 
 internal import AccessoryCore
 internal import AccessoryModel
@@ -18,11 +20,32 @@ final class PickerQueue {
         var deadline: (any EngineTimer)?
     }
 
+    /// An app of a user.
+    private struct Seat: Hashable {
+        let party: Party
+        let app: AppID
+
+        init(_ session: Session) {
+            (party, app) = (session.party, session.app.id)
+        }
+    }
+
+    /// When pickers were shown last, counted up; nothing for never.
+    private var shown = 0
+    private var shownOfParty: [Party: Int] = [:]
+    private var shownOfSeat: [Seat: Int] = [:]
+    /// When those that do not wait were refused because of another's picker, in monotonic seconds.
+    private var claims: [Seat: Double] = [:]
+
+    /// Pickers whose apps and users are remembered.
+    private static let remembered = 256
+
     private let pickers: Pickers
     private let clock: any EngineClock
     private let log: Logger
     private var waiting: [Request] = []
     private var isAskingAgain = false
+    private var claimsEnd: (any EngineTimer)?
 
     init(_ pickers: Pickers, _ news: News, _ clock: any EngineClock, _ log: Logger) {
         self.pickers = pickers
@@ -34,13 +57,24 @@ final class PickerQueue {
     /// Shows a picker, now or as soon as one can be shown. `answer` is called exactly once.
     func show(_ session: Session, items: [DisplayItem], settings: PickerSettings, answer: @escaping Answer) {
         var request = Request(session: session, items: items, settings: settings, answer: answer)
+        let seat = Seat(session)
+        // Those that wait and whose turn is before it.
+        if pickers.run == nil { serveWaiting { !self.precedes(seat, $0) } }
         guard let obstacle = attempt(request) else { return }
-        guard settings.waitForPicker > 0, mayPass(obstacle, session) else { return answer(.failure(obstacle)) }
-        guard !waiting.contains(where: { $0.session.app.id == session.app.id }) else {
+        guard settings.waitForPicker > 0, mayPass(obstacle, session) else {
+            noteRefusal(obstacle, session)
+            return answer(.failure(obstacle))
+        }
+        guard !waiting.contains(where: { Seat($0.session) == seat }) else {
             return answer(.failure(SetupError(.pickerAlreadyActive, "ShowPicker: the app waits for a picker already")))
         }
-        guard waiting.count < Limits.waitingRequests else {
-            return answer(.failure(SetupError(.pickerRestricted, "ShowPicker: \(waiting.count) apps wait for a picker already")))
+        let others = waiting.count(where: { $0.session.party == seat.party })
+        guard waiting.count < Limits.waitingRequests, others < Limits.waitingRequestsPerUser else {
+            return answer(
+                .failure(
+                    SetupError(
+                        .pickerRestricted,
+                        "ShowPicker: \(waiting.count) requests wait for a picker already, \(others) of \(seat.party)")))
         }
         log.info("picker request waits", metadata: ["app": "\(session.app.id)", "reason": "\(obstacle.message)"])
         if settings.waitForPicker < .infinity {
@@ -50,6 +84,7 @@ final class PickerQueue {
             }
         }
         waiting.append(request)
+        askAgainAfterClaims()
     }
 
     /// The app calls off its request that waits.
@@ -72,6 +107,7 @@ final class PickerQueue {
     /// - Returns: why no picker can be shown; nil when it is shown, and answered.
     private func attempt(_ request: Request) -> SetupError? {
         do throws(SetupError) {
+            if let reason = reasonToWait(request.session, "ShowPicker") { throw reason }
             try pickers.show(request.session, items: request.items, settings: request.settings) { request.answer(.success($0)) }
             return nil
         } catch {
@@ -87,7 +123,67 @@ final class PickerQueue {
         }
     }
 
+    // MARK: Turns
+
+    /// Whether an app comes before another: its user had a picker less lately, or of one user the app had.
+    private func precedes(_ one: Seat, _ other: Seat) -> Bool {
+        let (users, others) = (shownOfParty[one.party, default: 0], shownOfParty[other.party, default: 0])
+        guard one.party == other.party else { return users < others }
+        return shownOfSeat[one, default: 0] < shownOfSeat[other, default: 0]
+    }
+
+    /// Why an app cannot have the picker although none is shown: others were refused because of its last one.
+    private func reasonToWait(_ session: Session, _ request: String) -> SetupError? {
+        guard pickers.run == nil else { return nil }
+        let (seat, now) = (Seat(session), clock.uptime)
+        claims = claims.filter { now - $0.value < Limits.pickerClaim }
+        guard claims.keys.contains(where: { precedes($0, seat) }) else { return nil }
+        return SetupError(.pickerAlreadyActive, "\(request): it is the turn of another app, which was refused meanwhile")
+    }
+
+    private func noteRefusal(_ obstacle: SetupError, _ session: Session) {
+        guard obstacle.code == .pickerAlreadyActive, pickers.run?.session !== session else { return }
+        claims[Seat(session)] = clock.uptime
+    }
+
+    /// Has a picker shown that no request waits for, if it is the app's turn.
+    ///
+    /// - Throws: what `body` throws, and `PickerAlreadyActive`.
+    func inTurn(_ session: Session, _ request: String, _ body: () throws(SetupError) -> Void) throws(SetupError) {
+        if pickers.run == nil { serveWaiting { !self.precedes(Seat(session), $0) } }
+        do throws(SetupError) {
+            if let reason = reasonToWait(session, request) { throw reason }
+            try body()
+        } catch {
+            noteRefusal(error, session)
+            throw error
+        }
+    }
+
+    /// Asks again for requests that wait, in their turns.
+    private func serveWaiting(where isMeant: (Seat) -> Bool = { _ in true }) {
+        // The first of those that nothing precedes, again and again: what is shown changes the order.
+        var left = waiting.filter { isMeant(Seat($0.session)) }
+        while let index = left.indices.min(by: { self.precedes(Seat(left[$0].session), Seat(left[$1].session)) }) {
+            let request = left.remove(at: index)
+            let obstacle = attempt(request)
+            if let obstacle, mayPass(obstacle, request.session) { continue }
+            if take(request.session) != nil, let obstacle { request.answer(.failure(obstacle)) }
+        }
+        askAgainAfterClaims()
+    }
+
+    /// What waits for others to have their turn does so for a few seconds at most.
+    private func askAgainAfterClaims() {
+        guard claimsEnd == nil, !waiting.isEmpty, !claims.isEmpty else { return }
+        claimsEnd = clock.after(Limits.pickerClaim) { [weak self] in
+            self?.claimsEnd = nil
+            self?.serveWaiting()
+        }
+    }
+
     private func heard(_ news: EngineNews) {
+        if case .pickerOpened(let run) = news { noteShown(run) }
         guard !waiting.isEmpty else { return }
         switch news {
         case .sessionClosed(let session):
@@ -97,6 +193,16 @@ final class PickerQueue {
         }
     }
 
+    private func noteShown(_ run: PickerRun) {
+        let seat = Seat(run.session)
+        shown += 1
+        (shownOfParty[seat.party], shownOfSeat[seat], claims[seat]) = (shown, shown, nil)
+        // Whoever had one as long ago as this is as good as one that never had.
+        let oldest = shown - Self.remembered
+        shownOfParty = shownOfParty.filter { $0.value > oldest }
+        shownOfSeat = shownOfSeat.filter { $0.value > oldest }
+    }
+
     /// In the next turn of the loop: news comes in the middle of the change that it is about.
     private func askAgain() {
         guard !isAskingAgain else { return }
@@ -104,11 +210,7 @@ final class PickerQueue {
         _ = clock.after(0) { [weak self] in
             guard let self else { return }
             self.isAskingAgain = false
-            for request in self.waiting {
-                let obstacle = self.attempt(request)
-                if let obstacle, self.mayPass(obstacle, request.session) { continue }
-                if self.take(request.session) != nil, let obstacle { request.answer(.failure(obstacle)) }
-            }
+            self.serveWaiting()
         }
     }
 }

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whose share of something it is, where each has one: limits are for users, and they have their turns.
+
+/// The holder of a share: a user, or an app with its own socket (a container's uids mean nothing here).
+public enum Party: Hashable, Comparable, Sendable, CustomStringConvertible {
+    /// All processes of a user, by the number that the kernel names.
+    case user(UInt32)
+    /// All holders of an app's own socket.
+    case app(AppID)
+
+    /// Whose share a caller takes.
+    public init(_ caller: Caller) {
+        self = caller.socket.map { .app($0) } ?? .user(caller.uid)
+    }
+
+    /// For people: `user 1000`, or the app.
+    public var description: String {
+        switch self {
+        case .user(let uid): "user \(uid)"
+        case .app(let app): "\(app)"
+        }
+    }
+}
+
+/// What waits to be done for parties, in turns: one of each party's in the order in which they came, and each party's own
+/// in theirs. So whoever has a thousand waiting delays another by one.
+public struct Turns<Element> {
+    private var waiting: [Party: [Element]] = [:]
+    /// The parties that have something waiting, the next one first.
+    private var order: [Party] = []
+
+    /// Nothing waits.
+    public init() {}
+
+    /// Whether nothing waits.
+    public var isEmpty: Bool { order.isEmpty }
+
+    /// What waits for a party, in its order.
+    public func elements(of party: Party) -> [Element] { waiting[party] ?? [] }
+
+    /// Adds what comes after all else of its party.
+    public mutating func add(_ element: Element, of party: Party) {
+        if waiting[party, default: []].isEmpty { order.append(party) }
+        waiting[party, default: []].append(element)
+    }
+
+    /// Takes what is next; nil where nothing waits. Its party's next turn comes after those of all others.
+    public mutating func next() -> Element? {
+        guard let party = order.first else { return nil }
+        order.removeFirst()
+        let element = waiting[party]!.removeFirst()
+        if waiting[party]!.isEmpty { waiting[party] = nil } else { order.append(party) }
+        return element
+    }
+
+    /// Drops what is not to be done any more.
+    ///
+    /// - Returns: what was dropped, in its order.
+    @discardableResult
+    public mutating func removeAll(of party: Party, where isDropped: (Element) -> Bool) -> [Element] {
+        guard let all = waiting[party] else { return [] }
+        let left = all.filter { !isDropped($0) }
+        waiting[party] = left.isEmpty ? nil : left
+        if left.isEmpty { order.removeAll { $0 == party } }
+        return all.filter(isDropped)
+    }
+}
