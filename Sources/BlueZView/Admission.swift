@@ -5,23 +5,6 @@
 
 internal import AccessoryModel
 
-/// The holder of a share of the places: a user, or an app with its own socket (a container's uids mean nothing here).
-enum Party: Hashable, Comparable, Sendable, CustomStringConvertible {
-    case user(UInt32)
-    case app(AppID)
-
-    init(_ caller: Caller) {
-        self = caller.socket.map { .app($0) } ?? .user(caller.uid)
-    }
-
-    var description: String {
-        switch self {
-        case .user(let uid): "user \(uid)"
-        case .app(let app): "\(app)"
-        }
-    }
-}
-
 /// The places that there are for clients, and who has them.
 struct Admission: Hashable, Sendable {
     /// What becomes of somebody who comes.

@@ -74,12 +74,14 @@ public struct ViewLimits: Hashable, Sendable {
     public var strangersPerUser = 8
     /// Seconds to say it in.
     public var timeToHello = 5.0
-    /// Match rules of one client.
-    public var matchRules = 512
-    /// Calls of one client to org.bluez that are not answered yet.
-    public var callsInFlight = 128
-    /// Descriptors handed out by one client's AcquireWrite and AcquireNotify.
-    public var relays = 32
+    /// Match rules of one user.
+    public var matchRules = 1024
+    /// Connections of one user with match rules for signals of org.bluez.
+    public var listeners = 16
+    /// Calls of one user to org.bluez that are not answered yet.
+    public var callsInFlight = 512
+    /// Descriptors handed out by AcquireWrite and AcquireNotify to one user.
+    public var descriptors = 128
     /// Connections of apps that may send long messages, with images in them; in all, and of one user.
     public var longMessageClients = 48
     /// See `longMessageClients`.
@@ -109,6 +111,8 @@ public final class BlueZView {
     private let loop: MainLoop
     private var admission: Admission
     private var clients: [String: ViewClient] = [:]
+    private var shares: [Party: Share] = [:]
+    private let reception: Reception
     /// Those that clients spoke for when it was looked at last.
     private var apps: Set<AppID> = []
     /// Looks what waits for all, at the end of the turn.
@@ -131,6 +135,7 @@ public final class BlueZView {
         service: any ViewService, limits: ViewLimits = ViewLimits(), resuming handover: ViewHandover? = nil, log: Logger
     ) throws(BusError) {
         loop = connection.loop
+        reception = Reception(connection.loop)
         left = handover.flatMap { handover in
             LeftState(bytes: handover.state).map { ($0, Baggage(handover.descriptors)) }
         }
@@ -246,21 +251,24 @@ public final class BlueZView {
             return refuse(peer, why: "\(error)")
         }
         let name = peer.uniqueName
-        switch admission.admit(name, of: Party(caller.caller)) {
+        let party = Party(caller.caller)
+        switch admission.admit(name, of: party) {
         case .refused(let why): return refuse(peer, why: why)
         case .admitted(let victim?):
             clients[victim]?.cutOff("its place was needed for another user")
             remove(victim)
         case .admitted(nil): break
         }
+        let share = shares[party] ?? Share(of: party, environment.limits)
+        shares[party] = share
         let client = ViewClient(
-            peer, caller, environment, onHello: { [weak self] in self?.admission.greeted(name) },
+            peer, caller, share, environment, onHello: { [weak self] in self?.admission.greeted(name) },
             onBacklog: { [weak self] in self?.noteBacklog() }, followNeeds: { [weak self] in self?.followNeeds() },
             catchUpOthers: { [weak self] in self?.catchUpOthers(of: name) })
         clients[name] = client
         allowLongMessages(name)
-        peer.onCall = { [weak client] call in
-            client?.serve(call)
+        peer.onCall = { [weak client, reception] call in
+            if let client { reception.take(call, from: client) }
             return true
         }
         peer.onDisconnect = { [weak self] in self?.remove(name) }
@@ -277,7 +285,12 @@ public final class BlueZView {
     private func remove(_ name: String) {
         guard let client = clients.removeValue(forKey: name) else { return }
         admission.left(name)
+        reception.forget(client)
         client.connectionClosed()
+        if !clients.values.contains(where: { $0.party == client.party }) {
+            shares[client.party] = nil
+            reception.forget(client.party)
+        }
         links.handle(.clientGone(client: name))
         followNeeds()
     }

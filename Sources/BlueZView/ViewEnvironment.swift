@@ -12,6 +12,8 @@ struct ViewEnvironment {
     let service: any ViewService
     let feed: RadioFeed
     let links: LinkCoordinator
+    /// Calls on their way to org.bluez.
+    let queue = ServiceQueue()
     let limits: ViewLimits
     /// The bus that carries org.bluez.
     let bus: Connection.Address

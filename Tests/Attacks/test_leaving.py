@@ -170,7 +170,8 @@ class AnotherProgram(Leaving):
 
     def test_events_on_the_bus(self):
         self.rename("before")
-        self.dice.wait_event("accessoryChanged")
+        self.person.wait_gone()
+        self.assertIn("accessoryChanged", self.dice.told())
         self.dice.become_another_program()
         seen = len(self.dice.signals)
         other = self.app("dice")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who is let in: shares of users, strangers first, and nobody who keeps others out.
 
+import AccessoryModel
 import Testing
 
 @testable import BlueZView

@@ -2,6 +2,7 @@
 // Streams through the view: packets of a descriptor and signals of a client's own connection arrive whole and in order,
 // also when the client leaves, the link ends or the grant is revoked while they wait in a pause.
 
+import AccessoryModel
 import DBusKit
 import Glibc
 import Logging
@@ -187,7 +188,9 @@ private let anHour = StreamPace(pause: .seconds(3600))
                 if let reply = try? call.reply([]) { service.send(reply) }
                 return true
             }
-            upstream = Upstream(to: .server(bus.address), loop: loop, limit: 8, pace: pace, log: Logger(label: "test"))
+            upstream = Upstream(
+                to: .server(bus.address), loop: loop, ServiceQueue(), Share(of: .user(1000), ViewLimits()), pace: pace,
+                log: Logger(label: "test"))
             #expect(upstream.open {})
             upstream.subscribe(to: [device], of: service.uniqueName) { [unowned self] message, _ in
                 if let number = (try? message.arguments())?[1].vardictValue?["Value"]?.integerValue { heard.append(number) }
@@ -200,7 +203,7 @@ private let anHour = StreamPace(pause: .seconds(3600))
             var isAnswered = false
             let call = try Message.call(
                 to: Scope.service, path: characteristic, interface: Scope.characteristicInterface, member: "ReadValue")
-            try upstream.forward(call, about: device) { outcome in
+            try upstream.forward(call, about: device, in: .link(device)) { outcome in
                 if case .reply = outcome { isAnswered = true }
             }
             #expect(loop.run(until: { isAnswered }, timeout: .hang))

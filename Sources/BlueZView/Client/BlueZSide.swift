@@ -13,6 +13,7 @@ final class BlueZSide {
     private let connection: ClientConnection
     private let identity: ClientIdentity
     private let clearance: Clearance
+    private let share: Share
     private let shown: ShownObjects
     private let upstream: Upstream
     private let sessions: GATTSessions
@@ -23,6 +24,8 @@ final class BlueZSide {
     /// Whether the client has called org.bluez, or asked for its signals, which it receives from then on.
     private(set) var isEngaged = false
     private var following = Following.notYet
+    /// Whether what org.bluez tells of devices is asked for.
+    private var listens = false
 
     /// How far the client has followed the radio service.
     private enum Following {
@@ -35,30 +38,28 @@ final class BlueZSide {
 
     /// The call that came last, and what is done with it: most clients go on to ask the same.
     private var known: KnownCall?
-    /// Calls that wait until it is known whether the service is there.
-    private var callsWaiting = 0
     private var agent = Agent()
 
     private var feed: RadioFeed { environment.feed }
     private var links: LinkCoordinator { environment.links }
-    private var limits: ViewLimits { environment.limits }
     private var scope: Scope { shown.scope }
     private var service: String { feed.alias ?? Scope.service }
 
     init(
         _ environment: ViewEnvironment, _ connection: ClientConnection, _ identity: ClientIdentity,
-        _ clearance: Clearance, followNeeds: @escaping () -> Void, catchUpOthers: @escaping () -> Void
+        _ clearance: Clearance, _ share: Share, followNeeds: @escaping () -> Void, catchUpOthers: @escaping () -> Void
     ) {
         self.catchUpOthers = catchUpOthers
         self.environment = environment
         self.connection = connection
         self.identity = identity
         self.clearance = clearance
+        self.share = share
         self.followNeeds = followNeeds
         shown = ShownObjects(connection, clearance, environment.feed)
         upstream = Upstream(
-            to: environment.bus, loop: connection.loop, limit: environment.limits.callsInFlight, log: environment.log)
-        sessions = GATTSessions(limit: environment.limits.relays, clearance, loop: connection.loop)
+            to: environment.bus, loop: connection.loop, environment.queue, share, log: environment.log)
+        sessions = GATTSessions(share, clearance, loop: connection.loop)
     }
 
     /// The devices that exist for the client.
@@ -87,19 +88,22 @@ final class BlueZSide {
                 if self.feed.alias != nil, self.following != .present { self.updateScope() }
                 _ = self.shown.showAdapters()
             }
+        } else if connection.isListening, !listens {
+            openUpstream()
         }
         feed.whenReady(completion)
     }
 
     /// Takes a call, and answers it once the service's presence is known.
     func serve(_ call: Message) {
-        guard callsWaiting < limits.callsInFlight else {
-            return connection.fail(call, .limitsExceeded("\(limits.callsInFlight) calls wait for org.bluez"), from: Bus.name)
-        }
-        callsWaiting += 1
-        engage { [weak self] in
-            self?.callsWaiting -= 1
-            self?.dispatch(call)
+        do throws(BusError) {
+            try share.take(.calls)
+            engage { [weak self, share] in
+                share.giveBack(.calls)
+                self?.dispatch(call)
+            }
+        } catch {
+            connection.fail(call, error, from: Bus.name)
         }
     }
 
@@ -119,7 +123,7 @@ final class BlueZSide {
         case .agent: answerAgent(call, member)
         case .discovery: answerDiscovery(call, path, member)
         case .connect(let device): links.whenDisconnected(device) { [weak self] in self?.connect(call, device) }
-        case .disconnect(let device): disconnect(call, device)
+        case .disconnect(let device): upstream.afterWaiting(about: device) { [weak self] in self?.disconnect(call, device) }
         case .deviceProperty(let device): answerDeviceProperty(call, device)
         case .deviceSetting(let device): answerDeviceSetting(call, device)
         case .pairing(let device): answerPairing(call, device)
@@ -162,13 +166,16 @@ final class BlueZSide {
     /// - Parameters:
     ///   - device: what it is about; nil for the adapter and for all objects.
     ///   - matter: what its answer is about, if not the device.
+    ///   - lane: the calls that it stands behind.
     ///   - other: what is said in the call's place.
+    ///   - need: what must be allowed still when its turn has come.
     ///   - adapting: makes the client's answer of the service's.
     private func pass(
-        _ call: Message, about device: ObjectPath?, as matter: Matter? = nil, saying other: Message? = nil,
+        _ call: Message, about device: ObjectPath?, as matter: Matter? = nil, in lane: ServiceQueue.Lane = .service,
+        saying other: Message? = nil, needing need: Matter? = nil,
         adapting: @escaping (Message) throws(BusError) -> Message = { $0 }
     ) {
-        forward(call, about: device, saying: other) { [weak self] answer in
+        forward(call, about: device, in: lane, saying: other, needing: need) { [weak self] answer in
             guard let self else { return }
             do throws(BusError) {
                 self.answer(call, try adapting(answer), about: matter ?? device.map { .device($0) } ?? .app)
@@ -186,10 +193,12 @@ final class BlueZSide {
     ///
     /// - Parameter onReply: gets the service's reply, and answers the client.
     private func forward(
-        _ call: Message, about device: ObjectPath?, saying other: Message? = nil, onReply: @escaping (Message) -> Void
+        _ call: Message, about device: ObjectPath?, in lane: ServiceQueue.Lane = .service, saying other: Message? = nil,
+        needing need: Matter? = nil, onReply: @escaping (Message) -> Void
     ) {
         do throws(BusError) {
-            try upstream.forward(other ?? call, about: device) { [weak self] outcome in
+            let mayStart = { [clearance] in need.flatMap { clearance.refusal(of: $0) } }
+            try upstream.forward(other ?? call, about: device, in: lane, mayStart: mayStart) { [weak self] outcome in
                 // Signals before the answer come first, also for a client that listens on a connection of its own.
                 self?.catchUpOthers()
                 if case .reply(let answer) = outcome { onReply(answer) } else { self?.answerFailure(call, outcome) }
@@ -216,7 +225,7 @@ final class BlueZSide {
         noteUse(of: device, as: member)
         // Of what was written the app hears although it has given the link back meanwhile.
         let matter: Matter = GATTSessions.reveals(member) ? .value(device) : .device(device)
-        pass(call, about: device, as: matter) { [weak self] answer throws(BusError) in
+        pass(call, about: device, as: matter, in: .link(device), needing: .value(device)) { [weak self] answer throws(BusError) in
             guard let self else { return answer }
             if let why = self.clearance.refusal(of: matter) {
                 if member == "StartNotify" { self.upstream.stopNotifying(path) }
@@ -240,7 +249,7 @@ final class BlueZSide {
         let timesUp = links.timesUp(device)
         do throws(BusError) {
             let asked = isUp ? try CallOut.viewLink.method.message(at: device) : call
-            try upstream.forward(asked, about: device) { [weak self] outcome in
+            try upstream.forward(asked, about: device, in: nil) { [weak self] outcome in
                 self?.connectEnded(call, device, client, outcome, timesUp: timesUp) { error in
                     if isUp { self?.connect(call, device) } else { self?.refuse(call, error) }
                 }
@@ -292,6 +301,8 @@ final class BlueZSide {
     /// An app that disconnects gives its share of the link back; the last one ends it. As from bluetoothd, the
     /// services' end comes first, then the answer, and then the link's end.
     private func disconnect(_ call: Message, _ device: ObjectPath) {
+        // It may have waited.
+        if let why = clearance.refusal(of: .device(device)) { return refuse(call, why) }
         guard let app = identity.app else { return }
         links.beginDisconnect(device)
         switch links.handle(.disconnectRequested(device, app)) {
@@ -306,7 +317,7 @@ final class BlueZSide {
 
     private func passDisconnect(_ call: Message, _ device: ObjectPath) {
         do throws(BusError) {
-            try upstream.forward(call, about: device) { [weak self, links] outcome in
+            try upstream.forward(call, about: device, in: nil) { [weak self, links] outcome in
                 if case .reply(let answer) = outcome, let self {
                     self.shown.tellServicesGone(device)
                     self.answer(call, answer, about: .app)
@@ -323,7 +334,7 @@ final class BlueZSide {
 
     /// A link is about to be told of as ended: what the radio service has sent so far goes first.
     func catchUp() {
-        upstream.catchUp()
+        if listens { upstream.catchUp() }
         sessions.catchUp()
     }
 
@@ -449,7 +460,7 @@ final class BlueZSide {
     private func answerManagedObjects(_ call: Message) {
         let common = shown.showAdapters()
         guard !scope.devices.isEmpty else { return reply(to: call, [ObjectTree.value(common)]) }
-        pass(call, about: nil) { [shown] answer throws(BusError) in
+        pass(call, about: nil, in: .objects) { [shown] answer throws(BusError) in
             let devices = shown.objects(try answer.arguments(limits: .generous).first?.entries ?? [])
             return try call.reply([ObjectTree.value(shown.commonObjects.merging(devices) { _, device in device })])
         }
@@ -559,6 +570,9 @@ final class BlueZSide {
         guard !scope.isEmpty, let owner = feed.owner, upstream.open(onDisconnect: { [weak self] in self?.closeUpstream() }) else {
             return
         }
+        // What a client has no rule for need not come.
+        guard connection.isListening else { return }
+        listens = true
         upstream.subscribe(to: scope.devices.keys, of: owner) { [weak self] in self?.shown.tellChanged($0, of: $1) }
     }
 
@@ -583,8 +597,9 @@ final class BlueZSide {
         agent = Agent(path: state.path("Agent"))
         shown.resume(state)
         sessions.resume(state, baggage)
+        listens = connection.isListening
         return upstream.resume(
-            state, baggage, devices: scope.devices.keys, of: feed.owner ?? Scope.service,
+            state, baggage, devices: listens ? Array(scope.devices.keys) : [], of: feed.owner ?? Scope.service,
             onDisconnect: { [weak self] in self?.closeUpstream() },
             { [weak self] in self?.shown.tellChanged($0, of: $1) })
     }
@@ -599,6 +614,7 @@ final class BlueZSide {
 
     private func closeUpstream() {
         upstream.close()
+        listens = false
         sessions.forgetNotifications()
         shown.endDiscovery()
     }

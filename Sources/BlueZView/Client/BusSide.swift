@@ -180,6 +180,12 @@ final class BusSide {
         case "AddMatch":
             let rule = try connection.addRule(try text())
             guard Scope.mayBeFor(rule, alias: feed.alias) else { return reply(to: call, []) }
+            do throws(BusError) {
+                try connection.listen()
+            } catch {
+                try connection.removeRule(try text())
+                throw error
+            }
             // Changes after the answer are signalled.
             onListening { [weak self] in self?.reply(to: call, []) }
         case "RemoveMatch":

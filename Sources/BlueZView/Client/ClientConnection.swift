@@ -12,14 +12,19 @@ final class ClientConnection {
     private let log: Logger
     /// Called when so much waits for it that others may have to care.
     private let onBacklog: () -> Void
+    private let share: Share
     private let clearance: Clearance
     private var rules: [(text: String, rule: MatchRule)] = []
+    /// Whether it has asked for signals that may be org.bluez'.
+    private(set) var isListening = false
     /// It is sent nothing any more.
     private var isCutOff = false
 
     init(
-        _ peer: Connection, _ limits: ViewLimits, _ clearance: Clearance, _ log: Logger, onBacklog: @escaping () -> Void
+        _ peer: Connection, _ limits: ViewLimits, _ share: Share, _ clearance: Clearance, _ log: Logger,
+        onBacklog: @escaping () -> Void
     ) {
+        self.share = share
         self.clearance = clearance
         self.peer = peer
         self.limits = limits
@@ -46,17 +51,31 @@ final class ClientConnection {
         peer.close()
     }
 
+    /// The connection is closed: its rules are for others of its user.
+    func closed() {
+        share.giveBack(.matchRules, rules.count)
+        if isListening { share.giveBack(.listeners) }
+        (rules, isListening) = ([], false)
+    }
+
     // MARK: Match rules
 
     /// - Throws: `MatchRuleInvalid`, `LimitsExceeded`.
     @discardableResult
     func addRule(_ text: String) throws(BusError) -> MatchRule {
         let rule = try MatchRule(text)
-        guard rules.count < limits.matchRules else {
-            throw .limitsExceeded("a connection may have \(limits.matchRules) match rules")
-        }
+        try share.take(.matchRules)
         rules.append((text, rule))
         return rule
+    }
+
+    /// The client asks for signals that may be org.bluez'.
+    ///
+    /// - Throws: `LimitsExceeded`.
+    func listen() throws(BusError) {
+        guard !isListening else { return }
+        try share.take(.listeners)
+        isListening = true
     }
 
     /// Removes one such rule.
@@ -68,6 +87,7 @@ final class ClientConnection {
             throw .standard("MatchRuleNotFound", "no such match rule")
         }
         rules.remove(at: index)
+        share.giveBack(.matchRules)
     }
 
     private func isWanted(_ message: Message, from names: [String]) -> Bool {
@@ -81,11 +101,14 @@ final class ClientConnection {
     /// - Returns: nil when that is not possible.
     func leave(_ baggage: inout Baggage) -> LeftState? {
         guard !isCutOff, let (socket, left) = peer.leave(answering: Self.restarting) else { return nil }
-        return ["Connection": baggage.pack(socket, left), "Rules": .strings(rules.map(\.text))]
+        return ["Connection": baggage.pack(socket, left), "Rules": .strings(rules.map(\.text)), "Listens": .boolean(isListening)]
     }
 
     func resume(_ state: LeftState) {
         rules = (state["Rules"]?.stringsValue ?? []).compactMap { text in (try? MatchRule(text)).map { (text, $0) } }
+        share.resume(.matchRules, rules.count)
+        isListening = state.isTrue("Listens")
+        if isListening { share.resume(.listeners, 1) }
     }
 
     /// As a bus says it of a service that goes without an answer.
@@ -107,14 +130,14 @@ final class ClientConnection {
     ///   - names: what a rule may call the sender.
     ///   - sender: its unique name.
     func broadcast(_ message: Message, from names: [String], as sender: String, about matter: Matter) {
-        guard isWanted(message, from: names), clearance.allows(matter) else { return }
+        guard clearance.allows(matter), isWanted(message, from: names) else { return }
         message.setSender(sender)
         deliver(message)
     }
 
     /// Passes a signal on, as `broadcast` sends one that was made here.
     func pass(signal: Message, from names: [String], as sender: String, about matter: Matter) {
-        guard !isCutOff, isWanted(signal, from: names), clearance.allows(matter) else { return }
+        guard !isCutOff, clearance.allows(matter), isWanted(signal, from: names) else { return }
         peer.pass(signal: signal, from: sender)
         checkReading()
     }

@@ -13,13 +13,12 @@ final class GATTSessions {
 
     private let loop: MainLoop
     private let clearance: Clearance
-    /// The most descriptors there may be.
-    private let limit: Int
+    private let share: Share
     private var notifying: Set<ObjectPath> = []
     private var acquisitions: [Acquisition] = []
 
-    init(limit: Int, _ clearance: Clearance, loop: MainLoop) {
-        self.limit = limit
+    init(_ share: Share, _ clearance: Clearance, loop: MainLoop) {
+        self.share = share
         self.clearance = clearance
         self.loop = loop
     }
@@ -52,8 +51,9 @@ final class GATTSessions {
         guard let arguments = try? reply.arguments(), arguments.count == 2, let descriptor = arguments[0].fileDescriptorValue,
             let mtu = arguments[1].integerValue.flatMap({ UInt16(exactly: $0) })
         else { throw .failed("org.bluez did not answer with a descriptor") }
-        guard acquisitions.count < limit else { throw .limitsExceeded("a connection may hold \(limit) descriptors") }
+        try share.take(.descriptors)
         guard let (relay, outer) = DescriptorRelay.make(for: descriptor, loop: loop) else {
+            share.giveBack(.descriptors)
             throw .bluez("NotSupported", "this kind of descriptor cannot be relayed")
         }
         keep(relay, of: characteristic, device)
@@ -64,8 +64,14 @@ final class GATTSessions {
         relay.mayPass = { [clearance] side in
             side == .service ? clearance.allows(.value(device)) : clearance.takes(packetsFor: device)
         }
-        relay.whenClosed { [weak self, weak relay] in self?.acquisitions.removeAll { $0.relay === relay } }
+        relay.whenClosed { [weak self, weak relay] in self?.drop { $0.relay === relay } }
         acquisitions.append(Acquisition(characteristic: characteristic, relay: relay))
+    }
+
+    private func drop(_ isMeant: (Acquisition) -> Bool) {
+        let count = acquisitions.count
+        acquisitions.removeAll(where: isMeant)
+        share.giveBack(.descriptors, count - acquisitions.count)
     }
 
     /// Leaves all to the next run. A descriptor that cannot be left ends.
@@ -87,6 +93,7 @@ final class GATTSessions {
             else { continue }
             let (service, app) = (baggage.unpack(left["Service"]), baggage.unpack(left["App"]))
             if let service, let app {
+                share.resume(.descriptors, 1)
                 keep(DescriptorRelay(resuming: service, app, loop: loop), of: characteristic, device)
             } else {
                 // One side has closed: the other sees that.
@@ -100,7 +107,7 @@ final class GATTSessions {
     /// - Returns: the characteristics whose notifications the radio service is to stop.
     func endAll(of device: ObjectPath) -> [ObjectPath] {
         for acquisition in acquisitions where acquisition.characteristic.isBelow(device) { acquisition.relay.close() }
-        acquisitions.removeAll { $0.characteristic.isBelow(device) }
+        drop { $0.characteristic.isBelow(device) }
         let stopped = notifying.filter { $0.isBelow(device) }
         notifying.subtract(stopped)
         return stopped.sorted()
@@ -122,6 +129,6 @@ final class GATTSessions {
             acquisition.relay.catchUp(.app)
             acquisition.relay.close()
         }
-        acquisitions = []
+        drop { _ in true }
     }
 }

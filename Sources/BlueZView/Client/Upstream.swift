@@ -3,6 +3,7 @@
 // of its clients, and forgets them when one goes, so each client of the view is one. Calls pass and their answers
 // return, and a call can be given up.
 
+internal import AccessoryModel
 internal import CallsOut
 internal import DBusKit
 internal import Logging
@@ -22,14 +23,13 @@ final class Upstream {
     private struct CallInFlight {
         /// The device that the call is about.
         let device: ObjectPath?
-        let serial: UInt32
         let completion: (Outcome) -> Void
     }
 
     private let address: Connection.Address
     private let loop: MainLoop
-    /// The most calls that may not be answered yet.
-    private let limit: Int
+    private let queue: ServiceQueue
+    private let share: Share
     /// Of reading while signals come fast.
     private let pace: StreamPace
     private let log: Logger
@@ -37,14 +37,18 @@ final class Upstream {
     private var subscriptions: [ObjectPath: Subscription] = [:]
     private var calls: [Int: CallInFlight] = [:]
     private var callsMade = 0
+    /// Calls that org.bluez has not answered, also those that were given up here.
+    private var underWay: [ServiceQueue.Lane: Int] = [:]
 
     init(
-        to address: Connection.Address, loop: MainLoop, limit: Int, pace: StreamPace = StreamPace(), log: Logger
+        to address: Connection.Address, loop: MainLoop, _ queue: ServiceQueue, _ share: Share, pace: StreamPace = StreamPace(),
+        log: Logger
     ) {
         self.pace = pace
         self.address = address
         self.loop = loop
-        self.limit = limit
+        self.queue = queue
+        self.share = share
         self.log = log
     }
 
@@ -103,7 +107,13 @@ final class Upstream {
         abandon(.notReady) { _ in true }
         for subscription in subscriptions.values { subscription.cancel() }
         subscriptions = [:]
+        queue.withdrawAll(of: self, share.party)
         connection = nil
+        let lanes = underWay
+        underWay = [:]
+        for (lane, count) in lanes {
+            for _ in 0..<count { queue.leave(lane) }
+        }
     }
 
     // MARK: Signals
@@ -129,22 +139,58 @@ final class Upstream {
 
     // MARK: Calls
 
-    /// Passes a client's call on.
+    /// Passes a client's call on, when it is its user's turn.
     ///
-    /// - Parameter completion: called exactly once, later.
+    /// - Parameters:
+    ///   - lane: the calls that it stands behind at org.bluez; nil for one that waits there for a link, and keeps
+    ///     nobody.
+    ///   - mayStart: asked when its turn has come; an error is its outcome.
+    ///   - completion: called exactly once, later.
     /// - Throws: when it is not passed on.
-    func forward(_ call: Message, about device: ObjectPath?, completion: @escaping (Outcome) -> Void) throws(BusError) {
-        guard let connection else { throw .notReady }
-        guard calls.count < limit else { throw .limitsExceeded("\(limit) calls are not answered yet") }
+    func forward(
+        _ call: Message, about device: ObjectPath?, in lane: ServiceQueue.Lane?, mayStart: @escaping () -> BusError? = { nil },
+        completion: @escaping (Outcome) -> Void
+    ) throws(BusError) {
+        guard connection != nil else { throw .notReady }
+        try share.take(.calls)
         callsMade += 1
         let number = callsMade
+        calls[number] = CallInFlight(device: device, completion: completion)
+        guard let lane else { return send(call, number, in: nil) }
+        queue.enter(lane, of: share.party, owner: self) { [weak self] in
+            guard let self, self.calls[number] != nil else { return false }
+            if let error = mayStart() {
+                self.finish(number, .abandoned(error))
+                return false
+            }
+            self.send(call, number, in: lane)
+            return true
+        }
+    }
+
+    /// Calls `body` after what the client has said of a device's link before.
+    func afterWaiting(about device: ObjectPath, _ body: @escaping () -> Void) {
+        queue.afterWaiting(.link(device), of: share.party, owner: self, body)
+    }
+
+    private func send(_ call: Message, _ number: Int, in lane: ServiceQueue.Lane?) {
+        if let lane { underWay[lane, default: 0] += 1 }
         // By its name: an answer can only come from its owner, and answers are known by their serial. The app may not
         // care for one; whether it worked matters here, and a call without one would count for ever.
-        let serial = connection.pass(call, to: Scope.service) { [weak self] answer in
-            guard let call = self?.calls.removeValue(forKey: number) else { return }
-            call.completion(answer.map { $0.kind == .error ? .error($0) : .reply($0) } ?? .noReply)
+        _ = connection?.pass(call, to: Scope.service) { [weak self] answer in
+            guard let self else { return }
+            if let lane, let count = self.underWay[lane], count > 0 {
+                self.underWay[lane] = count - 1
+                self.queue.leave(lane)
+            }
+            self.finish(number, answer.map { $0.kind == .error ? .error($0) : .reply($0) } ?? .noReply)
         }
-        calls[number] = CallInFlight(device: device, serial: serial, completion: completion)
+    }
+
+    private func finish(_ number: Int, _ outcome: Outcome) {
+        guard let call = calls.removeValue(forKey: number) else { return }
+        share.giveBack(.calls)
+        call.completion(outcome)
     }
 
     /// Gives up the calls about a device.
@@ -158,11 +204,7 @@ final class Upstream {
     }
 
     private func abandon(_ error: BusError, _ isMeant: (CallInFlight) -> Bool) {
-        for (number, call) in calls where isMeant(call) {
-            calls[number] = nil
-            connection?.forget(call.serial)
-            call.completion(.abandoned(error))
-        }
+        for (number, call) in calls where isMeant(call) { finish(number, .abandoned(error)) }
     }
 
     /// Asks for all objects; not counted, because it is no call of the client's.

@@ -11,6 +11,7 @@ internal import Logging
 final class ViewClient {
     private let peer: Connection
     private let pinned: PinnedCaller
+    private let share: Share
     private let environment: ViewEnvironment
     private let connection: ClientConnection
     private let identity: ClientIdentity
@@ -28,17 +29,19 @@ final class ViewClient {
     ///   - followNeeds: called when other devices are to be followed for it.
     ///   - catchUpOthers: has the app's other clients catch up.
     init(
-        _ peer: Connection, _ pinned: PinnedCaller, _ environment: ViewEnvironment, onHello: @escaping () -> Void,
+        _ peer: Connection, _ pinned: PinnedCaller, _ share: Share, _ environment: ViewEnvironment, onHello: @escaping () -> Void,
         onBacklog: @escaping () -> Void, followNeeds: @escaping () -> Void, catchUpOthers: @escaping () -> Void
     ) {
         self.peer = peer
         self.pinned = pinned
+        self.share = share
         self.environment = environment
         self.onHello = onHello
         identity = ClientIdentity(pinned, of: peer.uniqueName, on: peer.loop, environment.authority, environment.log)
         let clearance = Clearance(identity, environment.links)
-        connection = ClientConnection(peer, environment.limits, clearance, environment.log, onBacklog: onBacklog)
-        let bluez = BlueZSide(environment, connection, identity, clearance, followNeeds: followNeeds, catchUpOthers: catchUpOthers)
+        connection = ClientConnection(peer, environment.limits, share, clearance, environment.log, onBacklog: onBacklog)
+        let bluez = BlueZSide(
+            environment, connection, identity, clearance, share, followNeeds: followNeeds, catchUpOthers: catchUpOthers)
         self.bluez = bluez
         bus = BusSide(environment, connection, identity) { [weak bluez] in bluez?.engage(completion: $0) }
         peripherals = PeripheralList(connection, identity, environment.service)
@@ -47,6 +50,9 @@ final class ViewClient {
         }
         identity.onRefused = { [weak self] in self?.updateScope() }
     }
+
+    /// Whose share it has.
+    var party: Party { share.party }
 
     /// Its unique name in the view.
     var name: String { connection.name }
@@ -70,6 +76,10 @@ final class ViewClient {
     func limitMessages(to bytes: Int) {
         peer.limitMessages(to: bytes)
     }
+
+    /// Nothing more is read of it for now.
+    func holdReading() { peer.holdReading() }
+    func resumeReading() { peer.resumeReading() }
 
     // MARK: Between two runs
 
@@ -127,6 +137,7 @@ final class ViewClient {
     func connectionClosed() {
         helloDeadline?.cancel()
         bluez.connectionClosed()
+        connection.closed()
         if hasSaidHello { environment.service.dismiss(peer) }
     }
 

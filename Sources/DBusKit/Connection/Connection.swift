@@ -520,6 +520,17 @@ public final class Connection {
         pauseReading(readableWatch, after: Self.most)
     }
 
+    /// Of a peer: leaves what it sends in the socket until `resumeReading`, which is to follow soon: that it has gone
+    /// is not seen meanwhile.
+    public func holdReading() {
+        guard pausedWatch == nil, let readableWatch else { return }
+        remove(watch: readableWatch)
+        pausedWatch = readableWatch
+    }
+
+    /// Reads again.
+    public func resumeReading() { resume() }
+
     /// Somebody waits for an answer: a stream's pause would delay it.
     private func answerIsAwaited() {
         if case .streamed = reading, pausedWatch != nil { resume() }

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// The calls of all clients on their way to org.bluez. It answers one after another, and of one link it reads one
+// attribute after another; so few are under way at a time, and of those that wait here users have their turns.
+// (Docs/Decisions/0031)
+
+internal import AccessoryModel
+internal import DBusKit
+
+/// What waits for org.bluez.
+final class ServiceQueue {
+    /// Calls that stand behind each other there.
+    enum Lane: Hashable, Sendable {
+        /// What it answers at once.
+        case service
+        /// All objects: a long answer.
+        case objects
+        /// What goes over a device's link.
+        case link(ObjectPath)
+
+        /// Calls that are under way at a time: with more, others would wait for all of them.
+        var width: Int { self == .service ? 2 : 1 }
+    }
+
+    private struct Waiting {
+        let owner: ObjectIdentifier
+        /// Whether it is under way until `leave`.
+        let start: () -> Bool
+        /// What is done all the same when its owner withdraws.
+        var onWithdrawal: () -> Void = {}
+    }
+
+    private struct Calls {
+        var underWay = 0
+        var waiting = Turns<Waiting>()
+    }
+
+    private var lanes: [Lane: Calls] = [:]
+
+    /// Begins a call when it is its party's turn, at once where there is room.
+    ///
+    /// - Parameters:
+    ///   - owner: may withdraw it before.
+    ///   - start: begins it, and returns whether it is under way: then `leave` follows when it is over.
+    func enter(_ lane: Lane, of party: Party, owner: AnyObject, start: @escaping () -> Bool) {
+        add(Waiting(owner: ObjectIdentifier(owner), start: start), to: lane, of: party)
+    }
+
+    private func add(_ waiting: Waiting, to lane: Lane, of party: Party) {
+        lanes[lane, default: Calls()].waiting.add(waiting, of: party)
+        goOn(lane)
+    }
+
+    /// Calls `body` after what waits of an owner in a lane has begun or was withdrawn, at once where nothing waits.
+    func afterWaiting(_ lane: Lane, of party: Party, owner: AnyObject, _ body: @escaping () -> Void) {
+        let id = ObjectIdentifier(owner)
+        guard lanes[lane]?.waiting.elements(of: party).contains(where: { $0.owner == id }) == true else { return body() }
+        let start = {
+            body()
+            return false
+        }
+        add(Waiting(owner: id, start: start, onWithdrawal: body), to: lane, of: party)
+    }
+
+    /// A call that was under way is over.
+    func leave(_ lane: Lane) {
+        lanes[lane]?.underWay -= 1
+        goOn(lane)
+    }
+
+    /// What an owner has waiting is not begun any more.
+    func withdrawAll(of owner: AnyObject, _ party: Party) {
+        let id = ObjectIdentifier(owner)
+        for lane in lanes.keys {
+            let dropped = lanes[lane]?.waiting.removeAll(of: party) { $0.owner == id } ?? []
+            goOn(lane)
+            for each in dropped { each.onWithdrawal() }
+        }
+    }
+
+    private func goOn(_ lane: Lane) {
+        while let calls = lanes[lane], calls.underWay < lane.width {
+            guard let next = lanes[lane]?.waiting.next() else {
+                if calls.underWay == 0 { lanes[lane] = nil }
+                return
+            }
+            // What it does may end others.
+            lanes[lane]?.underWay += 1
+            if !next.start() { lanes[lane]?.underWay -= 1 }
+        }
+    }
+}
