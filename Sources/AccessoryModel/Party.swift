@@ -22,8 +22,8 @@ public enum Party: Hashable, Comparable, Sendable, CustomStringConvertible {
     }
 }
 
-/// What waits to be done for parties, in turns: one of each party's in the order in which they came, and each party's own
-/// in theirs. So whoever has a thousand waiting delays another by one.
+/// What waits to be done for parties, in turns: one of each party's in the order in which they came, and each party's
+/// own in theirs. So whoever has a thousand waiting delays another by one.
 public struct Turns<Element> {
     private var waiting: [Party: [Element]] = [:]
     /// The parties that have something waiting, the next one first.

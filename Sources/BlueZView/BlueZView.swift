@@ -145,8 +145,9 @@ public final class BlueZView {
         let feed = RadioFeed(on: connection)
         environment = ViewEnvironment(
             authority: authority, service: service, feed: feed,
-            links: LinkCoordinator(feed, loop: loop, linger: .seconds(limits.linger), log: log), limits: limits,
-            bus: bus, identifier: server.identifier, log: log)
+            links: LinkCoordinator(feed, loop: loop, linger: .seconds(limits.linger), log: log),
+            queue: ServiceQueue { [loop] in loop.after(.milliseconds(1), $0) }, limits: limits, bus: bus,
+            identifier: server.identifier, log: log)
         admission = Admission(limits)
         server.onConnection = { [weak self] in self?.admit($0, to: nil) }
         links.start(observer: self)

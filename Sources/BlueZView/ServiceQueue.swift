@@ -35,6 +35,13 @@ final class ServiceQueue {
     }
 
     private var lanes: [Lane: Calls] = [:]
+    private let pause: (@escaping () -> Void) -> Void
+
+    /// - Parameter pause: waits between two long answers where calls for them stand in line: they take org.bluez, the
+    ///   bus and this process as long as many reads.
+    init(pause: @escaping (@escaping () -> Void) -> Void = { $0() }) {
+        self.pause = pause
+    }
 
     /// Begins a call when it is its party's turn, at once where there is room.
     ///
@@ -63,6 +70,11 @@ final class ServiceQueue {
 
     /// A call that was under way is over.
     func leave(_ lane: Lane) {
+        guard lane == .objects, lanes[lane]?.waiting.isEmpty == false else { return end(lane) }
+        pause { [weak self] in self?.end(lane) }
+    }
+
+    private func end(_ lane: Lane) {
         lanes[lane]?.underWay -= 1
         goOn(lane)
     }

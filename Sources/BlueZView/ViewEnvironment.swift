@@ -13,7 +13,7 @@ struct ViewEnvironment {
     let feed: RadioFeed
     let links: LinkCoordinator
     /// Calls on their way to org.bluez.
-    let queue = ServiceQueue()
+    let queue: ServiceQueue
     let limits: ViewLimits
     /// The bus that carries org.bluez.
     let bus: Connection.Address
