@@ -35,6 +35,9 @@ public struct Turns<Element> {
     /// Whether nothing waits.
     public var isEmpty: Bool { order.isEmpty }
 
+    /// How much waits.
+    public var count: Int { waiting.values.reduce(0) { $0 + $1.count } }
+
     /// What waits for a party, in its order.
     public func elements(of party: Party) -> [Element] { waiting[party] ?? [] }
 

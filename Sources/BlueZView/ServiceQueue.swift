@@ -19,6 +19,9 @@ final class ServiceQueue {
 
         /// Calls that are under way at a time: with more, others would wait for all of them.
         var width: Int { self == .service ? 2 : 1 }
+        /// With more than so many in line, what waits is begun after pauses: a program that asks without end would
+        /// keep org.bluez, the bus and this process busy, and whoever asks now and then would find them so.
+        var crowd: Int { self == .objects ? 0 : 32 }
     }
 
     private struct Waiting {
@@ -32,24 +35,30 @@ final class ServiceQueue {
     private struct Calls {
         var underWay = 0
         var waiting = Turns<Waiting>()
+        /// What waits is not begun now.
+        var isPausing = false
     }
 
     private var lanes: [Lane: Calls] = [:]
     private let pause: (@escaping () -> Void) -> Void
 
-    /// - Parameter pause: waits between two long answers where calls for them stand in line: they take org.bluez, the
-    ///   bus and this process as long as many reads.
+    /// - Parameter pause: does something after the pause of a crowd.
     init(pause: @escaping (@escaping () -> Void) -> Void = { $0() }) {
         self.pause = pause
     }
 
-    /// Begins a call when it is its party's turn, at once where there is room.
+    /// Begins a call when it is its party's turn, at once where there is room and nothing of the party's waits.
     ///
     /// - Parameters:
     ///   - owner: may withdraw it before.
     ///   - start: begins it, and returns whether it is under way: then `leave` follows when it is over.
     func enter(_ lane: Lane, of party: Party, owner: AnyObject, start: @escaping () -> Bool) {
-        add(Waiting(owner: ObjectIdentifier(owner), start: start), to: lane, of: party)
+        let call = Waiting(owner: ObjectIdentifier(owner), start: start)
+        let calls = lanes[lane, default: Calls()]
+        guard calls.underWay < lane.width, calls.waiting.elements(of: party).isEmpty else { return add(call, to: lane, of: party) }
+        lanes[lane] = calls
+        begin(call, lane)
+        goOn(lane)
     }
 
     private func add(_ waiting: Waiting, to lane: Lane, of party: Party) {
@@ -70,13 +79,13 @@ final class ServiceQueue {
 
     /// A call that was under way is over.
     func leave(_ lane: Lane) {
-        guard lane == .objects, lanes[lane]?.waiting.isEmpty == false else { return end(lane) }
-        pause { [weak self] in self?.end(lane) }
-    }
-
-    private func end(_ lane: Lane) {
         lanes[lane]?.underWay -= 1
-        goOn(lane)
+        guard let calls = lanes[lane], !calls.isPausing, calls.waiting.count > lane.crowd else { return goOn(lane) }
+        lanes[lane]?.isPausing = true
+        pause { [weak self] in
+            self?.lanes[lane]?.isPausing = false
+            self?.goOn(lane)
+        }
     }
 
     /// What an owner has waiting is not begun any more.
@@ -90,14 +99,18 @@ final class ServiceQueue {
     }
 
     private func goOn(_ lane: Lane) {
-        while let calls = lanes[lane], calls.underWay < lane.width {
+        while let calls = lanes[lane], !calls.isPausing, calls.underWay < lane.width {
             guard let next = lanes[lane]?.waiting.next() else {
                 if calls.underWay == 0 { lanes[lane] = nil }
                 return
             }
-            // What it does may end others.
-            lanes[lane]?.underWay += 1
-            if !next.start() { lanes[lane]?.underWay -= 1 }
+            begin(next, lane)
         }
+    }
+
+    private func begin(_ call: Waiting, _ lane: Lane) {
+        // What it does may end others.
+        lanes[lane]?.underWay += 1
+        if !call.start() { lanes[lane]?.underWay -= 1 }
     }
 }

@@ -83,6 +83,27 @@ import Testing
         #expect(begun.calls.count == 9)
     }
 
+    /// Another user, who asks now and then, has room meanwhile.
+    @Test func aCrowdIsServedAfterPauses() {
+        final class Pauses { var over: [() -> Void] = [] }
+        let pauses = Pauses()
+        let queue = ServiceQueue { pauses.over.append($0) }
+        func enter(_ name: String, of client: Client) {
+            queue.enter(lane, of: client.party, owner: client) { [begun] in
+                begun.calls.append(name)
+                return true
+            }
+        }
+        for number in 1...40 { enter("mine \(number)", of: mine) }
+        queue.leave(lane)
+        #expect(begun.calls == ["mine 1", "mine 2"] && pauses.over.count == 1)
+        enter("another's", of: others)
+        #expect(begun.calls.last == "another's")
+        queue.leave(lane)
+        pauses.over.removeFirst()()
+        #expect(begun.calls.last == "mine 3")
+    }
+
     @Test func whoGoesTakesAlongWhatWaits() {
         for number in 1...6 { enter("mine \(number)", lane, of: mine) }
         enter("another's", lane, of: others)
