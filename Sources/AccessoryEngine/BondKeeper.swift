@@ -131,8 +131,10 @@ final class BondKeeper {
     /// Removes the bond that an intent speaks of, and forgets the intent once it has gone. A bond that a grant stands
     /// on stays. Without a radio that is ready, it is completed at once, and the intent stays.
     func removeBond(of intent: BondIntent, completion: @escaping () -> Void) {
-        // The crash may have come after the grant was written.
-        if book.ledger.holdsBond(with: intent.peer) {
+        // A pairing is noted where there is no bond: a bond of another program's that the ledger has was lost by then,
+        // and the one that is there now is ours to undo.
+        let ledger = book.ledger
+        if intent.purpose == .pairing ? ledger.ownsBond(with: intent.peer) : ledger.holdsBond(with: intent.peer) {
             forget(intent)
             return completion()
         }

@@ -159,7 +159,8 @@ public struct Ledger: Hashable, Sendable {
         !identity.wasPairedBefore || ownsBond(with: identity.peer)
     }
 
-    private func ownsBond(with peer: BluetoothPeer) -> Bool {
+    /// Whether an accessory depends on a bond with this device, on either side, that is of our making.
+    public func ownsBond(with peer: BluetoothPeer) -> Bool {
         accessories(valued: peer.address).contains { peer.shares($0.adapter) && $0.isBonded && $0.ownsBond }
             || grants(withSide: peer.address).contains {
                 $0.terms.ownsClassicBond && peer.shares(accessories[$0.accessory]?.adapter)
