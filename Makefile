@@ -13,10 +13,12 @@ STATIC := .build/static-libraries
 SMALL := -c release --static-swift-stdlib -Xswiftc -use-ld=lld -Xlinker -z -Xlinker pack-relative-relocs \
 	-Xswiftc -Xfrontend -Xswiftc -function-sections -Xlinker --no-export-dynamic -Xlinker --icf=all
 RELEASE_FLAGS := $(SMALL) -Xlinker -L$(CURDIR)/$(STATIC)
+# The names of all characters, which the runtime carries along and no program asks for (Sources/ProgramSupport/CharacterNames.swift).
+NAMELESS := -Xlinker --wrap=_swift_stdlib_getScalarName
 # What starting needs lies together: fewer pages of the program are in memory (Docs/Decisions/0017).
 START_ORDER := Sources/accessorysetupd/start-order.txt
 ORDERED := -Xlinker --symbol-ordering-file=$(CURDIR)/$(START_ORDER) -Xlinker --no-warn-symbol-ordering
-DAEMON_FLAGS := $(RELEASE_FLAGS) $(ORDERED)
+DAEMON_FLAGS := $(RELEASE_FLAGS) $(NAMELESS) $(ORDERED)
 # Where packages are made, and what runs the programs that go into them.
 DEBS := .build/deb
 EMULATOR :=
@@ -99,7 +101,7 @@ build: deps
 release: deps $(STATIC)
 	@[ ! $(START_ORDER) -nt $(RELEASE)/accessorysetupd ] || rm -f $(RELEASE)/accessorysetupd
 	$(SWIFT) build $(DAEMON_FLAGS) --product accessorysetupd
-	$(SWIFT) build $(RELEASE_FLAGS) --product accessoryctl
+	$(SWIFT) build $(RELEASE_FLAGS) $(NAMELESS) --product accessoryctl
 
 $(STATIC): | deps
 	install -d $@
@@ -302,8 +304,8 @@ pack:
 # tried under qemu-user.
 deb-arm64: deps man
 	Tests/Support/deps-package binutils-aarch64-linux-gnu mmdebstrap qemu-user-static
-	systemd/debian/cross build --product accessorysetupd $(SMALL) $(ORDERED)
-	systemd/debian/cross build --product accessoryctl $(SMALL)
+	systemd/debian/cross build --product accessorysetupd $(SMALL) $(NAMELESS) $(ORDERED)
+	systemd/debian/cross build --product accessoryctl $(SMALL) $(NAMELESS)
 	systemd/debian/cross pack DEBS=$(ARM64_DEBS) RELEASE=$(ARM64)
 	$(SWIFT) build --product dice
 	DICE=$(BIN)/dice systemd/debian/cross check $(ARM64_DEBS)/*_arm64.deb

@@ -191,9 +191,9 @@ final class AccessChanges {
             let grant = book.ledger.grant(of: id, to: session.app.id), grant.state == .authorized,
             grant.terms.descriptor.wantsWiFi
         else { return false }
+        if grant.terms.ssid == ssid { return true }
         try DescriptorRules.check(settings, for: grant.terms.descriptor)
-        guard grant.terms.ssid == ssid else { throw Self.isUnseen(ssid) }
-        return true
+        throw Self.isUnseen(ssid)
     }
 
     private static func isUnseen(_ ssid: SSID) -> SetupError {
@@ -235,7 +235,11 @@ final class AccessChanges {
             return bridge(granted.accessory, peer, settings, for: granted.grant, by: requester, completion: completion)
         }
         do throws(SetupError) {
-            try authorize(granted.grant, settings: settings, by: requester)
+            // Much may have happened while the person was asked.
+            guard let grant = book.ledger.grants[granted.grant.id], grant.state == .awaitingAuthorization else {
+                throw SetupError(.connectionFailed, "the accessory was removed meanwhile")
+            }
+            try authorize(grant, settings: settings, by: requester)
             completion(nil)
         } catch {
             completion(error)

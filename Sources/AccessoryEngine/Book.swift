@@ -120,7 +120,9 @@ final class Book {
             if let denial = policy.denial(of: granted) {
                 throw SetupError(.userRestricted, "rule \(denial.name) in \(denial.source) denies it")
             }
-            for technology in grant.terms.descriptor.technologies { try declared(grant.terms, technology, by: grant.app) }
+            for technology in [Technology.bluetooth, .wifi] where grant.terms.includes(technology) {
+                try declared(grant.terms, technology, by: grant.app)
+            }
         }
     }
 

@@ -41,7 +41,7 @@ extension SetupMachine.Event {
         case .bridgingStarted: "bridging"
         case .authorizationFinished: "authorization finished by the app"
         case .authorized: "authorized"
-        case .authorizationFailed(let why): "authorization failed: \(why)"
+        case .authorizationFailed(let why): "authorization failed: \(why.message)"
         case .renamed: "renamed"
         case .renameFailed(let why): "rename failed: \(why)"
         case .migrated: "migrated"

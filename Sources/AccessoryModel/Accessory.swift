@@ -194,6 +194,9 @@ extension Grant {
     public struct Terms: Hashable, Sendable {
         /// The descriptor by which the app has it now. Without Bluetooth keys the app has no use of its Bluetooth side.
         public var descriptor: DiscoveryDescriptor
+        /// Whether a device was picked for this app, or its bond taken over: another app may have added the Bluetooth
+        /// side.
+        public var hasBluetooth: Bool
         /// Whether the descriptor may be another app's: versions before 8 of the store kept one for all apps. The app's
         /// manifest need not declare such a descriptor.
         public var isInherited: Bool
@@ -212,10 +215,12 @@ extension Grant {
         ///
         /// - Parameter ownsClassicBond: counts only with a classic address.
         public init(
-            _ descriptor: DiscoveryDescriptor, isInherited: Bool = false, traits: Accessory.Traits = Accessory.Traits(),
+            _ descriptor: DiscoveryDescriptor, hasBluetooth: Bool = false, isInherited: Bool = false,
+            traits: Accessory.Traits = Accessory.Traits(),
             ssid: SSID? = nil, awareDevice: UInt64? = nil, classicAddress: BluetoothAddress? = nil, ownsClassicBond: Bool = false
         ) {
             self.descriptor = descriptor
+            self.hasBluetooth = hasBluetooth
             self.isInherited = isInherited
             self.traits = traits
             self.ssid = ssid
@@ -231,18 +236,22 @@ extension Grant {
             return all
         }
 
-        /// Takes another descriptor; earlier ones are remembered by their traits.
-        public mutating func describe(by new: DiscoveryDescriptor) {
-            guard new != descriptor || isInherited else { return }
-            traits = lookedFor
-            descriptor = new
-            isInherited = false
+        /// Takes another descriptor, and the network that was picked with it; earlier descriptors are remembered by
+        /// their traits. A network that the new descriptor does not name is given up.
+        public mutating func describe(by new: DiscoveryDescriptor, network: SSID?) {
+            if new != descriptor || isInherited {
+                traits = lookedFor
+                descriptor = new
+                isInherited = false
+            }
+            let keepsNetwork = !new.wantsWiFi || ssid.map(new.fits) == true
+            ssid = network ?? (keepsNetwork ? ssid : nil)
         }
 
         /// Whether the app may use the accessory by Bluetooth, or its network.
         public func includes(_ technology: Technology) -> Bool {
             switch technology {
-            case .bluetooth: descriptor.wantsBluetooth || isInherited
+            case .bluetooth: hasBluetooth && (descriptor.wantsBluetooth || isInherited)
             case .wifi: ssid != nil || awareDevice != nil
             }
         }

@@ -67,6 +67,15 @@ public struct Offer: Hashable, Sendable {
     }
 }
 
+extension Offer {
+    /// The app's name for it, with the names by which a person knows it: the device's own, and its network's.
+    public var title: String {
+        var own = advertisedName.isEmpty || name.contains(advertisedName) ? [] : ["“\(advertisedName)”"]
+        if let network, network.ssid.description != advertisedName || device != nil { own.append("network “\(network.ssid)”") }
+        return own.isEmpty ? name : "\(name) (\(own.joined(separator: ", ")))"
+    }
+}
+
 /// What pairing asks of the person, or shows.
 public enum PairingPrompt: Hashable, Sendable {
     /// Does the accessory show the same number?

@@ -61,8 +61,10 @@ final class AccessoryObject: ServiceObject {
 
     /// The names of the properties in which an accessory differs from what it was, for an app or for admins.
     static func changes(from old: GrantedAccessory, to new: GrantedAccessory) -> [String] {
+        // Any device will do: it is seen with the Bluetooth side, or not.
         let names = WireEncoding.accessoryProperties.filter { name in
-            WireEncoding.property(name, of: old, device: nil) != WireEncoding.property(name, of: new, device: nil)
+            WireEncoding.property(name, of: old, device: AccessoryBus.root)
+                != WireEncoding.property(name, of: new, device: AccessoryBus.root)
         }
         return names + (old.accessory.address == new.accessory.address ? [] : ["Address"])
             + (old.accessory.adapter == new.accessory.adapter ? [] : ["Adapter"])

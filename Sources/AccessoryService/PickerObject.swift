@@ -44,7 +44,8 @@ final class PickerObject: ServiceObject {
         table.property("Prompt", for: .whoeverSeesIt) { picker, _ in
             let shown = picker.run.presentation
             return WireEncoding.prompt(
-                shown.prompt, failure: shown.failure, finishInApp: shown.finishInApp, migrations: picker.run.ridingAlong.map(\.name)
+                shown.prompt, failure: shown.failure, finishInApp: shown.finishInApp,
+                migrations: picker.run.ridingAlong.map(\.title)
             )
         }
         table.property("Deadline", for: .whoeverSeesIt) { picker, _ in

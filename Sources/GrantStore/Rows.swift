@@ -129,7 +129,7 @@ enum Rows {
         }
         return Grant.Terms(
             try StoredDescriptor.read(needed(json(row, "descriptor", in: database), "descriptor")),
-            isInherited: try truth(row, "isInherited"),
+            hasBluetooth: try truth(row, "hasBluetooth"), isInherited: try truth(row, "isInherited"),
             traits: try StoredTraits.read(needed(json(row, "traits", in: database), "traits")), ssid: ssid,
             awareDevice: try number(ifAny: row, "awareDevice", Numbers.given).map { UInt64($0) },
             classicAddress: try text(ifAny: row, "classicAddress").map { text throws(Nonsense) in
@@ -196,18 +196,18 @@ enum Rows {
         try database.execute(
             """
             INSERT INTO accessGrant (id, app, accessory, state, isEnabled, created, lastUsed, descriptor, isInherited, traits,
-                ssid, awareDevice, classicAddress, ownsClassicBond)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                ssid, awareDevice, classicAddress, ownsClassicBond, hasBluetooth)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (id) DO UPDATE SET state = excluded.state, isEnabled = excluded.isEnabled, lastUsed = excluded.lastUsed,
                 descriptor = excluded.descriptor, isInherited = excluded.isInherited, traits = excluded.traits,
                 ssid = excluded.ssid, awareDevice = excluded.awareDevice, classicAddress = excluded.classicAddress,
-                ownsClassicBond = excluded.ownsClassicBond
+                ownsClassicBond = excluded.ownsClassicBond, hasBluetooth = excluded.hasBluetooth
             """, .integer(grant.id), .text(grant.app.rawValue), .text(grant.accessory.rawValue), .text(grant.state.rawValue),
             SQLValue(grant.isEnabled), .integer(grant.created), SQLValue(grant.lastUsed),
             .text(try StoredDescriptor.content(of: terms.descriptor).written(by: database)), SQLValue(terms.isInherited),
             .text(try StoredTraits.content(of: terms.traits).written(by: database)), SQLValue(terms.ssid?.bytes),
             SQLValue(terms.awareDevice.map { Int64(bitPattern: $0) }), SQLValue(terms.classicAddress?.description),
-            SQLValue(terms.ownsClassicBond))
+            SQLValue(terms.ownsClassicBond), SQLValue(terms.hasBluetooth))
     }
 
     static func put(_ intent: BondIntent, in database: Database) throws(DatabaseError) {

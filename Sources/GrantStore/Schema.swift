@@ -119,9 +119,11 @@ enum Schema {
                 ALTER TABLE accessGrant ADD COLUMN awareDevice INTEGER;
                 ALTER TABLE accessGrant ADD COLUMN classicAddress TEXT;
                 ALTER TABLE accessGrant ADD COLUMN ownsClassicBond INTEGER NOT NULL DEFAULT 0;
+                ALTER TABLE accessGrant ADD COLUMN hasBluetooth INTEGER NOT NULL DEFAULT 0;
                 UPDATE accessGrant SET
-                    (descriptor, ssid, awareDevice, classicAddress, ownsClassicBond) =
-                        (SELECT descriptor, ssid, awareDevice, classicAddress, ownsClassicBond FROM accessory WHERE id = accessory),
+                    (descriptor, ssid, awareDevice, classicAddress, ownsClassicBond, hasBluetooth) =
+                        (SELECT descriptor, ssid, awareDevice, classicAddress, ownsClassicBond, address IS NOT NULL
+                         FROM accessory WHERE id = accessory),
                     isInherited = (SELECT count(*) > 1 FROM accessGrant AS other WHERE other.accessory = accessGrant.accessory)
                     WHERE accessory IN (SELECT id FROM accessory);
                 ALTER TABLE accessory DROP COLUMN descriptor;

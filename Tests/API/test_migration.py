@@ -83,7 +83,7 @@ class Migrating(APITest):
     def test_rule_15_along_with_a_new_accessory(self):
         self.dice.show_picker(migration("Pink Dice", PINK_ADDRESS), item("New Dice"))
         self.person.wait_offer("new")
-        self.assertEqual([str(each) for each in self.person.state["Prompt"]["migrations"]], ["Pink Dice"])
+        self.assertEqual([str(each) for each in self.person.state["Prompt"]["migrations"]], ["Pink Dice (“pink”)"])
         self.person.pick("new")
         self.dice.wait_event("pickerDidDismiss")
         self.assertEqual(self.dice.told()[-3:], ["accessoryAdded", "migrationComplete", "pickerDidDismiss"])

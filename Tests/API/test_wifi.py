@@ -10,7 +10,7 @@ import unittest
 
 import dbus
 
-from harness.names import ACCESSORY, APP, BUS_ERROR, GRANT, NAME, NETWORK, PINK, PROPERTIES, ROOT, UNKNOWN_OBJECT, error
+from harness.names import ACCESSORY, APP, BLUE, BUS_ERROR, GRANT, NAME, NETWORK, PINK, PROPERTIES, ROOT, UNKNOWN_OBJECT, error
 from harness.programs import BIN, TESTS, Program
 from harness.radio import Paired, accessory
 from harness.values import item, sv
@@ -812,6 +812,78 @@ class Terms(WiFiTest):
         other.wait_event("accessoryChanged")
         self.assertTrue(other.get(path, ACCESSORY, "BluetoothIdentifier"))
         self.assertEqual((self.seen(app, path), app.told()), (before, told))
+
+    def test_a_descriptor_alone_is_no_bluetooth(self):
+        """An app that has the network, by a descriptor with Bluetooth, gets nothing of a device that another app adds."""
+        app, picker = self.serve_both(name="pink")
+        other = self.app("lamp")
+        other.show_picker({**item(service=BLUE), "hotspotSSID": b"Dice-1234"})
+        picker.wait_prompt("consent")
+        picker.respond(accept=True)
+        path = str(other.wait_event("migrationComplete")["accessory"])
+        picker.wait_gone()
+        self.assertEqual(self.grant(app, picker, "Dice-1234", network(ssid="Dice-1234")), path)
+        before, told = self.seen(other, path), other.told()
+        app.request("UpdateAuthorization", "oa{sv}", dbus.ObjectPath(path), sv(item()["descriptor"]))
+        picker.pick("pink")
+        app.wait_event("accessoryChanged")
+        self.assertTrue(app.get(path, ACCESSORY, "BluetoothIdentifier"))
+        self.assertEqual((self.seen(other, path), other.told()), (before, told))
+        # With the last app that has the device, the device goes, and its bond.
+        app.remove(path)
+        wait(lambda: self.simulator.bonds == [], 10, "the end of the bond", also_every=0.05)
+        self.assertEqual(self.world.admin.get(path, ACCESSORY, "Address"), "")
+
+    def test_a_network_that_rides_along_is_named(self):
+        app, picker = self.serve("wpa_supplicant")
+        app.show_picker(network("Toy", ssid="Dice-Open"), {**network("Old toy", ssidPrefix="Hom"), "hotspotSSID": b"Home"})
+        picker.wait_offer("Dice-Open")
+        self.assertEqual([str(each) for each in picker.state["Prompt"]["migrations"]], ["Old toy (“Home”)"])
+
+    def test_a_pick_means_the_network_that_was_shown(self):
+        points = [{"id": f"point-{name}", "ssid": f"Dice-{name}", "rssi": -40} for name in "ab"]
+        scenario = self.scenario_of("wpa_supplicant", accessPoints=points)
+        del scenario["adapters"]
+        scenario["accessories"] = [accessory("pink")]
+        self.start(scenario)
+        self.world.wait_wifi("ready")
+        app, picker = self.app(), self.picker()
+        self.simulator.do("vanish", "point-b")
+        app.show_picker(item(ssidPrefix="Dice-"), discoveryTimeout=float("inf"))
+
+        def shown(name):
+            return next((each for each in picker.offers if bytes(each.get("ssid", b"")) == name), None)
+
+        first = wait(lambda: shown(b"Dice-a"), what="the network A")
+        self.simulator.do("vanish", "point-a")
+        self.simulator.do("return", "point-b")
+        self.world.pass_until(lambda: shown(b"Dice-b"), 60, "the network B")
+        self.assertFails(error("InvalidRequest"), picker.ask, "Pick", "s", first["id"], says=["not offered"])
+
+    def test_a_rule_approves_the_network_that_it_names(self):
+        scenario = self.scenario_of("wpa_supplicant")
+        del scenario["adapters"]
+        scenario["accessories"] = [accessory("pink")]
+        self.start(scenario)
+        self.world.wait_wifi("ready")
+        rule = f"[Approve dice]\nApp=com.example.dice\nBluetoothServiceUUID={PINK}\nMinimumRSSI=-100\n"
+        app = self.app()
+        for more in ("", "SSID=Dice-1234\n"):
+            with self.subTest(more):
+                self.world.policy.mkdir(exist_ok=True)
+                draft = self.world.policy / "draft"
+                draft.write_text(rule + more)
+                draft.rename(self.world.policy / "dice.conf")
+                wait(lambda: [each for each in self.world.admin.get(f"{ROOT}/admin", f"{NAME}.Admin", "Policy")
+                              if ("network" in str(each["target"])) == bool(more)], 10, "the rule", also_every=0.05)
+                app.show_picker(item(ssid="Dice-1234"))
+                if more:
+                    app.wait_event("accessoryAdded")
+                else:
+                    self.world.daemon.wait_for("event=offered")
+                    app.request("CancelPicker")
+                    app.wait_event("pickerDidDismiss")
+                    self.assertNotIn("accessoryAdded", app.told())
 
     def declared(self):
         return self.world.admin.get(f"{ROOT}/app/com_2eexample_2edice", APP, "Manifest")

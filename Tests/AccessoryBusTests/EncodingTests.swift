@@ -78,7 +78,7 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
         }
         let bare = granted(nil, Grant.Terms(DiscoveryDescriptor()))
         let full = granted(
-            address, Grant.Terms(descriptor, ssid: SSID("Die"), awareDevice: 7, classicAddress: classic))
+            address, Grant.Terms(descriptor, hasBluetooth: true, ssid: SSID("Die"), awareDevice: 7, classicAddress: classic))
         for (accessory, device) in [(bare, nil), (full, "/org/bluez/hci0/dev_1")] as [(GrantedAccessory, ObjectPath?)] {
             let values = WireEncoding.properties(of: accessory, device: device)
             #expect(Set(values.keys) == Set(WireEncoding.accessoryProperties))

@@ -16,7 +16,11 @@ import Testing
             id: "1", device: RadioDeviceID("/d"), address: address, item: 0, name: "Die", advertisedName: "D", rssi: nil,
             shared: shared, needsPairing: true, identifier: .random())
     }
-    private func item(_ name: String) -> DisplayItem { DisplayItem(name: name, descriptor: DiscoveryDescriptor()) }
+    private func item(_ name: String) -> DisplayItem {
+        var descriptor = DiscoveryDescriptor()
+        descriptor.serviceUUID = BluetoothUUID("FFF0")
+        return DisplayItem(name: name, descriptor: descriptor)
+    }
     private func paired(_ address: BluetoothAddress) -> PairedIdentity {
         PairedIdentity(address: address, device: RadioDeviceID("/d"), wasPairedBefore: false)
     }

@@ -154,7 +154,7 @@ final class PlayedService {
         descriptor.serviceUUID = BluetoothUUID("180F")
         let grant = Grant(
             id: 7, app: try #require(AppID("com.example.dice")), accessory: accessory.id, state: .authorized,
-            terms: Grant.Terms(descriptor), created: 1)
+            terms: Grant.Terms(descriptor, hasBluetooth: true), created: 1)
         let engine = try AccessoryEngine(
             radio: StillRadio(), networks: NoNetworks(), store: StillStore(StoredState(accessories: [accessory], grants: [grant])),
             clock: StillClock(), log: log)

@@ -31,7 +31,8 @@ import Testing
         descriptor.range = .immediate
         descriptor.supportedOptions = .pairingLE
         return Grant.Terms(
-            descriptor, isInherited: true, traits: Accessory.Traits(services: [BluetoothUUID("FFF0")!], companies: []),
+            descriptor, hasBluetooth: true, isInherited: true,
+            traits: Accessory.Traits(services: [BluetoothUUID("FFF0")!], companies: []),
             ssid: SSID([0x44, 0x00, 0xFF])!, awareDevice: 3,
             classicAddress: BluetoothAddress("00:11:22:33:44:55", kind: .public), ownsClassicBond: true)
     }

@@ -224,11 +224,13 @@ public struct Ledger: Hashable, Sendable {
         var grant =
             known
             ?? Grant(id: grantID, app: app, accessory: accessory.id, state: state, terms: .init(item.descriptor), created: now)
+        let isByBluetooth = offer.address != nil && item.descriptor.wantsBluetooth
         // Paired again; or picked by Bluetooth where it was known by its network.
-        if grant.state == .unauthorized { grant.state = state }
-        if grant.state != known?.state || accessory.address != nil && !grant.terms.includes(.bluetooth) {
-            grant.terms.describe(by: item.descriptor)
+        if known == nil || grant.state == .unauthorized || isByBluetooth && !grant.terms.includes(.bluetooth) {
+            if grant.state == .unauthorized { grant.state = state }
+            grant.terms.describe(by: item.descriptor, network: offer.network?.ssid)
         }
+        grant.terms.hasBluetooth = grant.terms.hasBluetooth || isByBluetooth
         grant.terms.ssid = grant.terms.ssid ?? offer.network?.ssid
         grant.terms.awareDevice = grant.terms.awareDevice ?? awareDevice
         if let identity { bind(identity, &accessory, &grant) }
@@ -244,9 +246,10 @@ public struct Ledger: Hashable, Sendable {
         accessory.traits.formUnion(traits)
         if accessory.address == nil { (accessory.address, accessory.adapter) = (offer.address, offer.adapter) }
         if let identity { bind(identity, &accessory, &grant) }
-        grant.terms.describe(by: descriptor)
-        let keepsNetwork = !descriptor.wantsWiFi || grant.terms.ssid.map(descriptor.fits) == true
-        grant.terms.ssid = offer.network?.ssid ?? (keepsNetwork ? grant.terms.ssid : nil)
+        // Paired again.
+        if grant.state == .unauthorized, identity != nil { grant.state = .authorized }
+        grant.terms.describe(by: descriptor, network: offer.network?.ssid)
+        grant.terms.hasBluetooth = descriptor.wantsBluetooth && (grant.terms.hasBluetooth || offer.device != nil)
         grant.terms.awareDevice = grant.terms.awareDevice ?? awareDevice
         return steps(accessory, grant)
     }
@@ -307,8 +310,16 @@ public struct Ledger: Hashable, Sendable {
     /// Takes a grant away; with the last one the accessory goes, and the bonds that are to be removed are named.
     public func revoking(_ grant: Grant) -> (steps: [Step], bonds: [BluetoothPeer]) {
         guard let accessory = accessories[grant.accessory] else { return ([.revoke(grant.id)], []) }
-        let isLast = grants(of: accessory.id).allSatisfy { $0.id == grant.id }
-        return isLast ? removing(accessory) : ([.revoke(grant.id)], sides(of: [grant], accessory))
+        let others = grants(of: accessory.id).filter { $0.id != grant.id }
+        guard !others.isEmpty else { return removing(accessory) }
+        guard accessory.address != nil, !others.contains(where: \.terms.hasBluetooth) else {
+            return ([.revoke(grant.id)], sides(of: [grant], accessory))
+        }
+        // The others know it by its network, as before its Bluetooth side was added.
+        var network = accessory
+        (network.address, network.adapter, network.isBonded, network.ownsBond) = (nil, nil, false, false)
+        network.traits = Accessory.Traits()
+        return ([.revoke(grant.id), .put(network)], bonds(of: accessory, leaving: [grant]))
     }
 
     /// An accessory has lost its bond, or is to lose it: whatever answers at its address from now on is not known to be
@@ -327,8 +338,12 @@ public struct Ledger: Hashable, Sendable {
     /// Takes an accessory away from everybody.
     public func removing(_ accessory: Accessory) -> (steps: [Step], bonds: [BluetoothPeer]) {
         let grants = grants(of: accessory.id)
-        let own = accessory.isBonded && accessory.ownsBond ? [accessory.peer].compactMap(\.self) : []
-        return (grants.map { .revoke($0.id) } + [.delete(accessory.id)], own + sides(of: grants, accessory))
+        return (grants.map { .revoke($0.id) } + [.delete(accessory.id)], bonds(of: accessory, leaving: grants))
+    }
+
+    /// The bonds of an accessory that are of our making.
+    private func bonds(of accessory: Accessory, leaving: [Grant]) -> [BluetoothPeer] {
+        (accessory.isBonded && accessory.ownsBond ? [accessory.peer].compactMap(\.self) : []) + sides(of: leaving, accessory)
     }
 
     /// The bonds of classic sides with addresses of their own, made by us, that no other grant has.

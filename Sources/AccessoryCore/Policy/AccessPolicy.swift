@@ -120,7 +120,7 @@ public struct AccessPolicy: Hashable, Sendable {
     /// away it is makes no difference.
     public func approval(ofMigrating sighting: Sighting, to app: AppID) -> Approval? {
         guard problem == nil, denial(of: sighting, to: app) == nil else { return nil }
-        return approvals.first { $0.app == app && $0.target.matches(sighting) }
+        return approvals.first { $0.app == app && $0.target.matches(sighting) && $0.target.names(sighting.network) }
     }
 
     /// The rule by which an app gets an accessory in range without a person.
@@ -128,7 +128,9 @@ public struct AccessPolicy: Hashable, Sendable {
     /// - Parameter rssi: smoothed, dBm; nil when unknown, which is never near enough.
     public func approval(of sighting: Sighting, rssi: Int?, to app: AppID) -> Approval? {
         guard problem == nil, let rssi, denial(of: sighting, to: app) == nil else { return nil }
-        return approvals.first { $0.app == app && rssi >= $0.minimumRSSI && $0.target.matches(sighting) }
+        return approvals.first {
+            $0.app == app && rssi >= $0.minimumRSSI && $0.target.matches(sighting) && $0.target.names(sighting.network)
+        }
     }
 }
 
@@ -137,6 +139,13 @@ extension AccessPolicy.Denial {
 }
 
 extension AccessPolicy.Target {
+    /// Whether a network that comes along with an accessory is one that the rule speaks of: in a person's place it
+    /// must.
+    fileprivate func names(_ network: WiFiNetwork?) -> Bool {
+        guard let network else { return true }
+        return descriptor.map { $0.wantsWiFi && $0.fits(network.ssid) } ?? false
+    }
+
     fileprivate func matches(_ sighting: Sighting) -> Bool {
         if let address, sighting.advertisement?.address.value != address { return false }
         guard let descriptor else { return true }

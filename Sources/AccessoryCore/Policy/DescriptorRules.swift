@@ -98,8 +98,8 @@ public enum DescriptorRules {
         }
         // Which app it was that named this descriptor is not known.
         if !terms.isInherited { try check(terms.descriptor, declaredBy: app) }
-        // A migration names a network that the descriptor may say nothing of.
-        if technology == .wifi, !terms.descriptor.wantsWiFi, let ssid = terms.ssid { try check(ssid, declaredBy: app) }
+        // The descriptor may say nothing of the network: a migration names it, or a person who renames it.
+        if technology == .wifi, let ssid = terms.ssid { try check(ssid, declaredBy: app) }
     }
 
     /// Checks that an app's manifest declares the network that a migration names.

@@ -104,8 +104,7 @@ extension SetupMachine {
     mutating func bridging(_ authorization: Authorization, _ event: Event) throws(Refusal) -> [Effect] {
         switch event {
         case .authorized: return confirmed(authorization)
-        case .authorizationFailed(let reason):
-            let failure = SetupError(.connectionFailed, reason)
+        case .authorizationFailed(let failure):
             var waiting = authorization
             waiting.prompt = nil
             waiting.failure = failure

@@ -64,7 +64,7 @@ public struct SetupMachine: Hashable, Sendable {
         /// The app's confirmation is on disk, with the classic side paired where it is to be.
         case authorized
         /// The classic side could not be paired, or the confirmation not be written.
-        case authorizationFailed(String)
+        case authorizationFailed(SetupError)
         /// The radio that the run needs cannot be used any more.
         case radioLost(String)
         /// The discovery time is over.
@@ -271,6 +271,14 @@ public struct SetupMachine: Hashable, Sendable {
     /// The accessory whose authorization this run waits for.
     public var awaitedAuthorization: AccessoryID? {
         if case .confirming(let authorization) = state { authorization.accessory } else { nil }
+    }
+
+    /// Whether the accessory waits for the app's confirmation, or what the app has confirmed is being done.
+    public var isConfirmed: Bool {
+        switch state {
+        case .confirming, .consenting, .bridging: true
+        default: false
+        }
     }
 
     /// The accessory in the store that this run goes on with.

@@ -74,8 +74,12 @@ struct OfferList {
         guard known?.isMine != true else { return nil }
         let item = items[index]
         let advert = device.content
+        let network = network(besides: item, index)
+        // An app that has it by its network has nothing to confirm.
+        let isHeld = known.flatMap { ledger.grant(of: $0.accessory.id, to: app) }?.state == .authorized
         return Offer(
-            id: "\(device.number)", device: advert.device, address: advert.address, adapter: advert.adapter, item: index,
+            id: identifier(device.number, network), device: advert.device, address: advert.address, adapter: advert.adapter,
+            item: index,
             name: known?.accessory.displayName ?? name(of: device.identifier, item),
             advertisedName: advert.localName ?? "", rssi: device.rssi,
             // One that has lost its bond is shared only with apps for which it was paired again.
@@ -87,8 +91,13 @@ struct OfferList {
                 && (known?.accessory.isBonded != true
                     || advert.isPaired && item.supportWhilePairing.contains(.transportBridging)),
             isBonded: advert.isPaired,
-            identifier: device.identifier, setup: item.setupOptions, support: item.supportWhilePairing,
-            network: network(besides: item, index))
+            identifier: device.identifier, setup: isHeld ? item.setupOptions.subtracting(.confirmAuthorization) : item.setupOptions,
+            support: item.supportWhilePairing, network: network)
+    }
+
+    /// Another network makes another offer: a pick means the one that was shown.
+    private func identifier(_ number: Int, _ network: WiFiNetwork?) -> String {
+        "\(number)" + (network.flatMap { inRange.networks[$0.ssid] }.map { ".\($0.number)" } ?? "")
     }
 
     /// The network of an accessory that was found by Bluetooth: the one that its item names, or the only one in range
@@ -169,7 +178,7 @@ struct OfferList {
                 && (accessory.address.map { [address = $0.content.address] in $0 == address }
                     ?? (ledger.accessory(at: $0.content.address) == nil))
         }.sorted { $0.number < $1.number }
-        if descriptor.wantsBluetooth, devices.isEmpty, needsPairing || accessory.address == nil { return [] }
+        if descriptor.wantsBluetooth, devices.isEmpty, needsPairing || !terms.hasBluetooth { return [] }
         // A network of which only the beginning is given is picked; one that the accessory has already stays.
         let hasNetwork = !descriptor.wantsWiFi || terms.ssid.map(descriptor.fits) == true
         let found = inRange.networks.values.filter { descriptor.fits($0.content.ssid) }.sorted { $0.number < $1.number }
@@ -177,7 +186,7 @@ struct OfferList {
         func upgrade(_ number: Int, _ device: Sighted<Advertisement>?, _ network: WiFiNetwork?) -> Offer {
             let advert = device?.content
             return Offer(
-                id: "\(number)", device: advert?.device, address: accessory.address ?? advert?.address,
+                id: identifier(number, network), device: advert?.device, address: accessory.address ?? advert?.address,
                 adapter: accessory.adapter ?? advert?.adapter, item: 0,
                 name: accessory.displayName, advertisedName: advert?.localName ?? network?.ssid.description ?? "",
                 rssi: device?.rssi ?? network?.rssi, shared: id, needsPairing: descriptor.wantsBluetooth && needsPairing,

@@ -15,7 +15,10 @@ struct PickerRequests {
     func check(_ descriptor: DiscoveryDescriptor, _ session: Session, at context: String) throws(SetupError) {
         do throws(SetupError) {
             try DescriptorRules.check(descriptor)
-            try DescriptorRules.check(descriptor, declaredBy: session.app)
+            guard let manifest = book.manifests[session.app.id] else {
+                throw SetupError(.activationFailed, "\(session.app.id) has no manifest any more")
+            }
+            try DescriptorRules.check(descriptor, declaredBy: manifest)
         } catch {
             throw SetupError(error.code, "\(context).\(error.message)")
         }
@@ -99,6 +102,9 @@ struct PickerRequests {
             known = book.ledger.grant(awareDevice: number).flatMap { book.ledger.accessories[$0.accessory] }
             if known == nil {
                 throw .invalid("\(context).wifiAwarePairedDeviceID", number, "no device was paired under this number")
+            }
+            if let bond, known?.address != bond.address {
+                throw .invalid("\(context).wifiAwarePairedDeviceID", number, "is not the device of peripheralIdentifier")
             }
         }
         guard bond != nil || migration.hotspotSSID != nil || known != nil else {

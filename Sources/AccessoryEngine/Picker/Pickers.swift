@@ -174,7 +174,7 @@ final class Pickers {
         try requests.check(descriptor, session, at: "descriptor")
         let accessory = granted.accessory
         var updated = granted
-        updated.grant.terms.describe(by: descriptor)
+        updated.grant.terms.describe(by: descriptor, network: nil)
         if let denial = book.policy.denial(of: granted) ?? book.policy.denial(of: updated) {
             throw SetupError(.userRestricted, "\(request): rule \(denial.name) in \(denial.source) denies it")
         }
@@ -317,7 +317,11 @@ final class Pickers {
     /// Grants or accessories have changed: what the run is about may just have been taken away.
     private func accessChanged() {
         refreshOffers()
-        if let run, let id = run.subject, book.ledger.grant(of: id, to: run.session.app.id) == nil { feed(.accessoryGone) }
+        guard let run, let id = run.subject else { return }
+        let grant = book.ledger.grant(of: id, to: run.session.app.id)
+        // What waits for a confirmation may also be switched off, or lose its bond.
+        let isGone = grant.map { run.machine.isConfirmed && (!$0.isEnabled || $0.state == .unauthorized) } ?? true
+        if isGone { feed(.accessoryGone) }
     }
 
     /// A radio is of no use any more. A run goes on while something it looks for can still be found.
@@ -573,7 +577,7 @@ final class Pickers {
         else { return feed(.accessoryGone) }
         access.confirm(granted, settings, bridges: bridges, by: requester) { [weak self, weak current] failure in
             guard let self, let current, self.current === current else { return }
-            self.feed(failure.map { .authorizationFailed($0.message) } ?? .authorized)
+            self.feed(failure.map { .authorizationFailed($0) } ?? .authorized)
         }
     }
 

@@ -7,11 +7,11 @@ CREATE TABLE accessGrant (
                     state TEXT NOT NULL,
                     isEnabled INTEGER NOT NULL,
                     created INTEGER NOT NULL,
-                    lastUsed INTEGER, descriptor TEXT NOT NULL DEFAULT '{}', isInherited INTEGER NOT NULL DEFAULT 0, traits TEXT NOT NULL DEFAULT '{}', ssid BLOB, awareDevice INTEGER, classicAddress TEXT, ownsClassicBond INTEGER NOT NULL DEFAULT 0,
+                    lastUsed INTEGER, descriptor TEXT NOT NULL DEFAULT '{}', isInherited INTEGER NOT NULL DEFAULT 0, traits TEXT NOT NULL DEFAULT '{}', ssid BLOB, awareDevice INTEGER, classicAddress TEXT, ownsClassicBond INTEGER NOT NULL DEFAULT 0, hasBluetooth INTEGER NOT NULL DEFAULT 0,
                     UNIQUE (app, accessory)
                 ) STRICT;
-INSERT INTO "accessGrant" VALUES(1,'com.example.dice','6F9619FF-8B86-D011-B42D-00C04FC964F1','authorized',1,1700000000,9,'{"bluetoothServiceUUID":"180F","bluetoothNameSubstring":"Dice"}',0,'{}',NULL,NULL,'00:11:22:33:44:55',1);
-INSERT INTO "accessGrant" VALUES(3,'com.example.camera','6F9619FF-8B86-D011-B42D-00C04FC964F2','awaitingAuthorization',0,1700000001,NULL,'{"ssid":[67,97,109]}',0,'{}',X'43616D',4,NULL,1);
+INSERT INTO "accessGrant" VALUES(1,'com.example.dice','6F9619FF-8B86-D011-B42D-00C04FC964F1','authorized',1,1700000000,9,'{"bluetoothServiceUUID":"180F","bluetoothNameSubstring":"Dice"}',0,'{}',NULL,NULL,'00:11:22:33:44:55',1,1);
+INSERT INTO "accessGrant" VALUES(3,'com.example.camera','6F9619FF-8B86-D011-B42D-00C04FC964F2','awaitingAuthorization',0,1700000001,NULL,'{"ssid":[67,97,109]}',0,'{}',X'43616D',4,NULL,1,0);
 CREATE TABLE accessory (
                     id TEXT PRIMARY KEY NOT NULL,
                     displayName TEXT NOT NULL,
