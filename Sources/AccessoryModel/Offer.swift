@@ -70,7 +70,9 @@ public struct Offer: Hashable, Sendable {
 extension Offer {
     /// The app's name for it, with the names by which a person knows it: the device's own, and its network's.
     public var title: String {
-        var own = advertisedName.isEmpty || name.contains(advertisedName) ? [] : ["“\(advertisedName)”"]
+        // Where evidence is missing, the name has it already.
+        let isNamed = name == advertisedName || name.split(separator: "“").dropFirst().contains { $0.hasPrefix(advertisedName) }
+        var own = advertisedName.isEmpty || isNamed ? [] : ["“\(advertisedName)”"]
         if let network, network.ssid.description != advertisedName || device != nil { own.append("network “\(network.ssid)”") }
         return own.isEmpty ? name : "\(name) (\(own.joined(separator: ", ")))"
     }
