@@ -62,7 +62,7 @@ public enum AuthorizationState: String, Hashable, Sendable {
     case authorized
 }
 
-/// An accessory that was set up: what is true of it for every app. What one app may use, and has said of it, is on that
+/// An accessory that was set up: the facts that hold for every app. What one app may use and has said is on that
 /// app's grant (`Grant.Terms`). Its key is its identity, never an object path: paths and private addresses change.
 public struct Accessory: Hashable, Sendable {
     /// The same for all apps, for as long as it is set up.

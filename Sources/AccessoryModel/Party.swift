@@ -23,7 +23,7 @@ public enum Party: Hashable, Comparable, Sendable, CustomStringConvertible {
 }
 
 /// What waits to be done for parties, in turns: one of each party's in the order in which they came, and each party's
-/// own in theirs. So whoever has a thousand waiting delays another by one.
+/// own in theirs. So a party with a thousand waiting delays another by one.
 public struct Turns<Element> {
     private var waiting: [Party: [Element]] = [:]
     /// The parties that have something waiting, the next one first.
@@ -47,7 +47,7 @@ public struct Turns<Element> {
         waiting[party, default: []].append(element)
     }
 
-    /// Takes what is next; nil where nothing waits. Its party's next turn comes after those of all others.
+    /// Takes the next element; nil where none waits. Its party's next turn comes after those of all others.
     public mutating func next() -> Element? {
         guard let party = order.first else { return nil }
         order.removeFirst()
@@ -56,7 +56,7 @@ public struct Turns<Element> {
         return element
     }
 
-    /// Drops what is not to be done any more.
+    /// Drops elements.
     ///
     /// - Returns: what was dropped, in its order.
     @discardableResult

@@ -23,7 +23,7 @@ public struct BusConfiguration: Sendable {
         case on
         /// As BlueZ' own policy and the kernel say.
         case off
-        /// A part of it is missing: the line in the bus' configuration, the policy that it includes, or systemd's
+        /// A part is missing: the line in the bus' configuration, the policy that it includes, or systemd's
         /// drop-ins.
         case broken
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lock-down of the kernel's Bluetooth sockets: one drop-in of systemd's for all services, and one of the same name
 // in its place for each exception (Docs/Decisions/0030-sockets-in-the-lock-down.md). accessoryctl writes them, and the
-// daemon tells whether they are there.
+// daemon reports whether they are installed.
 
 internal import SystemFiles
 
@@ -40,7 +40,7 @@ public struct SocketLockdown: Sendable {
 
     /// The directory of units.
     private let units: String
-    /// What is in the drop-ins, by unit.
+    /// The contents of the drop-ins, by unit.
     private let drops: [String: String]
 
     /// - Parameter units: the directory; where it is not there, nothing is switched on.
@@ -69,7 +69,7 @@ public struct SocketLockdown: Sendable {
     /// The units that keep Bluetooth sockets, in order.
     public var exceptions: [String] { drops.filter { $0.value == Self.exception }.keys.sorted() }
 
-    /// The drop-ins that somebody has changed.
+    /// Edited drop-ins.
     public var changed: [String] {
         drops.filter { ![Self.closed, Self.closedAlready, Self.exception].contains($0.value) }.keys.sorted().map(path)
     }
@@ -78,7 +78,7 @@ public struct SocketLockdown: Sendable {
     ///
     /// - Parameter exceptions: services, besides BlueZ' own; nil for those that there are. A name without a suffix is a
     ///   service's.
-    /// - Throws: for a name that is none of a service, and for drop-ins that somebody has changed.
+    /// - Throws: for a name that is none of a service, and for edited drop-ins.
     public func switchedOn(except exceptions: [String]?) throws -> SocketLockdown {
         guard changed.isEmpty else {
             throw Problem(
@@ -90,7 +90,7 @@ public struct SocketLockdown: Sendable {
         return SocketLockdown(units, drops)
     }
 
-    /// With the lock-down switched off; what somebody has changed stays.
+    /// With the lock-down switched off; edited drop-ins stay.
     public func switchedOff() -> SocketLockdown { SocketLockdown(units, drops.filter { changed.contains(path($0.key)) }) }
 
     /// Whether the drop-ins are the same.
@@ -99,7 +99,7 @@ public struct SocketLockdown: Sendable {
     /// Each drop-in whole or not at all: systemd may read them at any time. A directory without any other file goes
     /// with the drop-in.
     ///
-    /// - Parameter old: what is there.
+    /// - Parameter old: the drop-ins as they are.
     /// - Throws: when something cannot be written.
     public func write(over old: SocketLockdown) throws {
         // What locks comes last and goes first: there is no moment in which an exception is missing.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls that were read from clients' sockets. The first of a user in a turn of the loop is served at once; what comes
-// with it waits, its connection is not read meanwhile, and users have their turns: whoever sends as fast as a socket
-// takes it delays another user by a few calls.
+// with it waits, its connection is not read meanwhile, and users have their turns: a client that sends as fast as a
+// socket takes it delays another user by a few calls.
 
 internal import AccessoryModel
 internal import DBusKit

@@ -20,7 +20,7 @@ final class ServiceQueue {
         /// Calls that are under way at a time: with more, others would wait for all of them.
         var width: Int { self == .service ? 2 : 1 }
         /// With more than so many in line, what waits is begun after pauses: a program that asks without end would
-        /// keep org.bluez, the bus and this process busy, and whoever asks now and then would find them so.
+        /// keep org.bluez, the bus and this process busy, and users who ask now and then would find them so.
         var crowd: Int { self == .objects ? 0 : 32 }
     }
 

@@ -6,10 +6,10 @@ internal import DBusKit
 
 /// One user's part of what there is for all.
 final class Share {
-    /// What is counted.
+    /// The resources that are counted.
     enum Good: Hashable, Sendable {
         case matchRules
-        /// Connections that receive signals of org.bluez: it is told each of these what a user does.
+        /// Connections that receive signals of org.bluez: each of these receives what a user does.
         case listeners
         /// Calls to org.bluez that are not answered yet.
         case calls

@@ -37,7 +37,7 @@ public final class PinnedCaller {
     }
 
     /// Whether the process runs what it ran when it was looked up: asked before something leaves to it, for who goes by
-    /// its executable. Not so for a process that has ended: whoever has its connection now is nobody.
+    /// its executable. False for a process that has ended: no process stands behind its connection.
     ///
     /// The kernel is asked once in a turn of the loop. In less, a program can hardly be executed, start and read.
     public func runsTheSame(in turn: Int) -> Bool {

@@ -143,8 +143,8 @@ public enum ProcessFacts {
         return unit(in: parts)
     }
 
-    /// The unit of the system manager's that a control group belongs to, whoever named it: also a session, or a user's
-    /// manager.
+    /// The unit of the system manager's that a control group belongs to, whichever process named it: also a session, or
+    /// a user's manager.
     static func anyUnit(cgroup: String) -> String? { unit(in: path(cgroup)) }
 
     private static func unit(in parts: [Substring]) -> String? {

@@ -107,7 +107,7 @@ enum Schema {
                 INSERT INTO bondIntent SELECT address, addressKind, '', device, purpose, trace FROM olderIntent;
                 DROP TABLE olderIntent;
                 """),
-        // Where several apps have an accessory, no older version noted which of them the descriptor was: each app keeps
+        // Older versions did not note which app's descriptor a shared accessory has: each app keeps
         // what it had.
         Migration(
             name: "8 terms of grants",

@@ -361,7 +361,7 @@ class Lockdown(unittest.TestCase):
         return {each.parent.name: each.read_text() for each in self.units.rglob("*") if each.is_file()}
 
     def left(self):
-        """What is there of the lock-down, and of the directory of units."""
+        """The state of the lock-down, and of the directory of units."""
         return sorted(each.name for each in self.directory.iterdir()), self.drops()
 
     def may_call_bluez(self, uid, name="org.bluez"):
@@ -390,7 +390,7 @@ class Lockdown(unittest.TestCase):
         self.assertEqual(self.ctl("on")[0], 0)
         self.assertFalse(self.may_call_bluez(SOMEBODY))
         self.assertTrue(self.may_call_bluez(0))
-        # BlueZ' daemon for mesh networks: a name that nobody answers at, which takes no part in a refusal.
+        # BlueZ' daemon for mesh networks: a name without an owner; the refusal does not depend on one.
         mesh = dbus.bus.BusConnection(self.address)
         self.addCleanup(mesh.close)
         mesh.request_name("org.bluez.mesh")

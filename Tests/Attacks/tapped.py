@@ -15,7 +15,7 @@ from view import DRIVER, View
 
 
 class Tap(Identity):
-    """An identity between whose process and the client somebody listens."""
+    """An identity with a listener between its process and the client."""
 
     def start_relay(self, target, socket_path):
         self.received = b""

@@ -181,7 +181,7 @@ class AnotherProgram(Leaving):
         self.assertEqual(self.dice.signals[seen:], [])
 
     def test_descriptors_end(self):
-        """What was handed out to the app: no packet reaches the other program, and none of it the accessory."""
+        """A descriptor that the app holds: no packet reaches the other program, and none reaches the accessory."""
         view = self.view().connect(self.pink)
         notify, write = self.acquire(view, "AcquireNotify"), self.acquire(view, "AcquireWrite")
         self.receive(notify)
@@ -239,7 +239,7 @@ class WithoutTheLink(Leaving):
         return asked
 
     def test_no_value_leaves(self):
-        """Whatever is asked for, and whatever is told."""
+        """Requests of every kind, and signals."""
         before = self.carries()
         asked = self.everything(self.observer)
         self.assertIn((self.characteristic, PROPERTIES, "Get", "ss", CHARACTERISTIC1, "Value"), asked)
@@ -270,7 +270,7 @@ class WithoutTheLink(Leaving):
             self.assertIn("UUID", self.observer.tree()[path][interface])
 
     def stop(self):
-        """Nobody is notified: bluetoothd hands out no descriptor for that else."""
+        """No client is notified: bluetoothd hands out no descriptor otherwise."""
         self.witness.bluez(self.characteristic, CHARACTERISTIC1, "StopNotify")
 
     def late(self, path, interface, member, signature, *arguments):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user who asks for all there is, over as many connections as there may be: limits are for users, and of what is done one after another users
+"""A user who asks for everything, over as many connections as there may be: limits are for users, and of what is done one after another users
 have their turns. What is counted here is the order; how long another user waits is measured by `Tests/Bench/run --floods`."""
 
 import dbus
@@ -147,7 +147,7 @@ class SharesOfTheView(Attack):
         return self.other.bluez(self.characteristic, CHARACTERISTIC1, "ReadValue", "a{sv}", sv({}))
 
     def test_turns_at_the_door(self):
-        """Whoever sends a thousand calls at once delays another user's by a few. The log has the order in which they are refused."""
+        """A user who sends a thousand calls at once delays another user's by a few. The log has the order in which they are refused."""
         self.world.daemon.pause()
         self.addCleanup(self.world.daemon.resume)
         answers = [self.ask(self.crowd[number % 4], self.pink, DEVICE1, "CancelPairing") for number in range(1000)]
@@ -197,7 +197,7 @@ class TurnsOfPickers(APITest):
         app.wait_event("pickerDidDismiss", count=count)
 
     def test_who_asks_again_at_once(self):
-        """It comes after whoever was refused meanwhile, whether that waits or asks again."""
+        """It comes after an app that was refused meanwhile, whether that app waits or asks again."""
         self.picker()
         for count in range(1, 4):
             with self.subTest(count):

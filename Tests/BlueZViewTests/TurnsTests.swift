@@ -17,7 +17,7 @@ import Testing
         for each in ["a1", "a2", "a3"] { turns.add(each, of: one) }
         turns.add("b1", of: two)
         #expect(turns.next() == "a1")
-        // Who comes later has its turn before the second of who was there.
+        // A latecomer has its turn before the second of the first.
         turns.add("c1", of: three)
         turns.add("b2", of: two)
         var order: [String] = []

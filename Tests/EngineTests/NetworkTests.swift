@@ -108,7 +108,7 @@ import Testing
             }
             #expect(throws: SetupError.self) { try finish("Home") }
             guard setup == .confirmAuthorization else {
-                // Nobody has seen it, and no picker is there to ask.
+                // No person has seen it, and no picker can ask.
                 #expect(throws: SetupError.self) { try finish("Dice-9") }
                 #expect(try network(bench) == expected)
                 continue

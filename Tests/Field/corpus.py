@@ -8,7 +8,7 @@ from pathlib import Path
 
 FILE = Path(__file__).resolve().parent / "adverts.json"
 # Seconds between two adverts of one accessory; and of one that says several things in turn, between two of these: the
-# daemon may read that late, and then it sees the last of them only.
+# daemon may read that late, and then it sees only the last.
 SLOT, TURN = 0.1, 0.5
 # dBm: of the first product with a name; each further one with the same name, or also without, is heard less well.
 STRONGEST = -30
@@ -129,7 +129,7 @@ def wire(descriptor):
 
 
 def products():
-    """All of them, each heard at a strength of its own among those that have the same name, or none."""
+    """Every product, each heard at a strength of its own among those that have the same name, or none."""
     heard = collections.Counter()
     made = []
     for entry in json.loads(FILE.read_text())["products"]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adverts of real products, all of them on the air at once: the descriptor that a product's own app would use offers that product, with those
+"""Adverts of real products, all on the air at once: the descriptor that a product's own app would use offers that product, with those
 that the corpus says it matches besides, and nothing else."""
 
 import collections
@@ -122,7 +122,7 @@ class Field(APITest):
 
 
 class Together(Field):
-    """All products, many of them in one picker, because that is quick: each item has the name of the product that it looks for."""
+    """All products, many in one picker, because that is quick: each item has the name of the product that it looks for."""
 
     def test_each_is_offered_by_its_own_descriptor_and_by_no_other(self):
         self.declare([each.descriptor for each in DESCRIBED])

@@ -101,7 +101,7 @@ struct OfferList {
     }
 
     /// The network of an accessory that was found by Bluetooth: the one that its item names, or the only one in range
-    /// that it can be. Whoever picks the accessory sees it, and agrees to this one alone.
+    /// that it can be. The person who picks the accessory sees it, and agrees to this one alone.
     private func network(besides item: DisplayItem, _ index: Int) -> WiFiNetwork? {
         if item.descriptor.ssid != nil { return network(of: item.descriptor) }
         guard item.descriptor.ssidPrefix != nil, inRange.devices.values.count(where: { $0.item == index }) == 1 else { return nil }

@@ -2,7 +2,7 @@
 // Whose turn it is to show a picker, as there is one at a time. Requests that wait (`waitForPicker`), such as those of
 // services that start with the machine, before a person has opened a picker program, are asked again whenever one may
 // succeed: users in turn, and of each user its apps. Apps that do not wait and were refused because of another's picker
-// come before whoever had one since, for a few seconds. (Docs/Decisions/0031)
+// come before apps that had one since, for a few seconds. (Docs/Decisions/0031)
 
 internal import AccessoryCore
 internal import AccessoryModel
@@ -197,7 +197,7 @@ final class PickerQueue {
         let seat = Seat(run.session)
         shown += 1
         (shownOfParty[seat.party], shownOfSeat[seat], claims[seat]) = (shown, shown, nil)
-        // Whoever had one as long ago as this is as good as one that never had.
+        // A picker as long ago as this counts as none.
         let oldest = shown - Self.remembered
         shownOfParty = shownOfParty.filter { $0.value > oldest }
         shownOfSeat = shownOfSeat.filter { $0.value > oldest }

@@ -24,7 +24,7 @@ final class BlueZSide {
     /// Whether the client has called org.bluez, or asked for its signals, which it receives from then on.
     private(set) var isEngaged = false
     private var following = Following.notYet
-    /// Whether what org.bluez tells of devices is asked for.
+    /// Whether signals of org.bluez are subscribed to.
     private var listens = false
 
     /// How far the client has followed the radio service.

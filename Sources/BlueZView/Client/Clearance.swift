@@ -7,7 +7,7 @@ internal import DBusKit
 
 /// What is about to leave, as far as it matters for whether it may.
 enum Matter: Hashable, Sendable {
-    /// Names on the bus: for whoever is connected.
+    /// Names on the bus: for every connection.
     case bus
     /// What is the app's, but no device of its own: adapters, lists, and that a device has gone.
     case app

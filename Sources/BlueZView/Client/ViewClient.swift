@@ -77,7 +77,7 @@ final class ViewClient {
         peer.limitMessages(to: bytes)
     }
 
-    /// Nothing more is read of it for now.
+    /// Its connection is not read for now.
     func holdReading() { peer.holdReading() }
     func resumeReading() { peer.resumeReading() }
 

@@ -42,7 +42,7 @@ def in_own_service(machine, *command):
 
 
 def last(said):
-    """Whoever logs in may be greeted first."""
+    """A login may print a greeting first."""
     return json.loads(said.splitlines()[-1])
 
 
@@ -147,7 +147,7 @@ def setuid_programs_work(machine):
 
 @check(seconds=300)
 def the_lock_down_closes_the_way_to_a_bonded_accessory(machine):
-    """The attack as a whole: a user who is nobody reads and writes what takes the bond."""
+    """The attack as a whole: the user `nobody` reads and writes attributes that need the bond."""
     machine.set_up()
     machine.forget_all_but(PINK_DICE)
     attack = lambda value: last(in_service(machine, "/usr/bin/python3", "-B", APPS / "attribute.py", PINK_DICE, "FF41", value, user="nobody"))

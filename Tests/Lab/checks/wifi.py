@@ -228,7 +228,7 @@ def says_that_a_network_is_not_there(lab):
     lab.expect_home(PASSPHRASE)
 
 
-# What is taken of it, and kept
+# The settings that are taken and kept
 
 def expect_nothing_but_an_address(lab, name):
     """Of a network that wlan0 is on, whose access point and whose router offer more."""
