@@ -49,8 +49,40 @@ struct PickerRequests {
         return nil
     }
 
+    /// An accessory of the app's as an offer, for the person to give it another name; with its network, where that is
+    /// renamed too.
+    func renaming(
+        _ id: AccessoryID, of session: Session, _ options: RenameOptions, _ request: String
+    ) throws(SetupError) -> Offer {
+        let granted = try accessory(id, of: session, request)
+        let network = options.contains(.ssid) ? granted.grant.terms.ssid : nil
+        if options.contains(.ssid), network == nil {
+            throw .invalid("options.renameOptions", "ssid", "the accessory has no network")
+        }
+        let accessory = granted.accessory
+        return Offer(
+            id: "1", device: accessory.peer.flatMap { radio.device(for: $0) }, address: accessory.address,
+            adapter: accessory.adapter, item: 0, name: accessory.displayName, advertisedName: "", rssi: nil, shared: id,
+            needsPairing: false, isBonded: accessory.isBonded, identifier: id,
+            network: network.map { WiFiNetwork(ssid: $0, rssi: nil, security: nil, band: nil) })
+    }
+
+    /// An accessory of the app's that may get a new descriptor: no rule denies it, as it is or as it would be.
+    func updating(
+        _ id: AccessoryID, of session: Session, to descriptor: DiscoveryDescriptor, _ request: String
+    ) throws(SetupError) -> Accessory {
+        let granted = try accessory(id, of: session, request)
+        try check(descriptor, session, at: "descriptor")
+        var updated = granted
+        updated.grant.terms.describe(by: descriptor, network: nil)
+        if let denial = book.policy.denial(of: granted) ?? book.policy.denial(of: updated) {
+            throw SetupError(.userRestricted, "\(request): rule \(denial.name) in \(denial.source) denies it")
+        }
+        return granted.accessory
+    }
+
     /// An accessory of the app's.
-    func accessory(_ id: AccessoryID, of session: Session, _ request: String) throws(SetupError) -> GrantedAccessory {
+    private func accessory(_ id: AccessoryID, of session: Session, _ request: String) throws(SetupError) -> GrantedAccessory {
         guard session.state == .active else { throw session.wrongState(request) }
         guard let granted = book.ledger.granted(id, to: session.app.id) else {
             throw .invalid("accessory", id, "is not an accessory of \(session.app.id)")

@@ -145,23 +145,12 @@ final class Pickers {
         _ session: Session, _ id: AccessoryID, options: RenameOptions, accepted: (PickerRun) -> Void
     ) throws(SetupError) {
         let request = "RenameAccessory"
-        let granted = try requests.accessory(id, of: session, request)
-        let (accessory, ssid) = (granted.accessory, granted.grant.terms.ssid)
-        if options.contains(.ssid), ssid == nil {
-            throw .invalid("options.renameOptions", "ssid", "the accessory has no network")
-        }
-        let network = options.contains(.ssid) ? ssid : nil
+        let offer = try requests.renaming(id, of: session, options, request)
         let client = try programForNewRun(session, request)
-        let offer = Offer(
-            id: "1", device: accessory.peer.flatMap { radio.device(for: $0) }, address: accessory.address,
-            adapter: accessory.adapter, item: 0,
-            name: accessory.displayName, advertisedName: "", rssi: nil, shared: id, needsPairing: false,
-            isBonded: accessory.isBonded, identifier: id,
-            network: network.map { WiFiNetwork(ssid: $0, rssi: nil, security: nil, band: nil) })
         open(
             PickerRun(
                 id: nextID(), session: session, request: .rename(id), purpose: .rename(id, offer), client: client,
-                renamesNetwork: network != nil, nearness: configuration.nearness),
+                renamesNetwork: offer.network != nil, nearness: configuration.nearness),
             accepted)
     }
 
@@ -170,14 +159,7 @@ final class Pickers {
         _ session: Session, _ id: AccessoryID, descriptor: DiscoveryDescriptor, accepted: (PickerRun) -> Void
     ) throws(SetupError) {
         let request = "UpdateAuthorization"
-        let granted = try requests.accessory(id, of: session, request)
-        try requests.check(descriptor, session, at: "descriptor")
-        let accessory = granted.accessory
-        var updated = granted
-        updated.grant.terms.describe(by: descriptor, network: nil)
-        if let denial = book.policy.denial(of: granted) ?? book.policy.denial(of: updated) {
-            throw SetupError(.userRestricted, "\(request): rule \(denial.name) in \(denial.source) denies it")
-        }
+        let accessory = try requests.updating(id, of: session, to: descriptor, request)
         let client = try programForNewRun(session, request)
         try requests.needRadios([descriptor], request)
         let settings = PickerSettings()

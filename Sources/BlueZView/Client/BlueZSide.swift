@@ -12,9 +12,9 @@ final class BlueZSide {
     private let environment: ViewEnvironment
     private let connection: ClientConnection
     private let identity: ClientIdentity
-    private let clearance: Clearance
+    let clearance: Clearance
     private let share: Share
-    private let shown: ShownObjects
+    let shown: ShownObjects
     private let upstream: Upstream
     private let sessions: GATTSessions
     /// Called when other devices are to be followed.
@@ -141,11 +141,11 @@ final class BlueZSide {
         return (path, member, verdict)
     }
 
-    private func reply(to call: Message, _ arguments: [DBusValue]) {
+    func reply(to call: Message, _ arguments: [DBusValue]) {
         connection.reply(to: call, arguments, from: service, about: .app)
     }
 
-    private func refuse(_ call: Message, _ error: BusError) {
+    func refuse(_ call: Message, _ error: BusError) {
         environment.log.debug(
             "call refused",
             metadata: [
@@ -170,7 +170,7 @@ final class BlueZSide {
     ///   - other: what is said in the call's place.
     ///   - need: what must be allowed still when its turn has come.
     ///   - adapting: makes the client's answer of the service's.
-    private func pass(
+    func pass(
         _ call: Message, about device: ObjectPath?, as matter: Matter? = nil, in lane: ServiceQueue.Lane = .service,
         saying other: Message? = nil, needing need: Matter? = nil,
         adapting: @escaping (Message) throws(BusError) -> Message = { $0 }
@@ -192,7 +192,7 @@ final class BlueZSide {
     /// Passes a call on, and answers it where that fails.
     ///
     /// - Parameter onReply: gets the service's reply, and answers the client.
-    private func forward(
+    func forward(
         _ call: Message, about device: ObjectPath?, in lane: ServiceQueue.Lane = .service, saying other: Message? = nil,
         needing need: Matter? = nil, onReply: @escaping (Message) -> Void
     ) {
@@ -354,99 +354,7 @@ final class BlueZSide {
         for characteristic in sessions.endAll(of: device) { upstream.stopNotifying(characteristic) }
     }
 
-    // MARK: Properties
-
-    private func answerDeviceProperty(_ call: Message, _ device: ObjectPath) {
-        guard let arguments = try? call.arguments(), let interface = arguments.first?.stringValue else {
-            return refuse(call, .invalidArguments("\(call.member ?? "") takes an interface, not (\(call.signature))"))
-        }
-        guard Scope.shown.contains(interface) else { return refuse(call, .unknownInterface(interface)) }
-        if call.member == "Get" {
-            let property = arguments.dropFirst().first?.stringValue
-            if Clearance.isValue(property, of: interface) { return readValue(call, device) }
-            guard interface == Scope.deviceInterface else { return pass(call, about: device) }
-            let link = clearance.link(of: device)
-            switch property {
-            case "Connected": return reply(to: call, [.variant(.boolean(link.isConnected))])
-            case "ServicesResolved": return reply(to: call, [.variant(.boolean(link.areServicesResolved))])
-            default: return pass(call, about: device)
-            }
-        }
-        pass(call, about: device) { [clearance] answer throws(BusError) in
-            guard let properties = try answer.arguments().first?.vardictValue else { return answer }
-            return try call.reply([.vardict(clearance.properties(properties, of: interface, device))])
-        }
-    }
-
-    /// Passes on a call for an attribute's value: without the link there is none, as there is none at bluetoothd before
-    /// it was read.
-    private func readValue(_ call: Message, _ device: ObjectPath) {
-        let isAbsent = BusError.invalidArguments("No such property 'Value'")
-        guard clearance.allows(.value(device)) else { return refuse(call, isAbsent) }
-        pass(call, about: device, as: .value(device)) { [clearance] answer throws(BusError) in
-            guard clearance.allows(.value(device)) else { throw isAbsent }
-            return answer
-        }
-    }
-
-    private func answerAdapterProperty(_ call: Message, _ adapter: ObjectPath) {
-        guard let arguments = try? call.arguments(), let interface = arguments.first?.stringValue else {
-            return refuse(call, .invalidArguments("\(call.member ?? "") takes an interface, not (\(call.signature))"))
-        }
-        guard interface == Scope.adapterInterface else { return refuse(call, .unknownInterface(interface)) }
-        if call.member == "Set" {
-            return answerSetting(call, of: shown.properties(of: adapter), "the adapter's settings are not an app's")
-        }
-        let key = arguments.dropFirst().first?.stringValue ?? ""
-        _ = shown.showAdapters()
-        let properties = shown.properties(of: adapter)
-        guard call.member == "Get" else { return reply(to: call, [.vardict(properties)]) }
-        guard let value = properties[key] else { return refuse(call, .invalidArguments("No such property '\(key)'")) }
-        reply(to: call, [.variant(value)])
-    }
-
-    /// Settings that bluetoothd lets be written, of adapters and devices.
-    private static let settings: Set<String> = [
-        "Powered", "Alias", "Discoverable", "DiscoverableTimeout", "Pairable", "PairableTimeout", "Connectable", "Trusted",
-        "Blocked", "WakeAllowed", "PreferredBearer",
-    ]
-
-    /// Accepts a property's present value, which many programs set first. Any other value is the system's to set, or
-    /// the daemon's.
-    private func answerSetting(_ call: Message, of present: [String: DBusValue], _ refusal: String) {
-        guard call.signature == "ssv", let arguments = try? call.arguments(), let key = arguments[1].stringValue else {
-            return refuse(call, .invalidArguments("Set takes (ssv), not (\(call.signature))"))
-        }
-        guard Self.settings.contains(key), let value = present[key], arguments[2] == .variant(value) else {
-            return refuse(call, .notPermitted("\(key): \(refusal)"))
-        }
-        reply(to: call, [])
-    }
-
-    private func answerDeviceSetting(_ call: Message, _ device: ObjectPath) {
-        let refusal = "names, trust and the like are set for all apps at once, by the daemon"
-        guard let arguments = try? call.arguments(), arguments.first?.stringValue == Scope.deviceInterface
-        else { return refuse(call, .notPermitted(refusal)) }
-        readProperties(of: device, for: call) { [weak self] in self?.answerSetting(call, of: $0, refusal) }
-    }
-
-    /// Many programs pair before they connect, and go on after `AlreadyExists`.
-    private func answerPairing(_ call: Message, _ device: ObjectPath) {
-        readProperties(of: device, for: call) { [weak self] in
-            self?.refuse(call, $0["Paired"]?.booleanValue == true ? .bluez("AlreadyExists", "Already Exists") : .pairing)
-        }
-    }
-
-    /// Reads a device's properties for a call, which is answered here where that fails.
-    private func readProperties(of device: ObjectPath, for call: Message, _ body: @escaping ([String: DBusValue]) -> Void) {
-        do throws(BusError) {
-            forward(call, about: device, saying: try CallOut.viewLink.method.message(at: device)) { answer in
-                body((try? answer.arguments().first?.vardictValue) ?? [:])
-            }
-        } catch {
-            refuse(call, error)
-        }
-    }
+    // MARK: Objects
 
     private func answerAgent(_ call: Message, _ member: String) {
         do throws(BusError) {
