@@ -105,7 +105,8 @@ final class BondWatch {
     /// Reasons, for people, why apps cannot use an accessory because of its bond, or the lack of one.
     func problems(with accessory: Accessory) -> [String] {
         var problems: [String] = []
-        if radio.state == .ready, isUnbonded(accessory, among: radio.bonds) {
+        // Within the grace time, the adapter may be going too: then the bond is not lost.
+        if radio.state == .ready, grace == nil, isUnbonded(accessory, among: radio.bonds) {
             problems.append("Bluetooth has no bond with it any more")
         }
         if accessory.isBonded, refusing.contains(accessory.id) {

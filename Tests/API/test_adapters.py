@@ -174,7 +174,9 @@ class SetUp(TwoAdapters):
         wait(lambda: path_on("hci0") in self.objects(), 10, "the other object", also_every=0.02)
         self.simulator.do("adapterRemoved", "hci1")
         self.wait_device("/")
-        self.assertIn(NEAR, "\n".join(self.world.admin.get(self.path, ACCESSORY, "Problems")))
+        # bluetoothd withdraws the device first, and its adapter after it.
+        problems = lambda: self.world.admin.get(self.path, ACCESSORY, "Problems")
+        wait(lambda: any(NEAR in each for each in problems()), 10, lambda: f"the adapter among {problems()}", also_every=0.05)
         self.dice.remove(self.path)
         # Another adapter's object is another device's.
         self.assertIn(path_on("hci0"), self.objects())

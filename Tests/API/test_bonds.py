@@ -13,6 +13,7 @@ from harness.programs import BIN, Program
 from harness.radio import Paired, accessory, scenario
 from harness.values import item
 from harness.world import APITest
+from harness.waiting import wait
 from view import ADAPTER1, BLUEZ, DEVICE1, ViewTest
 
 
@@ -82,6 +83,13 @@ class LostBonds(BondTest, ViewTest):
         self.world.daemon.stop()
         self.remove_bond(self.pink)
         self.world.start_daemon()
+        self.wait_state(self.accessory, "unauthorized")
+
+    def test_a_loss_is_no_problem_before_it_is_certain(self):
+        """An adapter that is unplugged withdraws its devices first, which looks the same at first."""
+        self.remove_bond(self.pink)
+        wait(lambda: self.world.admin.get(self.accessory, ACCESSORY, "Device") == "/", 10, "the device to go", also_every=0.02)
+        self.assertEqual(list(self.world.admin.get(self.accessory, ACCESSORY, "Problems")), [])
         self.wait_state(self.accessory, "unauthorized")
 
     def test_what_is_no_loss(self):
