@@ -105,9 +105,9 @@ final class BondWatch {
     /// Reasons, for people, why apps cannot use an accessory because of its bond, or the lack of one.
     func problems(with accessory: Accessory) -> [String] {
         var problems: [String] = []
-        // Within the grace time, the adapter may be going too: then the bond is not lost.
-        if radio.state == .ready, grace == nil, isUnbonded(accessory, among: radio.bonds) {
-            problems.append("Bluetooth has no bond with it any more")
+        if radio.state == .ready, isUnbonded(accessory, among: radio.bonds) {
+            // Within the grace time, the adapter may be going too: then the bond is not lost.
+            problems.append(grace == nil ? "Bluetooth has no bond with it any more" : "Bluetooth does not list its bond at the moment")
         }
         if accessory.isBonded, refusing.contains(accessory.id) {
             problems.append("it ended the last link at once: \(wayOut(of: accessory))")

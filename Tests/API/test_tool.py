@@ -249,7 +249,7 @@ class Tool(APITest):
         self.assertEqual(len(self.ctl("list")[1]), 2)
         self.world.admin.call("/org/bluez/hci0", "org.bluez.Adapter1", "RemoveDevice", "o", "/org/bluez/hci0/dev_C0_FF_EE_00_02_01", to="org.bluez")
         lines = self.ctl("list")[1]
-        self.assertEqual(lines[2:], ["Pink Dice: Bluetooth has no bond with it any more"])
+        self.assertEqual(lines[2:], ["Pink Dice: Bluetooth does not list its bond at the moment"])
         self.assertIn("authorized, see below", lines[1])
         self.world.pass_until(lambda: "unauthorized, see below" in self.ctl("list")[1][1], 10, "the loss of the bond to be noticed")
         self.assertEqual(self.ctl("list")[1][2:], ["Pink Dice: it is not paired any more: pair it again in a picker of com.example.dice"])
