@@ -197,6 +197,11 @@ calls: deps
 	$(SWIFT) build --product list-calls
 	$(BIN)/list-calls --markdown > Docs/Calls.md
 
+# After changes to the tables of the interface.
+shapes: deps
+	$(SWIFT) build --product page-tables
+	$(BIN)/page-tables > Sources/cockpit/interfaces.js
+
 fuzz: deps
 	MINUTES="$(MINUTES)" TARGET="$(TARGET)" Tests/Fuzz/run
 

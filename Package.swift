@@ -167,6 +167,10 @@ let package = Package(
         .executableTarget(
             name: "list-calls", dependencies: ["CallsOut", "DBusKit"], path: "Tests/Answers/list-calls", swiftSettings: settings),
 
+        // The tables of the page for Cockpit, printed.
+        .executableTarget(
+            name: "page-tables", dependencies: ["AccessoryBus", "DBusKit"], path: "Tests/Web/page-tables", swiftSettings: settings),
+
         // Tests, from the words outwards to the whole daemon.
         .target(name: "TestSupport", dependencies: ["DBusKit"], path: "Tests/TestSupport", swiftSettings: settings),
         .testTarget(name: "DBusKitTests", dependencies: ["DBusKit", "TestSupport"], swiftSettings: testSettings),

@@ -2,8 +2,13 @@
 // The keys of a descriptor (Docs/Interfaces/Session.md), a row for each: how it is read and how it is written, beside
 // each other. A new key is a row here; Docs/Contributing.md says what else it takes.
 
-internal import AccessoryModel
-internal import DBusKit
+public import AccessoryModel
+public import DBusKit
+
+extension DiscoveryDescriptor {
+    /// The descriptor with the session API's keys, `a{sv}`.
+    public var wire: DBusValue { .vardict(DescriptorKeys.encode(self)) }
+}
 
 enum DescriptorKeys {
     /// One key, or two that belong together.

@@ -107,7 +107,8 @@ final class BondWatch {
         var problems: [String] = []
         if radio.state == .ready, isUnbonded(accessory, among: radio.bonds) {
             // Within the grace time, the adapter may be going too: then the bond is not lost.
-            problems.append(grace == nil ? "Bluetooth has no bond with it any more" : "Bluetooth does not list its bond at the moment")
+            problems.append(
+                grace == nil ? "Bluetooth has no bond with it any more" : "Bluetooth does not list its bond at the moment")
         }
         if accessory.isBonded, refusing.contains(accessory.id) {
             problems.append("it ended the last link at once: \(wayOut(of: accessory))")

@@ -17,9 +17,16 @@ extension ServiceObject {
 }
 
 extension AccessRule where Object: ServiceObject {
-    /// Admins; for everybody else the member does not exist.
+    /// Admins; for other callers the member does not exist.
     static var admins: AccessRule {
         AccessRule("admins") { object, caller in object.service.clients.isAdmin(caller) ? .granted : .hidden }
+    }
+
+    /// Root, admins and members of the group; for other callers the member does not exist.
+    static var pickerProgramsAlone: AccessRule {
+        AccessRule("picker programs alone") { object, caller in
+            object.service.clients.mayShowPickers(caller) ? .granted : .hidden
+        }
     }
 }
 
@@ -36,12 +43,6 @@ extension AccessRule where Object == ManagerObject {
         }
     }
 
-    /// The same; for everybody else the member does not exist.
-    static var pickerProgramsAlone: AccessRule {
-        AccessRule("picker programs alone") { manager, caller in
-            manager.service.clients.mayShowPickers(caller) ? .granted : .hidden
-        }
-    }
 }
 
 extension AccessRule where Object == SessionObject {

@@ -25,69 +25,50 @@ final class AccessoryObject: ServiceObject {
 
     static func members(_ description: InterfaceDescription, _ network: InterfaceDescription) -> [ExportedInterface] {
         var table = MemberTable<AccessoryObject>(description)
-        for name in WireEncoding.accessoryProperties {
-            table.property(name, for: .whoeverSeesIt) { object, caller in
-                object.service.granted(object.id, for: caller).flatMap { granted in
-                    WireEncoding.property(name, of: granted, device: object.service.devicePath(of: granted.accessory))
-                }
-            }
-        }
-        table.property("Address", for: .admins) { object, _ in .string(object.accessory?.address?.description ?? "") }
-        table.property("Adapter", for: .admins) { object, _ in .string(object.accessory?.adapter?.description ?? "") }
-        table.property("NetworkName", for: .admins) { object, caller in
-            .string(object.service.granted(object.id, for: caller).flatMap(Self.networkName) ?? "")
-        }
-        table.property("Apps", for: .admins) { object, _ in
-            .strings(object.service.engine.ledger.grants(of: object.id).map(\.app.rawValue).sorted())
-        }
-        table.property("Connected", for: .admins) { object, _ in .boolean(object.link.isConnected) }
-        table.property("Battery", for: .admins) { object, _ in .int16(object.link.battery.map { Int16(clamping: $0) } ?? -1) }
-        table.property("Problems", for: .admins) { object, _ in
-            .strings(object.accessory.map { object.service.engine.problems(with: $0) } ?? [])
-        }
+        table.properties { object, caller in object.properties(for: caller) }
         table.method("JoinNetwork", for: .appsWithGrant, AccessoryObject.joinNetwork)
         table.method("LeaveNetwork", for: .appsWithGrant, AccessoryObject.leaveNetwork)
         table.method("Rename", for: .admins, AccessoryObject.rename)
         table.method("Remove", for: .admins, AccessoryObject.remove)
         table.method("Unpair", for: .admins, AccessoryObject.unpair)
         var networks = MemberTable<AccessoryObject>(network)
-        networks.property("Interface", for: .whoeverSeesIt) { object, caller in
-            .string(object.service.networkInterface(of: object.id, for: caller) ?? "")
+        networks.properties { object, caller in
+            var properties = NetworkProperties()
+            properties.interface = object.service.networkInterface(of: object.id, for: caller) ?? ""
+            return properties
         }
         return [table.complete(), networks.complete()]
     }
 
-    // MARK: What is told
+    // MARK: Properties
 
-    /// The names of the properties in which an accessory differs from what it was, for an app or for admins.
-    static func changes(from old: GrantedAccessory, to new: GrantedAccessory) -> [String] {
-        // Any device will do: it is seen with the Bluetooth side, or not.
-        let names = WireEncoding.accessoryProperties.filter { name in
-            WireEncoding.property(name, of: old, device: AccessoryBus.root)
-                != WireEncoding.property(name, of: new, device: AccessoryBus.root)
-        }
-        return names + (old.accessory.address == new.accessory.address ? [] : ["Address"])
-            + (old.accessory.adapter == new.accessory.adapter ? [] : ["Adapter"])
-            + (networkName(old) == networkName(new) ? [] : ["NetworkName"])
+    private func properties(for caller: String) -> AccessoryProperties? {
+        guard let granted = service.granted(id, for: caller) else { return nil }
+        var properties = AccessoryProperties(granted, device: service.devicePath(of: granted.accessory))
+        guard service.clients.isAdmin(caller) else { return properties }
+        properties.apps = service.engine.ledger.grants(of: id).map(\.app.rawValue).sorted()
+        properties.take(service.engine.link(with: granted.accessory))
+        properties.problems = service.engine.problems(with: granted.accessory)
+        return properties
     }
-
-    /// The network's name as people may be shown it; nil without one.
-    private static func networkName(_ granted: GrantedAccessory) -> String? { granted.grant.terms.ssid?.description }
 
     /// The names of the properties in which the radio's object and link differ from the last signals.
     func radioChanges(of accessory: Accessory) -> [String] {
         let old = published
         published = (service.devicePath(of: accessory), service.engine.link(with: accessory))
-        return (old.device == published.device ? [] : ["Device"])
-            + (old.link.isConnected == published.link.isConnected ? [] : ["Connected"])
-            + (old.link.battery == published.link.battery ? [] : ["Battery"])
+        func properties(_ device: ObjectPath?, _ link: RadioLink) -> AccessoryProperties {
+            var properties = AccessoryProperties()
+            properties.device = device ?? "/"
+            properties.take(link)
+            return properties
+        }
+        return AccessoryProperties.table.changes(
+            from: properties(old.device, old.link), to: properties(published.device, published.link))
     }
 
-    // MARK: What is asked
+    // MARK: Calls
 
     private var accessory: Accessory? { service.engine.ledger.accessories[id] }
-
-    private var link: RadioLink { accessory.map { service.engine.link(with: $0) } ?? RadioLink() }
 
     private func known() throws(BusError) -> Accessory {
         guard let accessory else { throw .unknownObject(path) }
@@ -133,5 +114,12 @@ final class AccessoryObject: ServiceObject {
         try asking { () throws(SetupError) in
             try service.engine.unpair(accessory, reason: "unpaired by an admin", by: service.asAdmin(call.sender)) { call.reply() }
         }
+    }
+}
+
+extension AccessoryProperties {
+    fileprivate mutating func take(_ link: RadioLink) {
+        isConnected = link.isConnected
+        battery = link.battery ?? -1
     }
 }

@@ -84,7 +84,7 @@ public final class AccessoryService {
         for grant in engine.ledger.grants.values { grantAppeared(grant) }
         manifestsChanged()
         manifests.onChange = { [unowned self] in manifestsChanged() }
-        policies.onProblems = { [unowned self] in adminChanged("PolicyProblems") }
+        policies.onProblems = { [unowned self] in adminObject?.publish() }
         engine.listen { [unowned self] in tell($0) }
         server.onRefused = { [unowned self] client, member, error in
             engine.audit(.refused, by: .app(clients.describe(client)), why: "\(member): \(error.message)")
@@ -109,9 +109,7 @@ public final class AccessoryService {
         }
         for (id, entry) in entries {
             if let object = appObjects[id] {
-                guard object.update(entry) else { continue }
-                server.propertiesChanged(
-                    object, AccessoryBus.app, ["Name", "Source", "Problems", "Socket", "Manifest"], to: .only(clients.admins))
+                object.update(entry)
             } else {
                 let object = AppObject(entry, self)
                 appObjects[id] = object
@@ -251,20 +249,15 @@ extension AccessoryService {
     private func tell(_ news: EngineNews) {
         switch news {
         case .access: break
-        case .bluetooth: managerChanged("Bluetooth")
-        case .adapters: adminChanged("Adapters")
-        case .wifi: managerChanged("WiFi")
-        case .pickerAvailability: managerChanged("PickerAvailable")
-        case .pickerPrograms: managerChanged("Pickers")
-        case .policy: adminChanged("Policy")
+        case .bluetooth, .wifi, .pickerAvailability, .pickerPrograms: managerObject?.publish()
+        case .adapters, .policy: adminObject?.publish()
         case .audited(let entries): audited(entries)
         case .sessionOpened(let session): sessionOpened(session)
-        case .sessionChanged(let session): sessionChanged(session)
+        case .sessionChanged(let session): sessionObjects[session.id]?.publish(to: audience(of: session))
         case .sessionClosed(let session): sessionClosed(session)
         case .event(let event, let session): self.event(event, in: session)
         case .pickerOpened(let run): pickerOpened(run)
-        case .pickerChanged(let run, let old): pickerChanged(run, from: old)
-        case .pickerDeadlineChanged(let run): pickerDeadlineChanged(run)
+        case .pickerChanged, .pickerDeadlineChanged: pickerObject?.publish()
         case .pickerAssigned(_, let client): pickerAssigned(to: client)
         case .pickerClosed(let run): pickerClosed(run)
         case .networkUseChanged(let accessory, let ssid): networkUseChanged(of: accessory, ssid)
@@ -283,23 +276,13 @@ extension AccessoryService {
     private func networkUseChanged(of accessory: AccessoryID, _ ssid: SSID) {
         guard let object = self.object(of: accessory) else { return }
         let concerned = clients.known.filter { clients.isAdmin($0) || grant(on: accessory, of: $0)?.terms.ssid == ssid }
-        server.propertiesChanged(object, AccessoryBus.network, ["Interface"], to: .only(concerned))
-    }
-
-    private func managerChanged(_ property: String) {
-        guard let managerObject else { return }
-        server.propertiesChanged(managerObject, AccessoryBus.manager, [property], to: .only(clients.known))
-    }
-
-    private func adminChanged(_ property: String) {
-        guard let adminObject else { return }
-        server.propertiesChanged(adminObject, AccessoryBus.admin, [property], to: .only(clients.admins))
+        server.propertiesChanged(object, AccessoryBus.network, NetworkProperties.table.rows.map(\.name), to: .only(concerned))
     }
 
     private func audited(_ entries: [AuditEntry]) {
         let admins = clients.admins
         guard !admins.isEmpty else { return }
-        let lines = DBusValue.array(of: "a{sv}", entries.map(AdminObject.encode))
+        let lines = AuditLine.wire(entries.map { AuditLine($0) })
         for admin in admins {
             server.emit(path: AccessoryBus.adminPath, interface: AccessoryBus.admin, member: "Audited", to: admin, [lines])
         }
@@ -314,11 +297,6 @@ extension AccessoryService {
         }
     }
 
-    private func sessionChanged(_ session: Session) {
-        guard let object = sessionObjects[session.id] else { return }
-        server.propertiesChanged(object, AccessoryBus.session, ["State", "Accessories"], to: audience(of: session))
-    }
-
     private func sessionClosed(_ session: Session) {
         guard let object = sessionObjects.removeValue(forKey: session.id) else { return }
         let client = session.client.rawValue
@@ -330,22 +308,21 @@ extension AccessoryService {
 
     private func event(_ event: SessionEvent, in session: Session) {
         guard let object = sessionObjects[session.id] else { return }
-        var details: [String: DBusValue] = [:]
-        if let granted = event.accessory {
-            details["accessory"] = .objectPath(AccessoryBus.accessoryPath(granted.accessory.id))
-            details["properties"] = .vardict(WireEncoding.properties(of: granted, device: devicePath(of: granted.accessory)))
-        }
-        if let discovered = event.discovered {
-            details.merge(WireEncoding.discovered(discovered)) { _, new in new }
-        }
-        details["picker"] = event.picker.map { .objectPath(AccessoryBus.pickerPath($0)) }
-        if let error = event.error.map({ BusError($0) }) {
-            details["error"] = .string(error.name)
-            details["message"] = .string(error.message)
-        }
         server.emit(
             path: object.path, interface: AccessoryBus.session, member: "Event", to: session.client.rawValue,
-            [.string(event.type.name), .vardict(details)])
+            [.string(event.type.name), details(of: event).wire])
+    }
+
+    private func details(of event: SessionEvent) -> EventDetails {
+        var details = EventDetails(event.discovered)
+        if let granted = event.accessory {
+            details.accessory = AccessoryBus.accessoryPath(granted.accessory.id)
+            details.properties = AccessoryProperties(granted, device: devicePath(of: granted.accessory))
+        }
+        details.picker = event.picker.map { AccessoryBus.pickerPath($0) }
+        details.error = event.error.map { BusError($0).name }
+        details.message = event.error?.message
+        return details
     }
 
     private func pickerOpened(_ picker: PickerRun) {
@@ -357,27 +334,7 @@ extension AccessoryService {
     private func pickerAssigned(to client: ClientID) {
         guard let pickerObject else { return }
         if !clients.isAdmin(client.rawValue) { server.announce(pickerObject, to: .only([client.rawValue])) }
-        server.propertiesChanged(pickerObject, AccessoryBus.picker, ["Program"], to: audience(of: pickerObject.run))
-    }
-
-    private func pickerChanged(_ picker: PickerRun, from old: PickerPresentation) {
-        guard let pickerObject else { return }
-        let new = picker.presentation
-        var names: [String] = []
-        if new.stage != old.stage { names.append("Stage") }
-        if new.prompt != old.prompt || new.failure != old.failure || new.finishInApp != old.finishInApp { names.append("Prompt") }
-        if new.offers != old.offers {
-            // A change of stage carries the offers that belong to it; the stream of signal strengths waits for slow
-            // readers.
-            if names.isEmpty { return pickerObject.offersChanged() }
-            names.append("Offers")
-        }
-        server.propertiesChanged(pickerObject, AccessoryBus.picker, names, to: audience(of: picker))
-    }
-
-    private func pickerDeadlineChanged(_ picker: PickerRun) {
-        guard let pickerObject else { return }
-        server.propertiesChanged(pickerObject, AccessoryBus.picker, ["Deadline"], to: audience(of: picker))
+        pickerObject.publish()
     }
 
     private func pickerClosed(_ picker: PickerRun) {
@@ -387,8 +344,8 @@ extension AccessoryService {
         server.withdraw(object.path, to: audience(of: picker))
     }
 
-    func sendOffers(_ object: PickerObject) {
-        server.propertiesChanged(object, AccessoryBus.picker, ["Offers"], to: audience(of: object.run))
+    func send(_ properties: [String], of picker: PickerObject) {
+        server.propertiesChanged(picker, AccessoryBus.picker, properties, to: audience(of: picker.run))
     }
 
     /// The name of another accessory that an offer can be taken for.
@@ -424,10 +381,12 @@ extension AccessoryService {
 
     /// Signals to those who see an accessory by a grant how it differs from what it was.
     private func tellChanges(from old: GrantedAccessory, to new: GrantedAccessory) {
-        let names = AccessoryObject.changes(from: old, to: new)
-        guard !names.isEmpty, let object = self.object(of: new.accessory.id) else { return }
-        let concerned = clients.known.filter { sees(object.id, $0) && granted(object.id, for: $0)?.grant.id == new.grant.id }
-        server.propertiesChanged(object, AccessoryBus.accessory, names, to: .only(concerned))
+        guard let object = self.object(of: new.accessory.id) else { return }
+        // `deviceChanged` signals the radio's object; any one shows whether there is a Bluetooth side.
+        let any = AccessoryBus.root
+        publish(
+            object, from: AccessoryProperties(old, device: any), to: AccessoryProperties(new, device: any),
+            to: .only(clients.known.filter { sees(object.id, $0) && granted(object.id, for: $0)?.grant.id == new.grant.id }))
     }
 
     private func accessoryDisappeared(_ accessory: Accessory) {
@@ -444,6 +403,8 @@ extension AccessoryService {
         } else {
             server.dismiss(object, to: .only(concerned))
         }
+        // With its last grant the accessory goes too.
+        guard !engine.ledger.grants(of: accessory.id).isEmpty else { return }
         server.propertiesChanged(object, AccessoryBus.accessory, ["Apps"], to: .only(clients.admins))
     }
 
@@ -453,9 +414,7 @@ extension AccessoryService {
 
     private func grantChanged(_ grant: Grant, from old: Grant) {
         guard let object = self.object(of: grant) else { return }
-        let names =
-            ["State", "Enabled", "LastUsed"] + (grant.terms == old.terms ? [] : ["Ssid", "NetworkName", "Descriptor"])
-        server.propertiesChanged(object, AccessoryBus.grant, names, to: .only(clients.admins))
+        publish(object, from: GrantProperties(old), to: GrantProperties(grant), to: .only(clients.admins))
         guard let accessory = engine.ledger.accessories[grant.accessory] else { return }
         tellChanges(from: GrantedAccessory(accessory, old), to: GrantedAccessory(accessory, grant))
     }

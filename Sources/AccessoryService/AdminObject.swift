@@ -16,8 +16,11 @@ final class AdminObject: ServiceObject {
     /// Lines of the trail that are read in one go.
     private static let linesPerPart = 64
 
+    private var published = AdminProperties()
+
     init(_ service: AccessoryService) {
         self.service = service
+        published = properties
     }
 
     var interfaces: [ExportedInterface] { service.members.admin }
@@ -25,14 +28,11 @@ final class AdminObject: ServiceObject {
 
     static func members(_ description: InterfaceDescription) -> ExportedInterface {
         var table = MemberTable<AdminObject>(description)
-        table.property("Policy", for: .admins) { admin, _ in Self.encode(admin.service.engine.policy) }
-        table.property("PolicyProblems", for: .admins) { admin, _ in
-            .array(of: "a{sv}", admin.service.policies.problems.map(Self.encode))
+        table.properties { admin, _ in
+            var properties = admin.properties
+            properties.lockdown = admin.lockdown
+            return properties
         }
-        table.property("Adapters", for: .admins) { admin, _ in
-            .array(of: "a{sv}", admin.service.engine.adapters.map(Self.encode))
-        }
-        table.property("Lockdown", for: .admins) { admin, _ in .string(admin.lockdown) }
         table.method("GetAudit", for: .admins, AdminObject.getAudit)
         table.method("Explain", for: .admins, AdminObject.explain)
         table.method("ExplainAccess", for: .admins, AdminObject.explainAccess)
@@ -40,18 +40,42 @@ final class AdminObject: ServiceObject {
         return table.complete()
     }
 
-    private static func encode(_ adapter: RadioAdapter) -> DBusValue {
-        .vardict([
-            "name": .string(adapter.name), "address": .string(adapter.address.description), "powered": .boolean(adapter.isPowered),
-            "allowed": .boolean(adapter.isAllowed),
-        ])
+    /// All but the lock-down, which costs files.
+    private var properties: AdminProperties {
+        var properties = AdminProperties()
+        properties.policy = Self.rules(of: service.engine.policy)
+        properties.policyProblems = service.policies.problems.map { problem in
+            var entry = PolicyProblemEntry()
+            entry.file = ShownName.marked(problem.file)
+            entry.line = problem.line
+            entry.key = ShownName.marked(problem.key)
+            entry.reason = ShownName.marked(problem.reason)
+            entry.text = ShownName.marked("\(problem)")
+            return entry
+        }
+        properties.adapters = service.engine.adapters.map { adapter in
+            var entry = AdapterEntry()
+            entry.name = adapter.name
+            entry.address = adapter.address.description
+            entry.isPowered = adapter.isPowered
+            entry.isAllowed = adapter.isAllowed
+            return entry
+        }
+        return properties
+    }
+
+    /// Signals the changes since the last time.
+    func publish() {
+        let new = properties
+        service.publish(self, from: published, to: new, to: .only(service.clients.admins))
+        published = new
     }
 
     private func getAudit(_ call: MethodCall) throws(BusError) {
         let query = try Self.query(call.arguments[0])
         var pages = try Self.reading { try service.engine.auditPages(query, of: Self.linesPerPart) }
         call.reply(inParts: "a{sv}") { () throws(BusError) in
-            try Self.reading { try pages.next() }?.map(Self.encode)
+            try Self.reading { try pages.next() }?.map { AuditLine($0).wire }
         }
     }
 
@@ -83,53 +107,28 @@ final class AdminObject: ServiceObject {
         return query
     }
 
-    /// A line of the trail, as `GetAudit` and `Audited` tell it.
-    static func encode(_ entry: AuditEntry) -> DBusValue {
-        .vardict([
-            "id": .uint64(UInt64(entry.id)), "time": .uint64(UInt64(max(0, entry.time))), "event": .string(entry.event.rawValue),
-            "app": .string(entry.app?.rawValue ?? ""), "accessory": .string(entry.accessory?.rawValue ?? ""),
-            "who": .string(ShownName.marked(entry.who)), "why": .string(ShownName.marked(entry.why)),
-        ])
-    }
-
     private func refresh(_ call: MethodCall) throws(BusError) {
         service.engine.refreshBonds { call.reply() }
     }
 
     // MARK: Rules
 
-    private static func encode(_ policy: AccessPolicy) -> DBusValue {
-        /// Several files add up: then no one of them is it.
+    private static func rules(of policy: AccessPolicy) -> [PolicyRuleEntry] {
+        // Several files add up: then no one of them is the source.
         func only(_ files: Set<String>) -> String { files.count == 1 ? files.first ?? "" : "" }
-        var rules: [[String: DBusValue]] = []
-        if let allowed = policy.allowed { rules.append(rule("allow-picker", "", allowed, "", only(policy.allowedBy))) }
-        if !policy.refused.isEmpty { rules.append(rule("deny-picker", "", policy.refused, "", only(policy.refusedBy))) }
-        rules += policy.approvals.map(Self.values)
-        rules += policy.denials.map { rule("deny", $0.name, $0.apps ?? [], "\($0.target)", $0.source) }
-        return .array(of: "a{sv}", rules.map { .vardict($0) })
-    }
-
-    private static func rule(
-        _ kind: String, _ name: String, _ apps: Set<AppID>, _ target: String, _ source: String
-    ) -> [String: DBusValue] {
-        [
-            "kind": .string(kind), "name": .string(ShownName.marked(name)), "apps": .strings(apps.sorted().map(\.rawValue)),
-            "target": .string(ShownName.marked(target)), "source": .string(ShownName.marked(source)),
-        ]
-    }
-
-    private static func values(_ approval: AccessPolicy.Approval) -> [String: DBusValue] {
-        var values = rule("approve", approval.name, [approval.app], "\(approval.target)", approval.source)
-        values["minimumRssi"] = .int16(Int16(clamping: approval.minimumRSSI))
-        return values
-    }
-
-    private static func encode(_ problem: KeyFileProblem) -> DBusValue {
-        .vardict([
-            "file": .string(ShownName.marked(problem.file)), "line": .uint32(UInt32(clamping: problem.line)),
-            "key": .string(ShownName.marked(problem.key)), "reason": .string(ShownName.marked(problem.reason)),
-            "text": .string(ShownName.marked("\(problem)")),
-        ])
+        func names(_ apps: Set<AppID>) -> [String] { apps.sorted().map(\.rawValue) }
+        var rules: [PolicyRuleEntry] = []
+        if let allowed = policy.allowed {
+            rules.append(PolicyRuleEntry("allow-picker", apps: names(allowed), source: only(policy.allowedBy)))
+        }
+        if !policy.refused.isEmpty {
+            rules.append(PolicyRuleEntry("deny-picker", apps: names(policy.refused), source: only(policy.refusedBy)))
+        }
+        rules += policy.approvals.map { PolicyRuleEntry($0) }
+        rules += policy.denials.map {
+            PolicyRuleEntry("deny", name: $0.name, apps: names($0.apps ?? []), target: "\($0.target)", source: $0.source)
+        }
+        return rules
     }
 
     /// As the files are at this moment: nobody watches them.
@@ -146,19 +145,21 @@ final class AdminObject: ServiceObject {
         let accessory = try service.accessory(at: call.arguments[1].objectPathValue ?? "/", for: call.sender)
         let policy = service.engine.policy
         let entry = service.manifests.entries.first { $0.id == app.rawValue }
-        var access: [String: DBusValue] = [
-            "mayUse": .boolean([.bluetooth, .wifi].contains { service.engine.mayUse(accessory.id, app, by: $0) }),
-            "manifest": .string(ShownName.marked(entry?.source ?? "")),
-            "problems": .strings((entry?.problems ?? []).map(ShownName.marked)),
-            "approvals": .array(of: "a{sv}", policy.approvals.filter { $0.app == app }.map { .vardict(Self.values($0)) }),
-        ]
-        access["pickerRefused"] = policy.refusal(of: app).map { .string(ShownName.marked($0)) }
-        access["grant"] = service.engine.ledger.grant(of: accessory.id, to: app).map { .objectPath(AccessoryBus.grantPath($0.id)) }
-        let terms = service.engine.ledger.grant(of: accessory.id, to: app)?.terms
-        access["denial"] = policy.denial(of: accessory, on: terms, to: app).map {
-            .vardict(["name": .string(ShownName.marked($0.name)), "source": .string(ShownName.marked($0.source))])
+        let grant = service.engine.ledger.grant(of: accessory.id, to: app)
+        var access = AccessExplanation()
+        access.mayUse = [.bluetooth, .wifi].contains { service.engine.mayUse(accessory.id, app, by: $0) }
+        access.manifest = ShownName.marked(entry?.source ?? "")
+        access.problems = (entry?.problems ?? []).map(ShownName.marked)
+        access.approvals = policy.approvals.filter { $0.app == app }.map { PolicyRuleEntry($0) }
+        access.pickerRefusal = policy.refusal(of: app).map(ShownName.marked)
+        access.grant = grant.map { AccessoryBus.grantPath($0.id) }
+        access.denial = policy.denial(of: accessory, on: grant?.terms, to: app).map {
+            var denial = AccessExplanation.Denial()
+            denial.name = ShownName.marked($0.name)
+            denial.source = ShownName.marked($0.source)
+            return denial
         }
-        call.reply(.vardict(access))
+        call.reply(access.wire)
     }
 
     private func explain(_ call: MethodCall) throws(BusError) {
@@ -181,7 +182,7 @@ final class AdminObject: ServiceObject {
         try asking { () throws(SetupError) in
             try service.engine.explain(app, dryItems: Self.items(of: app), seconds: seconds) { items, devices in
                 let sorted = devices.sorted { Strength.isNearer($0.rssi, than: $1.rssi) }
-                call.reply(.array(of: "a{sv}", sorted.map { Self.encode($0, items) }))
+                call.reply(ExplainedDeviceEntry.wire(sorted.map { ExplainedDeviceEntry($0, items) }))
             }
         }
     }
@@ -199,19 +200,40 @@ final class AdminObject: ServiceObject {
                 return DisplayItem(name: "company \(company)", image: nil, descriptor: descriptor)
             }
     }
+}
 
-    private static func encode(_ device: ExplainedDevice, _ items: [DisplayItem]) -> DBusValue {
-        let network = device.sighting.network
-        let name = device.sighting.advertisement?.localName ?? network?.ssid.description ?? ""
-        var result: [String: DBusValue] = [
-            "address": .string(device.sighting.advertisement?.address.description ?? ""),
-            "name": .string(ShownName.marked(name)),
-            "item": .string(ShownName.marked(device.item.map { items[$0].name } ?? "")),
-            "reasons": .strings(device.reasons.map(ShownName.marked)),
-        ]
-        result["ssid"] = network.map { .bytes($0.ssid.bytes) }
-        result["network"] = network.map { .string($0.ssid.description) }
-        result["rssi"] = device.rssi.map { .int16(Int16(clamping: $0)) }
-        return .vardict(result)
+extension PolicyRuleEntry {
+    fileprivate init(_ approval: AccessPolicy.Approval) {
+        self.init(
+            "approve", name: approval.name, apps: [approval.app.rawValue], target: "\(approval.target)",
+            minimumRSSI: approval.minimumRSSI, source: approval.source)
+    }
+}
+
+extension AuditLine {
+    init(_ entry: AuditEntry) {
+        self.init()
+        id = UInt64(entry.id)
+        time = Int(entry.time)
+        event = entry.event.rawValue
+        app = entry.app?.rawValue ?? ""
+        accessory = entry.accessory?.rawValue ?? ""
+        who = ShownName.marked(entry.who)
+        why = ShownName.marked(entry.why)
+    }
+}
+
+extension ExplainedDeviceEntry {
+    /// - Parameter items: of the picker that was explained.
+    fileprivate init(_ device: ExplainedDevice, _ items: [DisplayItem]) {
+        self.init()
+        let heard = device.sighting.network
+        address = device.sighting.advertisement?.address.description ?? ""
+        name = ShownName.marked(device.sighting.advertisement?.localName ?? heard?.ssid.description ?? "")
+        item = ShownName.marked(device.item.map { items[$0].name } ?? "")
+        reasons = device.reasons.map(ShownName.marked)
+        ssid = heard?.ssid.bytes
+        network = heard?.ssid.description
+        rssi = device.rssi
     }
 }

@@ -22,19 +22,7 @@ final class GrantObject: ServiceObject {
 
     static func members(_ description: InterfaceDescription) -> ExportedInterface {
         var table = MemberTable<GrantObject>(description)
-        table.property("App", for: .admins) { grant, _ in grant.grant.map { .string($0.app.rawValue) } }
-        table.property("Accessory", for: .admins) { grant, _ in
-            grant.grant.map { .objectPath(AccessoryBus.accessoryPath($0.accessory)) }
-        }
-        table.property("State", for: .admins) { grant, _ in grant.grant.map { .string($0.state.rawValue) } }
-        table.property("Enabled", for: .admins) { grant, _ in grant.grant.map { .boolean($0.isEnabled) } }
-        table.property("Created", for: .admins) { grant, _ in grant.grant.map { .uint64(UInt64(max(0, $0.created))) } }
-        table.property("LastUsed", for: .admins) { grant, _ in grant.grant.map { .uint64(UInt64(max(0, $0.lastUsed ?? 0))) } }
-        table.property("Ssid", for: .admins) { grant, _ in grant.grant.map { .bytes($0.terms.ssid?.bytes ?? []) } }
-        table.property("NetworkName", for: .admins) { grant, _ in
-            grant.grant.map { .string($0.terms.ssid?.description ?? "") }
-        }
-        table.property("Descriptor", for: .admins) { grant, _ in grant.grant.map { WireEncoding.descriptor($0.terms.descriptor) } }
+        table.properties { object, _ in object.grant.map { GrantProperties($0) } }
         table.writable("Enabled", GrantObject.setEnabled)
         table.method("Revoke", for: .admins, GrantObject.revoke)
         return table.complete()

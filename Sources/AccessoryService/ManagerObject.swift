@@ -12,9 +12,12 @@ internal import DBusKit
 final class ManagerObject: ServiceObject {
     let path = AccessoryBus.root
     unowned let service: AccessoryService
+    /// As a caller without a program of its own sees them.
+    private var published = ManagerProperties()
 
     init(_ service: AccessoryService) {
         self.service = service
+        published = properties(for: "")
     }
 
     var interfaces: [ExportedInterface] { service.members.manager }
@@ -22,13 +25,7 @@ final class ManagerObject: ServiceObject {
 
     static func members(_ description: InterfaceDescription) -> ExportedInterface {
         var table = MemberTable<ManagerObject>(description)
-        table.property("Version", for: .whoeverSeesIt) { _, _ in .string(Version.current) }
-        table.property("Bluetooth", for: .whoeverSeesIt) { manager, _ in .string(manager.service.engine.radioState.rawValue) }
-        table.property("WiFi", for: .whoeverSeesIt) { manager, _ in .string(manager.service.engine.networkRadioState.rawValue) }
-        table.property("PickerAvailable", for: .whoeverSeesIt) { manager, _ in
-            .boolean(!manager.service.engine.pickerPrograms.isEmpty)
-        }
-        table.property("Pickers", for: .pickerProgramsAlone) { $0.pickers(for: $1) }
+        table.properties { manager, caller in manager.properties(for: caller) }
         // Which app a connection speaks for is what this method finds out.
         table.method("CreateSession", for: .whoeverSeesIt, ManagerObject.createSession)
         table.method("RegisterPicker", for: .pickerPrograms, ManagerObject.registerPicker)
@@ -71,19 +68,32 @@ final class ManagerObject: ServiceObject {
         call.reply()
     }
 
-    /// The registered programs in their order, as `caller` sees them.
-    private func pickers(for caller: String) -> DBusValue {
-        let shower = service.engine.picker?.client
-        return .array(
-            of: "a{sv}",
-            service.engine.pickerPrograms.map { program in
-                .vardict([
-                    "label": .string(ShownName.marked(program.label)), "user": .string(ShownName.marked(program.user)),
-                    "program": .string(ShownName.marked(service.clients.describe(program.client.rawValue))),
-                    "since": .uint64(UInt64(max(0, program.since))), "isYours": .boolean(program.client.rawValue == caller),
-                    "shows": .boolean(program.client == shower),
-                ])
-            })
+    private func properties(for caller: String) -> ManagerProperties {
+        let engine = service.engine
+        let presenter = engine.picker?.client
+        var properties = ManagerProperties()
+        properties.version = Version.current
+        properties.bluetooth = engine.radioState.rawValue
+        properties.wifi = engine.networkRadioState.rawValue
+        properties.isPickerAvailable = !engine.pickerPrograms.isEmpty
+        properties.pickers = engine.pickerPrograms.map { program in
+            var entry = PickerProgramEntry()
+            entry.label = ShownName.marked(program.label)
+            entry.user = ShownName.marked(program.user)
+            entry.program = ShownName.marked(service.clients.describe(program.client.rawValue))
+            entry.since = Int(program.since)
+            entry.isYours = program.client.rawValue == caller
+            entry.isShowing = program.client == presenter
+            return entry
+        }
+        return properties
+    }
+
+    /// Signals the changes since the last time.
+    func publish() {
+        let new = properties(for: "")
+        service.publish(self, from: published, to: new, to: .only(service.clients.known))
+        published = new
     }
 
     private func unregisterPicker(_ call: MethodCall) throws(BusError) {

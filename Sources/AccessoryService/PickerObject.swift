@@ -17,10 +17,12 @@ final class PickerObject: ServiceObject {
     private var receipt: PendingCall?
     private var isBehind = false
     private var isClosed = false
+    private var published = PickerProperties()
 
     init(_ run: PickerRun, _ service: AccessoryService) {
         self.run = run
         self.service = service
+        published = properties
     }
 
     var path: ObjectPath { AccessoryBus.pickerPath(run.id) }
@@ -29,28 +31,7 @@ final class PickerObject: ServiceObject {
 
     static func members(_ description: InterfaceDescription) -> ExportedInterface {
         var table = MemberTable<PickerObject>(description)
-        table.property("App", for: .whoeverSeesIt) { picker, _ in .string(picker.run.session.app.id.rawValue) }
-        table.property("AppName", for: .whoeverSeesIt) { picker, _ in .string(ShownName.marked(picker.run.session.app.name)) }
-        table.property("Program", for: .whoeverSeesIt) { picker, _ in .string(picker.program) }
-        table.property("Kind", for: .whoeverSeesIt) { picker, _ in .string(picker.run.request.kind) }
-        table.property("Stage", for: .whoeverSeesIt) { picker, _ in .string(picker.run.presentation.stage.rawValue) }
-        table.property("Offers", for: .whoeverSeesIt) { picker, _ in
-            WireEncoding.offers(picker.run.presentation.offers) {
-                picker.service.nameInUse(resembledBy: $0)
-            } hasImage: {
-                picker.service.engine.hasImage(picker.run, offer: $0)
-            }
-        }
-        table.property("Prompt", for: .whoeverSeesIt) { picker, _ in
-            let shown = picker.run.presentation
-            return WireEncoding.prompt(
-                shown.prompt, failure: shown.failure, finishInApp: shown.finishInApp,
-                migrations: picker.run.ridingAlong.map(\.title)
-            )
-        }
-        table.property("Deadline", for: .whoeverSeesIt) { picker, _ in
-            .uint64(picker.run.deadline.map { UInt64($0 * 1_000_000) } ?? 0)
-        }
+        table.properties { picker, _ in picker.properties }
         table.method("Pick", for: .itsPickerProgram, PickerObject.pick)
         table.method("Respond", for: .itsPickerProgram, PickerObject.respond)
         table.method("Cancel", for: .itsPickerProgram, PickerObject.cancel)
@@ -60,9 +41,23 @@ final class PickerObject: ServiceObject {
         return table.complete()
     }
 
-    /// Who shows it; nobody does where the policy answers.
-    private var program: String {
-        run.client == .policy ? "" : ShownName.marked(service.clients.describe(run.client.rawValue))
+    private var properties: PickerProperties {
+        let shown = run.presentation
+        var properties = PickerProperties()
+        properties.app = run.session.app.id.rawValue
+        properties.appName = ShownName.marked(run.session.app.name)
+        // The policy answers without a program.
+        properties.program = run.client == .policy ? "" : ShownName.marked(service.clients.describe(run.client.rawValue))
+        properties.kind = run.request.kind
+        properties.stage = shown.stage.rawValue
+        properties.offers = shown.offers.map { offer in
+            PickerOffer(
+                offer, resembled: service.nameInUse(resembledBy: offer), hasImage: service.engine.hasImage(run, offer: offer))
+        }
+        properties.prompt = PickerPrompt(
+            shown.prompt, failure: shown.failure, finishesInApp: shown.finishInApp, migrations: run.ridingAlong.map(\.title))
+        properties.deadline = run.deadline.map { UInt64($0 * 1_000_000) } ?? 0
+        return properties
     }
 
     private func pick(_ call: MethodCall) throws(BusError) {
@@ -107,20 +102,30 @@ final class PickerObject: ServiceObject {
         return image
     }
 
+    /// Signals the changes since the last time. A change of stage carries the offers that belong to it; offers alone
+    /// are a stream, and wait for slow readers.
+    func publish() {
+        guard !isClosed else { return }
+        let new = properties
+        let names = PickerProperties.table.changes(from: published, to: new)
+        published = new
+        if names == ["Offers"] { sendOffers() } else { service.send(names, of: self) }
+    }
+
     /// Sends the offers, and the next ones only when these were read: a picker that does not read would otherwise fill
     /// the bus.
-    func offersChanged() {
+    private func sendOffers() {
         guard !isClosed else { return }
         guard receipt?.isPending != true else {
             isBehind = true
             return
         }
-        service.sendOffers(self)
+        service.send(["Offers"], of: self)
         // Any answer will do, an error too: it shows that what came before was read.
         receipt = service.connection.call(.pickerPing, of: run.client.rawValue, at: "/") { [weak self] _ in
             guard let self, self.isBehind else { return }
             self.isBehind = false
-            self.service.connection.loop.soon { [weak self] in self?.offersChanged() }
+            self.service.connection.loop.soon { [weak self] in self?.sendOffers() }
         }
     }
 

@@ -10,10 +10,12 @@ internal import DBusKit
 final class SessionObject: ServiceObject {
     private let session: Session
     unowned let service: AccessoryService
+    private var published = SessionProperties()
 
     init(_ session: Session, _ service: AccessoryService) {
         self.session = session
         self.service = service
+        published = properties
     }
 
     var path: ObjectPath { AccessoryBus.sessionPath(session.id) }
@@ -23,12 +25,7 @@ final class SessionObject: ServiceObject {
 
     static func members(_ description: InterfaceDescription) -> ExportedInterface {
         var table = MemberTable<SessionObject>(description)
-        table.property("App", for: .whoeverSeesIt) { object, _ in .string(object.session.app.id.rawValue) }
-        table.property("State", for: .whoeverSeesIt) { object, _ in .string(object.session.state.rawValue) }
-        table.property("Accessories", for: .whoeverSeesIt) { object, _ in .objectPaths(object.accessories) }
-        table.property("Program", for: .admins) { object, _ in
-            .string(ShownName.marked(object.service.clients.describe(object.session.client.rawValue)))
-        }
+        table.properties { object, _ in object.properties }
         table.method("Activate", for: .owner, SessionObject.activate)
         table.method("Invalidate", for: .owner, SessionObject.invalidate)
         table.method("ShowPicker", for: .owner, SessionObject.showPicker)
@@ -41,6 +38,22 @@ final class SessionObject: ServiceObject {
         table.method("FailAuthorization", for: .owner, SessionObject.failAuthorization)
         table.method("UpdateAuthorization", for: .owner, SessionObject.updateAuthorization)
         return table.complete()
+    }
+
+    private var properties: SessionProperties {
+        var properties = SessionProperties()
+        properties.app = session.app.id.rawValue
+        properties.program = ShownName.marked(service.clients.describe(session.client.rawValue))
+        properties.state = session.state.rawValue
+        properties.accessories = accessories
+        return properties
+    }
+
+    /// Signals the changes since the last time.
+    func publish(to audience: Audience) {
+        let new = properties
+        service.publish(self, from: published, to: new, to: audience)
+        published = new
     }
 
     private var accessories: [ObjectPath] {

@@ -112,26 +112,23 @@ open class ASAccessory: NSObject, @unchecked Sendable {
         snapshot = Snapshot()
     }
 
-    /// - Parameter properties: of `org.accessorysetup1.Accessory`; what is missing or of a wrong type counts as empty.
-    init(_ object: ObjectPath, _ properties: [String: DBusValue]) {
+    init(_ object: ObjectPath, _ properties: AccessoryProperties) {
         self.object = object
         var snapshot = Snapshot()
-        snapshot.displayName = properties["DisplayName"]?.stringValue ?? ""
+        snapshot.displayName = properties.displayName
         snapshot.state =
-            switch properties["State"]?.stringValue.flatMap(AuthorizationState.init(rawValue:)) {
+            switch properties.state {
             case .authorized: .authorized
             case .awaitingAuthorization: .awaitingAuthorization
-            case .unauthorized, nil: .unauthorized
+            case .unauthorized: .unauthorized
             }
-        snapshot.bluetoothIdentifier = properties["BluetoothIdentifier"]?.stringValue.flatMap(UUID.init(uuidString:))
-        let bridging = properties["BluetoothTransportBridgingIdentifier"]?.bytesValue ?? []
-        snapshot.bluetoothTransportBridgingIdentifier = bridging.isEmpty ? nil : Data(bridging)
-        let network = properties["Ssid"]?.bytesValue ?? []
-        snapshot.ssid = network.isEmpty ? nil : String(decoding: network, as: UTF8.self)
-        snapshot.wifiAwarePairedDeviceID =
-            if case .uint64(let number) = properties["WiFiAwarePairedDeviceID"]?.unwrapped { number } else { 0 }
-        snapshot.devicePath = properties["Device"]?.objectPathValue.flatMap { $0.rawValue == "/" ? nil : $0.rawValue }
-        snapshot.descriptor = ASDiscoveryDescriptor(wire: properties["Descriptor"]?.vardictValue ?? [:])
+        snapshot.bluetoothIdentifier = UUID(uuidString: properties.bluetoothIdentifier)
+        snapshot.bluetoothTransportBridgingIdentifier =
+            properties.bridgingIdentifier.isEmpty ? nil : Data(properties.bridgingIdentifier)
+        snapshot.ssid = properties.ssid.isEmpty ? nil : String(decoding: properties.ssid, as: UTF8.self)
+        snapshot.wifiAwarePairedDeviceID = properties.awareDevice
+        snapshot.devicePath = properties.device.rawValue == "/" ? nil : properties.device.rawValue
+        snapshot.descriptor = ASDiscoveryDescriptor(wire: properties.descriptor)
         self.snapshot = snapshot
     }
 
@@ -166,23 +163,23 @@ open class ASDiscoveredAccessory: ASAccessory, @unchecked Sendable {
     /// Names it in an update of the picker.
     let identifier: String
     private let strength: Int?
-    private let advertisement: [String: DBusValue]
+    private let advertisement: AdvertisementEntry
 
     /// An accessory that nobody discovered, for subclasses that stand in for accessories in an app's tests.
     public override init() {
         identifier = ""
         strength = nil
-        advertisement = [:]
+        advertisement = AdvertisementEntry()
         super.init()
     }
 
-    init(_ object: ObjectPath, _ properties: [String: DBusValue], details: [String: DBusValue]) {
-        identifier = details["identifier"]?.stringValue ?? ""
-        strength = details["rssi"]?.integerValue
-        advertisement = details["advertisement"]?.vardictValue ?? [:]
-        var properties = properties
-        // Nobody has named it yet.
-        if properties["DisplayName"] == nil { properties["DisplayName"] = advertisement["localName"] }
+    init(_ object: ObjectPath, _ details: EventDetails) {
+        identifier = details.identifier ?? ""
+        strength = details.rssi
+        advertisement = details.advertisement ?? AdvertisementEntry()
+        var properties = details.properties ?? AccessoryProperties()
+        // The app has not named it yet.
+        if properties.displayName.isEmpty { properties.displayName = advertisement.localName ?? "" }
         super.init(object, properties)
     }
 
@@ -194,31 +191,18 @@ open class ASDiscoveredAccessory: ASAccessory, @unchecked Sendable {
     /// several companies the lowest) and ``CBAdvertisementDataTxPowerLevelKey``. Nil when nothing is known.
     open var bluetoothAdvertisementData: [AnyHashable: Any]? {
         var data: [AnyHashable: Any] = [:]
-        data[CBAdvertisementDataLocalNameKey] = advertisement["localName"]?.stringValue
-        if let uuids = advertisement["serviceUUIDs"]?.stringsValue, !uuids.isEmpty {
-            data[CBAdvertisementDataServiceUUIDsKey] = uuids.compactMap { CBUUID(wire: $0) }
+        data[CBAdvertisementDataLocalNameKey] = advertisement.localName
+        if !advertisement.serviceUUIDs.isEmpty {
+            data[CBAdvertisementDataServiceUUIDsKey] = advertisement.serviceUUIDs.compactMap { CBUUID(wire: $0) }
         }
-        if let entries = advertisement["serviceData"]?.entries, !entries.isEmpty {
-            let pairs = entries.compactMap { entry -> (CBUUID, Data)? in
-                guard let uuid = entry.key.stringValue.flatMap({ CBUUID(wire: $0) }), let bytes = entry.value.bytesValue else {
-                    return nil
-                }
-                return (uuid, Data(bytes))
-            }
+        if !advertisement.serviceData.isEmpty {
+            let pairs = advertisement.serviceData.compactMap { text, bytes in CBUUID(wire: text).map { ($0, Data(bytes)) } }
             data[CBAdvertisementDataServiceDataKey] = Dictionary(pairs) { first, _ in first }
         }
-        let companies = (advertisement["manufacturerData"]?.entries ?? []).compactMap { entry -> (UInt16, [UInt8])? in
-            guard let number = entry.key.integerValue.flatMap({ UInt16(exactly: $0) }), let bytes = entry.value.bytesValue else {
-                return nil
-            }
-            return (number, bytes)
-        }
-        if let (company, bytes) = companies.min(by: { $0.0 < $1.0 }) {
+        if let (company, bytes) = advertisement.manufacturerData.min(by: { $0.key < $1.key }) {
             data[CBAdvertisementDataManufacturerDataKey] = Data([UInt8(company & 0xFF), UInt8(company >> 8)] + bytes)
         }
-        if let power = advertisement["txPower"]?.integerValue {
-            data[CBAdvertisementDataTxPowerLevelKey] = NSNumber(value: power)
-        }
+        if let power = advertisement.txPower { data[CBAdvertisementDataTxPowerLevelKey] = NSNumber(value: power) }
         return data.isEmpty ? nil : data
     }
 }

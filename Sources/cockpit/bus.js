@@ -2,21 +2,13 @@
 // The page's way to the daemon: a D-Bus connection of its own, which ends with the page. Cockpit's usual connection is
 // the bridge's and outlives pages: a picker that nobody sees any more would stay registered.
 
+import { METHODS } from "./interfaces.js";
+
 export const NAME = "org.accessorysetup1";
 export const ROOT = "/org/accessorysetup1";
 export const ADMIN = `${ROOT}/admin`;
 const PROPERTIES = "org.freedesktop.DBus.Properties";
 const OBJECT_MANAGER = "org.freedesktop.DBus.ObjectManager";
-/**
- * What the daemon's methods take. Without it Cockpit's bridge would look first which methods an object has, and say that
- * one has none where the daemon says that there is no such object.
- */
-const TAKES = {
-    "Manager.RegisterPicker": "a{sv}",
-    "Picker.Pick": "s", "Picker.Respond": "a{sv}", "Picker.Rename": "s", "Picker.Cancel": "", "Picker.ImageData": "s",
-    "Accessory.Rename": "s", "Accessory.Remove": "", "Grant.Revoke": "",
-    "Admin.GetAudit": "a{sv}", "Admin.Explain": "a{sv}", "Admin.Refresh": "",
-};
 const USUAL_ADDRESS = "unix:path=/run/dbus/system_bus_socket";
 
 /**
@@ -41,7 +33,9 @@ export class Bus extends EventTarget {
     /** Calls `member`, which is `Interface.Method` without the daemon's name; the results. Fails with Cockpit's error. */
     async call(path, member, ...args) {
         const [interface_, method] = member.split(".");
-        return plain(await this.#client.call(path, `${NAME}.${interface_}`, method, args, { type: TAKES[member] }));
+        // Without types Cockpit's bridge would first look for the object's methods, and report a missing method where
+        // the daemon reports a missing object.
+        return plain(await this.#client.call(path, `${NAME}.${interface_}`, method, args, { type: METHODS[member] }));
     }
 
     /** All properties of an object's interface that this client may see. */

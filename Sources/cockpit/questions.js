@@ -13,8 +13,8 @@ export function question(picker) {
     const { Prompt: prompt, Kind: kind } = picker.run;
     switch (prompt.kind) {
     case "confirm-passkey": return confirm(picker, prompt);
-    case "display-passkey": return display(words.enterAtAccessory(), digits(prompt.passkey));
-    case "display-pin": return display(words.enterPINAtAccessory(), prompt.pin);
+    case "display-passkey": return display(words.enterAtAccessory(), digits(prompt.passkey ?? 0));
+    case "display-pin": return display(words.enterPINAtAccessory(), prompt.pin ?? "");
     case "enter-passkey":
         return entry(picker, words.whichNumber(), { inputmode: "numeric", pattern: "[0-9]{1,6}", maxlength: "6" },
             text => ({ passkey: cockpit.variant("u", Number(text)) }));
@@ -36,7 +36,7 @@ export function naming(picker) {
 }
 
 function confirm(picker, prompt) {
-    return element("div", { class: "question" }, element("p", {}, words.sameNumber()), code(digits(prompt.passkey)),
+    return element("div", { class: "question" }, element("p", {}, words.sameNumber()), code(digits(prompt.passkey ?? 0)),
         element("div", { class: "actions" }, answer(picker, words.theyMatch(), true, "primary"),
             answer(picker, words.theyDiffer(), false)));
 }

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the daemon says of itself against the XML in Sources/AccessoryBus/Interfaces, which is the truth about the interface."""
 
+import subprocess
+import unittest
 import xml.etree.ElementTree as ElementTree
 
 import dbus
 
 from harness.names import ACCESSORY, ADMIN, ADMIN_PATH, APP, BLUE, GRANT, MANAGER, NAME, NETWORK, OBJECT_MANAGER, PICKER, ROOT, SESSION
-from harness.programs import TESTS
+from harness.programs import BIN, TESTS
 from harness.values import item
 from harness.world import APITest
 
@@ -62,6 +64,13 @@ def summary(members):
         outputs = "".join(each[1] for each in arguments if each[2] == "out")
         result[name] = type_ if kind == "property" else f"{inputs}→{outputs}"
     return result
+
+
+
+class Tables(unittest.TestCase):
+    def test_the_page_has_the_tables_of_the_daemon(self):
+        made = subprocess.run([BIN / "page-tables"], check=True, capture_output=True, text=True).stdout
+        self.assertEqual((TESTS.parent / "Sources/cockpit/interfaces.js").read_text(), made, "make shapes")
 
 
 class Introspection(APITest):

@@ -57,47 +57,39 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
         for seed in UInt64(0)..<500 {
             var generator = SeededGenerator(state: seed)
             let descriptor = try descriptor(&generator)
-            let value = WireEncoding.descriptor(descriptor)
+            let value = descriptor.wire
             seen.formUnion(types(value).keys)
             #expect(try WireDecoding.descriptor(value, "descriptor") == descriptor, "seed \(seed)")
         }
         #expect(seen.count == 16)
     }
 
-    /// Each property of the XML has a value of its type, whatever is known of an accessory.
-    @Test func theSnapshotHasTheTypesOfTheXML() throws {
-        let description = try AccessoryBus.description(of: AccessoryBus.accessory)
+    @Test func accessories() throws {
         let address = BluetoothAddress("C0:FF:EE:00:00:01", kind: .random)
         let classic = BluetoothAddress("00:01:02:03:04:05", kind: .public)
-        var descriptor = DiscoveryDescriptor()
-        descriptor.companyIdentifier = CompanyIdentifier(1)
-        func granted(_ address: BluetoothAddress?, _ terms: Grant.Terms) -> GrantedAccessory {
-            GrantedAccessory(
+        func properties(_ address: BluetoothAddress?, _ terms: Grant.Terms) -> [String: DBusValue] {
+            let granted = GrantedAccessory(
                 Accessory(id: id, displayName: "Die", address: address, isBonded: address != nil, created: 1),
                 Grant(id: 1, app: AppID("a.a")!, accessory: id, state: .awaitingAuthorization, terms: terms, created: 1))
+            return AccessoryProperties(granted, device: "/org/bluez/hci0/dev_1").wire.vardictValue ?? [:]
         }
-        let bare = granted(nil, Grant.Terms(DiscoveryDescriptor()))
-        let full = granted(
+        var descriptor = DiscoveryDescriptor()
+        descriptor.companyIdentifier = CompanyIdentifier(1)
+        let values = properties(
             address, Grant.Terms(descriptor, hasBluetooth: true, ssid: SSID("Die"), awareDevice: 7, classicAddress: classic))
-        for (accessory, device) in [(bare, nil), (full, "/org/bluez/hci0/dev_1")] as [(GrantedAccessory, ObjectPath?)] {
-            let values = WireEncoding.properties(of: accessory, device: device)
-            #expect(Set(values.keys) == Set(WireEncoding.accessoryProperties))
-            for (name, value) in values { #expect(value.signature == description.property(name)?.type, "\(name)") }
-        }
-        // What only admins see is not in what apps are told.
-        let admins: Set = ["Address", "Adapter", "NetworkName", "Apps", "Battery", "Connected", "Problems"]
-        #expect(Set(description.properties.map(\.name)).subtracting(WireEncoding.accessoryProperties) == admins)
-        let values = WireEncoding.properties(of: full, device: "/org/bluez/hci0/dev_1")
         #expect(values["State"] == .string("awaitingAuthorization"))
         #expect(values["BluetoothIdentifier"] == .string(id.rawValue))
         #expect(values["BluetoothTransportBridgingIdentifier"] == .bytes([0, 1, 2, 3, 4, 5]))
         #expect(values["WiFiAwarePairedDeviceID"] == .uint64(7))
+        // The snapshot of an event has no row that is for admins.
+        #expect(values["Address"] == nil && values["Apps"] == nil)
         // An app without Bluetooth in its descriptor sees nothing of the Bluetooth side.
-        for other in [bare, granted(address, Grant.Terms(DiscoveryDescriptor(), ssid: SSID("Die")))] {
-            let none = WireEncoding.properties(of: other, device: "/org/bluez/hci0/dev_1")
+        for (address, terms) in [
+            (nil, Grant.Terms(DiscoveryDescriptor())), (address, Grant.Terms(DiscoveryDescriptor(), ssid: SSID("Die"))),
+        ] {
+            let none = properties(address, terms)
             #expect(none["BluetoothIdentifier"] == .string("") && none["Device"] == .objectPath("/"))
         }
-        #expect(WireEncoding.property("Address", of: full, device: nil) == nil)
     }
 
     @Test func offers() throws {
@@ -108,9 +100,7 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
                 needsPairing: true, identifier: id, network: network)
         }
         func encoded(_ offer: Offer, resembled: String? = nil, hasImage: Bool = false) throws -> [String: DBusValue] {
-            let value = WireEncoding.offers([offer], resembled: { _ in resembled }) { _ in hasImage }
-            #expect(value.signature == "aa{sv}")
-            return try #require(value.arrayValue?.first?.vardictValue)
+            try #require(PickerOffer(offer, resembled: resembled, hasImage: hasImage).wire.vardictValue)
         }
         let least = ["advertisedName": "s", "hasImage": "b", "id": "s", "name": "s", "shared": "b"]
         #expect(types(try encoded(offer(nil))) == least)
@@ -121,9 +111,8 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
         let network = WiFiNetwork(ssid: try #require(SSID("Die")), rssi: -50, security: .wpa2, band: .ghz5)
         let more = ["rssi": "n", "ssid": "ay", "network": "s", "networkRssi": "n", "security": "s", "band": "s"]
         #expect(types(try encoded(offer(-40, network: network))) == least.merging(more) { $1 })
-        let known = WiFiNetwork(ssid: network.ssid, rssi: nil, security: nil, band: nil)
-        #expect(WireEncoding.network(known) == ["ssid": .bytes(Array("Die".utf8))])
-        #expect(WireEncoding.network(nil).isEmpty)
+        let unheard = WiFiNetwork(ssid: network.ssid, rssi: nil, security: nil, band: nil)
+        #expect(types(try encoded(offer(nil, network: unheard))) == least.merging(["ssid": "ay", "network": "s"]) { $1 })
         let hostile = Offer(
             id: "1", device: device, address: nil, item: 0, name: "a\u{202E}", advertisedName: "<b>\n", rssi: nil, shared: nil,
             needsPairing: true, identifier: id,
@@ -131,18 +120,18 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
         let shown = try encoded(hostile)
         #expect(shown["name"] == .string("a\u{FFFD}") && shown["advertisedName"] == .string("<b>\u{FFFD}"))
         #expect(shown["network"] == .string("\u{FFFD}[") && shown["ssid"] == .bytes([0x1B, 0x5B]))
-        #expect(WireEncoding.offers([], resembled: { _ in nil }) { _ in false } == .array(of: "a{sv}", []))
+        #expect(PickerOffer.wire([]) == .array(of: "a{sv}", []))
     }
 
     @Test func advertisements() throws {
         var advert = Advertisement(device: RadioDeviceID("/dev/1"), address: .none)
-        #expect(WireEncoding.advertisement(advert) == .vardict([:]))
+        #expect(AdvertisementEntry(advert).wire == .vardict([:]))
         advert.localName = "Die"
         advert.txPower = 200_000
         advert.serviceUUIDs = [service, try #require(BluetoothUUID("1800"))]
         advert.serviceData = [service: [1]]
         advert.manufacturerData = [CompanyIdentifier(76): [2]]
-        let values = try #require(WireEncoding.advertisement(advert).vardictValue)
+        let values = try #require(AdvertisementEntry(advert).wire.vardictValue)
         #expect(
             types(values)
                 == ["localName": "s", "txPower": "n", "serviceUUIDs": "as", "serviceData": "a{say}", "manufacturerData": "a{qay}"])
@@ -152,36 +141,36 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
     }
 
     @Test func whatIsDiscovered() throws {
+        func discovered(_ accessory: DiscoveredAccessory) -> [String: DBusValue] {
+            EventDetails(accessory).wire.vardictValue ?? [:]
+        }
         let item = DisplayItem(name: "Die", descriptor: DiscoveryDescriptor())
         let advert = Advertisement(device: RadioDeviceID("/dev/1"), address: .none)
         let network = WiFiNetwork(ssid: try #require(SSID("Die")), rssi: nil, security: .open, band: nil)
-        let heard = WireEncoding.discovered(DiscoveredAccessory(identifier: id, item: item, advertisement: advert, rssi: -40))
+        let heard = discovered(DiscoveredAccessory(identifier: id, item: item, advertisement: advert, rssi: -40))
         #expect(types(heard) == ["identifier": "s", "properties": "a{sv}", "advertisement": "a{sv}", "rssi": "n"])
         let snapshot = try #require(heard["properties"]?.vardictValue)
-        let description = try AccessoryBus.description(of: AccessoryBus.accessory)
-        for (name, value) in snapshot { #expect(value.signature == description.property(name)?.type, "\(name)") }
         #expect(snapshot["State"] == .string("unauthorized") && snapshot["BluetoothIdentifier"] == .string(id.rawValue))
-        let seen = WireEncoding.discovered(
-            DiscoveredAccessory(identifier: id, item: item, advertisement: nil, network: network, rssi: nil))
+        let seen = discovered(DiscoveredAccessory(identifier: id, item: item, advertisement: nil, network: network, rssi: nil))
         #expect(types(seen) == ["identifier": "s", "properties": "a{sv}", "ssid": "ay", "security": "s"])
         #expect(seen["properties"]?.vardictValue?["BluetoothIdentifier"] == .string(""))
     }
 
     @Test func prompts() {
         func prompt(_ prompt: PairingPrompt?, failure: SetupError? = nil) -> [String: String] {
-            types(WireEncoding.prompt(prompt, failure: failure, finishInApp: false, migrations: []))
+            types(PickerPrompt(prompt, failure: failure, finishesInApp: false, migrations: []).wire)
         }
         #expect(prompt(nil).isEmpty)
         for bare: PairingPrompt in [.enterPasskey, .enterPIN, .consent] { #expect(prompt(bare) == ["kind": "s"]) }
-        let hostile = WireEncoding.prompt(
-            nil, failure: SetupError(.connectionFailed, "a\u{200B}"), finishInApp: false, migrations: ["b\u{2066}"]
-        ).vardictValue
+        let hostile = PickerPrompt(
+            nil, failure: SetupError(.connectionFailed, "a\u{200B}"), finishesInApp: false, migrations: ["b\u{2066}"]
+        ).wire.vardictValue
         #expect(hostile?["message"] == .string("a\u{FFFD}") && hostile?["migrations"] == .strings(["b\u{FFFD}"]))
         #expect(prompt(.confirmPasskey(1)) == ["kind": "s", "passkey": "u"])
         #expect(prompt(.displayPasskey(1, entered: 2)) == ["kind": "s", "passkey": "u", "entered": "q"])
         #expect(prompt(.displayPIN("1")) == ["kind": "s", "pin": "s"])
         let failure = SetupError(.connectionFailed, "no")
-        let failed = WireEncoding.prompt(nil, failure: failure, finishInApp: true, migrations: ["Lamp"]).vardictValue ?? [:]
+        let failed = PickerPrompt(nil, failure: failure, finishesInApp: true, migrations: ["Lamp"]).wire.vardictValue ?? [:]
         #expect(failed["error"] == .string("org.accessorysetup1.Error.ConnectionFailed") && failed["message"] == .string("no"))
         #expect(failed["finishInApp"] == .boolean(true) && failed["migrations"] == .strings(["Lamp"]))
         // What is asked now says more than what has failed before.

@@ -15,9 +15,9 @@ final class SessionClient {
     private var subscriptions: [Subscription] = []
     private var calls: [PendingCall] = []
     /// Events that came before the list of accessories; nil once it is there.
-    private var held: [(type: String, details: [String: DBusValue])]? = []
+    private var held: [(type: String, details: EventDetails)]? = []
     /// What is known of the app's accessories.
-    private var properties: [ObjectPath: [String: DBusValue]] = [:]
+    private var properties: [ObjectPath: AccessoryProperties] = [:]
     /// Accessories whose network the machine is on.
     private var joined: Set<ObjectPath> = []
     /// Who waits for the end of which picker.
@@ -26,7 +26,7 @@ final class SessionClient {
     private var asked: Set<Int> = []
     /// The end of a picker that came before the answer to its request, and all events since: the completion has to come
     /// first.
-    private var early: [(type: String, details: [String: DBusValue])] = []
+    private var early: [(type: String, details: EventDetails)] = []
     /// Requests without an answer whose pickers are not wanted any more.
     private var unwanted: Set<Int> = []
     private var isClosing = false
@@ -84,7 +84,7 @@ final class SessionClient {
                 guard let self, let arguments = try? message.arguments(), arguments.count >= 2,
                     let type = arguments[0].stringValue
                 else { return }
-                self.receive(type, arguments[1].vardictValue ?? [:])
+                self.receive(type, EventDetails(wire: arguments[1].vardictValue ?? [:]))
             },
             connection.subscribe(
                 sender: daemon, below: AccessoryBus.root, interface: Bus.properties, member: "PropertiesChanged",
@@ -108,18 +108,22 @@ final class SessionClient {
     }
 
     private func loaded(_ objects: DBusValue?) {
-        var found: [ObjectPath: [String: [String: DBusValue]]] = [:]
+        var found: [ObjectPath: [String: DBusValue]] = [:]
         for entry in objects?.entries ?? [] {
-            guard let path = entry.key.objectPathValue, let interfaces = entry.value.vardictValue else { continue }
-            found[path] = interfaces.compactMapValues(\.vardictValue)
+            guard let path = entry.key.objectPathValue else { continue }
+            found[path] = entry.value.vardictValue
+        }
+        func read<Record: WireRecord>(_ interface: String, at path: ObjectPath) -> Record {
+            Record(wire: found[path]?[interface]?.vardictValue ?? [:])
         }
         // The daemon lists for a session what its app may use; an administrator's connection sees more.
-        let paths = found[session]?[AccessoryBus.session]?["Accessories"]?.arrayValue?.compactMap(\.objectPathValue) ?? []
-        for path in paths {
-            properties[path] = found[path]?[AccessoryBus.accessory] ?? [:]
-            if found[path]?[AccessoryBus.network]?["Interface"]?.stringValue?.isEmpty == false { joined.insert(path) }
+        let listed: SessionProperties = read(AccessoryBus.session, at: session)
+        for path in listed.accessories {
+            properties[path] = read(AccessoryBus.accessory, at: path)
+            let network: NetworkProperties = read(AccessoryBus.network, at: path)
+            if !network.interface.isEmpty { joined.insert(path) }
         }
-        let accessories = paths.map { ASAccessory($0, properties[$0] ?? [:]) }
+        let accessories = listed.accessories.compactMap { path in properties[path].map { ASAccessory(path, $0) } }
         let events = held ?? []
         held = nil
         for (type, details) in events {
@@ -136,7 +140,7 @@ final class SessionClient {
 
     // MARK: Events
 
-    private func receive(_ type: String, _ details: [String: DBusValue]) {
+    private func receive(_ type: String, _ details: EventDetails) {
         if held != nil, type != "invalidated" {
             held?.append((type, details))
         } else if !early.isEmpty, type != "invalidated" {
@@ -146,11 +150,11 @@ final class SessionClient {
         }
     }
 
-    private func deliver(_ type: String, _ details: [String: DBusValue], accessories: [ASAccessory]?) {
+    private func deliver(_ type: String, _ details: EventDetails, accessories: [ASAccessory]?) {
         let event = ASAccessoryEvent(type: type, details: details)
         let error = event.error as? ASError
         if let object = event.accessory?.object, event.eventType != .accessoryDiscovered {
-            properties[object] = event.eventType == .accessoryRemoved ? nil : details["properties"]?.vardictValue
+            properties[object] = event.eventType == .accessoryRemoved ? nil : details.properties ?? AccessoryProperties()
             if event.eventType == .accessoryRemoved { joined.remove(object) }
         }
         guard event.eventType != .invalidated else {
@@ -158,7 +162,7 @@ final class SessionClient {
                 error ?? ASError(.invalidated, "accessorysetupd ended the session"),
                 failing: ASError(.invalidated, "accessorysetupd ended the session"))
         }
-        if event.eventType == .pickerDidDismiss, let picker = details["picker"]?.objectPathValue {
+        if event.eventType == .pickerDidDismiss, let picker = details.picker {
             // The completion comes first, so that an app takes no success for a cancellation.
             if let token = pickers.removeValue(forKey: picker) {
                 core.finish(token, error)
@@ -171,25 +175,24 @@ final class SessionClient {
     }
 
     private func changed(_ path: ObjectPath, _ changes: [String: DBusValue]) {
-        guard held == nil, let old = properties[path] else { return }
-        let new = old.merging(changes) { $1 }
-        properties[path] = new
-        core.refresh(ASAccessory(path, new))
+        guard held == nil, var accessory = properties[path] else { return }
+        accessory.update(wire: changes)
+        properties[path] = accessory
+        core.refresh(ASAccessory(path, accessory))
     }
 
     // MARK: Networks
 
     func accessory(withNetwork fits: ([UInt8]) -> Bool) -> ObjectPath? {
-        properties.filter { fits($0.value["Ssid"]?.bytesValue ?? []) && $0.value["Ssid"]?.bytesValue?.isEmpty == false }
-            .map(\.key).sorted { $0.rawValue < $1.rawValue }.first
+        properties.filter { !$0.value.ssid.isEmpty && fits($0.value.ssid) }.map(\.key).min { $0.rawValue < $1.rawValue }
     }
 
     /// Whether the app may use an accessory, and it has a network.
-    func hasNetwork(_ object: ObjectPath) -> Bool { properties[object]?["Ssid"]?.bytesValue?.isEmpty == false }
+    func hasNetwork(_ object: ObjectPath) -> Bool { properties[object]?.ssid.isEmpty == false }
 
     /// Networks of accessories that the machine is on.
     var joinedNetworks: [String] {
-        joined.compactMap { properties[$0]?["Ssid"]?.bytesValue }.map { String(decoding: $0, as: UTF8.self) }
+        joined.compactMap { properties[$0]?.ssid }.map { String(decoding: $0, as: UTF8.self) }
     }
 
     /// Sends a request to an accessory's object; `completion` is called on the session's queue.
@@ -226,7 +229,7 @@ final class SessionClient {
         // Done without asking anybody.
         if picker.rawValue == "/" { return core.finish(token, nil) }
         pickers[picker] = token
-        let hasEnded = early.contains { $0.type == "pickerDidDismiss" && $0.details["picker"]?.objectPathValue == picker }
+        let hasEnded = early.contains { $0.type == "pickerDidDismiss" && $0.details.picker == picker }
         if unwanted.contains(token), !hasEnded { cancelPicker() }
     }
 

@@ -9,17 +9,14 @@ internal import Foundation
 
 extension ASAccessoryEvent {
     /// - Parameter details: of the session's signal `Event`.
-    convenience init(type name: String, details: [String: DBusValue]) {
+    convenience init(type name: String, details: EventDetails) {
         let type =
             SessionEventType.allCases.first { $0.name == name }.flatMap { ASAccessoryEventType(rawValue: $0.rawValue) } ?? .unknown
-        let object = details["accessory"]?.objectPathValue
-        let properties = details["properties"]?.vardictValue ?? [:]
         let accessory: ASAccessory? =
             type == .accessoryDiscovered
-            ? ASDiscoveredAccessory(object ?? "/", properties, details: details) : object.map { ASAccessory($0, properties) }
-        let error = details["error"]?.stringValue.map {
-            ASError(BusError(name: $0, message: details["message"]?.stringValue ?? ""))
-        }
+            ? ASDiscoveredAccessory(details.accessory ?? "/", details)
+            : details.accessory.map { ASAccessory($0, details.properties ?? AccessoryProperties()) }
+        let error = details.error.map { ASError(BusError(name: $0, message: details.message ?? "")) }
         self.init(type, accessory: accessory, error: error)
     }
 }

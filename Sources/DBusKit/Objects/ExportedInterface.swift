@@ -19,6 +19,7 @@ public struct ExportedInterface {
     public let description: InterfaceDescription
     private var methods: [String: Method] = [:]
     private var getters: [String: Getter] = [:]
+    private var groups = 0
     /// Readable properties in alphabetical order.
     private var names: [String] = []
     private var setters: [String: Setter] = [:]
@@ -29,7 +30,11 @@ public struct ExportedInterface {
 
     /// What a table keeps takes the object first.
     private struct Method { let handler: (any ExportedObject) -> (MethodCall) throws(BusError) -> Void }
-    private struct Getter { let handler: (any ExportedObject, String) -> DBusValue? }
+    private struct Getter {
+        /// Properties that are read together have the same.
+        let group: Int
+        let handler: (any ExportedObject, String) -> (String) -> DBusValue?
+    }
     private struct Setter { let handler: (any ExportedObject) -> (DBusValue, String) throws(BusError) -> Void }
 
     private struct Rule {
@@ -51,7 +56,7 @@ public struct ExportedInterface {
 
     /// Reads a property; nil means that the object has no value for it now.
     public mutating func property(_ name: String, _ getter: @escaping (_ caller: String) -> DBusValue?) {
-        add(property: name) { _, caller in getter(caller) }
+        add(properties: [name]) { _, caller in { _ in getter(caller) } }
     }
 
     /// Writes a property.
@@ -71,10 +76,16 @@ public struct ExportedInterface {
         methods[name] = Method(handler: handler)
     }
 
-    fileprivate mutating func add(property name: String, _ handler: @escaping (any ExportedObject, String) -> DBusValue?) {
-        precondition(description.property(name)?.isReadable == true, "\(description.name).\(name) is not readable")
-        if getters.updateValue(Getter(handler: handler), forKey: name) == nil {
-            names.insert(name, at: names.firstIndex { $0 > name } ?? names.endIndex)
+    fileprivate mutating func add(
+        properties added: [String], _ handler: @escaping (any ExportedObject, String) -> (String) -> DBusValue?
+    ) {
+        groups += 1
+        let getter = Getter(group: groups, handler: handler)
+        for name in added {
+            precondition(description.property(name)?.isReadable == true, "\(description.name).\(name) is not readable")
+            if getters.updateValue(getter, forKey: name) == nil {
+                names.insert(name, at: names.firstIndex { $0 > name } ?? names.endIndex)
+            }
         }
     }
 
@@ -122,8 +133,15 @@ public struct ExportedInterface {
         try methods[method]?.handler(object)(call)
     }
 
-    func value(_ property: String, of object: any ExportedObject, for caller: String) -> DBusValue? {
-        getters[property]?.handler(object, caller)
+    /// The named properties of an object as they are for `caller`; those of one group are read once.
+    func reader(of object: any ExportedObject, for caller: String) -> (String) -> DBusValue? {
+        var groups: [Int: (String) -> DBusValue?] = [:]
+        return { name in
+            guard let getter = getters[name] else { return nil }
+            let read = groups[getter.group] ?? getter.handler(object, caller)
+            groups[getter.group] = read
+            return read(name)
+        }
     }
 
     func set(_ property: String, of object: any ExportedObject, to value: DBusValue, for caller: String) throws(BusError) {
@@ -134,10 +152,11 @@ public struct ExportedInterface {
     /// All properties that `caller` may see, by their names in alphabetical order.
     func values(of object: any ExportedObject, for caller: String) -> DBusValue {
         let hidden = hidden(of: object, for: caller)
+        let read = reader(of: object, for: caller)
         return .dictionary(
             key: "s", value: "v",
             names.compactMap { name in
-                guard !hidden.contains(name), let value = value(name, of: object, for: caller) else { return nil }
+                guard !hidden.contains(name), let value = read(name) else { return nil }
                 return .init(.string(name), .variant(value))
             })
     }
@@ -185,8 +204,18 @@ public struct MemberTable<Object: ExportedObject> {
     public mutating func property(
         _ name: String, for rule: AccessRule<Object>, _ getter: @escaping (Object, _ caller: String) -> DBusValue?
     ) {
-        interface.add(property: name) { getter(Self.object($0), $1) }
+        interface.add(properties: [name]) { object, caller in { _ in getter(Self.object(object), caller) } }
         restrict(name, rule)
+    }
+
+    /// Reads properties that belong to one value, which is made once for a caller that asks for several.
+    ///
+    /// - Parameter reader: gives a property by its name; nil means that the object has no value for it now.
+    public mutating func properties(
+        _ rules: [String: AccessRule<Object>], _ reader: @escaping (Object, _ caller: String) -> (String) -> DBusValue?
+    ) {
+        interface.add(properties: Array(rules.keys)) { reader(Self.object($0), $1) }
+        for (name, rule) in rules { restrict(name, rule) }
     }
 
     /// Writes a property that has a reader already; the same callers may.

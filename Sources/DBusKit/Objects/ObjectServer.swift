@@ -91,10 +91,11 @@ public final class ObjectServer {
         for destination in audience.destinations {
             let caller = destination ?? ""
             let hidden = exported.hidden(of: object, for: caller)
+            let read = exported.reader(of: object, for: caller)
             var values: [String: DBusValue] = [:]
             var invalidated: [String] = []
             for name in names where !hidden.contains(name) {
-                if let value = exported.value(name, of: object, for: caller) {
+                if let value = read(name) {
                     values[name] = value
                 } else {
                     invalidated.append(name)
@@ -207,7 +208,7 @@ public final class ObjectServer {
         case .refused(let error): throw error
         }
         if member == "Get" {
-            guard let value = exported.value(key, of: object, for: sender) else { throw .unknownProperty("\(name).\(key)") }
+            guard let value = exported.reader(of: object, for: sender)(key) else { throw .unknownProperty("\(name).\(key)") }
             return send(try message.reply([.variant(value)]))
         }
         guard property.isWritable else { throw .readOnly("\(name).\(key)") }

@@ -2,6 +2,7 @@
 // Commands about apps: which there are, whether a manifest is right, and how the daemon sees a program. The last two
 // look at files and processes themselves, with the daemon's own code, so they work before anything is installed.
 
+internal import AccessoryBus
 internal import AccessoryModel
 internal import ArgumentParser
 internal import AdminFiles

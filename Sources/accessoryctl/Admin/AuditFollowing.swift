@@ -10,10 +10,10 @@ final class AuditFollowing {
     private let connection: Connection
     private var subscriptions: [Subscription] = []
     /// What came while the list was on its way.
-    private var waiting: [Audit.Line] = []
+    private var waiting: [AuditLine] = []
     /// The numbers of the lines that the list has.
-    private var listed: Set<Int> = []
-    private var show: ((Audit.Line) -> Void)?
+    private var listed: Set<UInt64> = []
+    private var show: ((AuditLine) -> Void)?
     private var isOver = false
 
     /// Listens from now on.
@@ -29,7 +29,7 @@ final class AuditFollowing {
         subscriptions = [
             connection.subscribe(
                 sender: owner, path: AccessoryBus.adminPath, interface: AccessoryBus.admin, member: "Audited"
-            ) { [weak self] message in self?.take(Audit.lines((try? message.arguments())?.first)) },
+            ) { [weak self] message in self?.take(AuditLine.list(wire: (try? message.arguments())?.first)) },
             connection.watchName(AccessoryBus.name) { [weak self] new in
                 if new != owner { self?.end() }
             },
@@ -37,7 +37,7 @@ final class AuditFollowing {
         connection.onDisconnect = { [weak self] in self?.end() }
     }
 
-    private func take(_ lines: [Audit.Line]) {
+    private func take(_ lines: [AuditLine]) {
         guard let show else { return waiting += lines }
         for line in lines where !listed.contains(line.id) { show(line) }
     }
@@ -51,7 +51,7 @@ final class AuditFollowing {
     ///
     /// - Parameter listed: lines that were shown already.
     /// - Throws: when the daemon has gone.
-    func run(after listed: [Audit.Line], show: @escaping (Audit.Line) -> Void) throws(BusError) {
+    func run(after listed: [AuditLine], show: @escaping (AuditLine) -> Void) throws(BusError) {
         // Whoever reads this may stop reading: libdbus has the process ignore that.
         signal(SIGPIPE, SIG_DFL)
         self.listed = Set(listed.map(\.id))

@@ -24,13 +24,11 @@ struct Status: ParsableCommand {
     func run() throws {
         try Ending.guarding {
             let inventory = try Inventory(visible: options)
-            let version = try inventory.manager("Version").stringValue ?? ""
-            let bluetooth = try inventory.manager("Bluetooth").stringValue ?? ""
-            let wifi = try inventory.manager("WiFi").stringValue ?? ""
-            let picker = try inventory.manager("PickerAvailable").booleanValue ?? false
+            let manager = try inventory.manager()
             if output.json {
                 var json: [String: JSON] = [
-                    "version": JSON(version), "bluetooth": JSON(bluetooth), "wifi": JSON(wifi), "pickerAvailable": JSON(picker),
+                    "version": JSON(manager.version), "bluetooth": JSON(manager.bluetooth), "wifi": JSON(manager.wifi),
+                    "pickerAvailable": JSON(manager.isPickerAvailable),
                 ]
                 if inventory.isComplete {
                     json["adapters"] = .array(
@@ -46,13 +44,13 @@ struct Status: ParsableCommand {
                 }
                 Output.json(.object(json))
             } else {
-                StandardOutput.line("accessorysetupd \(version)")
-                StandardOutput.line("Bluetooth    \(bluetooth)")
+                StandardOutput.line("accessorysetupd \(manager.version)")
+                StandardOutput.line("Bluetooth    \(manager.bluetooth)")
                 for adapter in inventory.adapters {
                     StandardOutput.line("  \(adapter.name)       \(adapter.address)  \(adapter.state)")
                 }
-                StandardOutput.line("Wi-Fi        \(wifi)")
-                StandardOutput.line("picker       \(picker ? "registered" : "none registered")")
+                StandardOutput.line("Wi-Fi        \(manager.wifi)")
+                StandardOutput.line("picker       \(manager.isPickerAvailable ? "registered" : "none registered")")
                 let held = [inventory.accessories.count, inventory.grants.count, inventory.sessions.count]
                 let shown = held.map { inventory.isComplete ? "\($0)" : "for administrators" }
                 StandardOutput.line("accessories  \(shown[0])")
@@ -76,7 +74,8 @@ struct List: ParsableCommand {
                 ["NAME", "ADDRESS", "NETWORK", "STATE", "APPS", "ID"],
                 inventory.accessories.map {
                     [
-                        $0.name, $0.address, $0.ssid?.description ?? "", $0.problems.isEmpty ? $0.state : "\($0.state), see below",
+                        $0.name, $0.address, $0.network,
+                        $0.problems.isEmpty ? $0.state.rawValue : "\($0.state.rawValue), see below",
                         $0.apps.joined(separator: ","), $0.id,
                     ]
                 }, output)
@@ -110,21 +109,24 @@ struct Show: ParsableCommand {
             }
             for (key, value) in [
                 ("name", accessory.name), ("id", accessory.id), ("address", accessory.address), ("adapter", accessory.adapter),
-                ("state", accessory.state),
-                ("network", accessory.ssid?.description ?? ""),
+                ("state", accessory.state.rawValue),
+                ("network", accessory.network),
                 ("joined", accessory.interface.isEmpty ? "" : "by \(accessory.interface)"),
-                ("device", accessory.address.isEmpty ? "" : accessory.device == "/" ? "unknown to BlueZ now" : accessory.device),
+                (
+                    "device",
+                    accessory.address.isEmpty ? "" : accessory.device == "/" ? "unknown to BlueZ now" : accessory.device.rawValue
+                ),
                 ("object", accessory.path.rawValue),
             ] where !value.isEmpty {
                 StandardOutput.line(key + String(repeating: " ", count: 9 - key.count) + StandardOutput.printable(value))
             }
-            for (key, value) in (accessory.properties["Descriptor"]?.vardictValue ?? [:]).sorted(by: { $0.key < $1.key }) {
+            for (key, value) in accessory.descriptor.sorted(by: { $0.key < $1.key }) {
                 StandardOutput.line("found by \(key) \(StandardOutput.printable(value.text))")
             }
             for problem in accessory.problems { StandardOutput.line("problem  \(StandardOutput.printable(problem))") }
             for grant in grants {
                 StandardOutput.line(
-                    "grant \(grant.id)  \(grant.app)  \(grant.isEnabled ? grant.state : "disabled")  since \(Output.time(grant.created))"
+                    "grant \(grant.id)  \(grant.app)  \(grant.shownState)  since \(Output.time(grant.created))"
                 )
             }
         }
@@ -144,7 +146,7 @@ struct Grants: ParsableCommand {
                 ["GRANT", "APP", "ACCESSORY", "STATE", "CREATED"],
                 inventory.grants.map {
                     [
-                        $0.id, $0.app, inventory.name(of: $0.accessory), $0.isEnabled ? $0.state : "disabled",
+                        $0.id, $0.app, inventory.name(of: $0.accessory), $0.shownState,
                         Output.time($0.created),
                     ]
                 }, output)
@@ -268,11 +270,10 @@ struct Rename: ParsableCommand {
 extension Inventory.Accessory {
     var json: [String: JSON] {
         [
-            "id": JSON(id), "name": JSON(name), "address": JSON(address), "adapter": JSON(adapter), "state": JSON(state),
-            "apps": JSON(apps),
-            "device": JSON(device), "path": JSON(path.rawValue), "ssid": JSON(ssid?.description ?? ""),
-            "interface": JSON(interface), "problems": JSON(problems),
-            "descriptor": .object((properties["Descriptor"]?.vardictValue ?? [:]).mapValues(\.json)),
+            "id": JSON(id), "name": JSON(name), "address": JSON(self.address), "adapter": JSON(self.adapter),
+            "state": JSON(self.state.rawValue), "apps": JSON(self.apps), "device": JSON(self.device.rawValue),
+            "path": JSON(path.rawValue), "ssid": JSON(network), "interface": JSON(interface),
+            "problems": JSON(self.problems), "descriptor": .object(self.descriptor.mapValues(\.json)),
         ]
     }
 }
@@ -280,9 +281,9 @@ extension Inventory.Accessory {
 extension Inventory.Grant {
     func json(_ inventory: Inventory) -> JSON {
         [
-            "id": JSON(Int(id) ?? 0), "app": JSON(app), "accessory": JSON(accessory.rawValue),
-            "name": JSON(inventory.name(of: accessory)), "state": JSON(state), "enabled": JSON(isEnabled),
-            "created": JSON(created), "lastUsed": JSON(lastUsed),
+            "id": JSON(Int(id) ?? 0), "app": JSON(self.app), "accessory": JSON(self.accessory.rawValue),
+            "name": JSON(inventory.name(of: self.accessory)), "state": JSON(self.state.rawValue),
+            "enabled": JSON(self.isEnabled), "created": JSON(self.created), "lastUsed": JSON(self.lastUsed),
         ]
     }
 }

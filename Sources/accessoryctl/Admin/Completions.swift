@@ -2,6 +2,7 @@
 // What a shell completes: accessories, apps and grants, as the daemon knows them. For root alone: others would be asked
 // for a password when they press a key.
 
+internal import AccessoryBus
 internal import ArgumentParser
 internal import DBusKit
 internal import Glibc

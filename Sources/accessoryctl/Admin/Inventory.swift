@@ -7,48 +7,36 @@ internal import DBusKit
 internal import Glibc
 
 struct Inventory {
+    @dynamicMemberLookup
     struct Accessory {
         let path: ObjectPath
-        let properties: [String: DBusValue]
+        let properties: AccessoryProperties
+        /// The machine's interface that is on its network; empty for none.
+        let interface: String
         /// As in its path: one without Bluetooth has no Bluetooth identifier.
         var id: String { AccessoryBus.accessoryID(at: path)?.rawValue ?? "" }
-        var ssid: SSID? { properties["Ssid"]?.bytesValue.flatMap { SSID($0) } }
-        let interface: String
-        var name: String { properties["DisplayName"]?.stringValue ?? "" }
-        var address: String { properties["Address"]?.stringValue ?? "" }
-        var state: String { properties["State"]?.stringValue ?? "" }
-        var adapter: String { properties["Adapter"]?.stringValue ?? "" }
-        var device: String { properties["Device"]?.objectPathValue?.rawValue ?? "/" }
-        var apps: [String] { properties["Apps"]?.stringsValue ?? [] }
-        var problems: [String] { properties["Problems"]?.stringsValue ?? [] }
+        var name: String { properties.displayName }
+        /// The name of its network for people; empty for none.
+        var network: String { SSID(properties.ssid)?.description ?? "" }
+
+        subscript<Value>(dynamicMember path: KeyPath<AccessoryProperties, Value>) -> Value { properties[keyPath: path] }
     }
 
+    @dynamicMemberLookup
     struct Grant {
         let path: ObjectPath
-        let properties: [String: DBusValue]
+        let properties: GrantProperties
         var id: String { path.rawValue.split(separator: "/").last.map(String.init) ?? "" }
-        var app: String { properties["App"]?.stringValue ?? "" }
-        var accessory: ObjectPath { properties["Accessory"]?.objectPathValue ?? "/" }
-        var state: String { properties["State"]?.stringValue ?? "" }
-        var isEnabled: Bool { properties["Enabled"]?.booleanValue ?? false }
-        var created: Int { properties["Created"]?.integerValue ?? 0 }
-        var lastUsed: Int { properties["LastUsed"]?.integerValue ?? 0 }
-    }
+        /// For people: `disabled`, or how far the set-up has come.
+        var shownState: String { properties.isEnabled ? properties.state.rawValue : "disabled" }
 
-    struct App {
-        let properties: [String: DBusValue]
-        var id: String { properties["Id"]?.stringValue ?? "" }
-        var name: String { properties["Name"]?.stringValue ?? "" }
-        var source: String { properties["Source"]?.stringValue ?? "" }
-        /// The path of its own socket; empty without one.
-        var socket: String { properties["Socket"]?.stringValue ?? "" }
-        var problems: [String] { properties["Problems"]?.stringsValue ?? [] }
+        subscript<Value>(dynamicMember path: KeyPath<GrantProperties, Value>) -> Value { properties[keyPath: path] }
     }
 
     private(set) var accessories: [Accessory] = []
-    private(set) var apps: [App] = []
+    private(set) var apps: [AppProperties] = []
     private(set) var grants: [Grant] = []
-    private(set) var sessions: [(app: String, state: String)] = []
+    private(set) var sessions: [SessionProperties] = []
     private var names: [ObjectPath: String] = [:]
     let connection: Connection
 
@@ -59,22 +47,7 @@ struct Inventory {
     /// Whether the daemon shows everything: it shows its admin object to administrators alone.
     private(set) var isComplete = false
     /// The machine's Bluetooth adapters; for administrators alone.
-    private(set) var adapters: [Adapter] = []
-
-    struct Adapter {
-        let name, address: String
-        let isPowered, isAllowed: Bool
-
-        init(_ properties: [String: DBusValue]) {
-            name = properties["name"]?.stringValue ?? ""
-            address = properties["address"]?.stringValue ?? ""
-            isPowered = properties["powered"]?.booleanValue ?? false
-            isAllowed = properties["allowed"]?.booleanValue ?? false
-        }
-
-        /// Such as `on`.
-        var state: String { isAllowed ? isPowered ? "on" : "off" : "not used, by the configuration" }
-    }
+    private(set) var adapters: [AdapterEntry] = []
 
     /// Connects as an administrator.
     ///
@@ -130,26 +103,27 @@ struct Inventory {
             guard let path = entry.key.objectPathValue, let interfaces = entry.value.vardictValue else { continue }
             if let admin = interfaces[AccessoryBus.admin]?.vardictValue {
                 isComplete = true
-                adapters = (admin["Adapters"]?.arrayValue ?? []).compactMap(\.vardictValue).map { Adapter($0) }
+                adapters = AdminProperties(wire: admin).adapters
             } else if let properties = interfaces[AccessoryBus.accessory]?.vardictValue {
-                let network = interfaces[AccessoryBus.network]?.vardictValue
-                accessories.append(
-                    Accessory(path: path, properties: properties, interface: network?["Interface"]?.stringValue ?? ""))
-                names[path] = accessories.last?.name
+                let network = NetworkProperties(wire: interfaces[AccessoryBus.network]?.vardictValue ?? [:])
+                let accessory = Accessory(
+                    path: path, properties: AccessoryProperties(wire: properties), interface: network.interface)
+                accessories.append(accessory)
+                names[path] = accessory.name
             } else if let properties = interfaces[AccessoryBus.grant]?.vardictValue {
-                grants.append(Grant(path: path, properties: properties))
+                grants.append(Grant(path: path, properties: GrantProperties(wire: properties)))
             } else if let properties = interfaces[AccessoryBus.app]?.vardictValue {
-                apps.append(App(properties: properties))
+                apps.append(AppProperties(wire: properties))
             } else if let properties = interfaces[AccessoryBus.session]?.vardictValue {
-                sessions.append((properties["App"]?.stringValue ?? "", properties["State"]?.stringValue ?? ""))
+                sessions.append(SessionProperties(wire: properties))
             }
         }
     }
 
-    func manager(_ property: String) throws(BusError) -> DBusValue {
-        try connection.callAndWait(
-            AccessoryBus.name, AccessoryBus.root, Bus.properties, "Get", [.string(AccessoryBus.manager), .string(property)])[0]
-            .unwrapped
+    func manager() throws(BusError) -> ManagerProperties {
+        let reply = try connection.callAndWait(
+            AccessoryBus.name, AccessoryBus.root, Bus.properties, "GetAll", [.string(AccessoryBus.manager)])
+        return ManagerProperties(wire: reply.first?.vardictValue ?? [:])
     }
 
     /// The one accessory that a person means: by identifier, address, or display name.
@@ -158,7 +132,8 @@ struct Inventory {
     func accessory(_ text: String) throws(BusError) -> Accessory {
         let wanted = text.lowercased()
         let found = accessories.filter {
-            $0.id.lowercased() == wanted || $0.address.lowercased() == wanted || $0.name == text || $0.path.rawValue == text
+            $0.id.lowercased() == wanted || $0.properties.address.lowercased() == wanted || $0.name == text
+                || $0.path.rawValue == text
         }
         guard let accessory = found.first else { throw .failed("no accessory “\(text)”") }
         guard found.count == 1 else {
@@ -168,4 +143,9 @@ struct Inventory {
     }
 
     func name(of path: ObjectPath) -> String { names[path] ?? path.rawValue }
+}
+
+extension AdapterEntry {
+    /// For people, such as `on`.
+    var state: String { isAllowed ? isPowered ? "on" : "off" : "not used, by the configuration" }
 }

@@ -81,66 +81,49 @@ struct Policy: ParsableCommand {
                 let answer = try inventory.connection.callAndWait(
                     AccessoryBus.name, AccessoryBus.adminPath, AccessoryBus.admin, "ExplainAccess",
                     [.string(app), .objectPath(target.path)])
-                let access = answer.first?.vardictValue ?? [:]
-                let grant = inventory.grants.first { $0.path == access["grant"]?.objectPathValue }
+                let access = AccessExplanation(wire: answer.first?.vardictValue ?? [:])
+                let grant = inventory.grants.first { $0.path == access.grant }
                 if output.json { write(json: access, target, grant, inventory) } else { write(access, target, grant) }
-                if access["mayUse"]?.booleanValue != true { throw Ending.failed }
+                if !access.mayUse { throw Ending.failed }
             }
         }
 
-        private func write(_ access: [String: DBusValue], _ target: Inventory.Accessory, _ grant: Inventory.Grant?) {
-            func text(_ values: [String: DBusValue], _ key: String) -> String {
-                StandardOutput.printable(values[key]?.stringValue ?? "")
-            }
-            let problems = access["problems"]?.stringsValue ?? []
-            if text(access, "manifest").isEmpty {
-                StandardOutput.line("manifest    none: no program is \(app)")
+        private func write(_ access: AccessExplanation, _ target: Inventory.Accessory, _ grant: Inventory.Grant?) {
+            if access.manifest.isEmpty {
+                line("manifest    none: no program is \(app)")
             } else {
-                StandardOutput.line(
-                    "manifest    \(problems.first.map { "refused: " + StandardOutput.printable($0) } ?? text(access, "manifest"))")
+                line("manifest    \(access.problems.first.map { "refused: \($0)" } ?? access.manifest)")
             }
-            let refusal = access["pickerRefused"] == nil ? nil : text(access, "pickerRefused")
-            StandardOutput.line("picker      \(refusal.map { "refused: \($0)" } ?? "allowed")")
-            if let denial = access["denial"]?.vardictValue {
-                StandardOutput.line("denied      by rule \(text(denial, "name")) in \(text(denial, "source"))")
-            }
+            line("picker      \(access.pickerRefusal.map { "refused: \($0)" } ?? "allowed")")
+            if let denial = access.denial { line("denied      by rule \(denial.name) in \(denial.source)") }
             let state = grant.map {
-                "\($0.id), \($0.isEnabled ? $0.state : "switched off"), last used \(Output.time($0.lastUsed))"
+                "\($0.id), \($0.isEnabled ? $0.state.rawValue : "switched off"), last used \(Output.time($0.lastUsed))"
             }
-            StandardOutput.line("grant       \(state ?? "none")")
-            for rule in Self.approvals(access) {
-                StandardOutput.line(
-                    "approval    rule \(text(rule, "name")) in \(text(rule, "source")): \(text(rule, "target")), from \(rule["minimumRssi"]?.integerValue ?? 0) dBm"
-                )
+            line("grant       \(state ?? "none")")
+            for rule in access.approvals {
+                line("approval    rule \(rule.name) in \(rule.source): \(rule.target), from \(rule.minimumRSSI ?? 0) dBm")
             }
-            let may = access["mayUse"]?.booleanValue == true ? "may use" : "may not use"
-            StandardOutput.line("so          \(app) \(may) \(StandardOutput.printable(target.name))")
+            line("so          \(app) \(access.mayUse ? "may use" : "may not use") \(target.name)")
         }
+
+        private func line(_ text: String) { StandardOutput.line(StandardOutput.printable(text)) }
 
         private func write(
-            json access: [String: DBusValue], _ target: Inventory.Accessory, _ grant: Inventory.Grant?, _ inventory: Inventory
+            json access: AccessExplanation, _ target: Inventory.Accessory, _ grant: Inventory.Grant?, _ inventory: Inventory
         ) {
-            func text(_ values: [String: DBusValue], _ key: String) -> JSON { JSON(values[key]?.stringValue ?? "") }
-            let hasManifest = access["manifest"]?.stringValue?.isEmpty == false
             Output.json([
-                "app": JSON(app), "accessory": JSON(target.id), "mayUse": JSON(access["mayUse"]?.booleanValue == true),
-                "manifest": hasManifest ? text(access, "manifest") : .null,
-                "problems": JSON(access["problems"]?.stringsValue ?? []),
-                "pickerRefused": access["pickerRefused"] == nil ? .null : text(access, "pickerRefused"),
-                "grant": grant?.json(inventory) ?? .null,
-                "denial": access["denial"]?.vardictValue.map { ["name": text($0, "name"), "source": text($0, "source")] } ?? .null,
+                "app": JSON(app), "accessory": JSON(target.id), "mayUse": JSON(access.mayUse),
+                "manifest": access.manifest.isEmpty ? .null : JSON(access.manifest), "problems": JSON(access.problems),
+                "pickerRefused": access.pickerRefusal.map { JSON($0) } ?? .null, "grant": grant?.json(inventory) ?? .null,
+                "denial": access.denial.map { ["name": JSON($0.name), "source": JSON($0.source)] } ?? .null,
                 "approvals": .array(
-                    Self.approvals(access).map { rule in
+                    access.approvals.map { rule in
                         [
-                            "name": text(rule, "name"), "source": text(rule, "source"), "app": JSON(app),
-                            "target": text(rule, "target"), "minimumRSSI": JSON(rule["minimumRssi"]?.integerValue ?? 0),
+                            "name": JSON(rule.name), "source": JSON(rule.source), "app": JSON(app), "target": JSON(rule.target),
+                            "minimumRSSI": JSON(rule.minimumRSSI ?? 0),
                         ]
                     }),
             ])
-        }
-
-        private static func approvals(_ access: [String: DBusValue]) -> [[String: DBusValue]] {
-            (access["approvals"]?.arrayValue ?? []).compactMap(\.vardictValue)
         }
     }
 
@@ -190,7 +173,7 @@ struct Audit: ParsableCommand {
             let following = follow ? try AuditFollowing(connection) : nil
             let reply = try connection.callAndWait(
                 AccessoryBus.name, AccessoryBus.adminPath, AccessoryBus.admin, "GetAudit", [.vardict(filter)])
-            let lines = Self.lines(reply.first)
+            let lines = AuditLine.list(wire: reply.first)
             if output.json {
                 Output.json(.array(lines.map(\.json)))
                 try following?.run(after: lines) { line in
@@ -205,28 +188,6 @@ struct Audit: ParsableCommand {
                 }
             }
         }
-    }
-
-    /// A line of the trail, as the daemon tells it.
-    struct Line {
-        let values: [String: DBusValue]
-        var id: Int { number("id") }
-        var app: String { text("app") }
-
-        private func text(_ key: String) -> String { values[key]?.stringValue ?? "" }
-        private func number(_ key: String) -> Int { values[key]?.integerValue ?? 0 }
-
-        var row: [String] { [Output.time(number("time"))] + ["event", "app", "accessory", "who", "why"].map(text) }
-
-        var json: JSON {
-            var json = ["id": JSON(id), "time": JSON(number("time"))]
-            for key in ["event", "app", "accessory", "who", "why"] { json[key] = JSON(text(key)) }
-            return .object(json)
-        }
-    }
-
-    static func lines(_ entries: DBusValue?) -> [Line] {
-        (entries?.arrayValue ?? []).compactMap(\.vardictValue).map { Line(values: $0) }
     }
 
     static func time(_ text: String, now: Double) -> UInt64? {
@@ -267,32 +228,38 @@ struct Explain: ParsableCommand {
             let reply = try connection.callAndWait(
                 AccessoryBus.name, AccessoryBus.adminPath, AccessoryBus.admin, "Explain",
                 [.vardict(["app": .string(app), "seconds": .double(seconds)])], timeout: .seconds(40))
-            let devices = (reply.first?.arrayValue ?? []).compactMap(\.vardictValue)
+            let devices = ExplainedDeviceEntry.list(wire: reply.first)
             if output.json {
                 return Output.json(
                     .array(
                         devices.map { device in
                             [
-                                "address": JSON(device["address"]?.stringValue ?? ""),
-                                "ssid": JSON(device["ssid"]?.bytesValue.flatMap { SSID($0) }?.description ?? ""),
-                                "name": JSON(device["name"]?.stringValue ?? ""),
-                                "rssi": device["rssi"]?.integerValue.map { .integer($0) } ?? .null,
-                                "item": JSON(device["item"]?.stringValue ?? ""),
-                                "reasons": JSON(device["reasons"]?.stringsValue ?? []),
+                                "address": JSON(device.address), "ssid": JSON(device.network ?? ""), "name": JSON(device.name),
+                                "rssi": device.rssi.map { .integer($0) } ?? .null, "item": JSON(device.item),
+                                "reasons": JSON(device.reasons),
                             ]
                         }))
             }
             for device in devices {
-                let name = StandardOutput.printable(device["name"]?.stringValue ?? "")
-                let strength = device["rssi"]?.integerValue.map { "\($0) dBm" } ?? "strength unknown"
-                let address = device["ssid"] == nil ? device["address"]?.stringValue ?? "" : "Wi-Fi"
+                let name = StandardOutput.printable(device.name)
+                let strength = device.rssi.map { "\($0) dBm" } ?? "strength unknown"
+                let address = device.ssid == nil ? device.address : "Wi-Fi"
                 StandardOutput.line("\(address)  \(name.isEmpty ? "(no name)" : name)  \(strength)")
-                let item = device["item"]?.stringValue ?? ""
-                let reasons = device["reasons"]?.stringsValue ?? []
-                if !item.isEmpty { StandardOutput.line("    matches \(StandardOutput.printable(item))") }
-                for reason in reasons { StandardOutput.line("    not offered: \(StandardOutput.printable(reason))") }
+                if !device.item.isEmpty { StandardOutput.line("    matches \(StandardOutput.printable(device.item))") }
+                for reason in device.reasons { StandardOutput.line("    not offered: \(StandardOutput.printable(reason))") }
             }
             if devices.isEmpty { StandardOutput.line("nothing was heard in \(seconds) s") }
         }
+    }
+}
+
+extension AuditLine {
+    fileprivate var row: [String] { [Output.time(time), event, app, accessory, who, why] }
+
+    fileprivate var json: JSON {
+        [
+            "id": JSON(Int(clamping: id)), "time": JSON(time), "event": JSON(event), "app": JSON(app), "accessory": JSON(accessory),
+            "who": JSON(who), "why": JSON(why),
+        ]
     }
 }

@@ -88,7 +88,8 @@ private final class AppSession {
             return try (granted.first?.unwrapped.arrayValue ?? []).compactMap(\.objectPathValue).map { path throws(BusError) in
                 let properties = try connection.callAndWait(
                     AccessoryBus.name, path, Bus.properties, "GetAll", [.string(AccessoryBus.accessory)])
-                return Inventory.Accessory(path: path, properties: properties.first?.vardictValue ?? [:], interface: "")
+                return Inventory.Accessory(
+                    path: path, properties: AccessoryProperties(wire: properties.first?.vardictValue ?? [:]), interface: "")
             }
         }
     }
@@ -98,8 +99,8 @@ private final class AppSession {
         let wanted = try Set(
             descriptors.map { value throws(BusError) in try Self.search(WireDecoding.descriptor(value, "descriptor")) })
         return try accessories.filter { accessory in
-            guard accessory.state == "authorized", let value = accessory.properties["Descriptor"],
-                let descriptor = try? WireDecoding.descriptor(value, "Descriptor")
+            guard accessory.state == .authorized,
+                let descriptor = try? WireDecoding.descriptor(.vardict(accessory.descriptor), "Descriptor")
             else { return false }
             return wanted.contains(Self.search(descriptor))
         }
@@ -128,12 +129,10 @@ private final class AppSession {
             sender: owner, path: path, interface: AccessoryBus.session, member: "Event"
         ) { message in
             guard let arguments = try? message.arguments(), let kind = arguments.first?.stringValue else { return }
-            let details = arguments.last?.vardictValue ?? [:]
-            if kind == "accessoryAdded", let path = details["accessory"]?.objectPathValue { added.append(path) }
+            let details = EventDetails(wire: arguments.last?.vardictValue ?? [:])
+            if kind == "accessoryAdded", let path = details.accessory { added.append(path) }
             guard kind == "pickerDidDismiss" else { return }
-            end(
-                details["error"]?.stringValue.map { .failure(BusError(name: $0, message: details["message"]?.stringValue ?? "")) }
-                    ?? .success(()))
+            end(details.error.map { .failure(BusError(name: $0, message: details.message ?? "")) } ?? .success(()))
         }
         let gone = { end(.failure(BusError.disconnected("it went away"))) }
         connection.onDisconnect = gone
@@ -172,7 +171,7 @@ extension Inventory.Accessory {
         json["apps"] = nil
         json["interface"] = nil
         json["problems"] = nil
-        if address.isEmpty, let device = device.split(separator: "/").last, device.hasPrefix("dev_") {
+        if self.address.isEmpty, let device = self.device.rawValue.split(separator: "/").last, device.hasPrefix("dev_") {
             json["address"] = JSON(String(device.dropFirst(4).map { $0 == "_" ? ":" : $0 }))
         }
         return json

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The picker on a dumb terminal or through a pipe: a numbered list, answered by lines.
 
+internal import AccessoryBus
 internal import AccessoryModel
 internal import DBusKit
 internal import Glibc
@@ -8,8 +9,8 @@ internal import ProgramSupport
 
 final class LineView: PickerView {
     private let client: () -> PickerClient?
-    private var state: PickerState?
-    private var shown: [OfferLine] = []
+    private var state: PickerProperties?
+    private var shown: [PickerOffer] = []
     private var input: [UInt8] = []
 
     init(_ loop: MainLoop, _ client: @escaping () -> PickerClient?) {
@@ -55,15 +56,15 @@ final class LineView: PickerView {
 
     func waiting() { StandardOutput.line("waiting for a picker") }
 
-    func began(_ state: PickerState) {
+    func began(_ state: PickerProperties) {
         self.state = state
         shown = []
         StandardOutput.line(Texts.title(state))
         if let besides = Texts.besides(state) { StandardOutput.line(besides) }
-        changed(state, from: PickerState())
+        changed(state, from: PickerProperties())
     }
 
-    func changed(_ state: PickerState, from old: PickerState) {
+    func changed(_ state: PickerProperties, from old: PickerProperties) {
         self.state = state
         if state.stage != old.stage { StandardOutput.line(Texts.stage(state)) }
         // A list that moves under the person's fingers is no list: numbers stay, what comes is added, what goes is
@@ -93,7 +94,7 @@ final class LineView: PickerView {
 
     func refused(_ message: String) { StandardOutput.line("not possible: \(message)") }
 
-    func ended(_ state: PickerState) {
+    func ended(_ state: PickerProperties) {
         self.state = nil
         StandardOutput.line(Texts.end(state))
     }

@@ -6,54 +6,22 @@ internal import AccessoryBus
 internal import AccessoryModel
 internal import DBusKit
 
-/// An offer as it arrives.
-struct OfferLine: Equatable {
-    let id: String
-    let name: String
-    let advertisedName: String
-    let rssi: Int?
-    let isShared: Bool
-    let isPaired: Bool
-    /// The name of another accessory that it can be taken for.
-    let resembled: String?
-    let hasImage: Bool
-    let network: Network?
-
-    struct Network: Equatable {
-        let name: String
-        let security: NetworkSecurity?
-        let band: String?
-    }
-}
-
-/// The picker as it arrives.
-struct PickerState: Equatable {
-    var appName = ""
-    /// discovery, migration, rename, authorization
-    var kind = "discovery"
-    var stage = "searching"
-    var offers: [OfferLine] = []
-    var prompt: [String: DBusValue] = [:]
-
-    var promptKind: String? { prompt["kind"]?.stringValue }
+extension PickerProperties {
+    /// Six digits.
     var passkey: String {
-        let digits = String(prompt["passkey"]?.integerValue ?? 0)
+        let digits = String(prompt.passkey ?? 0)
         return String(repeating: "0", count: max(0, 6 - digits.count)) + digits
     }
-    var failure: String? { prompt["message"]?.stringValue }
-    /// Names of accessories that are taken over along with the one that is picked.
-    var migrations: [String] { prompt["migrations"]?.stringsValue ?? [] }
     var isNaming: Bool { stage == "renaming" }
-    var finishesInApp: Bool { prompt["finishInApp"]?.booleanValue == true }
 }
 
 /// What shows a picker to the person and takes the answers.
 protocol PickerView: AnyObject {
     func waiting()
-    func began(_ state: PickerState)
-    func changed(_ state: PickerState, from old: PickerState)
+    func began(_ state: PickerProperties)
+    func changed(_ state: PickerProperties, from old: PickerProperties)
     func refused(_ message: String)
-    func ended(_ state: PickerState)
+    func ended(_ state: PickerProperties)
 }
 
 final class PickerClient {
@@ -63,7 +31,7 @@ final class PickerClient {
     private var owner: String?
     private var path: ObjectPath?
     private var isCancelled = false
-    private var state = PickerState()
+    private var state = PickerProperties()
     private var subscriptions: [Subscription] = []
     /// Called at the end of a run: true when an accessory was set up.
     var onEnd: ((_ added: Bool, _ cancelled: Bool) -> Void)?
@@ -120,39 +88,15 @@ final class PickerClient {
         guard self.path == nil, let properties = interfaces.vardictValue?[AccessoryBus.picker] else { return }
         self.path = path
         isCancelled = false
-        state = PickerState()
-        Self.apply(properties, to: &state)
+        state = PickerProperties()
+        state.update(wire: properties.vardictValue ?? [:])
         view.began(state)
     }
 
     private func update(_ properties: DBusValue) {
         let old = state
-        Self.apply(properties, to: &state)
+        state.update(wire: properties.vardictValue ?? [:])
         if state != old { view.changed(state, from: old) }
-    }
-
-    private static func apply(_ properties: DBusValue, to state: inout PickerState) {
-        let values = properties.vardictValue ?? [:]
-        if let name = values["AppName"]?.stringValue { state.appName = name }
-        if let kind = values["Kind"]?.stringValue { state.kind = kind }
-        if let stage = values["Stage"]?.stringValue { state.stage = stage }
-        if let prompt = values["Prompt"]?.vardictValue { state.prompt = prompt }
-        if let offers = values["Offers"]?.arrayValue {
-            state.offers = offers.compactMap { value in
-                guard let offer = value.vardictValue, let id = offer["id"]?.stringValue else { return nil }
-                return OfferLine(
-                    id: id, name: offer["name"]?.stringValue ?? "", advertisedName: offer["advertisedName"]?.stringValue ?? "",
-                    rssi: offer["rssi"]?.integerValue, isShared: offer["shared"]?.booleanValue ?? false,
-                    isPaired: offer["paired"]?.booleanValue ?? false, resembled: offer["resembles"]?.stringValue,
-                    hasImage: offer["hasImage"]?.booleanValue ?? false,
-                    network: offer["ssid"]?.bytesValue.flatMap { SSID($0) }.map { ssid in
-                        OfferLine.Network(
-                            name: ssid.description,
-                            security: offer["security"]?.stringValue.flatMap { NetworkSecurity(rawValue: $0) },
-                            band: offer["band"]?.stringValue)
-                    })
-            }
-        }
     }
 
     private func disappeared() {
@@ -162,7 +106,7 @@ final class PickerClient {
     }
 
     /// The product image of an offer; nothing comes when there is none, or it cannot be had.
-    func image(of offer: OfferLine, completion: @escaping ([UInt8]) -> Void) {
+    func image(of offer: PickerOffer, completion: @escaping ([UInt8]) -> Void) {
         guard let path, offer.hasImage else { return }
         connection.call(AccessoryBus.name, path, AccessoryBus.picker, "GetImage", [.string(offer.id)]) { result in
             guard let file = (try? result.get())?.first?.fileDescriptorValue,
@@ -174,7 +118,7 @@ final class PickerClient {
 
     // MARK: Answers
 
-    func pick(_ offer: OfferLine) { call("Pick", [.string(offer.id)]) }
+    func pick(_ offer: PickerOffer) { call("Pick", [.string(offer.id)]) }
     func respond(_ answer: [String: DBusValue]) { call("Respond", [.vardict(answer)]) }
 
     func rename(_ name: String) { call("Rename", [.string(name)]) }

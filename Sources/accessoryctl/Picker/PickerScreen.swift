@@ -2,6 +2,7 @@
 // A picker as lines of a terminal, as a value: the selected offer is always in sight, no line is wider than the
 // terminal, and in a small one the question that a person must answer has priority.
 
+internal import AccessoryBus
 internal import AccessoryModel
 internal import ProgramSupport
 internal import TerminalGraphics
@@ -28,7 +29,7 @@ struct PickerScreen {
     ///   - typed: the answer so far.
     ///   - top: the first offer that was shown.
     ///   - imageRows: rows of an image that would stand above; 0 for none.
-    init(_ state: PickerState, selected: String?, typed: String, note: String?, top: Int, imageRows: Int, in size: Size) {
+    init(_ state: PickerProperties, selected: String?, typed: String, note: String?, top: Int, imageRows: Int, in size: Size) {
         // A line of all columns makes some terminals wrap.
         let columns = max(8, size.columns - 1)
         let room = max(4, size.rows - 1)
@@ -72,21 +73,21 @@ struct PickerScreen {
         if lines.count > room { lines = Array(lines.suffix(room)) }
     }
 
-    private static func answer(_ state: PickerState, _ typed: String) -> String? {
+    private static func answer(_ state: PickerProperties, _ typed: String) -> String? {
         guard let prompt = Texts.prompt(state) else { return nil }
         if case .yesOrNo = Question(state)?.form { return prompt + "  y / n" }
         return prompt + "  " + typed
     }
 
-    private static func keys(_ state: PickerState) -> String {
+    private static func keys(_ state: PickerProperties) -> String {
         state.isNaming
             ? "Return done   Esc keep the name"
-            : state.promptKind == nil ? "↑ ↓ choose   Return set up   Esc cancel" : "Esc cancel"
+            : state.prompt.kind == nil ? "↑ ↓ choose   Return set up   Esc cancel" : "Esc cancel"
     }
 
     // MARK: The list
 
-    private static func rows(_ offers: [OfferLine], _ selected: String?, _ top: Int, _ shown: Int, _ columns: Int) -> [String] {
+    private static func rows(_ offers: [PickerOffer], _ selected: String?, _ top: Int, _ shown: Int, _ columns: Int) -> [String] {
         offers[top..<(top + shown)].enumerated().map { place, offer in
             let hidden = place == 0 && top > 0 ? "↑" : place == shown - 1 && top + shown < offers.count ? "↓" : " "
             guard offer.id == selected else { return hidden + "  " + row(offer, columns - 3) }
@@ -95,7 +96,7 @@ struct PickerScreen {
     }
 
     /// Name, signal and state; where it is narrow, the names are cut, and then the remarks.
-    private static func row(_ offer: OfferLine, _ columns: Int) -> String {
+    private static func row(_ offer: PickerOffer, _ columns: Int) -> String {
         let (name, mark) = (StandardOutput.inLocale(Texts.name(offer)), StandardOutput.inLocale("…"))
         for detail in Texts.Detail.allCases {
             let rest = StandardOutput.inLocale(Texts.rest(offer, detail))

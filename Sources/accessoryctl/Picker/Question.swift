@@ -2,6 +2,7 @@
 // What a prompt asks the person, once for all views: its words, how it is answered, and what is sent for an answer. A
 // new prompt is a case here.
 
+internal import AccessoryBus
 internal import AccessoryModel
 internal import DBusKit
 internal import ProgramSupport
@@ -33,8 +34,8 @@ struct Question {
     let form: Form
 
     /// What the picker asks now; nil when it asks nothing.
-    init?(_ state: PickerState) {
-        switch state.promptKind {
+    init?(_ state: PickerProperties) {
+        switch state.prompt.kind {
         case "confirm-passkey":
             text = "Does the accessory show \(state.passkey)?"
             form = .yesOrNo
@@ -42,13 +43,13 @@ struct Question {
             text = "Which number does the accessory show?"
             form = .typed(Self.passkey)
         case "display-passkey":
-            text = "Enter \(state.passkey) at the accessory (\(state.prompt["entered"]?.integerValue ?? 0) of 6 digits)"
+            text = "Enter \(state.passkey) at the accessory (\(state.prompt.entered ?? 0) of 6 digits)"
             form = .told
         case "enter-pin":
             text = "Which PIN does the accessory have?"
             form = .typed(Self.pin)
         case "display-pin":
-            text = "Enter \(StandardOutput.printable(state.prompt["pin"]?.stringValue ?? "")) at the accessory"
+            text = "Enter \(StandardOutput.printable(state.prompt.pin ?? "")) at the accessory"
             form = .told
         case "consent":
             let what = state.offers.count == 1 ? "it" : "all of these"
@@ -56,7 +57,7 @@ struct Question {
             text =
                 state.kind == "migration"
                 ? "\(app) would like to use \(what). Agreed?"
-                : (state.prompt["network"]?.stringValue).map {
+                : state.prompt.network.map {
                     "\(app) would like to join the network \(StandardOutput.printable($0)). Agreed?"
                 } ?? "Allow the accessory to connect?"
             form = .yesOrNo

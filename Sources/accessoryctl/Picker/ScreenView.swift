@@ -2,6 +2,7 @@
 // The picker on a terminal: redrawn in place, chosen with the keyboard. It uses the few control sequences that every
 // terminal since the VT100 has, so it works over SSH.
 
+internal import AccessoryBus
 internal import AccessoryModel
 internal import CSystem
 internal import DBusKit
@@ -11,7 +12,7 @@ internal import TerminalGraphics
 
 final class ScreenView: PickerView {
     private let client: () -> PickerClient?
-    private var state: PickerState?
+    private var state: PickerProperties?
     private var selected: String?
     private var typed: [UInt8] = []
     /// The beginning of a key whose rest was not there yet.
@@ -104,7 +105,7 @@ final class ScreenView: PickerView {
         guard let state else { return }
         let character = Character(UnicodeScalar(key))
         if state.isNaming { return key == 0x1B ? client()?.keepName() ?? () : typeName(key) }
-        if key == 0x1B || (character == "q" && state.promptKind == nil) { return client()?.cancel() ?? () }
+        if key == 0x1B || (character == "q" && state.prompt.kind == nil) { return client()?.cancel() ?? () }
         switch Question(state)?.form {
         case .yesOrNo:
             if "yY".contains(character) { client()?.respond(["accept": .boolean(true)]) }
@@ -150,7 +151,7 @@ final class ScreenView: PickerView {
 
     func waiting() { StandardOutput.line("Waiting for an app to ask for an accessory. Ctrl-C ends.") }
 
-    func began(_ state: PickerState) {
+    func began(_ state: PickerProperties) {
         selected = state.offers.first?.id
         note = nil
         (drawn, top) = (0, 0)
@@ -160,10 +161,10 @@ final class ScreenView: PickerView {
         draw()
     }
 
-    func changed(_ state: PickerState, from old: PickerState) {
+    func changed(_ state: PickerProperties, from old: PickerProperties) {
         self.state = state
         if !state.offers.contains(where: { $0.id == selected }) { selected = state.offers.first?.id }
-        if state.promptKind != old.promptKind || state.isNaming != old.isNaming { typed = [] }
+        if state.prompt.kind != old.prompt.kind || state.isNaming != old.isNaming { typed = [] }
         draw()
     }
 
@@ -172,7 +173,7 @@ final class ScreenView: PickerView {
         draw()
     }
 
-    func ended(_ state: PickerState) {
+    func ended(_ state: PickerProperties) {
         self.state = nil
         erase()
         StandardOutput.write("\u{1B}[?25h")
@@ -202,7 +203,7 @@ final class ScreenView: PickerView {
     }
 
     /// The product image of what is selected, once it is here and can be drawn.
-    private func selectedImage(_ state: PickerState) -> TerminalImage? {
+    private func selectedImage(_ state: PickerProperties) -> TerminalImage? {
         guard let offer = state.offers.first(where: { $0.id == selected }), offer.hasImage else { return nil }
         if let drawing = drawings[offer.id] { return drawing }
         guard let bytes = images[offer.id] else {

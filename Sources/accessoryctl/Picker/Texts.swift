@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The words of the terminal picker, the same in all of its views.
 
+internal import AccessoryBus
 internal import AccessoryModel
 internal import DBusKit
 internal import ProgramSupport
@@ -11,20 +12,20 @@ enum Texts {
         case all, short, least
     }
 
-    static func offer(_ offer: OfferLine) -> String { name(offer) + rest(offer, .all) }
+    static func offer(_ offer: PickerOffer) -> String { name(offer) + rest(offer, .all) }
 
     /// An offer's names: the app's and the advertised one. In front, where narrow screens do not cut it, which other
     /// name one of them looks like.
-    static func name(_ offer: OfferLine) -> String {
+    static func name(_ offer: PickerOffer) -> String {
         let warning = offer.resembled.map { "looks like “\(StandardOutput.printable($0))”: " } ?? ""
         let name = warning + StandardOutput.printable(offer.name)
         return offer.advertisedName.isEmpty ? name : name + "  “\(StandardOutput.printable(offer.advertisedName))”"
     }
 
     /// Signal, network and state, which follow the names.
-    static func rest(_ offer: OfferLine, _ detail: Detail) -> String {
+    static func rest(_ offer: PickerOffer, _ detail: Detail) -> String {
         var text = "  " + (detail == .all ? strength(offer.rssi) : bars(offer.rssi) ?? "")
-        if let network = offer.network, detail != .least { text += "  " + self.network(network, besides: offer.advertisedName) }
+        if offer.network != nil, detail != .least { text += "  " + network(offer) }
         switch detail {
         case .all:
             let state = offer.isShared ? "shared with another app" : offer.isPaired ? "already paired by another program" : "new"
@@ -35,19 +36,19 @@ enum Texts {
     }
 
     /// What there is to know of a network: its name where it is not shown already, how it is protected and where it is.
-    private static func network(_ network: OfferLine.Network, besides shown: String) -> String {
+    private static func network(_ offer: PickerOffer) -> String {
         var words = ["Wi-Fi"]
-        if network.name != shown { words.append("“\(StandardOutput.printable(network.name))”") }
-        switch network.security {
+        if let name = offer.network, name != offer.advertisedName { words.append("“\(StandardOutput.printable(name))”") }
+        switch offer.security {
         case nil: break
         case .open: words.append("open")
         case .owe: words.append("open, encrypted")
         case .wpa2wpa3: words.append("WPA2/WPA3")
         case .psk: words.append("WPA")
         case .enterprise: words.append("enterprise")
-        case .wep, .wpa, .wpa2, .wpa3: words.append(network.security?.rawValue.uppercased() ?? "")
+        case .wep, .wpa, .wpa2, .wpa3: words.append(offer.security?.rawValue.uppercased() ?? "")
         }
-        if let band = network.band { words.append(band) }
+        if let band = offer.band { words.append(band.rawValue) }
         return words.joined(separator: " ")
     }
 
@@ -62,7 +63,7 @@ enum Texts {
         return String(repeating: "▮", count: bars) + String(repeating: "▯", count: 4 - bars)
     }
 
-    static func title(_ state: PickerState) -> String {
+    static func title(_ state: PickerProperties) -> String {
         let wish =
             switch state.kind {
             case "migration": "would like to take over accessories that it knows already"
@@ -73,43 +74,43 @@ enum Texts {
         return "\(StandardOutput.printable(state.appName)) \(wish)"
     }
 
-    static func stage(_ state: PickerState) -> String {
+    static func stage(_ state: PickerProperties) -> String {
         switch state.stage {
         case "searching": "searching…"
         case "offering": "choose an accessory"
         case "pairing": "pairing…"
-        case "confirming": state.promptKind == nil ? "waiting for the app…" : "a question"
+        case "confirming": state.prompt.kind == nil ? "waiting for the app…" : "a question"
         case "bridging": "pairing the classic side…"
         case "renaming": "a name for it"
-        case "failed": "it did not work: \(StandardOutput.printable(state.failure ?? ""))"
+        case "failed": "it did not work: \(StandardOutput.printable(state.prompt.message ?? ""))"
         case "done": "ready to use"
         default: state.stage
         }
     }
 
     /// What the person is asked or told; nil when nothing.
-    static func prompt(_ state: PickerState) -> String? {
+    static func prompt(_ state: PickerProperties) -> String? {
         if let question = Question(state) { return question.text }
         guard state.isNaming else { return nil }
-        return (state.failure.map { StandardOutput.printable($0) + ". " } ?? "")
+        return (state.prompt.message.map { StandardOutput.printable($0) + ". " } ?? "")
             + "What shall \(StandardOutput.printable(state.offers.first?.name ?? "it")) be called?"
             + (state.kind == "rename" && state.offers.first?.network != nil ? " Its network gets the same name." : "")
     }
 
     /// What happens besides; nil when nothing does.
-    static func besides(_ state: PickerState) -> String? {
-        guard !state.migrations.isEmpty else { return nil }
-        let names = state.migrations.map { StandardOutput.printable($0) }.joined(separator: ", ")
+    static func besides(_ state: PickerProperties) -> String? {
+        guard !state.prompt.migrations.isEmpty else { return nil }
+        let names = state.prompt.migrations.map { StandardOutput.printable($0) }.joined(separator: ", ")
         return "choosing one also gives the app what is paired already: \(names)"
     }
 
-    static func end(_ state: PickerState) -> String {
+    static func end(_ state: PickerProperties) -> String {
         state.stage == "done"
-            ? done(state) : "nothing was set up: \(StandardOutput.printable(state.failure ?? "the picker was closed"))"
+            ? done(state) : "nothing was set up: \(StandardOutput.printable(state.prompt.message ?? "the picker was closed"))"
     }
 
-    private static func done(_ state: PickerState) -> String {
-        if state.finishesInApp { return "ready to use: go on in \(StandardOutput.printable(state.appName))" }
+    private static func done(_ state: PickerProperties) -> String {
+        if state.prompt.finishesInApp { return "ready to use: go on in \(StandardOutput.printable(state.appName))" }
         return state.kind == "rename" ? "renamed" : "ready to use"
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The picker without a person: answers given beforehand, one line for each thing that happens. For scripts and tests.
 
+internal import AccessoryBus
 internal import DBusKit
 internal import ProgramSupport
 
@@ -26,7 +27,7 @@ final class UnattendedView: PickerView {
 
     func waiting() { StandardOutput.line("waiting for a picker") }
 
-    func began(_ state: PickerState) {
+    func began(_ state: PickerProperties) {
         hasPicked = false
         answered = nil
         StandardOutput.line(Texts.title(state))
@@ -34,7 +35,7 @@ final class UnattendedView: PickerView {
         act(state)
     }
 
-    func changed(_ state: PickerState, from old: PickerState) {
+    func changed(_ state: PickerProperties, from old: PickerProperties) {
         if state.stage != old.stage, state.stage != "done" { StandardOutput.line(Texts.stage(state)) }
         for offer in state.offers where !old.offers.contains(where: { $0.id == offer.id }) {
             StandardOutput.line("offered: \(Texts.offer(offer))")
@@ -46,7 +47,7 @@ final class UnattendedView: PickerView {
         act(state)
     }
 
-    private func act(_ state: PickerState) {
+    private func act(_ state: PickerProperties) {
         if state.stage == "failed", hasPicked {
             // Nobody is here to try again.
             client()?.cancel()
@@ -59,7 +60,7 @@ final class UnattendedView: PickerView {
             StandardOutput.line("picking \(StandardOutput.printable(offer.name))")
             client()?.pick(offer)
         }
-        guard let kind = state.isNaming ? "name" : state.promptKind else {
+        guard let kind = state.isNaming ? "name" : state.prompt.kind else {
             answered = nil
             return
         }
@@ -82,5 +83,5 @@ final class UnattendedView: PickerView {
     }
 
     func refused(_ message: String) { StandardOutput.line("refused: \(message)") }
-    func ended(_ state: PickerState) { StandardOutput.line(Texts.end(state)) }
+    func ended(_ state: PickerProperties) { StandardOutput.line(Texts.end(state)) }
 }

@@ -57,7 +57,7 @@ func decodeItems(_ bytes: UnsafeRawBufferPointer) {
             expect(items.count <= Limits.itemsPerPicker, "\(items.count) items")
         case 4, 5:
             let descriptor = try WireDecoding.descriptor(value, "descriptor")
-            let again = try WireDecoding.descriptor(WireEncoding.descriptor(descriptor), "descriptor")
+            let again = try WireDecoding.descriptor(descriptor.wire, "descriptor")
             expect(again == descriptor, "decoded again it is another: \(descriptor) and \(again)")
             look(for: [descriptor], &input)
         case 6:
@@ -101,7 +101,7 @@ private func look(for descriptors: [DiscoveryDescriptor], _ input: inout Input) 
         let rssi = Int(Int8(bitPattern: input.byte()))
         let first = matcher.firstMatch(advert, smoothedRSSI: rssi)
         expect(matcher.firstMatch(advert, smoothedRSSI: rssi) == first, "the same advert matches another item")
-        _ = WireEncoding.advertisement(advert)
+        _ = AdvertisementEntry(advert).wire
         if let network = SSID(input.bytes()) { _ = matcher.firstMatch(network) }
     }
 }

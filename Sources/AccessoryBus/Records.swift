@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+// The dictionaries inside properties, answers and signals, each with the table of its keys (Docs/Interfaces).
+
+public import AccessoryModel
+public import DBusKit
+
+/// An accessory that a person may pick: an element of `Picker.Offers`. All text is for people.
+public struct PickerOffer: WireRecord {
+    /// Names the offer in `Pick` and `GetImage`.
+    public var id = ""
+    /// The item's name.
+    public var name = ""
+    /// The name that the accessory advertises; empty for none.
+    public var advertisedName = ""
+    /// The signal's strength in dBm; nil when unknown.
+    public var rssi: Int?
+    /// Another app of this daemon has it.
+    public var isShared = false
+    /// Another program has paired it.
+    public var isPaired = false
+    /// The name of another accessory that one of its names can be taken for.
+    public var resembled: String?
+    /// `GetImage` has a picture.
+    public var hasImage = false
+    /// The network's name in bytes; nil without a network.
+    public var ssid: [UInt8]?
+    /// The network's name as text.
+    public var network: String?
+    /// The network's strength in dBm.
+    public var networkRSSI: Int?
+    /// The network's protection.
+    public var security: NetworkSecurity?
+    /// The network's band.
+    public var band: NetworkBand?
+
+    public init() {}
+    public static let recordName = "offer"
+    public static let table = WireTable<Self>([
+        .init("id", \.id, .text), .init("name", \.name, .text), .init("advertisedName", \.advertisedName, .text),
+        .init("rssi", \.rssi, .int16), .init("shared", \.isShared, .truth), .init("paired", \.isPaired, .flag),
+        .init("resembles", \.resembled, .text), .init("hasImage", \.hasImage, .truth), .init("ssid", \.ssid, .bytes),
+        .init("network", \.network, .text), .init("networkRssi", \.networkRSSI, .int16), .init("security", \.security, .word),
+        .init("band", \.band, .word),
+    ])
+
+    /// - Parameters:
+    ///   - resembled: the name in use that one of the offer's names looks like.
+    ///   - hasImage: whether the app gave a picture for it.
+    public init(_ offer: Offer, resembled: String?, hasImage: Bool) {
+        id = offer.id
+        name = ShownName.marked(offer.name)
+        advertisedName = ShownName.marked(offer.advertisedName)
+        rssi = offer.rssi
+        isShared = offer.shared != nil
+        // Not through another app of ours.
+        isPaired = offer.isBonded && offer.shared == nil
+        self.resembled = resembled.map(ShownName.marked)
+        self.hasImage = hasImage
+        guard let heard = offer.network else { return }
+        ssid = heard.ssid.bytes
+        network = heard.ssid.description
+        networkRSSI = heard.rssi
+        security = heard.security
+        band = heard.band
+    }
+}
+
+/// A question to the person, the failure of the last attempt, or the end of the set-up: `Picker.Prompt`. All text is
+/// for people.
+public struct PickerPrompt: WireRecord {
+    /// `PairingPrompt.kind`; nil without a question.
+    public var kind: String?
+    /// 0 to 999,999, to confirm or to type in at the accessory.
+    public var passkey: Int?
+    /// The digits of the passkey that have been typed in at the accessory.
+    public var entered: Int?
+    /// The PIN to type in at the accessory.
+    public var pin: String?
+    /// The name, in bytes, of the network that the app asks to join.
+    public var ssid: [UInt8]?
+    /// The same as text.
+    public var network: String?
+    /// The name of the error with which the last attempt ended.
+    public var error: String?
+    /// Its message.
+    public var message: String?
+    /// The person continues in the app.
+    public var finishesInApp = false
+    /// Names of accessories that are taken over along with the picked one.
+    public var migrations: [String] = []
+
+    public init() {}
+    public static let recordName = "prompt"
+    public static let table = WireTable<Self>([
+        .init("kind", \.kind, .text), .init("passkey", \.passkey, .uint32), .init("entered", \.entered, .uint16),
+        .init("pin", \.pin, .text), .init("ssid", \.ssid, .bytes), .init("network", \.network, .text),
+        .init("error", \.error, .text), .init("message", \.message, .text), .init("finishInApp", \.finishesInApp, .flag),
+        .init("migrations", \.migrations, .someTexts),
+    ])
+
+    /// - Parameter migrations: the accessories that are taken over along with the picked one.
+    public init(_ prompt: PairingPrompt?, failure: SetupError?, finishesInApp: Bool, migrations: [String]) {
+        self.finishesInApp = finishesInApp
+        self.migrations = migrations.map(ShownName.marked)
+        guard let prompt else {
+            error = failure.map { BusError($0).name }
+            message = failure.map { ShownName.marked($0.message) }
+            return
+        }
+        kind = prompt.kind
+        switch prompt {
+        case .confirmPasskey(let passkey): self.passkey = Int(passkey)
+        case .displayPasskey(let passkey, let entered): (self.passkey, self.entered) = (Int(passkey), Int(entered))
+        case .displayPIN(let pin): self.pin = pin
+        case .network(let ssid): (self.ssid, network) = (ssid.bytes, ssid.description)
+        case .enterPasskey, .enterPIN, .consent: break
+        }
+    }
+}
+
+/// A registered picker program: an element of `Manager.Pickers`. All text is for people.
+public struct PickerProgramEntry: WireRecord {
+    /// Its own name for itself.
+    public var label = ""
+    /// The user that runs it.
+    public var user = ""
+    /// Its executable and process.
+    public var program = ""
+    /// The time of its registration, in seconds since 1970.
+    public var since = 0
+    /// The caller registered it.
+    public var isYours = false
+    /// It shows the picker that is open.
+    public var isShowing = false
+
+    public init() {}
+    public static let recordName = "program"
+    public static let table = WireTable<Self>([
+        .init("label", \.label, .text), .init("user", \.user, .text), .init("program", \.program, .text),
+        .init("since", \.since, .seconds), .init("isYours", \.isYours, .truth), .init("shows", \.isShowing, .truth),
+    ])
+}
+
+/// A Bluetooth adapter of the machine: an element of `Admin.Adapters`.
+public struct AdapterEntry: WireRecord {
+    /// Such as `hci0`.
+    public var name = ""
+    /// Its address.
+    public var address = ""
+    /// It is switched on.
+    public var isPowered = false
+    /// The configuration lets it find and pair accessories.
+    public var isAllowed = false
+
+    public init() {}
+    public static let recordName = "adapter"
+    public static let table = WireTable<Self>([
+        .init("name", \.name, .text), .init("address", \.address, .text), .init("powered", \.isPowered, .truth),
+        .init("allowed", \.isAllowed, .truth),
+    ])
+}
+
+/// A rule of the policy: an element of `Admin.Policy` and of an explanation's approvals. All text is for people.
+public struct PolicyRuleEntry: WireRecord {
+    /// `allow-picker`, `deny-picker`, `approve` or `deny`.
+    public var kind = ""
+    /// The rule's name in its file.
+    public var name = ""
+    /// Identifiers of apps; empty for every app.
+    public var apps: [String] = []
+    /// The accessories that the rule is about.
+    public var target = ""
+    /// The weakest signal, in dBm, that the rule approves; nil for other kinds.
+    public var minimumRSSI: Int?
+    /// The file; empty where several files add up.
+    public var source = ""
+
+    public init() {}
+    public static let recordName = "rule"
+    public static let table = WireTable<Self>([
+        .init("kind", \.kind, .text), .init("name", \.name, .text), .init("apps", \.apps, .texts),
+        .init("target", \.target, .text), .init("minimumRssi", \.minimumRSSI, .int16), .init("source", \.source, .text),
+    ])
+
+    /// Marks all text.
+    public init(_ kind: String, name: String = "", apps: [String], target: String = "", minimumRSSI: Int? = nil, source: String) {
+        self.kind = kind
+        self.name = ShownName.marked(name)
+        self.apps = apps
+        self.target = ShownName.marked(target)
+        self.minimumRSSI = minimumRSSI
+        self.source = ShownName.marked(source)
+    }
+}
+
+/// A mistake in a policy file: an element of `Admin.PolicyProblems`. All text is for people.
+public struct PolicyProblemEntry: WireRecord {
+    /// The file.
+    public var file = ""
+    /// The line; 0 for the whole file.
+    public var line = 0
+    /// The key.
+    public var key = ""
+    /// The mistake.
+    public var reason = ""
+    /// All of these in one line.
+    public var text = ""
+
+    public init() {}
+    public static let recordName = "problem"
+    public static let table = WireTable<Self>([
+        .init("file", \.file, .text), .init("line", \.line, .uint32), .init("key", \.key, .text),
+        .init("reason", \.reason, .text), .init("text", \.text, .text),
+    ])
+}
+
+/// A line of the audit trail, as `GetAudit` and `Audited` carry it. All text is for people.
+public struct AuditLine: WireRecord {
+    /// Counted up, never used twice.
+    public var id: UInt64 = 0
+    /// Seconds since 1970.
+    public var time = 0
+    /// `AuditEntry.Event`.
+    public var event = ""
+    /// The app's identifier; empty for none.
+    public var app = ""
+    /// The accessory's identifier; empty for none.
+    public var accessory = ""
+    /// The requester.
+    public var who = ""
+    /// The reason.
+    public var why = ""
+
+    public init() {}
+    public static let recordName = "audit"
+    public static let table = WireTable<Self>([
+        .init("id", \.id, .uint64), .init("time", \.time, .seconds), .init("event", \.event, .text), .init("app", \.app, .text),
+        .init("accessory", \.accessory, .text), .init("who", \.who, .text), .init("why", \.why, .text),
+    ])
+}
+
+/// A device in range and the reasons why it is not offered: an element of `Explain`'s answer. All text is for people.
+public struct ExplainedDeviceEntry: WireRecord {
+    /// Its Bluetooth address; empty for a network.
+    public var address = ""
+    /// Its name; empty for none.
+    public var name = ""
+    /// The strength in dBm; nil when unknown.
+    public var rssi: Int?
+    /// The name of the item that it matches; empty for none.
+    public var item = ""
+    /// Empty for a device that is offered.
+    public var reasons: [String] = []
+    /// The network's name in bytes; nil for a Bluetooth device.
+    public var ssid: [UInt8]?
+    /// The same as text.
+    public var network: String?
+
+    public init() {}
+    public static let recordName = "device"
+    public static let table = WireTable<Self>([
+        .init("address", \.address, .text), .init("name", \.name, .text), .init("rssi", \.rssi, .int16),
+        .init("item", \.item, .text), .init("reasons", \.reasons, .texts), .init("ssid", \.ssid, .bytes),
+        .init("network", \.network, .text),
+    ])
+}
+
+/// Whether an app may use an accessory, and the reasons: `ExplainAccess`. All text is for people.
+public struct AccessExplanation: WireRecord {
+    /// The rule that denies an accessory.
+    public struct Denial: WireRecord {
+        /// The rule's name in its file.
+        public var name = ""
+        /// The file.
+        public var source = ""
+
+        public init() {}
+        public static let recordName = "denial"
+        public static let table = WireTable<Self>([.init("name", \.name, .text), .init("source", \.source, .text)])
+    }
+
+    /// The app may use it now.
+    public var mayUse = false
+    /// The manifest's file; empty without one.
+    public var manifest = ""
+    /// Mistakes in the manifest.
+    public var problems: [String] = []
+    /// Rules that approve accessories for the app.
+    public var approvals: [PolicyRuleEntry] = []
+    /// The reason why the app gets no picker; nil where it gets one.
+    public var pickerRefusal: String?
+    /// The grant; nil without one.
+    public var grant: ObjectPath?
+    /// The rule that denies the accessory; nil without one.
+    public var denial: Denial?
+
+    public init() {}
+    public static let recordName = "access"
+    public static let table = WireTable<Self>([
+        .init("mayUse", \.mayUse, .truth), .init("manifest", \.manifest, .text), .init("problems", \.problems, .texts),
+        .init("approvals", \.approvals, .records()), .init("pickerRefused", \.pickerRefusal, .text),
+        .init("grant", \.grant, .path), .init("denial", \.denial, .record),
+    ])
+}
+
+/// Data that an accessory advertises, as it sent it.
+public struct AdvertisementEntry: WireRecord {
+    /// The local name.
+    public var localName: String?
+    /// UUIDs of services.
+    public var serviceUUIDs: [String] = []
+    /// Data by the service's UUID.
+    public var serviceData: [String: [UInt8]] = [:]
+    /// Data by the company's number.
+    public var manufacturerData: [UInt16: [UInt8]] = [:]
+    /// The transmit power in dBm.
+    public var txPower: Int?
+
+    public init() {}
+    public static let recordName = "advertisement"
+    public static let table = WireTable<Self>([
+        .init("localName", \.localName, .text), .init("serviceUUIDs", \.serviceUUIDs, .someTexts),
+        .init("serviceData", \.serviceData, .bytesByText), .init("manufacturerData", \.manufacturerData, .bytesByNumber),
+        .init("txPower", \.txPower, .int16),
+    ])
+
+    /// Sorted, so that the same advert is always the same value.
+    public init(_ advert: Advertisement) {
+        localName = advert.localName
+        serviceUUIDs = advert.serviceUUIDs.sorted().map(\.description)
+        serviceData = Dictionary(uniqueKeysWithValues: advert.serviceData.map { ($0.key.description, $0.value) })
+        manufacturerData = Dictionary(uniqueKeysWithValues: advert.manufacturerData.map { ($0.key.value, $0.value) })
+        txPower = advert.txPower
+    }
+}
+
+/// The details of an event: the second argument of `Session.Event`.
+public struct EventDetails: WireRecord {
+    /// The accessory's object.
+    public var accessory: ObjectPath?
+    /// The accessory as it was when the event was sent; nil where the event is about none.
+    public var properties: AccessoryProperties?
+    /// The picker's object.
+    public var picker: ObjectPath?
+    /// The name of the error; nil for success.
+    public var error: String?
+    /// Its message.
+    public var message: String?
+    /// Names an accessory that is only discovered in `UpdatePicker`.
+    public var identifier: String?
+    /// Its strength in dBm.
+    public var rssi: Int?
+    /// Its advert.
+    public var advertisement: AdvertisementEntry?
+    /// Its network's name in bytes.
+    public var ssid: [UInt8]?
+    /// The network's strength in dBm.
+    public var networkRSSI: Int?
+    /// The network's protection.
+    public var security: NetworkSecurity?
+    /// The network's band.
+    public var band: NetworkBand?
+
+    public init() {}
+    public static let recordName = "event"
+    public static let table = WireTable<Self>([
+        .init("accessory", \.accessory, .path), .init("properties", \.properties, .record), .init("picker", \.picker, .path),
+        .init("error", \.error, .text), .init("message", \.message, .text), .init("identifier", \.identifier, .text),
+        .init("rssi", \.rssi, .int16), .init("advertisement", \.advertisement, .record), .init("ssid", \.ssid, .bytes),
+        .init("networkRssi", \.networkRSSI, .int16), .init("security", \.security, .word), .init("band", \.band, .word),
+    ])
+
+    /// The details of an accessory that is only discovered; nothing for none.
+    public init(_ discovered: DiscoveredAccessory?) {
+        guard let discovered else { return }
+        identifier = discovered.identifier.rawValue
+        properties = AccessoryProperties(discovered)
+        advertisement = discovered.advertisement.map { AdvertisementEntry($0) }
+        rssi = discovered.rssi
+        ssid = discovered.network?.ssid.bytes
+        networkRSSI = discovered.network?.rssi
+        security = discovered.network?.security
+        band = discovered.network?.band
+    }
+}
