@@ -1,183 +1,209 @@
 // SPDX-License-Identifier: Apache-2.0
-// From rows to the model's values and back. A row that makes no sense is an error that names it, never a guess.
+// From rows to the model's values and back. A row that is not as the daemon writes it is an error that names the
+// column.
 
 internal import AccessoryEngine
 internal import AccessoryModel
 internal import Glibc
 
-enum Rows {
-    /// Why a row makes no sense.
-    struct Nonsense: Error, CustomStringConvertible {
-        let description: String
-        init(_ description: String) { self.description = description }
+/// Why a row is invalid.
+struct InvalidRow: Error, CustomStringConvertible {
+    let description: String
+    init(_ description: String) { self.description = description }
+}
+
+/// An invalid row, for the table `setAside`.
+struct RejectedRow {
+    let table: String
+    let number: Int64
+    let reason: String
+    let content: String
+
+    /// In bytes, of each value.
+    private static let maxValueLength = 4096
+
+    /// - Parameter row: with its `rowid` as `rowNumber`.
+    init(table: String, row: SQLRow, reason: String) {
+        self.table = table
+        self.reason = reason
+        number = if case .integer(let number) = row["rowNumber"] { number } else { 0 }
+        content = zip(row.columns, row.values).map { "\($0)=\($1.prefix(Self.maxValueLength))" }.joined(separator: "\n")
     }
+}
 
-    /// A row that makes no sense, as it stands.
-    struct Damage {
-        let table: String
-        let number: Int64
-        let why: String
-        let content: String
-
-        /// Of a value that makes no sense so many bytes are kept.
-        private static let kept = 4096
-
-        /// - Parameter row: nil when it has a value that is too long to be read.
-        init(table: String, number: Int64, row: SQLRow?, why: String) {
-            self.table = table
-            self.number = number
-            self.why = why
-            content =
-                row.map { row in
-                    zip(row.columns, row.values).map { "\($0)=\($1.start(Self.kept))" }.joined(separator: "\n")
-                } ?? ""
-        }
-
-        var isGrant: Bool { table == "accessGrant" }
-    }
-
-    /// A column's value, nil for NULL; what a damaged file has there instead is no reason to stop.
-    private static func optional<Value>(
-        _ row: SQLRow, _ column: String, _ what: String, _ read: (SQLValue) -> Value?
-    ) throws(Nonsense) -> Value? {
-        let value = row[column]
+/// Reads a column, or a member of a JSON object in one. A value of another type or range makes the row invalid.
+extension SQLRow {
+    /// The value; nil for NULL.
+    private func optional<Value>(_ column: String, _ type: String, _ read: (SQLValue) throws -> Value?) throws -> Value? {
+        let value = self[column]
         if value == .null { return nil }
-        guard let result = read(value) else { throw Nonsense("\(column): not \(what)") }
+        guard let result = try read(value) else { throw InvalidRow("\(column): not \(type)") }
         return result
     }
 
-    /// - Parameter bytes: its length at most; what is longer could not leave on the bus, or would fill it.
-    private static func text(
-        ifAny row: SQLRow, _ column: String, atMost bytes: Int = Limits.textBytes
-    ) throws(Nonsense) -> String? {
-        try optional(row, column, "a text of its length") { value in
-            if case .text(let text) = value, isText(text), text.utf8.count <= bytes { text } else { nil }
-        }
+    private func required<Value>(_ column: String, _ value: Value?) throws -> Value {
+        guard let value else { throw InvalidRow("\(column): is missing") }
+        return value
     }
 
-    /// Whether a text can leave on the bus, whose texts end at a NUL.
-    static func isText(_ text: String) -> Bool { !text.utf8.contains(0) }
+    func text(ifAny column: String) throws -> String? { try optional(column, "a text of the permitted length") { Rows.text($0) } }
 
-    private static func number(
-        ifAny row: SQLRow, _ column: String, _ range: ClosedRange<Int64>
-    ) throws(Nonsense) -> Int64? {
-        try optional(row, column, "a number of its range") { value in
+    func text(_ column: String) throws -> String { try required(column, text(ifAny: column)) }
+
+    func number(ifAny column: String, _ range: ClosedRange<Int64>) throws -> Int64? {
+        try optional(column, "a number in the permitted range") { value in
             if case .integer(let number) = value, range.contains(number) { number } else { nil }
         }
     }
 
-    private static func bytes(ifAny row: SQLRow, _ column: String) throws(Nonsense) -> [UInt8]? {
-        try optional(row, column, "bytes") { if case .blob(let bytes) = $0 { bytes } else { nil } }
+    func number(_ column: String, _ range: ClosedRange<Int64>) throws -> Int64 {
+        try required(column, number(ifAny: column, range))
     }
 
-    private static func needed<Value>(_ value: Value?, _ column: String) throws(Nonsense) -> Value {
-        guard let value else { throw Nonsense("\(column): is missing") }
-        return value
+    func number<Number: FixedWidthInteger & SendableMetatype>(ifAny column: String, _ type: Number.Type) throws -> Number? {
+        try optional(column, "a number in the permitted range", Rows.number)
     }
 
-    private static func text(_ row: SQLRow, _ column: String) throws(Nonsense) -> String {
-        try needed(text(ifAny: row, column), column)
+    func truth(_ column: String) throws -> Bool { try number(column, 0...1) != 0 }
+
+    func bytes(ifAny column: String) throws -> [UInt8]? {
+        try optional(column, "bytes") { if case .blob(let bytes) = $0 { bytes } else { nil } }
     }
 
-    /// A value that others are found by: written as we write it, or what is changed later would be another one.
-    private static func key<Value: CustomStringConvertible>(
-        _ text: String, _ what: String, _ read: (String) -> Value?
-    ) throws(Nonsense) -> Value {
-        guard let value = read(text), "\(value)" == text else { throw Nonsense("\(text): not \(what)") }
-        return value
+    /// A text in the spelling of the daemon: a key in another one would not be found again.
+    func key<Value: CustomStringConvertible>(
+        ifAny column: String, _ type: String, _ read: (String) -> Value?
+    ) throws -> Value? {
+        try text(ifAny: column).map { text in
+            guard let value = read(text), "\(value)" == text else { throw InvalidRow("\(column): \(text): not \(type)") }
+            return value
+        }
     }
 
-    private static func json(_ row: SQLRow, _ column: String, in database: Database) throws(Nonsense) -> JSONColumn? {
-        try text(ifAny: row, column, atMost: .max).map { text throws(Nonsense) in try JSONColumn(text, column, in: database) }
+    func key<Value: CustomStringConvertible>(_ column: String, _ type: String, _ read: (String) -> Value?) throws -> Value {
+        try required(column, key(ifAny: column, type, read))
     }
 
-    private static func number(_ row: SQLRow, _ column: String, _ range: ClosedRange<Int64>) throws(Nonsense) -> Int64 {
-        try needed(number(ifAny: row, column, range), column)
+    /// One of a few words.
+    func word<Value>(ifAny column: String, _ read: (String) -> Value?) throws -> Value? {
+        try text(ifAny: column).map { text in
+            guard let value = read(text) else { throw InvalidRow("\(column): \(text): unknown") }
+            return value
+        }
     }
 
-    private static func truth(_ row: SQLRow, _ column: String) throws(Nonsense) -> Bool { try number(row, column, 0...1) != 0 }
+    func word<Value>(_ column: String, _ read: (String) -> Value?) throws -> Value {
+        try required(column, word(ifAny: column, read))
+    }
+
+    func object(ifAny column: String, in database: Database) throws -> SQLRow? {
+        try optional(column, "a JSON object") { try database.members(of: $0) }
+    }
+
+    func object(_ column: String, in database: Database) throws -> SQLRow {
+        try required(column, object(ifAny: column, in: database))
+    }
+
+    func list<Element>(
+        ifAny column: String, in database: Database, _ read: (SQLValue) -> Element?
+    ) throws -> [Element]? {
+        try optional(column, "a JSON list of the permitted elements") { value in
+            guard let elements = try database.elements(of: value) else { return nil }
+            let list = elements.compactMap(read)
+            return list.count == elements.count ? list : nil
+        }
+    }
+
+    func list<Element>(_ column: String, in database: Database, _ read: (SQLValue) -> Element?) throws -> [Element] {
+        try required(column, list(ifAny: column, in: database, read))
+    }
+}
+
+enum Rows {
+    /// Numbers of grants, Wi-Fi Aware devices and lines of the trail: far more than there will be, and far from the end
+    /// of the type.
+    static let identifiers: ClosedRange<Int64> = 1...1 << 48
+    /// Seconds since 1970, up to the year 9999.
+    static let times: ClosedRange<Int64> = 0...253_402_300_799
+
+    /// A text that can be sent on the bus, where a NUL would end it; nil for any other value.
+    static func text(_ value: SQLValue, maxLength: Int = Limits.textBytes) -> String? {
+        guard case .text(let text) = value, text.utf8.count <= maxLength, !text.utf8.contains(0) else { return nil }
+        return text
+    }
+
+    static func number<Number: FixedWidthInteger>(_ value: SQLValue) -> Number? {
+        if case .integer(let number) = value { Number(exactly: number) } else { nil }
+    }
 
     // MARK: Reading
 
     static func accessory(_ row: SQLRow, in database: Database) throws -> Accessory {
-        return Accessory(
-            id: try key(text(row, "id"), "a UUID") { AccessoryID($0) }, displayName: try text(row, "displayName"),
-            address: try address(row), adapter: try adapter(row), isBonded: try truth(row, "isBonded"),
-            image: try bytes(ifAny: row, "image").flatMap { ProductImage($0) }, ownsBond: try truth(row, "ownsBond"),
-            traits: try StoredTraits.read(needed(json(row, "traits", in: database), "traits")),
-            created: try number(row, "created", Numbers.times))
+        Accessory(
+            id: try row.key("id", "a UUID") { AccessoryID($0) }, displayName: try row.text("displayName"),
+            address: try address(row), adapter: try adapter(row), isBonded: try row.truth("isBonded"),
+            image: try row.bytes(ifAny: "image").flatMap { ProductImage($0) }, ownsBond: try row.truth("ownsBond"),
+            traits: try StoredTraits.read(row.object("traits", in: database), in: database),
+            created: try row.number("created", times))
     }
 
     static func grant(_ row: SQLRow, in database: Database) throws -> Grant {
-        let app = try text(row, "app")
-        let accessory = try text(row, "accessory")
-        let state = try text(row, "state")
-        guard let app = AppID(app) else { throw Nonsense("app \(app): not an identifier") }
-        guard let state = AuthorizationState(rawValue: state) else { throw Nonsense("state \(state): is none") }
-        return Grant(
-            id: try number(row, "id", Numbers.given), app: app,
-            accessory: try key(accessory, "an accessory's UUID") { AccessoryID($0) }, state: state,
-            isEnabled: try truth(row, "isEnabled"), terms: try terms(row, in: database),
-            created: try number(row, "created", Numbers.times), lastUsed: try number(ifAny: row, "lastUsed", Numbers.times))
+        Grant(
+            id: try row.number("id", identifiers), app: try row.word("app") { AppID($0) },
+            accessory: try row.key("accessory", "a UUID") { AccessoryID($0) },
+            state: try row.word("state") { AuthorizationState(rawValue: $0) }, isEnabled: try row.truth("isEnabled"),
+            terms: try terms(row, in: database), created: try row.number("created", times),
+            lastUsed: try row.number(ifAny: "lastUsed", times))
     }
 
     private static func terms(_ row: SQLRow, in database: Database) throws -> Grant.Terms {
-        var ssid: SSID?
-        if let bytes = try bytes(ifAny: row, "ssid") {
-            ssid = SSID(bytes)
-            if ssid == nil { throw Nonsense("the SSID is not valid") }
-        }
+        let ssid = try row.bytes(ifAny: "ssid")
+        guard ssid == nil || ssid.flatMap({ SSID($0) }) != nil else { throw InvalidRow("ssid: not an SSID") }
         return Grant.Terms(
-            try StoredDescriptor.read(needed(json(row, "descriptor", in: database), "descriptor")),
-            hasBluetooth: try truth(row, "hasBluetooth"), isInherited: try truth(row, "isInherited"),
-            traits: try StoredTraits.read(needed(json(row, "traits", in: database), "traits")), ssid: ssid,
-            awareDevice: try number(ifAny: row, "awareDevice", Numbers.given).map { UInt64($0) },
-            classicAddress: try text(ifAny: row, "classicAddress").map { text throws(Nonsense) in
-                try key(text, "a classic address") { BluetoothAddress($0, kind: .public) }
-            }, ownsClassicBond: try truth(row, "ownsClassicBond"))
+            try StoredDescriptor.read(row.object("descriptor", in: database), in: database),
+            hasBluetooth: try row.truth("hasBluetooth"),
+            traits: try StoredTraits.read(row.object("traits", in: database), in: database), ssid: ssid.flatMap { SSID($0) },
+            awareDevice: try row.number(ifAny: "awareDevice", identifiers).map { UInt64($0) },
+            classicAddress: try row.key(ifAny: "classicAddress", "an address") { BluetoothAddress($0, kind: .public) },
+            ownsClassicBond: try row.truth("ownsClassicBond"))
     }
 
     static func intent(_ row: SQLRow, in database: Database) throws -> BondIntent {
-        let purpose = try text(row, "purpose")
-        guard let address = try address(row) else { throw Nonsense("no address") }
-        guard let purpose = BondIntent.Purpose(rawValue: purpose) else { throw Nonsense("purpose \(purpose): is none") }
-        var trace: BondIntent.Trace?
-        if let json = try json(row, "trace", in: database) {
-            trace = BondIntent.Trace(
-                name: try json.needed("name"), olderBonds: Set(try needed(json.texts("olderBonds"), "olderBonds")))
-        }
+        guard let address = try address(row) else { throw InvalidRow("address: is missing") }
         return BondIntent(
-            BluetoothPeer(address, adapter: try adapter(row)), device: try text(ifAny: row, "device").map { RadioDeviceID($0) },
-            purpose: purpose, trace: trace)
+            BluetoothPeer(address, adapter: try adapter(row)), device: try row.text(ifAny: "device").map { RadioDeviceID($0) },
+            purpose: try row.word("purpose") { BondIntent.Purpose(rawValue: $0) },
+            trace: try row.object(ifAny: "trace", in: database).map { trace in
+                BondIntent.Trace(
+                    name: try trace.text("name"), olderBonds: Set(try trace.list("olderBonds", in: database) { text($0) }))
+            })
     }
 
-    private static func address(_ row: SQLRow) throws(Nonsense) -> BluetoothAddress? {
-        guard let text = try text(ifAny: row, "address") else { return nil }
-        let kind = try Self.text(ifAny: row, "addressKind") ?? ""
-        guard let kind = BluetoothAddress.Kind(rawValue: kind) else { throw Nonsense("\(kind): no kind of address") }
-        return try key(text, "an address") { BluetoothAddress($0, kind: kind) }
+    private static func address(_ row: SQLRow) throws -> BluetoothAddress? {
+        guard row["address"] != .null else { return nil }
+        let kind = try row.word("addressKind") { BluetoothAddress.Kind(rawValue: $0) }
+        return try row.key("address", "an address") { BluetoothAddress($0, kind: kind) }
     }
 
-    /// Empty in place of NULL where it is part of a key.
-    private static func adapter(_ row: SQLRow) throws(Nonsense) -> BluetoothAddress? {
-        guard let text = try text(ifAny: row, "adapter"), !text.isEmpty else { return nil }
-        return try key(text, "an address") { BluetoothAddress($0, kind: .public) }
+    /// Empty instead of NULL as part of a key.
+    private static func adapter(_ row: SQLRow) throws -> BluetoothAddress? {
+        guard row["adapter"] != .text("") else { return nil }
+        return try row.key(ifAny: "adapter", "an address") { BluetoothAddress($0, kind: .public) }
     }
 
-    static func joinRecord(_ row: SQLRow, in database: Database) throws(Nonsense) -> JoinRecord {
-        let json = try needed(json(row, "content", in: database), "content")
+    static func joinRecord(_ row: SQLRow, in database: Database) throws -> JoinRecord {
+        let record = try row.object("content", in: database)
         return JoinRecord(
-            service: try json.needed("service"), owner: try json.needed("owner"), bus: try json.text("bus") ?? "",
-            interface: try json.needed("interface"), network: try json.needed("network"), joined: try json.needed("joined"),
-            previous: try json.needed("previous"), enabled: try needed(json.texts("enabled"), "enabled"),
-            known: try json.texts("known") ?? [])
+            service: try record.text("service"), owner: try record.text("owner"), bus: try record.text(ifAny: "bus") ?? "",
+            interface: try record.text("interface"), network: try record.text("network"), joined: try record.text("joined"),
+            previous: try record.text("previous"), enabled: try record.list("enabled", in: database) { text($0) },
+            known: try record.list(ifAny: "known", in: database) { text($0) } ?? [])
     }
 
     // MARK: Writing
 
     static func put(_ accessory: Accessory, in database: Database) throws {
-        let traits = try StoredTraits.content(of: accessory.traits).written(by: database)
-        // An upsert: REPLACE would delete the row first, and grants refer to it.
+        // REPLACE would delete the row first, and grants refer to it.
         try database.execute(
             """
             INSERT INTO accessory (id, displayName, address, addressKind, isBonded, image, created, ownsBond, traits, adapter)
@@ -188,44 +214,45 @@ enum Rows {
             """, .text(accessory.id.rawValue), .text(accessory.displayName), SQLValue(accessory.address?.description),
             SQLValue(accessory.address?.kind.rawValue), SQLValue(accessory.isBonded),
             SQLValue(accessory.image.map { Array($0.bytes) }), SQLValue(accessory.created),
-            SQLValue(accessory.ownsBond), .text(traits), SQLValue(accessory.adapter?.description))
+            SQLValue(accessory.ownsBond), SQLValue(StoredTraits.content(of: accessory.traits).text),
+            SQLValue(accessory.adapter?.description))
     }
 
     static func put(_ grant: Grant, in database: Database) throws {
         let terms = grant.terms
         try database.execute(
             """
-            INSERT INTO accessGrant (id, app, accessory, state, isEnabled, created, lastUsed, descriptor, isInherited, traits,
+            INSERT INTO accessGrant (id, app, accessory, state, isEnabled, created, lastUsed, descriptor, traits,
                 ssid, awareDevice, classicAddress, ownsClassicBond, hasBluetooth)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (id) DO UPDATE SET state = excluded.state, isEnabled = excluded.isEnabled, lastUsed = excluded.lastUsed,
-                descriptor = excluded.descriptor, isInherited = excluded.isInherited, traits = excluded.traits,
+                descriptor = excluded.descriptor, traits = excluded.traits,
                 ssid = excluded.ssid, awareDevice = excluded.awareDevice, classicAddress = excluded.classicAddress,
                 ownsClassicBond = excluded.ownsClassicBond, hasBluetooth = excluded.hasBluetooth
             """, .integer(grant.id), .text(grant.app.rawValue), .text(grant.accessory.rawValue), .text(grant.state.rawValue),
             SQLValue(grant.isEnabled), .integer(grant.created), SQLValue(grant.lastUsed),
-            .text(try StoredDescriptor.content(of: terms.descriptor).written(by: database)), SQLValue(terms.isInherited),
-            .text(try StoredTraits.content(of: terms.traits).written(by: database)), SQLValue(terms.ssid?.bytes),
+            SQLValue(StoredDescriptor.content(of: terms.descriptor).text),
+            SQLValue(StoredTraits.content(of: terms.traits).text), SQLValue(terms.ssid?.bytes),
             SQLValue(terms.awareDevice.map { Int64(bitPattern: $0) }), SQLValue(terms.classicAddress?.description),
             SQLValue(terms.ownsClassicBond), SQLValue(terms.hasBluetooth))
     }
 
     static func put(_ intent: BondIntent, in database: Database) throws(DatabaseError) {
         let trace = intent.trace.map { trace in
-            JSONValue.object(["name": .text(trace.name), "olderBonds": JSONValue(trace.olderBonds.sorted())])
+            StoredJSON(["name": StoredJSON(trace.name), "olderBonds": StoredJSON(trace.olderBonds.sorted())])
         }
         try database.execute(
             "INSERT OR REPLACE INTO bondIntent (address, addressKind, adapter, device, purpose, trace) VALUES (?, ?, ?, ?, ?, ?)",
             .text(intent.address.description),
             .text(intent.address.kind.rawValue), .text(intent.adapter?.description ?? ""), SQLValue(intent.device?.rawValue),
             .text(intent.purpose.rawValue),
-            SQLValue(try trace?.written(by: database)))
+            SQLValue(trace?.text))
     }
 
-    static func put(_ damage: Damage, in database: Database) throws(DatabaseError) {
+    static func put(_ row: RejectedRow, in database: Database) throws(DatabaseError) {
         try database.execute(
-            "INSERT INTO setAside (time, what, why, content) VALUES (?, ?, ?, ?)", SQLValue(time(nil)), .text(damage.table),
-            .text(damage.why), .text(damage.content))
+            "INSERT INTO setAside (time, what, why, content) VALUES (?, ?, ?, ?)", SQLValue(time(nil)), .text(row.table),
+            .text(row.reason), .text(row.content))
     }
 
     static func delete(_ intent: BondIntent, in database: Database) throws(DatabaseError) {
@@ -235,97 +262,92 @@ enum Rows {
             .text(intent.purpose.rawValue))
     }
 
-    static func content(of record: JoinRecord) -> JSONValue {
-        .object([
-            "service": .text(record.service), "owner": .text(record.owner), "bus": .text(record.bus),
-            "interface": .text(record.interface), "network": .text(record.network), "joined": .text(record.joined),
-            "previous": .text(record.previous), "enabled": JSONValue(record.enabled), "known": JSONValue(record.known),
+    static func put(_ record: JoinRecord, in database: Database) throws(DatabaseError) {
+        let content = StoredJSON([
+            "service": StoredJSON(record.service), "owner": StoredJSON(record.owner), "bus": StoredJSON(record.bus),
+            "interface": StoredJSON(record.interface), "network": StoredJSON(record.network), "joined": StoredJSON(record.joined),
+            "previous": StoredJSON(record.previous), "enabled": StoredJSON(record.enabled), "known": StoredJSON(record.known),
         ])
+        try database.execute("INSERT INTO joinRecord (content) VALUES (?)", SQLValue(content.text))
     }
 }
 
-/// What an accessory was known by, as JSON.
+/// The services and companies of an accessory, as JSON.
 enum StoredTraits {
-    static func content(of model: Accessory.Traits) -> JSONValue {
-        var content: [String: JSONValue] = [:]
-        if !model.services.isEmpty { content["services"] = JSONValue(model.services.map(\.description).sorted()) }
-        if !model.companies.isEmpty { content["companies"] = JSONValue(model.companies.map(\.value).sorted()) }
-        return .object(content)
+    static func content(of model: Accessory.Traits) -> StoredJSON {
+        StoredJSON([
+            "services": StoredJSON(model.services.isEmpty ? nil : model.services.map(\.description).sorted()),
+            "companies": StoredJSON(model.companies.isEmpty ? nil : model.companies.map(\.value).sorted()),
+        ])
     }
 
-    static func read(_ json: JSONColumn) throws(Rows.Nonsense) -> Accessory.Traits {
+    static func read(_ content: SQLRow, in database: Database) throws -> Accessory.Traits {
         Accessory.Traits(
-            services: try (json.texts("services") ?? []).map { text throws(Rows.Nonsense) in
-                guard let service = BluetoothUUID(text) else { throw Rows.Nonsense("services: \(text): not a UUID") }
-                return service
-            },
-            companies: (try json.numbers("companies", UInt16.self) ?? []).map { CompanyIdentifier($0) })
+            services: try content.list(ifAny: "services", in: database) { Rows.text($0).flatMap { BluetoothUUID($0) } } ?? [],
+            companies: try content.list(ifAny: "companies", in: database) { Rows.number($0).map { CompanyIdentifier($0) } } ?? [])
     }
 }
 
 /// A descriptor as JSON, with the session API's keys.
 enum StoredDescriptor {
-    static func content(of model: DiscoveryDescriptor) -> JSONValue {
-        func match(_ model: WiFiAware.Match?) -> JSONValue {
-            model.map { .object(["string": .text($0.string), "options": JSONValue($0.options.rawValue)]) } ?? .null
+    static func content(of model: DiscoveryDescriptor) -> StoredJSON {
+        func match(_ model: WiFiAware.Match?) -> StoredJSON {
+            guard let model else { return StoredJSON(nil as String?) }
+            return StoredJSON(["string": StoredJSON(model.string), "options": StoredJSON(model.options.rawValue)])
         }
-        return .object([
-            "bluetoothCompanyIdentifier": JSONValue(model.companyIdentifier?.value),
-            "bluetoothManufacturerDataBlob": JSONValue(model.manufacturerData?.blob),
-            "bluetoothManufacturerDataMask": JSONValue(model.manufacturerData?.mask),
-            "bluetoothServiceUUID": JSONValue(model.serviceUUID?.description),
-            "bluetoothServiceDataBlob": JSONValue(model.serviceData?.blob),
-            "bluetoothServiceDataMask": JSONValue(model.serviceData?.mask),
-            "bluetoothNameSubstring": JSONValue(model.nameSubstring),
+        return StoredJSON([
+            "bluetoothCompanyIdentifier": StoredJSON(model.companyIdentifier?.value),
+            "bluetoothManufacturerDataBlob": StoredJSON(model.manufacturerData?.blob),
+            "bluetoothManufacturerDataMask": StoredJSON(model.manufacturerData?.mask),
+            "bluetoothServiceUUID": StoredJSON(model.serviceUUID?.description),
+            "bluetoothServiceDataBlob": StoredJSON(model.serviceData?.blob),
+            "bluetoothServiceDataMask": StoredJSON(model.serviceData?.mask),
+            "bluetoothNameSubstring": StoredJSON(model.nameSubstring),
             "bluetoothNameSubstringCompareOptions":
-                JSONValue(model.nameCompareOptions.isEmpty ? nil : model.nameCompareOptions.rawValue),
-            "bluetoothRange": JSONValue(model.range == .default ? nil : model.range.rawValue),
-            "ssid": JSONValue(model.ssid),
-            "ssidPrefix": JSONValue(model.ssidPrefix),
-            "supportedOptions": JSONValue(model.supportedOptions.isEmpty ? nil : model.supportedOptions.rawValue),
-            "wifiAwareServiceName": JSONValue(model.wifiAware?.serviceName),
-            "wifiAwareServiceRole": JSONValue(model.wifiAware?.serviceRole?.rawValue),
+                StoredJSON(model.nameCompareOptions.isEmpty ? nil : model.nameCompareOptions.rawValue),
+            "bluetoothRange": StoredJSON(model.range == .default ? nil : model.range.rawValue),
+            "ssid": StoredJSON(model.ssid),
+            "ssidPrefix": StoredJSON(model.ssidPrefix),
+            "supportedOptions": StoredJSON(model.supportedOptions.isEmpty ? nil : model.supportedOptions.rawValue),
+            "wifiAwareServiceName": StoredJSON(model.wifiAware?.serviceName),
+            "wifiAwareServiceRole": StoredJSON(model.wifiAware?.serviceRole?.rawValue),
             "wifiAwareModelNameMatch": match(model.wifiAware?.modelName),
             "wifiAwareVendorNameMatch": match(model.wifiAware?.vendorName),
         ])
     }
 
-    /// - Throws: also for bytes whose mask has another length.
-    static func read(_ json: JSONColumn) throws(Rows.Nonsense) -> DiscoveryDescriptor {
-        func bytes(_ key: String) throws(Rows.Nonsense) -> [UInt8]? { try json.numbers(key, UInt8.self) }
-        func known<Value>(_ key: String, _ read: (String) -> Value?) throws(Rows.Nonsense) -> Value? {
-            guard let text = try json.text(key) else { return nil }
-            guard let value = read(text) else { throw Rows.Nonsense("\(key): \(text) is none") }
-            return value
-        }
-        func masked(_ key: String) throws(Rows.Nonsense) -> MaskedData? {
+    static func read(_ content: SQLRow, in database: Database) throws -> DiscoveryDescriptor {
+        func bytes(_ key: String) throws -> [UInt8]? { try content.list(ifAny: key, in: database, Rows.number) }
+        func options(_ key: String) throws -> Int { try content.number(ifAny: key, Int.self) ?? 0 }
+        func masked(_ key: String) throws -> MaskedData? {
             guard let blob = try bytes(key + "Blob"), let mask = try bytes(key + "Mask") else { return nil }
             do throws(MaskedData.Problem) {
                 return try MaskedData(blob: blob, mask: mask)
             } catch {
-                throw Rows.Nonsense("\(key)Mask: \(error)")
+                throw InvalidRow("\(key)Mask: \(error)")
             }
         }
-        func match(_ key: String) throws(Rows.Nonsense) -> WiFiAware.Match? {
-            guard let json = try json.object(key) else { return nil }
-            return WiFiAware.Match(
-                string: try json.needed("string"), options: CompareOptions(rawValue: try json.number("options", Int.self) ?? 0))
+        func match(_ key: String) throws -> WiFiAware.Match? {
+            try content.object(ifAny: key, in: database).map { match in
+                WiFiAware.Match(
+                    string: try match.text("string"),
+                    options: CompareOptions(rawValue: try match.number(ifAny: "options", Int.self) ?? 0))
+            }
         }
         var model = DiscoveryDescriptor()
-        model.companyIdentifier = try json.number("bluetoothCompanyIdentifier", UInt16.self).map { CompanyIdentifier($0) }
-        model.serviceUUID = try known("bluetoothServiceUUID") { BluetoothUUID($0) }
+        model.companyIdentifier = try content.number(ifAny: "bluetoothCompanyIdentifier", UInt16.self).map { CompanyIdentifier($0) }
+        model.serviceUUID = try content.word(ifAny: "bluetoothServiceUUID") { BluetoothUUID($0) }
         model.manufacturerData = try masked("bluetoothManufacturerData")
         model.serviceData = try masked("bluetoothServiceData")
-        model.nameSubstring = try json.text("bluetoothNameSubstring")
-        model.nameCompareOptions = CompareOptions(
-            rawValue: try json.number("bluetoothNameSubstringCompareOptions", Int.self) ?? 0)
-        model.range = try known("bluetoothRange") { DiscoveryDescriptor.Range(rawValue: $0) } ?? .default
+        model.nameSubstring = try content.text(ifAny: "bluetoothNameSubstring")
+        model.nameCompareOptions = CompareOptions(rawValue: try options("bluetoothNameSubstringCompareOptions"))
+        model.range = try content.word(ifAny: "bluetoothRange") { DiscoveryDescriptor.Range(rawValue: $0) } ?? .default
         model.ssid = try bytes("ssid")
         model.ssidPrefix = try bytes("ssidPrefix")
-        model.supportedOptions = SupportOptions(rawValue: try json.number("supportedOptions", Int.self) ?? 0)
+        model.supportedOptions = SupportOptions(rawValue: try options("supportedOptions"))
         var aware = WiFiAware()
-        aware.serviceName = try json.text("wifiAwareServiceName")
-        aware.serviceRole = try known("wifiAwareServiceRole") { WiFiAware.Role(rawValue: $0) }
+        aware.serviceName = try content.text(ifAny: "wifiAwareServiceName")
+        aware.serviceRole = try content.word(ifAny: "wifiAwareServiceRole") { WiFiAware.Role(rawValue: $0) }
         aware.modelName = try match("wifiAwareModelNameMatch")
         aware.vendorName = try match("wifiAwareVendorNameMatch")
         if aware != WiFiAware() { model.wifiAware = aware }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The store after a power cut at each operation on the disk: what was promised is there, what was under way is there as
-// a whole or not at all, and the trail says exactly what was done. Writes that were not synced may have reached the
-// disk all, none or some of them, and those in part.
+// The store after a power cut at each operation on the disk: every committed change is there, the current one is there
+// as a whole or not at all, and the trail says exactly the same. Unsynced writes may have reached the disk completely,
+// in part or not at all.
 
 import AccessoryCore
 import AccessoryEngine
@@ -16,21 +16,20 @@ import Testing
 
 /// A disk, as operations leave it.
 private struct Disk {
-    /// What a file has for sure, and what was written since and may be there or not.
+    /// The synced bytes of a file, and the unsynced writes since.
     private struct File {
         var bytes: [UInt8] = []
         var unsynced: [powercut_operation] = []
     }
-    private var files: [String: File] = [:]
+    private var files: [String: File]
 
-    /// What becomes of writes that were not synced.
+    /// - Parameter store: the bytes of a store that is whole and synced.
+    init(_ store: [UInt8]) { files = ["grants.sqlite": File(bytes: store)] }
+
     enum Unsynced: CaseIterable { case lost, written, some }
 
     mutating func apply(_ operation: powercut_operation) {
         guard let name = operation.name.map({ String(cString: $0) }) else { return }
-        // A new store is made under another name, and has its own when something is written to it or its log.
-        let store = name.split(separator: "-").first.map(String.init) ?? name
-        if files[store] == nil, let begun = files.removeValue(forKey: store + ".begun") { files[store] = begun }
         switch powercut_kind(UInt32(operation.kind)) {
         case powercut_delete: files[name] = nil
         case powercut_sync:
@@ -42,7 +41,7 @@ private struct Disk {
         }
     }
 
-    /// What a machine finds that is switched on again.
+    /// The files after the power is back.
     func files(_ unsynced: Unsynced, _ random: inout SeededNumbers) -> [String: [UInt8]] {
         var found: [String: [UInt8]] = [:]
         for (name, file) in files.sorted(by: { $0.key < $1.key }) where !name.hasSuffix("-shm") {
@@ -101,7 +100,7 @@ struct SeededNumbers: RandomNumberGenerator {
 
     private func open() throws -> GrantStore { try GrantStore(directory: directory.path, log: log) }
 
-    /// What a store holds, in words that can be compared.
+    /// The content of a store, as text that can be compared.
     private func content(of store: GrantStore) throws -> String {
         let state = try store.load()
         let pages = try store.page(of: AuditQuery(), from: 0, atMost: 1000).entries
@@ -157,7 +156,10 @@ struct SeededNumbers: RandomNumberGenerator {
         return changes
     }
 
-    @Test func whatWasPromisedSurvivesAPowerCut() throws {
+    @Test func committedChangesSurviveAPowerCut() throws {
+        // A new store replaces nothing or a damaged one as a whole, by a rename (SystemFile.replace).
+        do { _ = try open() }
+        let empty = try Data(contentsOf: URL(fileURLWithPath: directory.path + "/grants.sqlite"))
         powercut_watch(directory.path)
         defer { powercut_watch(nil) }
         var contents: [String] = []
@@ -175,10 +177,10 @@ struct SeededNumbers: RandomNumberGenerator {
         let operations = (0..<count).map { powercut_get(Int32($0)) }
         #expect(operations.count { $0.kind == Int32(powercut_sync.rawValue) } > contents.count)
 
-        // Elsewhere from here on: what is written there is not noted.
+        // Operations elsewhere are not recorded.
         let restored = try TemporaryDirectory(inMemory: true)
         var random = SeededNumbers(7)
-        var disk = Disk()
+        var disk = Disk(Array(empty))
         var promised = 0
         var cuts = 0
         for operation in operations {
@@ -192,7 +194,6 @@ struct SeededNumbers: RandomNumberGenerator {
                     try Data(bytes).write(to: URL(fileURLWithPath: path + "/" + name))
                 }
                 let store = try GrantStore(directory: path, log: log)
-                // Also while it is made for the first time: a cut is no damage.
                 #expect(store.keptAside == nil)
                 let found = try content(of: store)
                 let allowed = contents[max(promised - 1, 0)...min(promised, contents.count - 1)]
@@ -205,9 +206,9 @@ struct SeededNumbers: RandomNumberGenerator {
         print("\(cuts) power cuts")
     }
 
-    /// A disk that takes nothing any more: the change is refused as a whole, and taken once there is room.
+    /// A change is refused as a whole on a full or failing disk, and accepted once there is room.
     @Test(arguments: [SQLITE_FULL, SQLITE_IOERR | 4 << 8, SQLITE_IOERR | 3 << 8, SQLITE_READONLY])
-    func aDiskThatTakesNothingChangesNothing(code: Int32) throws {
+    func aFailingDiskChangesNothing(code: Int32) throws {
         powercut_watch(directory.path)
         defer { powercut_watch(nil) }
         let store = try open()
@@ -224,7 +225,6 @@ struct SeededNumbers: RandomNumberGenerator {
             }
             #expect(try content(of: store) != before)
         }
-        // And what was taken is there for the next one.
         let last = try content(of: store)
         #expect(try content(of: open()) == last)
     }

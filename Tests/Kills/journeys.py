@@ -597,58 +597,8 @@ class FirstStart(Journey):
         stage.add("pink")
 
 
-class Upgrade(FirstStart):
-    """The store is of a daemon that counted its migrations otherwise."""
-
-    version = 5
-    tables = ("accessory", "accessGrant", "counter", "audit")
-
-    def prepare(self, stage):
-        stage.add("pink")
-
-    def between(self, stage):
-        path = stage.world.state / "grants.sqlite"
-        with contextlib.closing(sqlite3.connect(path)) as store:
-            store.row_factory = sqlite3.Row
-            rows = {table: store.execute(f"SELECT * FROM {table}").fetchall() for table in self.tables}
-        super().between(stage)
-        stage.world.state.mkdir(0o700)
-        with contextlib.closing(sqlite3.connect(path)) as store:
-            store.executescript((TESTS / f"GrantStoreTests/Stores/version-{self.version}.sql").read_text())
-            there = {name for name, in store.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
-            for table in ("accessGrant", "accessory", "bondIntent", "joinRecord", "counter", "audit", "setAside"):
-                if table in there:
-                    store.execute(f"DELETE FROM {table}")
-            for table in (each for each in self.tables if each in there):
-                known = [row[1] for row in store.execute(f"PRAGMA table_info({table})")]
-                for row in rows[table]:
-                    row = dict(row)
-                    if table == "accessory":
-                        # Up to version 7, the terms of grants were the accessory's.
-                        row = {**next(dict(each) for each in rows["accessGrant"] if each["accessory"] == row["id"]), **row}
-                    store.execute(
-                        f"INSERT INTO {table} ({', '.join(known)}) VALUES ({', '.join('?' * len(known))})", [row[each] for each in known])
-            # What a later migration counts, too.
-            store.execute("DELETE FROM counter WHERE name != 'grant'")
-            if "joinRecord" in there:
-                store.execute("INSERT INTO counter VALUES ('awareDevice', 0)")
-            store.commit()
-
-    def look_after(self, stage, before):
-        now = invariants.Store(stage.world)
-        invariants.expect(
-            (now.names, set(now.grants)) == (before.names, set(before.grants)), f"{before.names} became {now.names}")
-
-    def again(self, stage):
-        stage.add("pink")
-
-
-class UpgradeFromThird(Upgrade):
-    version = 3
-
-
 class DamagedStore(FirstStart):
-    """The store is put aside, whole: with its log."""
+    """The store is kept aside, whole: with its log."""
 
     kept_files = ("grants.sqlite.damaged-",)
     contents = {"": b"no store at all\n" * 64, "-wal": b"no log at all\n" * 64}
@@ -664,3 +614,14 @@ class DamagedStore(FirstStart):
         found = {each.read_bytes() for each in kept}
         invariants.expect(found >= set(self.contents.values()), f"kept aside are {kept}")
         invariants.replaced(invariants.Store(stage.world))
+
+
+class StoreOfAnotherVersion(DamagedStore):
+    """A store that an unreleased daemon wrote, with a schema of its own."""
+
+    def between(self, stage):
+        path = stage.world.state / "grants.sqlite"
+        with contextlib.closing(sqlite3.connect(path)) as store:
+            store.execute("PRAGMA user_version = 8")
+            store.execute("PRAGMA journal_mode = DELETE")
+        self.contents = {"": path.read_bytes()}

@@ -112,12 +112,12 @@ class Starting(_Sample):
         self.end_at("start_with_bond", "before 1 call org.bluez.Adapter1.RemoveDevice")
 
     def test_with_a_store_of_another_version(self):
-        self.end_at("upgrade", "before 1 commit migrate", "after 1 commit migrate")
+        self.end_at("store_of_another_version", "before 1 file move grants.sqlite", "after 1 file move grants.sqlite")
 
     def test_with_a_damaged_store(self):
         self.end_at("damaged_store", "after 1 file move grants.sqlite")
-        # In its place there is none yet, and the way home is in the one that was begun.
-        self.end_at("start_joined_with_damage", "after 1 file move grants.sqlite, then before 1 file move grants.sqlite.begun")
+        # The damaged store is gone, and the record of the joined network is in the pending one.
+        self.end_at("start_joined_with_damage", "after 1 file move grants.sqlite, then before 1 file move grants.sqlite.pending")
 
 
 if __name__ == "__main__":

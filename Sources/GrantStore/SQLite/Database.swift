@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connection to an SQLite file: statements, transactions and errors, and nothing of what is stored. SQLite itself
-// checks the types (STRICT tables), keeps the log and syncs (sqlite.org/c3ref).
+// A connection to an SQLite file: statements, transactions and errors. SQLite itself checks the types (STRICT tables),
+// keeps the write-ahead log and syncs (sqlite.org/c3ref).
 
 internal import CSQLite
 internal import Effects
 
-/// What SQLite says when it cannot do something.
+/// A failed call of SQLite.
 struct DatabaseError: Error, CustomStringConvertible {
     /// SQLite's primary result code: `SQLITE_CORRUPT`, `SQLITE_FULL`, ….
     let code: Int32
@@ -13,20 +13,14 @@ struct DatabaseError: Error, CustomStringConvertible {
 
     var description: String { "SQLite: \(message) (\(code))" }
 
-    /// A file that is damaged in a way that SQLite does not name.
+    /// Damage that SQLite does not detect.
     static func damage(_ message: String) -> DatabaseError { DatabaseError(code: SQLITE_CORRUPT, message: message) }
 
     /// Whether the file is damaged.
-    var isDamage: Bool { code == SQLITE_CORRUPT || code == SQLITE_NOTADB || isTooLong }
-
-    /// Whether a value is longer than any that we write.
-    var isTooLong: Bool { code == SQLITE_TOOBIG }
-
-    /// Whether a statement does not fit the tables.
-    var isContradiction: Bool { code == SQLITE_ERROR || code == SQLITE_CONSTRAINT }
+    var isDamage: Bool { code == SQLITE_CORRUPT || code == SQLITE_NOTADB }
 }
 
-/// A value of a column, or one that a statement is given (sqlite.org/datatype3.html).
+/// A value of a column, or an argument of a statement (sqlite.org/datatype3.html).
 enum SQLValue: Hashable {
     case null
     case integer(Int64)
@@ -42,11 +36,11 @@ enum SQLValue: Hashable {
 
 extension SQLValue: CustomStringConvertible {
     /// As SQL writes it.
-    var description: String { start(.max) }
+    var description: String { prefix(.max) }
 
-    /// As SQL writes it, but of a text or of bytes no more than so many, and then how many there are.
-    func start(_ count: Int) -> String {
-        func cut(_ start: String, of all: Int) -> String { all > count ? "\(start)… (\(all) bytes)" : start }
+    /// As SQL writes it, with at most `count` bytes of a text or blob, and then its length.
+    func prefix(_ count: Int) -> String {
+        func cut(_ start: String, of length: Int) -> String { length > count ? "\(start)… (\(length) bytes)" : start }
         return switch self {
         case .null: "NULL"
         case .integer(let number): "\(number)"
@@ -58,75 +52,47 @@ extension SQLValue: CustomStringConvertible {
     }
 }
 
-/// A row of a result. Its columns' names are those of the statement.
+/// A row of a result, with the statement's column names.
 struct SQLRow {
     let columns: [String]
     let values: [SQLValue]
 
-    /// NULL for a column that the result has not.
+    /// NULL for an unknown column.
     subscript(_ column: String) -> SQLValue { columns.firstIndex(of: column).map { values[$0] } ?? .null }
 }
 
-/// A file that is open. One thread uses it; it closes with its last reference.
+/// An open file, used by one thread and closed with its last reference.
 final class Database {
-    /// The path of one that is in memory, and in no file.
+    /// The path of a database in memory.
     static let inMemory = ":memory:"
-    /// In bytes, of a value: several times what any column of ours may hold. What is longer is not read, but said to be
-    /// too long: a file that somebody has damaged must not take all the memory there is.
-    static let longestValue: Int32 = 16 << 20
 
     private let handle: OpaquePointer
-    /// What is in memory is no effect on the world.
-    private let isLasting: Bool
-    /// Statements that were compiled once, by their text: there are some thirty.
+    /// Compiled statements by their text: there are some thirty.
     private var statements: [String: OpaquePointer] = [:]
 
-    /// How a file is opened.
-    enum Mode {
-        /// Made when it is not there.
-        case readWrite
-        /// Nobody writes it meanwhile: no lock is taken, and no other file made.
-        case immutable
-    }
-
-    /// - Throws: `DatabaseError`. Most damage is noticed only when something is read.
-    init(path: String, _ mode: Mode = .readWrite) throws(DatabaseError) {
+    /// Opens a file, or makes it. Until `foldLogOnClose()`, neither the file nor an existing log changes by reading.
+    ///
+    /// - Throws: `DatabaseError`. Most damage shows only when something is read.
+    init(path: String) throws(DatabaseError) {
         var handle: OpaquePointer?
-        let status =
-            switch mode {
-            case .readWrite:
-                sqlite3_open_v2(path, &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nil)
-            case .immutable:
-                sqlite3_open_v2(
-                    "file:\(Self.percentEncoded(path))?immutable=1", &handle,
-                    SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, nil)
-            }
+        let status = sqlite3_open_v2(path, &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nil)
         guard status == SQLITE_OK, let handle else {
             let message = handle.map { String(cString: sqlite3_errmsg($0)) } ?? "out of memory"
             sqlite3_close_v2(handle)
             throw DatabaseError(code: status & 0xFF, message: message)
         }
         self.handle = handle
-        isLasting = path != Self.inMemory
-        limitValues(to: Self.longestValue)
         try check(csqlite_be_defensive(handle))
+        try check(csqlite_fold_log_on_close(handle, 0))
         try execute("PRAGMA foreign_keys = ON")
     }
+
+    /// Lets the close fold the log into the file, as is SQLite's default.
+    func foldLogOnClose() throws(DatabaseError) { try check(csqlite_fold_log_on_close(handle, 1)) }
 
     deinit {
         for statement in statements.values { sqlite3_finalize(statement) }
         sqlite3_close_v2(handle)
-    }
-
-    private static func percentEncoded(_ path: String) -> String {
-        path.map { character in
-            switch character {
-            case "%": "%25"
-            case "?": "%3f"
-            case "#": "%23"
-            default: String(character)
-            }
-        }.joined()
     }
 
     private func check(_ status: Int32) throws(DatabaseError) {
@@ -134,77 +100,54 @@ final class Database {
         throw DatabaseError(code: status & 0xFF, message: String(cString: sqlite3_errmsg(handle)))
     }
 
-    private func limitValues(to bytes: Int32) { sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, bytes) }
-
-    /// With values as long as they are: a row cannot be deleted without what its indexes are made of.
-    func withLongValues<Result>(_ body: () throws -> Result) rethrows -> Result {
-        // More than SQLite can hold: as much as it can.
-        limitValues(to: .max)
-        defer { limitValues(to: Self.longestValue) }
-        return try body()
-    }
-
     // MARK: Statements
 
-    /// Runs statements that take and give nothing, one after the other.
+    /// Runs statements without arguments and results.
     func run(script: String) throws(DatabaseError) {
         try check(sqlite3_exec(handle, script, nil, nil, nil))
     }
 
-    /// Runs a statement to its end and drops what it gives.
+    /// Runs a statement to its end and discards its results.
     func execute(_ sql: String, _ arguments: SQLValue...) throws(DatabaseError) {
-        try execute(sql, arguments)
-    }
-
-    func execute(_ sql: String, _ arguments: [SQLValue]) throws(DatabaseError) {
         let statement = try prepared(sql, arguments)
         defer { sqlite3_reset(statement) }
         while try step(statement) {}
     }
 
-    /// All rows that a statement gives.
-    func rows(_ sql: String, _ arguments: SQLValue...) throws(DatabaseError) -> [SQLRow] { try rows(sql, arguments) }
-
-    func rows(_ sql: String, _ arguments: [SQLValue]) throws(DatabaseError) -> [SQLRow] {
+    /// All rows of a result.
+    func rows(_ sql: String, _ arguments: SQLValue...) throws(DatabaseError) -> [SQLRow] {
         let statement = try prepared(sql, arguments)
         defer { sqlite3_reset(statement) }
-        let columns = (0..<sqlite3_column_count(statement)).map { String(cString: sqlite3_column_name(statement, $0)) }
+        let columns = Self.columns(statement)
         var rows: [SQLRow] = []
-        while try step(statement) {
-            rows.append(SQLRow(columns: columns, values: columns.indices.map { Self.value(statement, Int32($0)) }))
-        }
+        while try step(statement) { rows.append(SQLRow(columns: columns, values: Self.values(statement))) }
         return rows
     }
 
-    /// The numbers in the first column of all rows.
-    func integers(_ sql: String, _ arguments: [SQLValue]) throws(DatabaseError) -> [Int64] {
-        try rows(sql, arguments).compactMap { row in
-            if case .integer(let number) = row.values[0] { number } else { nil }
-        }
+    /// Calls `body` with one row of a result after the other: only one is in memory.
+    func forEachRow(_ sql: String, _ body: (SQLRow) throws -> Void) throws {
+        let statement = try prepared(sql, [])
+        defer { sqlite3_reset(statement) }
+        let columns = Self.columns(statement)
+        while try step(statement) { try body(SQLRow(columns: columns, values: Self.values(statement))) }
     }
 
-    /// Reads rows of a table one at a time, with their `rowid` as `rowNumber`; nil is in the place of one that has a
-    /// value longer than `longestValue`.
-    func forEachRow(of table: String, _ numbers: [Int64], _ body: (Int64, SQLRow?) throws -> Void) throws {
-        for number in numbers {
-            var row: SQLRow?
-            do throws(DatabaseError) {
-                row = try rows("SELECT rowid AS rowNumber, * FROM \(table) WHERE rowid = ?1", .integer(number)).first
-            } catch {
-                guard error.isTooLong else { throw error }
-            }
-            try body(number, row)
-        }
+    private static func columns(_ statement: OpaquePointer) -> [String] {
+        (0..<sqlite3_column_count(statement)).map { String(cString: sqlite3_column_name(statement, $0)) }
     }
 
-    /// The first column of the first row; NULL when there is none.
+    private static func values(_ statement: OpaquePointer) -> [SQLValue] {
+        (0..<sqlite3_column_count(statement)).map { value(statement, $0) }
+    }
+
+    /// The first column of the first row; NULL without one.
     func value(_ sql: String, _ arguments: SQLValue...) throws(DatabaseError) -> SQLValue {
         let statement = try prepared(sql, arguments)
         defer { sqlite3_reset(statement) }
         return try step(statement) ? Self.value(statement, 0) : .null
     }
 
-    /// The number in the first column of the first row; nil when there is none.
+    /// The integer in the first column of the first row; nil without one.
     func integer(_ sql: String, _ arguments: SQLValue...) throws(DatabaseError) -> Int64? {
         let statement = try prepared(sql, arguments)
         defer { sqlite3_reset(statement) }
@@ -214,8 +157,8 @@ final class Database {
 
     private func prepared(_ sql: String, _ arguments: [SQLValue]) throws(DatabaseError) -> OpaquePointer {
         let statement: OpaquePointer
-        if let known = statements[sql] {
-            statement = known
+        if let compiled = statements[sql] {
+            statement = compiled
         } else {
             var new: OpaquePointer?
             try check(sqlite3_prepare_v3(handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &new, nil))
@@ -244,7 +187,7 @@ final class Database {
         }
     }
 
-    /// Whether there is a row.
+    /// - Returns: whether the statement gave a row.
     private func step(_ statement: OpaquePointer) throws(DatabaseError) -> Bool {
         switch sqlite3_step(statement) {
         case SQLITE_ROW: return true
@@ -261,7 +204,7 @@ final class Database {
         case SQLITE_INTEGER: return .integer(sqlite3_column_int64(statement, column))
         case SQLITE_FLOAT: return .real(sqlite3_column_double(statement, column))
         case SQLITE_TEXT:
-            // What is no UTF-8 is no text: a file that has been damaged.
+            // A damaged file may have any bytes in a text.
             let bytes = UnsafeBufferPointer(start: sqlite3_column_text(statement, column), count: count)
             return String(validating: bytes, as: UTF8.self).map { .text($0) } ?? .blob(Array(bytes))
         case SQLITE_BLOB:
@@ -272,16 +215,16 @@ final class Database {
 
     // MARK: Transactions
 
-    /// All of it or nothing. A transaction that SQLite has ended itself (the disk is full) is not ended again.
+    /// Runs `body` in a transaction. One that SQLite has ended itself (the disk is full) is not rolled back again.
     ///
-    /// - Parameter name: whose it is, for who lists what is changed.
+    /// - Parameter name: of the effect.
     func transaction<Result>(of name: StaticString = #function, _ body: () throws -> Result) throws -> Result {
         try execute("BEGIN IMMEDIATE")
         do {
             let result = try body()
-            let effect = isLasting ? Effect(.commit, "\("\(name)".prefix { $0 != "(" })") : nil
+            let effect = Effect(.commit, "\("\(name)".prefix { $0 != "(" })")
             try execute("COMMIT")
-            effect?.done()
+            effect.done()
             return result
         } catch {
             if sqlite3_get_autocommit(handle) == 0 { try? execute("ROLLBACK") }
@@ -291,9 +234,18 @@ final class Database {
 
     /// Folds the log into the file and empties it.
     func checkpoint() throws(DatabaseError) {
-        guard isLasting else { return }
         let effect = Effect(.commit, "checkpoint")
         try check(sqlite3_wal_checkpoint_v2(handle, nil, SQLITE_CHECKPOINT_TRUNCATE, nil, nil))
         effect.done()
+    }
+
+    /// The bytes of the file that this database is, or would be.
+    func serialized() throws(DatabaseError) -> [UInt8] {
+        var size: sqlite3_int64 = 0
+        guard let bytes = sqlite3_serialize(handle, "main", &size, 0) else {
+            throw DatabaseError(code: SQLITE_NOMEM, message: "out of memory")
+        }
+        defer { sqlite3_free(bytes) }
+        return Array(UnsafeBufferPointer(start: bytes, count: Int(size)))
     }
 }

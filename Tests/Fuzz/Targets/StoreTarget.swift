@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The store's file, damaged in every way: bytes, pages, cells, columns and counters of a real store change before it is
-// opened. It opens, is set aside byte for byte, or is refused and left alone; what opens loads the same twice, and goes
-// on with numbers that nobody has.
+// opened. It opens, is kept aside byte for byte, or is refused and left alone. A store that opens loads the same twice,
+// and never gives a number twice.
 
 import AccessoryCore
 import AccessoryEngine
@@ -69,7 +69,7 @@ private let columns: [(table: String, column: String)] =
         "id", "displayName", "address", "addressKind", "isBonded", "image", "created", "ownsBond", "traits",
     ].map { ("accessory", $0) }
     + [
-        "id", "app", "accessory", "state", "isEnabled", "created", "lastUsed", "descriptor", "isInherited", "traits", "ssid",
+        "id", "app", "accessory", "state", "isEnabled", "created", "lastUsed", "descriptor", "traits", "ssid",
         "awareDevice", "classicAddress", "ownsClassicBond", "hasBluetooth",
     ].map { ("accessGrant", $0) }
     + ["address", "addressKind", "device", "purpose", "trace"].map { ("bondIntent", $0) }
@@ -221,7 +221,7 @@ private func goOn(_ store: GrantStore, _ state: StoredState) {
         let next = try store.nextGrantID()
         expect(next > number, "after grant \(number) comes \(next)")
         let device = try store.nextAwareDevice()
-        expect(device != 0 && !state.accessories.contains { $0.awareDevice == device }, "device \(device) is given twice")
+        expect(device != 0 && !state.grants.contains { $0.terms.awareDevice == device }, "device \(device) is given twice")
         var new = try accessory(9)
         new.address = BluetoothAddress(value: 0xAAAA, kind: .public)
         let grant = try grant(next, 9, "com.example.new")
