@@ -197,9 +197,6 @@ extension Grant {
         /// Whether a device was picked for this app, or its bond taken over: another app may have added the Bluetooth
         /// side.
         public var hasBluetooth: Bool
-        /// Whether the descriptor may be another app's: versions before 8 of the store kept one for all apps. The app's
-        /// manifest need not declare such a descriptor.
-        public var isInherited: Bool
         /// The services and companies of earlier descriptors.
         public var traits: Accessory.Traits
         /// The complete name of the network that the app may join; nil for none.
@@ -215,13 +212,12 @@ extension Grant {
         ///
         /// - Parameter ownsClassicBond: counts only with a classic address.
         public init(
-            _ descriptor: DiscoveryDescriptor, hasBluetooth: Bool = false, isInherited: Bool = false,
+            _ descriptor: DiscoveryDescriptor, hasBluetooth: Bool = false,
             traits: Accessory.Traits = Accessory.Traits(),
             ssid: SSID? = nil, awareDevice: UInt64? = nil, classicAddress: BluetoothAddress? = nil, ownsClassicBond: Bool = false
         ) {
             self.descriptor = descriptor
             self.hasBluetooth = hasBluetooth
-            self.isInherited = isInherited
             self.traits = traits
             self.ssid = ssid
             self.awareDevice = awareDevice
@@ -239,10 +235,9 @@ extension Grant {
         /// Takes another descriptor, and the network that was picked with it; earlier descriptors are remembered by
         /// their traits. A network that the new descriptor does not name is given up.
         public mutating func describe(by new: DiscoveryDescriptor, network: SSID?) {
-            if new != descriptor || isInherited {
+            if new != descriptor {
                 traits = lookedFor
                 descriptor = new
-                isInherited = false
             }
             let keepsNetwork = !new.wantsWiFi || ssid.map(new.fits) == true
             ssid = network ?? (keepsNetwork ? ssid : nil)
@@ -251,7 +246,7 @@ extension Grant {
         /// Whether the app may use the accessory by Bluetooth, or its network.
         public func includes(_ technology: Technology) -> Bool {
             switch technology {
-            case .bluetooth: hasBluetooth && (descriptor.wantsBluetooth || isInherited)
+            case .bluetooth: hasBluetooth && descriptor.wantsBluetooth
             case .wifi: ssid != nil || awareDevice != nil
             }
         }

@@ -96,8 +96,7 @@ public enum DescriptorRules {
         guard app.supports.contains(technology) else {
             throw .invalid("Supports", technology.rawValue, "not among Supports= in \(app.source)")
         }
-        // Which app it was that named this descriptor is not known.
-        if !terms.isInherited { try check(terms.descriptor, declaredBy: app) }
+        try check(terms.descriptor, declaredBy: app)
         // The descriptor may say nothing of the network: a migration names it, or a person who renames it.
         if technology == .wifi, let ssid = terms.ssid { try check(ssid, declaredBy: app) }
     }
