@@ -183,8 +183,8 @@ public struct CompareOptions: OptionSet, Hashable, Sendable {
     public static let widthInsensitive = CompareOptions(rawValue: 256)
     /// Equal strings are told apart. Foundation: for ordering, without effect on a search.
     public static let forcedOrdering = CompareOptions(rawValue: 512)
-    /// The text is a regular expression in ICU's syntax, less what Docs/Decisions/0016 lists. Of the other options,
-    /// `caseInsensitive` and `anchored` count beside it.
+    /// The text is a regular expression in PCRE2's syntax (Docs/Decisions/0016). Of the other options, only
+    /// `caseInsensitive` and `anchored` apply.
     public static let regularExpression = CompareOptions(rawValue: 1024)
 
     /// Each option with its word in the session API.

@@ -1,46 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
-// A regular expression over names, run by GLib (PCRE2) with an end: patterns come from apps and names from strangers,
-// and some pairs of them would keep a backtracking matcher busy for years.
+// A regular expression over names, in PCRE2's syntax, run by GLib within limits: patterns come from apps and names from
+// strangers, and some pairs of them would keep a backtracking matcher busy for years.
 
 internal import AccessoryModel
 internal import CGLib
 
-/// A compiled expression in ICU's syntax.
+/// A compiled expression.
 ///
-/// `@unchecked Sendable`: it is never changed after `init`, and GLib documents a `GRegex` as immutable and usable from
-/// several threads at once. It is compiled without `G_REGEX_OPTIMIZE`, which would make code at the first match.
+/// `@unchecked Sendable`: it does not change after `init`, and GLib documents a `GRegex` as immutable and usable from
+/// several threads at once. It is compiled without `G_REGEX_OPTIMIZE`, which would compile machine code at the first
+/// match, with a stack of its own.
 final class RegularExpression: @unchecked Sendable {
     private let compiled: OpaquePointer
 
-    /// Steps of the matcher over one name. An honest expression needs hundreds; the worst takes some milliseconds for
-    /// all of them.
-    private static let steps = 50_000
-    /// KiB that a search may remember to come back to.
-    private static let memory = 4096
+    /// Steps of the matcher over one name. Typical expressions need hundreds; the worst take milliseconds for all of
+    /// them.
+    private static let maxSteps = 50_000
+    /// KiB for the places that the matcher may return to.
+    private static let maxMemory = 4096
 
-    /// Nil for one that does not compile, or has what only other dialects read the same way (`PatternTranslation`).
+    /// Nil for a pattern that does not compile.
     init?(_ pattern: String, _ options: CompareOptions) {
-        let ignoresCase = options.contains(.caseInsensitive)
-        guard let translated = PatternTranslation.pcre(pattern, ignoresCase: ignoresCase) else { return nil }
-        // The search for the beginning is part of the pattern, so that the limit is one for all beginnings together.
-        let search = options.contains(.anchored) ? "" : "(?s:.*?)"
-        let limits = "(*LIMIT_MATCH=\(Self.steps))(*LIMIT_DEPTH=\(Self.steps))(*LIMIT_HEAP=\(Self.memory))"
-        var flags = G_REGEX_ANCHORED.rawValue
-        if ignoresCase { flags |= G_REGEX_CASELESS.rawValue }
-        guard
-            let compiled = g_regex_new(
-                "\(limits)\(search)(?:\(translated))", GRegexCompileFlags(flags), GRegexMatchFlags(0), nil)
+        let flags = GRegexCompileFlags(options.contains(.caseInsensitive) ? G_REGEX_CASELESS.rawValue : 0)
+        // The pattern must compile by itself too: “a)|(b” would within a group.
+        guard !pattern.isEmpty, !Self.isAmbiguous(pattern), let alone = g_regex_new(pattern, flags, GRegexMatchFlags(0), nil)
         else { return nil }
-        self.compiled = compiled
+        g_regex_unref(alone)
+        // PCRE2 counts steps anew at each place where a match may begin, so the search for that place is part of the
+        // pattern. Settings at the beginning of an app's pattern (“(*LIMIT_MATCH=…)”) do not compile within a group.
+        let search = options.contains(.anchored) ? "" : "(?s:.*?)"
+        let limits = "(*LIMIT_MATCH=\(Self.maxSteps))(*LIMIT_DEPTH=\(Self.maxSteps))(*LIMIT_HEAP=\(Self.maxMemory))"
+        // “\E” ends a quotation that the pattern leaves open, and a line end ends a comment.
+        for end in ["\\E", "\n"] {
+            let bounded = "\(limits)\\A\(search)(?:\(pattern)\(end))"
+            if let compiled = g_regex_new(bounded, flags, GRegexMatchFlags(0), nil) {
+                self.compiled = compiled
+                return
+            }
+        }
+        return nil
     }
 
     deinit {
         g_regex_unref(compiled)
     }
 
-    /// Whether it is found in the name; nil when that took too long to tell.
+    /// Whether the name has a match; nil when a limit was reached before the answer.
     func verdict(on name: String) -> Bool? {
-        // PCRE2 reports a limit that was reached, and nothing else that text can bring about.
         var failure: UnsafeMutablePointer<GError>?
         let isFound = name.withCString {
             g_regex_match_full(compiled, $0, gssize(name.utf8.count), 0, GRegexMatchFlags(0), nil, &failure) != 0
@@ -50,5 +56,38 @@ final class RegularExpression: @unchecked Sendable {
             return nil
         }
         return isFound
+    }
+
+    /// Whether PCRE2 would misread the pattern without an error: `\C` is a single byte there, undefined within a
+    /// character, and sets in sets and their intersection (`[a-z&&[aeiou]]`), which Apple's platforms have, are single
+    /// characters.
+    private static func isAmbiguous(_ pattern: String) -> Bool {
+        var rest = Array(pattern.utf8)[...]
+        var isInClass = false
+        func skip(_ text: StaticString) -> Bool {
+            let text = UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount)
+            guard rest.starts(with: text) else { return false }
+            rest = rest.dropFirst(text.count)
+            return true
+        }
+        while !rest.isEmpty {
+            if skip("\\") {
+                if skip("C") { return true }
+                rest = rest.dropFirst()
+            } else if !isInClass, skip("[") {
+                isInClass = true
+                _ = skip("^")
+                _ = skip("]")
+            } else if isInClass, skip("[:") {
+                while !rest.isEmpty, !skip(":]") { rest = rest.dropFirst() }
+            } else if isInClass, skip("[") || skip("&&") {
+                return true
+            } else if skip("]") {
+                isInClass = false
+            } else {
+                rest = rest.dropFirst()
+            }
+        }
+        return false
     }
 }

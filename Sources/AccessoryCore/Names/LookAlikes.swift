@@ -73,9 +73,7 @@ enum Skeleton {
     }
 
     private static func decomposed(_ text: String) -> String {
-        guard !text.utf8.allSatisfy({ $0 < 0x80 }), let parts = g_utf8_normalize(text, -1, G_NORMALIZE_NFKD) else { return text }
-        defer { g_free(parts) }
-        return String(cString: parts)
+        text.utf8.allSatisfy { $0 < 0x80 } ? text : Unicode.normalize(text, G_NORMALIZE_NFKD)
     }
 
     private static let prototypes: [Unicode.Scalar: String] = {

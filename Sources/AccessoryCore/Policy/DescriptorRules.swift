@@ -149,7 +149,9 @@ public enum DescriptorRules {
         guard text.utf8.count <= Limits.nameSubstringBytes else {
             throw .invalid(key, text, "longer than \(Limits.nameSubstringBytes) bytes")
         }
-        guard NameRule(substring: text, options: options) != nil else { throw .invalid(key, text, "not a regular expression") }
+        guard NameRule(substring: text, options: options) != nil else {
+            throw .invalid(key, text, "not a regular expression of PCRE2")
+        }
     }
 
     private static func lossy(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
