@@ -7,7 +7,7 @@ internal import AccessoryModel
 internal import Logging
 
 final class AccessChanges {
-    private let book: Book
+    private let registry: GrantRegistry
     private let bonds: BondKeeper
     private let radio: any Radio
     private let sessions: Sessions
@@ -17,9 +17,9 @@ final class AccessChanges {
     private var onChange: (() -> Void)?
 
     init(
-        _ book: Book, _ bonds: BondKeeper, _ radio: any Radio, _ sessions: Sessions, _ log: Logger
+        _ registry: GrantRegistry, _ bonds: BondKeeper, _ radio: any Radio, _ sessions: Sessions, _ log: Logger
     ) {
-        self.book = book
+        self.registry = registry
         self.bonds = bonds
         self.radio = radio
         self.sessions = sessions
@@ -27,7 +27,7 @@ final class AccessChanges {
     }
 
     /// Called after each change, when everybody has been told: what a running picker is about may have been taken away.
-    func whenChanged(_ body: @escaping () -> Void) { onChange = body }
+    func afterChange(_ body: @escaping () -> Void) { onChange = body }
 
     /// Whether the classic side of an accessory is being paired.
     var isBridging: Bool { !bridging.isEmpty }
@@ -40,7 +40,7 @@ final class AccessChanges {
     func revoke(
         _ grant: Grant, reason: String, by requester: Requester, completion: @escaping () -> Void = {}
     ) throws(SetupError) {
-        let change = book.ledger.revoking(grant)
+        let change = registry.ledger.revoking(grant)
         try commit(change.steps, removing: change.bonds, reason: reason, by: requester, completion: completion)
     }
 
@@ -48,7 +48,7 @@ final class AccessChanges {
     func remove(_ accessory: Accessory, reason: String, by requester: Requester, completion: @escaping () -> Void)
         throws(SetupError)
     {
-        let change = book.ledger.removing(accessory)
+        let change = registry.ledger.removing(accessory)
         try commit(change.steps, removing: change.bonds, reason: reason, by: requester, completion: completion)
     }
 
@@ -74,7 +74,7 @@ final class AccessChanges {
     private func unpair(
         _ accessory: Accessory, removingBond: Bool, reason: String, by requester: Requester, completion: @escaping () -> Void
     ) throws(SetupError) {
-        let change = book.ledger.unpairing(accessory)
+        let change = registry.ledger.unpairing(accessory)
         let line = AuditWriter.Line(.unpaired, accessory: accessory.id, why: reason)
         try commit(
             change.steps, removing: removingBond ? change.bonds : [], line: line, reason: reason, by: requester,
@@ -100,11 +100,11 @@ final class AccessChanges {
         if let grant {
             network = SSID(name)
             guard let network else { throw .invalid("name", name, "a network's name must have 1 to 32 bytes") }
-            if let other = book.ledger.grant(onNetwork: network, to: grant.app), other.id != grant.id {
+            if let other = registry.ledger.grant(onNetwork: network, to: grant.app), other.id != grant.id {
                 throw .invalid("name", name, "is the network of another accessory of \(grant.app)")
             }
         }
-        let steps = book.ledger.renaming(accessory, to: name, network: network, of: grant)
+        let steps = registry.ledger.renaming(accessory, to: name, network: network, of: grant)
         guard !steps.isEmpty else { return }
         let line = AuditWriter.Line(
             .renamed, accessory: accessory.id, why: "\(reason): “\(accessory.displayName)” is “\(name)” now")
@@ -120,7 +120,7 @@ final class AccessChanges {
     ) throws(SetupError) {
         let removals = peers.map(bonds.removalIntent)
         do {
-            try book.change(steps, noting: removals, finishing: finished, line: line, reason: reason, by: requester) {
+            try registry.change(steps, noting: removals, finishing: finished, line: line, reason: reason, by: requester) {
                 bonds.written(removals, finished: finished)
                 accepted()
             }
@@ -170,8 +170,8 @@ final class AccessChanges {
         if let goOn { return goOn(settings, requester, bridges, unseen) }
         confirm(GrantedAccessory(accessory, grant), settings, bridges: true, by: requester) { [weak self] failure in
             guard let self, let failure else { return }
-            self.sessions.tell(
-                grant.app, SessionEvent(.pickerSetupFailed, accessory: GrantedAccessory(accessory, grant), error: failure))
+            self.sessions.publish(
+                SessionEvent(.pickerSetupFailed, accessory: GrantedAccessory(accessory, grant), error: failure), to: grant.app)
         }
     }
 
@@ -188,7 +188,7 @@ final class AccessChanges {
         _ session: Session, _ id: AccessoryID, _ settings: AuthorizationSettings
     ) throws(SetupError) -> Bool {
         guard session.state == .active, settings.bridgingAddress == nil, let ssid = settings.ssid,
-            let grant = book.ledger.grant(of: id, to: session.app.id), grant.state == .authorized,
+            let grant = registry.ledger.grant(of: id, to: session.app.id), grant.state == .authorized,
             grant.terms.descriptor.wantsWiFi
         else { return false }
         if grant.terms.ssid == ssid { return true }
@@ -202,7 +202,7 @@ final class AccessChanges {
 
     private func awaiting(_ session: Session, _ id: AccessoryID, _ request: String) throws(SetupError) -> (Grant, Accessory) {
         guard session.state == .active else { throw session.wrongState(request) }
-        guard let grant = book.ledger.grant(of: id, to: session.app.id), let accessory = book.ledger.accessories[id] else {
+        guard let grant = registry.ledger.grant(of: id, to: session.app.id), let accessory = registry.ledger.accessories[id] else {
             throw .invalid("accessory", id, "is not an accessory of \(session.app.id)")
         }
         guard grant.state == .awaitingAuthorization else {
@@ -216,7 +216,7 @@ final class AccessChanges {
         by requester: Requester, accepted: () -> Void = {}
     ) throws(SetupError) {
         try commit(
-            book.ledger.authorizing(grant, settings: settings, ownsClassicBond: ownsClassicBond), finishing: intents,
+            registry.ledger.authorizing(grant, settings: settings, ownsClassicBond: ownsClassicBond), finishing: intents,
             reason: "authorized", by: requester, accepted: accepted)
     }
 
@@ -236,7 +236,7 @@ final class AccessChanges {
         }
         do throws(SetupError) {
             // Much may have happened while the person was asked.
-            guard let grant = book.ledger.grants[granted.grant.id], grant.state == .awaitingAuthorization else {
+            guard let grant = registry.ledger.grants[granted.grant.id], grant.state == .awaitingAuthorization else {
                 throw SetupError(.connectionFailed, "the accessory was removed meanwhile")
             }
             try authorize(grant, settings: settings, by: requester)
@@ -267,7 +267,7 @@ final class AccessChanges {
                     throw SetupError(.connectionFailed, failure.message)
                 }
                 // Revoked meanwhile: there is nobody to give it to, and another app's grant is another app's.
-                guard let grant = self.book.ledger.grants[grant.id], grant.state == .awaitingAuthorization else {
+                guard let grant = self.registry.ledger.grants[grant.id], grant.state == .awaitingAuthorization else {
                     throw SetupError(.connectionFailed, "the accessory was removed meanwhile")
                 }
                 var settings = settings
@@ -303,8 +303,8 @@ final class AccessChanges {
         if let earlier = grant.terms.classicAddress, earlier.value != classic.value, earlier.value != peer.address.value {
             throw .invalid("bridgingAddress", classic, "the accessory has another classic side already")
         }
-        if isBonded, book.ledger.hasSide(classic, accessory.id) { return nil }
-        guard !isBonded, book.ledger.accessory(withSide: classic, besides: accessory.id) == nil else {
+        if isBonded, registry.ledger.hasSide(classic, accessory.id) { return nil }
+        guard !isBonded, registry.ledger.accessory(withSide: classic, besides: accessory.id) == nil else {
             throw SetupError(.connectionFailed, "the classic side could not be paired")
         }
         let intent = BondIntent(side, device: nil, purpose: .pairing)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine: what may be asked of it and what it is told, each handed to the one who owns the matter. The owners are:
-// `Book` (what is granted), `AccessChanges` (taking it away), `BondKeeper` (whose bond is whose), `Sessions`, `Pickers`
-// (the run and its programs), `AccessoryNetworks` (joining), `Explanations`, `AuditWriter`, `News` (telling the
-// outside). It lives on one thread and is not Sendable, so the compiler keeps it there (Docs/Decisions/0003).
+// `GrantRegistry` (what is granted), `AccessChanges` (taking it away), `BondKeeper` (whose bond is whose), `Sessions`,
+// `PickerCoordinator` (the run and its programs), `AccessoryNetworks` (joining), `Explanations`, `AuditWriter`, `News`
+// (telling the outside). It lives on one thread and is not Sendable, so the compiler keeps it there
+// (Docs/Decisions/0003).
 
 public import AccessoryCore
 public import AccessoryModel
@@ -19,18 +20,10 @@ public final class AccessoryEngine {
         public init() {}
     }
 
-    private let radio: any Radio
-    private let networkRadio: any NetworkRadio
-    private let log: Logger
-    private let news = News()
-    private let audit: AuditWriter
-    private let allSessions: Sessions
-    private let book: Book
-    private let bonds: BondKeeper
-    private let bondWatch: BondWatch
-    private let access: AccessChanges
-    private let pickers: Pickers
+    private let services: EngineServices
+    private let pickers: PickerCoordinator
     private let pickerQueue: PickerQueue
+    private let bondWatch: BondWatch
     private let networks: AccessoryNetworks
     private let explanations: Explanations
 
@@ -40,81 +33,72 @@ public final class AccessoryEngine {
         configuration: Configuration = Configuration(),
         trail: (any AuditTrail)? = nil, log: Logger
     ) throws {
-        self.radio = radio
-        self.networkRadio = networkRadio
-        self.log = log
-        let stored = try store.load()
-        audit = AuditWriter(trail, news, clock, log)
-        allSessions = Sessions(news, log)
-        book = Book(
-            Ledger(accessories: stored.accessories, grants: stored.grants), store, allSessions, news, audit, clock, log)
-        bonds = BondKeeper(stored.intents, radio, store, book, clock, log)
-        access = AccessChanges(book, bonds, radio, allSessions, log)
-        bondWatch = BondWatch(book, access, bonds, radio, clock, log)
-        networks = AccessoryNetworks(networkRadio, book, allSessions, news, audit, log)
-        pickers = Pickers(
-            book, bonds, access, radio, networkRadio, allSessions, news, audit, clock, configuration, log)
-        pickerQueue = PickerQueue(pickers, news, clock, log)
-        explanations = Explanations(book, pickers, radio, networkRadio, clock, nearness: configuration.nearness)
-        bonds.current = { [weak pickers] in pickers?.intent }
+        services = try EngineServices(radio, networkRadio, store, trail, clock, configuration.nearness, log)
+        bondWatch = BondWatch(services)
+        networks = AccessoryNetworks(services)
+        pickers = PickerCoordinator(services)
+        pickerQueue = PickerQueue(services, pickers)
+        explanations = Explanations(services, pickers)
     }
 
     /// Begins: follows the radios, and finishes what an earlier run left unfinished, as soon as Bluetooth is ready.
     public func start() {
-        radio.observer = self
-        networkRadio.observer = self
-        radio.start()
-        networkRadio.start()
-        bonds.removeLeftovers(but: pickers.intent)
+        services.radio.observer = self
+        services.networkRadio.observer = self
+        services.radio.start()
+        services.networkRadio.start()
+        services.bonds.removeLeftovers()
     }
 
     // MARK: What there is
 
     /// Told all news from now on, in their order, after those who listen already.
-    public func listen(_ listener: @escaping (EngineNews) -> Void) { news.listen(listener) }
+    public func listen(_ listener: @escaping (EngineNews) -> Void) { services.publisher.listen(listener) }
 
     /// Says who a client is, for the audit trail.
     public var describeClient: (ClientID) -> String {
-        get { allSessions.describe }
-        set { allSessions.describe = newValue }
+        get { services.sessions.describe }
+        set { services.sessions.describe = newValue }
     }
 
     /// Which accessories there are, and which app has which.
-    public var ledger: Ledger { book.ledger }
+    public var ledger: Ledger { services.registry.ledger }
     /// What the admin allows.
-    public var policy: AccessPolicy { book.policy }
+    public var policy: AccessPolicy { services.registry.policy }
     /// The sessions that are open, by their numbers.
-    public var sessions: [Int: Session] { allSessions.all }
+    public var sessions: [Int: Session] { services.sessions.all }
     /// At most one: there is one person (rule 7).
     public var picker: PickerRun? { pickers.run }
     /// Registered picker programs; the first of them shows the next picker.
-    public var pickerPrograms: [PickerProgram] { pickers.programs }
+    public var pickerPrograms: [PickerProgram] { pickers.programs.all }
     /// The Bluetooth adapters of the machine.
-    public var adapters: [RadioAdapter] { radio.adapters }
+    public var adapters: [RadioAdapter] { services.radio.adapters }
     /// Whether Bluetooth can be used now.
-    public var radioState: RadioState { radio.state }
+    public var radioState: RadioState { services.radio.state }
     /// Whether Wi-Fi can be used now.
-    public var networkRadioState: RadioState { networkRadio.state }
+    public var networkRadioState: RadioState { services.networkRadio.state }
 
     /// The radio's name for an accessory, if it knows it now.
     public func device(of accessory: Accessory) -> RadioDeviceID? {
-        accessory.peer.flatMap { radio.device(for: $0) }
+        accessory.peer.flatMap { services.radio.device(for: $0) }
     }
 
     /// What is known of the link with an accessory: as it was when the radio looked last.
     public func link(with accessory: Accessory) -> RadioLink {
-        accessory.peer.map { radio.link(with: $0) } ?? RadioLink()
+        accessory.peer.map { services.radio.link(with: $0) } ?? RadioLink()
     }
 
     /// Reasons, for people, why granted apps cannot use an accessory, as of the radio's last look.
     public func problems(with accessory: Accessory) -> [String] {
         var problems: [String] = []
-        if radio.state == .ready, let adapter = accessory.adapter, !radio.adapters.contains(where: { $0.address == adapter }) {
+        if services.radio.state == .ready, let adapter = accessory.adapter,
+            !services.radio.adapters.contains(where: { $0.address == adapter })
+        {
             problems.append("the adapter that it was set up with, \(adapter), is not there")
         }
         problems += bondWatch.problems(with: accessory)
-        for grant in book.ledger.grants(of: accessory.id).sorted(by: { $0.app < $1.app }) {
-            if let denial = book.policy.denial(of: GrantedAccessory(accessory, grant)) {
+        for grant in services.registry.ledger.grants(of: accessory.id).sorted(by: { $0.app < $1.app }) {
+            if let denial = services.registry.policy.denial(of: GrantedAccessory(accessory, grant)) {
                 problems.append("rule \(denial.name) in \(denial.source) denies it to \(grant.app)")
             }
         }
@@ -123,7 +107,7 @@ public final class AccessoryEngine {
 
     /// Has the radio look at its devices anew, before a request that speaks of devices which other programs may have
     /// paired.
-    public func refreshBonds(_ completion: @escaping () -> Void) { radio.refresh(completion) }
+    public func refreshBonds(_ completion: @escaping () -> Void) { services.radio.refresh(completion) }
 
     // MARK: Sessions
 
@@ -132,13 +116,13 @@ public final class AccessoryEngine {
     /// - Parameter party: the user whose session it is.
     /// - Throws: `InvalidRequest` past `Limits.sessionsPerUser`.
     public func createSession(client: ClientID, app: AppManifest, party: Party) throws(SetupError) -> Session {
-        try allSessions.open(client, app, party)
+        try services.sessions.open(client, app, party)
     }
 
     /// - Parameter accepted: called between the checks and the first event.
     /// - Throws: `InvalidRequest` for one that is active, `Invalidated` for one that has ended.
     public func activate(_ session: Session, accepted: () -> Void = {}) throws(SetupError) {
-        try allSessions.activate(session, accepted: accepted)
+        try services.sessions.activate(session, accepted: accepted)
     }
 
     /// Ends a session, and its picker; nothing happens to one that has ended.
@@ -146,20 +130,20 @@ public final class AccessoryEngine {
     /// - Parameter accepted: called before the first event.
     public func invalidate(_ session: Session, reason: String, accepted: () -> Void = {}) {
         guard session.state != .invalidated else { return accepted() }
-        log.info(
+        services.log.info(
             "session \(session.state.rawValue) → invalidated",
             metadata: ["session": "\(session.id)", "app": "\(session.app.id)", "reason": "\(reason)"])
         accepted()
         pickers.sessionEnds(session)
-        allSessions.end(session)
+        services.sessions.end(session)
         // It sees its accessories no longer, so it could not leave their networks either.
         networks.reviewHolders()
     }
 
     /// A connection is gone: its sessions end, and its picker.
     public func clientGone(_ client: ClientID) {
-        for session in allSessions.of(client) { invalidate(session, reason: "the app's connection closed") }
-        pickers.unregister(client)
+        for session in services.sessions.of(client) { invalidate(session, reason: "the app's connection closed") }
+        pickers.programs.unregister(client)
         networks.reviewHolders()
     }
 
@@ -179,10 +163,10 @@ public final class AccessoryEngine {
         _ client: ClientID, label: String? = nil, lease: Double? = nil, isUnattended: Bool? = nil,
         user: @autoclosure () -> String = ""
     ) throws(SetupError) {
-        try pickers.register(client, label: label, lease: lease, isUnattended: isUnattended, user: user())
+        try pickers.programs.register(client, label: label, lease: lease, isUnattended: isUnattended, user: user())
     }
     /// A picker program shows no more pickers; a picker that it shows goes to the next program, or ends (rule 17).
-    public func unregisterPicker(_ client: ClientID) { pickers.unregister(client) }
+    public func unregisterPicker(_ client: ClientID) { pickers.programs.unregister(client) }
 
     /// Asks for a picker that finds accessories, takes known ones over, or both.
     ///
@@ -291,7 +275,8 @@ public final class AccessoryEngine {
         guard let grant = ledger.grant(of: id, to: session.app.id) else {
             throw .invalid("accessory", id, "is not an accessory of \(session.app.id)")
         }
-        try access.revoke(grant, reason: "removed by the app", by: allSessions.requester(session), completion: completion)
+        try services.access.revoke(
+            grant, reason: "removed by the app", by: services.sessions.requester(session), completion: completion)
     }
 
     /// Takes a grant away.
@@ -301,7 +286,7 @@ public final class AccessoryEngine {
     public func revoke(
         _ grant: Grant, reason: String, by requester: Requester, completion: @escaping () -> Void = {}
     ) throws(SetupError) {
-        try access.revoke(grant, reason: reason, by: requester, completion: completion)
+        try services.access.revoke(grant, reason: reason, by: requester, completion: completion)
     }
 
     /// Takes an accessory away from everybody.
@@ -311,7 +296,7 @@ public final class AccessoryEngine {
     public func remove(
         _ accessory: Accessory, reason: String, by requester: Requester, completion: @escaping () -> Void = {}
     ) throws(SetupError) {
-        try access.remove(accessory, reason: reason, by: requester, completion: completion)
+        try services.access.remove(accessory, reason: reason, by: requester, completion: completion)
     }
 
     /// Removes the bond with an accessory, whichever program has made it; grants stay, and are `unauthorized` until a
@@ -322,14 +307,14 @@ public final class AccessoryEngine {
     public func unpair(
         _ accessory: Accessory, reason: String, by requester: Requester, completion: @escaping () -> Void = {}
     ) throws(SetupError) {
-        try access.unpair(accessory, reason: reason, by: requester, completion: completion)
+        try services.access.unpair(accessory, reason: reason, by: requester, completion: completion)
     }
 
     /// An admin's switch on a grant.
     ///
     /// - Throws: `Unknown` when the store refuses.
     public func setEnabled(_ grant: Grant, _ isEnabled: Bool, by requester: Requester) throws(SetupError) {
-        try access.setEnabled(grant, isEnabled, by: requester)
+        try services.access.setEnabled(grant, isEnabled, by: requester)
     }
 
     /// Another name for an accessory, for everybody (rule 14).
@@ -338,7 +323,7 @@ public final class AccessoryEngine {
     public func rename(
         _ accessory: Accessory, to name: String, reason: String, by requester: Requester
     ) throws(SetupError) {
-        try access.rename(accessory, to: name, reason: reason, by: requester)
+        try services.access.rename(accessory, to: name, reason: reason, by: requester)
     }
 
     /// The app finishes an authorization that waits for its confirmation (rule 12). What the classic side makes of it
@@ -350,7 +335,8 @@ public final class AccessoryEngine {
     public func finishAuthorization(
         _ session: Session, _ id: AccessoryID, settings: AuthorizationSettings, accepted: () -> Void = {}
     ) throws(SetupError) {
-        try access.finishAuthorization(session, id, settings: settings, picker: pickers.awaitedConfirmation, accepted: accepted)
+        try services.access.finishAuthorization(
+            session, id, settings: settings, picker: pickers.awaitedConfirmation, accepted: accepted)
     }
 
     /// The app gives an accessory back that waits for its confirmation.
@@ -358,7 +344,7 @@ public final class AccessoryEngine {
     /// - Parameter completion: called once the bond is gone too, where it goes.
     /// - Throws: `InvalidRequest` for what does not wait, `Unknown` when the store refuses.
     public func failAuthorization(_ session: Session, _ id: AccessoryID, completion: @escaping () -> Void) throws(SetupError) {
-        try access.failAuthorization(session, id, completion: completion)
+        try services.access.failAuthorization(session, id, completion: completion)
     }
 
     /// A link with an accessory came up for an app, and ended before the app could use it.
@@ -369,32 +355,34 @@ public final class AccessoryEngine {
     /// An app has used an accessory; nothing happens for one that is not the app's.
     public func noteUse(of accessory: AccessoryID, by app: AppID, requester: Requester, as what: String) {
         bondWatch.used(accessory)
-        book.noteUse(of: accessory, by: app, requester: requester, as: what)
+        services.registry.noteUse(of: accessory, by: app, requester: requester, as: what)
     }
 
     /// Writes down when grants were last used: before the daemon ends.
-    public func writeUses() { book.writeUses() }
+    public func writeUses() { services.registry.writeUses() }
 
     // MARK: Rules, reasons and the trail
 
     /// The admin's policy has changed: what it denies is neither offered nor reached any more.
     public func setPolicy(_ new: AccessPolicy) {
-        book.setPolicy(new)
-        pickers.refreshOffers()
+        services.registry.setPolicy(new)
+        pickers.runner?.refreshOffers()
     }
 
     /// Manifests have changed: an app may use what its manifest declares now. An app without one may use nothing.
-    public func setManifests(_ manifests: [AppID: AppManifest]) { book.setManifests(manifests) }
+    public func setManifests(_ manifests: [AppID: AppManifest]) { services.registry.setManifests(manifests) }
 
     /// Whether an app may use an accessory now by a technology: its grant is switched on, stands and includes it, its
     /// manifest declares it, and no rule denies the accessory.
     public func mayUse(_ accessory: AccessoryID, _ app: AppID, by technology: Technology) -> Bool {
-        book.usable(accessory, to: app, by: technology) != nil
+        services.registry.usable(accessory, to: app, by: technology) != nil
     }
 
     /// The accessories that an app may use now by Bluetooth.
     public func reachable(for app: AppID) -> [GrantedAccessory] {
-        book.ledger.accessories(of: app).compactMap { book.usable($0.accessory.id, to: app, by: .bluetooth) }
+        services.registry.ledger.accessories(of: app).compactMap {
+            services.registry.usable($0.accessory.id, to: app, by: .bluetooth)
+        }
     }
 
     /// Looks around for some seconds with an app's items: those of its picker when it shows one, else `dryItems`; for
@@ -412,16 +400,16 @@ public final class AccessoryEngine {
     public func audit(
         _ event: AuditEntry.Event, app: AppID? = nil, accessory: AccessoryID? = nil, by requester: Requester, why: String
     ) {
-        audit.note(event, app: app, accessory: accessory, by: requester, why: why)
+        services.audit.note(event, app: app, accessory: accessory, by: requester, why: why)
     }
 
     /// Writes the lines that wait for the disk: before the daemon ends.
-    public func flushAudit() { audit.flush() }
+    public func flushAudit() { services.audit.flush() }
 
     /// The trail's lines, in pages of `count`, 1 or more.
     ///
     /// - Throws: what the store throws.
-    public func auditPages(_ query: AuditQuery, of count: Int) throws -> AuditPages { try audit.pages(query, of: count) }
+    public func auditPages(_ query: AuditQuery, of count: Int) throws -> AuditPages { try services.audit.pages(query, of: count) }
 
     // MARK: Networks
 
@@ -462,52 +450,52 @@ extension AccessoryEngine: RadioObserver {
     /// Tells everybody. When Bluetooth is ready, finishes what was left undone; else a picker ends that can find
     /// nothing without it.
     public func radioChanged(_ state: RadioState, reason: String) {
-        log.notice("Bluetooth is \(state.rawValue)", metadata: ["reason": "\(reason)"])
-        news.tell(.bluetooth(state))
-        news.tell(.access)
+        services.log.notice("Bluetooth is \(state.rawValue)", metadata: ["reason": "\(reason)"])
+        services.publisher.publish(.bluetooth(state))
+        services.publisher.publish(.access)
         if state == .ready {
-            bonds.removeLeftovers(but: pickers.intent)
+            services.bonds.removeLeftovers()
         } else {
-            pickers.radioLost(.bluetooth, "Bluetooth: \(reason)")
+            pickers.runner?.radioLost(.bluetooth, "Bluetooth: \(reason)", pickers.requests)
         }
     }
 
     /// Announces the change, and removes the bonds that waited for an adapter which has come back.
     public func adaptersChanged() {
-        news.tell(.adapters)
+        services.publisher.publish(.adapters)
         deviceChanged(nil)
-        if radio.state == .ready { bonds.removeLeftovers(but: pickers.intent) }
+        if services.radio.state == .ready { services.bonds.removeLeftovers() }
     }
 
     /// Ends a picker that can find nothing without Bluetooth.
     public func discoveryFailed(_ failure: RadioFailure) {
-        log.error("discovery failed", metadata: ["reason": "\(failure)"])
-        pickers.radioLost(.bluetooth, "discovery failed: \(failure)")
+        services.log.error("discovery failed", metadata: ["reason": "\(failure)"])
+        pickers.runner?.radioLost(.bluetooth, "discovery failed: \(failure)", pickers.requests)
     }
 
     /// Hands them to the picker that searches, and to who asked for reasons.
     public func heard(_ changes: [HeardDevice]) {
         explanations.heard(changes)
-        pickers.heard(changes)
+        pickers.runner?.heard(changes)
     }
 
     /// Withdraws the device's offer.
-    public func lost(_ address: BluetoothAddress) { pickers.deviceDropped(address) }
+    public func lost(_ address: BluetoothAddress) { pickers.runner?.deviceDropped(address) }
     /// Has the picker show it.
-    public func pairingPrompted(_ prompt: PairingPrompt) { pickers.prompted(prompt) }
+    public func pairingPrompted(_ prompt: PairingPrompt) { pickers.runner?.feed(.prompted(prompt)) }
     /// Has the picker, and the app, told.
-    public func bridgingStarted() { pickers.bridgingStarted() }
+    public func bridgingStarted() { pickers.runner?.feed(.bridgingStarted) }
     /// Goes on with the run that has paired, or was about to.
-    public func pairingEnded(_ result: Result<PairedIdentity, RadioFailure>) { pickers.pairingEnded(result) }
+    public func pairingEnded(_ result: Result<PairedIdentity, RadioFailure>) { pickers.runner?.pairingEnded(result) }
 
-    /// Tells who follows the accessory's object of the radio.
+    /// Tells who follows the accessory's object of the services.radio.
     public func deviceChanged(_ address: BluetoothAddress?) {
         if let address {
-            if let accessory = ledger.accessory(at: address) { news.tell(.deviceChanged(of: accessory)) }
+            if let accessory = ledger.accessory(at: address) { services.publisher.publish(.deviceChanged(of: accessory)) }
         } else {
-            for accessory in ledger.accessories.values { news.tell(.deviceChanged(of: accessory)) }
+            for accessory in ledger.accessories.values { services.publisher.publish(.deviceChanged(of: accessory)) }
         }
-        news.tell(.access)
+        services.publisher.publish(.access)
         bondWatch.review(address)
     }
 }
@@ -517,25 +505,25 @@ extension AccessoryEngine: RadioObserver {
 extension AccessoryEngine: NetworkRadioObserver {
     /// Tells everybody. Unless Wi-Fi is ready, a picker ends that can find nothing without it.
     public func networkRadioChanged(_ state: RadioState, reason: String) {
-        log.notice("Wi-Fi is \(state.rawValue)", metadata: ["reason": "\(reason)"])
-        news.tell(.wifi(state))
-        if state != .ready { pickers.radioLost(.wifi, "Wi-Fi: \(reason)") }
+        services.log.notice("Wi-Fi is \(state.rawValue)", metadata: ["reason": "\(reason)"])
+        services.publisher.publish(.wifi(state))
+        if state != .ready { pickers.runner?.radioLost(.wifi, "Wi-Fi: \(reason)", pickers.requests) }
     }
 
     /// Ends a picker that can find nothing without Wi-Fi.
     public func scanFailed(_ failure: RadioFailure) {
-        log.error("scanning for networks failed", metadata: ["reason": "\(failure)"])
-        pickers.radioLost(.wifi, "scanning for networks failed: \(failure)")
+        services.log.error("scanning for networks failed", metadata: ["reason": "\(failure)"])
+        pickers.runner?.radioLost(.wifi, "scanning for networks failed: \(failure)", pickers.requests)
     }
 
     /// Hands them to the picker that searches, and to who asked for reasons.
     public func heard(networks: [WiFiNetwork]) {
         explanations.heard(networks)
-        pickers.heard(networks)
+        pickers.runner?.heard(networks)
     }
 
     /// Hands them to the picker that searches.
-    public func heard(services: [AwareService]) { pickers.heard(services) }
+    public func heard(services: [AwareService]) { pickers.runner?.heard(services) }
     /// Notes it in the trail.
     public func earlierNetworkLeft(_ ssid: SSID) { networks.leftEarlier(ssid) }
     /// Tells the apps that were on it.

@@ -7,7 +7,7 @@ internal import Logging
 
 final class AuditWriter {
     private let trail: (any AuditTrail)?
-    private let news: News
+    private let publisher: EventPublisher
     private let clock: any EngineClock
     private let log: Logger
     private var unwritten: [AuditEntry] = []
@@ -26,9 +26,9 @@ final class AuditWriter {
     /// Refusals noted a minute; the rest is counted.
     private static let refusalsPerMinute = 60
 
-    init(_ trail: (any AuditTrail)?, _ news: News, _ clock: any EngineClock, _ log: Logger) {
+    init(_ trail: (any AuditTrail)?, _ publisher: EventPublisher, _ clock: any EngineClock, _ log: Logger) {
         self.trail = trail
-        self.news = news
+        self.publisher = publisher
         self.clock = clock
         self.log = log
         writing = Retry(Self.pauses, clock.once)
@@ -124,7 +124,7 @@ final class AuditWriter {
         do {
             for (index, number) in try trail.append(entries).enumerated() { entries[index].id = number }
             written()
-            news.tell(.audited(entries))
+            publisher.publish(.audited(entries))
         } catch {
             log.error("the audit trail could not be written", metadata: ["error": "\(error)", "lines": "\(entries.count)"])
             writing.later { [weak self] in self?.flush() }

@@ -9,15 +9,15 @@ internal import Logging
 final class BondKeeper {
     private let radio: any Radio
     private let store: any LedgerStore
-    private let book: Book
+    private let registry: GrantRegistry
     private let log: Logger
     private var intents: [BondIntent]
     /// Pairings of an earlier run that ended in their middle.
     private let abandonedPairings: Set<BondIntent>
     /// The removals under way, and their completions.
     private var removing: [BondIntent: [() -> Void]] = [:]
-    /// What the pairing that is under way has noted.
-    var current: (() -> BondIntent?)?
+    /// The intent of the pairing under way.
+    private(set) var pairing: BondIntent?
     /// Done with, and still in the store, which did not take it.
     private var toForget: [BondIntent] = []
     private let forgetting: Retry
@@ -26,13 +26,14 @@ final class BondKeeper {
 
     /// - Parameter intents: what the store has of earlier runs.
     init(
-        _ intents: [BondIntent], _ radio: any Radio, _ store: any LedgerStore, _ book: Book, _ clock: any EngineClock, _ log: Logger
+        _ intents: [BondIntent], _ radio: any Radio, _ store: any LedgerStore, _ registry: GrantRegistry, _ clock: any EngineClock,
+        _ log: Logger
     ) {
         self.intents = intents
         abandonedPairings = Set(intents.filter { $0.purpose == .pairing })
         self.radio = radio
         self.store = store
-        self.book = book
+        self.registry = registry
         self.log = log
         forgetting = Retry(Self.pauses, clock.once)
         removal = Retry(Self.pauses, clock.once)
@@ -49,11 +50,21 @@ final class BondKeeper {
         intents.first { $0.address.value == peer.address.value && peer.shares($0.adapter) }
     }
 
-    /// What a new pairing is to note.
-    func pairingIntent(_ offer: Offer, with peer: BluetoothPeer) -> BondIntent {
+    /// Writes down that a pairing begins. Its intent stays until `takePairing`.
+    ///
+    /// - Throws: as `note`.
+    func beginPairing(_ offer: Offer, with peer: BluetoothPeer) throws(SetupError) {
         let trace = BondIntent.Trace(name: offer.advertisedName, olderBonds: Set(radio.bonds.map(\.address.description)))
-        return BondIntent(
+        let intent = BondIntent(
             peer, device: offer.device, purpose: .pairing, trace: peer.address.isResolvablePrivate ? trace : nil)
+        try note(intent)
+        pairing = intent
+    }
+
+    /// The pairing under way has ended: its intent, which the caller stores, forgets or turns into a removal.
+    func takePairing() -> BondIntent? {
+        defer { pairing = nil }
+        return pairing
     }
 
     /// What the removal of a bond is to note.
@@ -110,9 +121,9 @@ final class BondKeeper {
     // MARK: Removing
 
     /// Removes what earlier runs, or failures, left on the radio, but for the pairing that is under way.
-    func removeLeftovers(but current: BondIntent?) {
+    func removeLeftovers() {
         guard radio.state == .ready else { return }
-        for intent in intents where intent != current { removeBond(of: intent) {} }
+        for intent in intents where intent != pairing { removeBond(of: intent) {} }
     }
 
     /// Removes the bonds of intents, all at once: whoever waits does not wait for a radio that is silent more than
@@ -133,7 +144,7 @@ final class BondKeeper {
     func removeBond(of intent: BondIntent, completion: @escaping () -> Void) {
         // A pairing is noted where there is no bond: a bond of another program's that the ledger has was lost by then,
         // and the one that is there now is ours to undo.
-        let ledger = book.ledger
+        let ledger = registry.ledger
         if intent.purpose == .pairing ? ledger.ownsBond(with: intent.peer) : ledger.holdsBond(with: intent.peer) {
             forget(intent)
             return completion()
@@ -150,7 +161,7 @@ final class BondKeeper {
                 self.log.notice("no bond is left", metadata: ["after": "\(intent.purpose.rawValue)"])
                 self.log.debug("no bond is left", metadata: ["address": "\(intent.address)"])
                 self.forget(intent)
-                if self.intents.allSatisfy({ $0 == self.current?() }) { self.removal.end() }
+                if self.intents.allSatisfy({ $0 == self.pairing }) { self.removal.end() }
             case .failure(let failure):
                 self.log.warning("bond not removed, will be tried again", metadata: ["reason": "\(failure)"])
                 self.log.debug("bond not removed", metadata: ["address": "\(intent.address)"])
@@ -162,10 +173,7 @@ final class BondKeeper {
 
     /// What could not be removed is tried again, at growing distances.
     private func removeAgainLater() {
-        removal.later { [weak self] in
-            guard let self else { return }
-            self.removeLeftovers(but: self.current?())
-        }
+        removal.later { [weak self] in self?.removeLeftovers() }
     }
 
     /// A pairing has made a bond that nobody is to have.
@@ -197,7 +205,7 @@ final class BondKeeper {
         guard let trace = intent.trace else { return intent.peer }
         let new = radio.bonds.filter {
             intent.peer.shares($0.adapter) && !trace.olderBonds.contains($0.address.description)
-                && book.ledger.accessory(at: $0.address) == nil
+                && registry.ledger.accessory(at: $0.address) == nil
         }
         let named = new.filter { $0.name == trace.name }
         let candidates = named.isEmpty ? new.filter { $0.name.isEmpty } : named

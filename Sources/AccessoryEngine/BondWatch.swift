@@ -8,12 +8,7 @@ internal import AccessoryModel
 internal import Logging
 
 final class BondWatch {
-    private let book: Book
-    private let access: AccessChanges
-    private let bonds: BondKeeper
-    private let radio: any Radio
-    private let clock: any EngineClock
-    private let log: Logger
+    private let services: EngineServices
     /// The time that passes before a bond that is missing counts as lost.
     private var grace: (any EngineTimer)?
     /// Accessories with a bond whose last link ended at once.
@@ -23,16 +18,7 @@ final class BondWatch {
     /// a moment later.
     private static let graceTime = 3.0
 
-    init(
-        _ book: Book, _ access: AccessChanges, _ bonds: BondKeeper, _ radio: any Radio, _ clock: any EngineClock, _ log: Logger
-    ) {
-        self.book = book
-        self.access = access
-        self.bonds = bonds
-        self.radio = radio
-        self.clock = clock
-        self.log = log
-    }
+    init(_ services: EngineServices) { self.services = services }
 
     /// The radio's objects have changed.
     ///
@@ -40,40 +26,42 @@ final class BondWatch {
     func review(_ address: BluetoothAddress?) {
         guard grace == nil else { return }
         if let address {
-            guard let accessory = book.ledger.accessory(at: address), isMissing(accessory, from: radio.bonds) else { return }
+            guard let accessory = services.registry.ledger.accessory(at: address), isMissing(accessory, from: services.radio.bonds)
+            else { return }
         } else {
             guard !missing.isEmpty else { return }
         }
-        grace = clock.after(Self.graceTime) { [weak self] in
-            self?.radio.refresh { self?.confirm() }
+        grace = services.clock.after(Self.graceTime) { [weak self] in
+            self?.services.radio.refresh { self?.confirm() }
         }
     }
 
     private func confirm() {
         grace = nil
         for accessory in missing {
-            log.warning("the bond with an accessory has gone", metadata: ["accessory": "\(accessory.id)"])
-            do { try access.bondLost(accessory) } catch {
-                log.error("the loss of a bond could not be written down", metadata: ["error": "\(error.message)"])
+            services.log.warning("the bond with an accessory has gone", metadata: ["accessory": "\(accessory.id)"])
+            do { try services.access.bondLost(accessory) } catch {
+                services.log.error("the loss of a bond could not be written down", metadata: ["error": "\(error.message)"])
             }
         }
     }
 
     private var missing: [Accessory] {
-        let present = radio.bonds
-        return book.ledger.accessories.values.filter { isMissing($0, from: present) }.sorted { $0.id < $1.id }
+        let present = services.radio.bonds
+        return services.registry.ledger.accessories.values.filter { isMissing($0, from: present) }.sorted { $0.id < $1.id }
     }
 
     /// Whether a bond counts as lost after the grace time. An accessory without a noted adapter may have its bond on an
     /// adapter that is unplugged.
     private func isMissing(_ accessory: Accessory, from present: [RadioBond]) -> Bool {
         guard let peer = accessory.peer, peer.adapter != nil else { return false }
-        return isUnbonded(accessory, among: present) && bonds.intent(with: peer) == nil
+        return isUnbonded(accessory, among: present) && services.bonds.intent(with: peer) == nil
     }
 
     /// Whether a bond is expected, and no adapter that can have it does.
     private func isUnbonded(_ accessory: Accessory, among present: [RadioBond]) -> Bool {
-        guard accessory.isBonded, let peer = accessory.peer, radio.adapters.contains(where: { peer.shares($0.address) }) else {
+        guard accessory.isBonded, let peer = accessory.peer, services.radio.adapters.contains(where: { peer.shares($0.address) })
+        else {
             return false
         }
         return present.bond(with: peer, byValue: true) == nil
@@ -86,9 +74,9 @@ final class BondWatch {
     ///
     /// - Returns: the likely reason and the way out, for people; nil for an accessory without a bond.
     func linkEndedAtOnce(_ id: AccessoryID) -> String? {
-        guard let accessory = book.ledger.accessories[id], accessory.isBonded else { return nil }
+        guard let accessory = services.registry.ledger.accessories[id], accessory.isBonded else { return nil }
         refusing.insert(id)
-        log.warning("a link with an accessory ended at once", metadata: ["accessory": "\(id)"])
+        services.log.warning("a link with an accessory ended at once", metadata: ["accessory": "\(id)"])
         return wayOut(of: accessory)
     }
 
@@ -96,7 +84,7 @@ final class BondWatch {
     func used(_ id: AccessoryID) { refusing.remove(id) }
 
     private func wayOut(of accessory: Accessory) -> String {
-        let isRemovable = accessory.ownsBond && book.ledger.grants(of: accessory.id).count == 1
+        let isRemovable = accessory.ownsBond && services.registry.ledger.grants(of: accessory.id).count == 1
         return "it may have forgotten its pairing; "
             + (isRemovable ? "remove it, or have an admin" : "have an admin")
             + " run “accessoryctl unpair \(accessory.id)”, and pair it again"
@@ -105,7 +93,7 @@ final class BondWatch {
     /// Reasons, for people, why apps cannot use an accessory because of its bond, or the lack of one.
     func problems(with accessory: Accessory) -> [String] {
         var problems: [String] = []
-        if radio.state == .ready, isUnbonded(accessory, among: radio.bonds) {
+        if services.radio.state == .ready, isUnbonded(accessory, among: services.radio.bonds) {
             // Within the grace time, the adapter may be going too: then the bond is not lost.
             problems.append(
                 grace == nil ? "Bluetooth has no bond with it any more" : "Bluetooth does not list its bond at the moment")
@@ -113,7 +101,8 @@ final class BondWatch {
         if accessory.isBonded, refusing.contains(accessory.id) {
             problems.append("it ended the last link at once: \(wayOut(of: accessory))")
         }
-        let apps = book.ledger.grants(of: accessory.id).filter { $0.state == .unauthorized }.map(\.app.rawValue).sorted()
+        let apps = services.registry.ledger.grants(of: accessory.id).filter { $0.state == .unauthorized }.map(\.app.rawValue)
+            .sorted()
         if !apps.isEmpty {
             problems.append("it is not paired any more: pair it again in a picker of \(apps.joined(separator: ", "))")
         }

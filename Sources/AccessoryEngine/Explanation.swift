@@ -19,12 +19,8 @@ public struct ExplainedDevice: Hashable, Sendable {
 
 /// The looks around that go on.
 final class Explanations {
-    private let book: Book
-    private let pickers: Pickers
-    private let radio: any Radio
-    private let networks: any NetworkRadio
-    private let clock: any EngineClock
-    private let nearness: Matcher.Nearness
+    private let services: EngineServices
+    private let pickers: PickerCoordinator
     private var looks: [Look] = []
 
     /// A look around that goes on.
@@ -46,16 +42,9 @@ final class Explanations {
         }
     }
 
-    init(
-        _ book: Book, _ pickers: Pickers, _ radio: any Radio, _ networks: any NetworkRadio, _ clock: any EngineClock,
-        nearness: Matcher.Nearness
-    ) {
-        self.book = book
+    init(_ services: EngineServices, _ pickers: PickerCoordinator) {
+        self.services = services
         self.pickers = pickers
-        self.radio = radio
-        self.networks = networks
-        self.clock = clock
-        self.nearness = nearness
     }
 
     /// Looks around for some seconds with an app's items: those of its picker when it shows one, else `dryItems`. A
@@ -72,8 +61,10 @@ final class Explanations {
         guard !items.isEmpty || explainsAllNetworks else {
             throw .invalid("app", app.id, "declares no service and no company, and shows no picker")
         }
-        var obstacles = items.map { pickers.obstacle(to: $0.descriptor) }
-        if explainsAllNetworks { obstacles.append(networks.state == .ready ? nil : "Wi-Fi is \(networks.state.rawValue)") }
+        var obstacles = items.map { pickers.requests.obstacle(to: $0.descriptor) }
+        if explainsAllNetworks {
+            obstacles.append(services.networkRadio.state == .ready ? nil : "Wi-Fi is \(services.networkRadio.state.rawValue)")
+        }
         if !obstacles.contains(nil), let first = obstacles.first, let first { throw SetupError(.pickerRestricted, first) }
         guard looks.count < Limits.pickers else { throw SetupError(.invalidRequest, "too many look around already") }
         let look = Look(app: app.id, items: items, explainsAllNetworks: explainsAllNetworks)
@@ -83,11 +74,11 @@ final class Explanations {
             for network in run.inRange.networks.values { look.networks[network.content.ssid] = InRange.smoothed(network) }
         }
         looks.append(look)
-        if items.contains(where: { $0.descriptor.wantsBluetooth }) { look.discovery = radio.discover() }
+        if items.contains(where: { $0.descriptor.wantsBluetooth }) { look.discovery = services.radio.discover() }
         if explainsAllNetworks || items.contains(where: { $0.descriptor.wantsWiFi }) {
-            look.scan = networks.scan(asking: items.compactMap(\.descriptor.network), aware: [])
+            look.scan = services.networkRadio.scan(asking: items.compactMap(\.descriptor.network), aware: [])
         }
-        _ = clock.after(seconds) { [weak self, weak look] in
+        _ = services.clock.after(seconds) { [weak self, weak look] in
             guard let self, let look else { return }
             self.looks.removeAll { $0 === look }
             completion(
@@ -150,7 +141,7 @@ final class Explanations {
         var reasons: [String] = []
         for (index, item) in look.items.enumerated() {
             let failed = Matcher.exclusions(
-                of: advert, from: item.descriptor, smoothedRSSI: rssi, nearness: nearness,
+                of: advert, from: item.descriptor, smoothedRSSI: rssi, nearness: services.nearness,
                 networks: Set(look.networks.keys))
             if failed.isEmpty {
                 return ExplainedDevice(
@@ -164,11 +155,13 @@ final class Explanations {
 
     /// What keeps a match from being offered.
     private func obstacles(_ sighting: Sighting, _ app: AppID) -> [String] {
-        if let denial = book.policy.denial(of: sighting, to: app) { return ["rule \(denial.name) in \(denial.source) denies it"] }
-        let known = sighting.advertisement.flatMap { book.ledger.accessory(at: $0.address) }
+        if let denial = services.registry.policy.denial(of: sighting, to: app) {
+            return ["rule \(denial.name) in \(denial.source) denies it"]
+        }
+        let known = sighting.advertisement.flatMap { services.registry.ledger.accessory(at: $0.address) }
         let isMine =
-            known.map { book.ledger.hasByBluetooth($0.id, app) } ?? sighting.network.map {
-                book.ledger.grant(onNetwork: $0.ssid, to: app) != nil
+            known.map { services.registry.ledger.hasByBluetooth($0.id, app) } ?? sighting.network.map {
+                services.registry.ledger.grant(onNetwork: $0.ssid, to: app) != nil
             }
             ?? false
         return isMine ? ["\(app) has it already"] : []

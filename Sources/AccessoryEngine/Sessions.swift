@@ -7,13 +7,13 @@ internal import Logging
 final class Sessions {
     private(set) var all: [Int: Session] = [:]
     private var made = 0
-    private let news: News
+    private let publisher: EventPublisher
     private let log: Logger
     /// Says who a client is, for the audit trail.
     var describe: (ClientID) -> String = { $0.rawValue }
 
-    init(_ news: News, _ log: Logger) {
-        self.news = news
+    init(_ publisher: EventPublisher, _ log: Logger) {
+        self.publisher = publisher
         self.log = log
     }
 
@@ -26,7 +26,7 @@ final class Sessions {
         let session = Session(id: made, client: client, app: app, party: party)
         all[session.id] = session
         log.info("session created", metadata: ["session": "\(session.id)", "app": "\(app.id)"])
-        news.tell(.sessionOpened(session))
+        publisher.publish(.sessionOpened(session))
         return session
     }
 
@@ -35,17 +35,17 @@ final class Sessions {
         session.activate()
         accepted()
         log.info("session created → active", metadata: ["session": "\(session.id)", "app": "\(session.app.id)"])
-        news.tell(.sessionChanged(session))
-        news.tell(.event(SessionEvent(.activated), in: session))
+        publisher.publish(.sessionChanged(session))
+        publisher.publish(.event(SessionEvent(.activated), in: session))
     }
 
     /// Ends a session; what its picker has to say was said before.
     func end(_ session: Session) {
         session.invalidate()
-        news.tell(.sessionChanged(session))
-        news.tell(.event(SessionEvent(.invalidated), in: session))
+        publisher.publish(.sessionChanged(session))
+        publisher.publish(.event(SessionEvent(.invalidated), in: session))
         all[session.id] = nil
-        news.tell(.sessionClosed(session))
+        publisher.publish(.sessionClosed(session))
     }
 
     /// Who asks when an app's connection does.
@@ -60,13 +60,13 @@ final class Sessions {
         all.values.filter { $0.app.id == app && $0.state == .active }.sorted { $0.id < $1.id }
     }
 
-    /// Tells all sessions of an app; an app may have several, and an accessory is theirs all.
-    func tell(_ app: AppID, _ event: SessionEvent, but exception: Session? = nil) {
-        for session in active(of: app) where session !== exception { news.tell(.event(event, in: session)) }
+    /// Publishes an event in all active sessions of an app.
+    func publish(_ event: SessionEvent, to app: AppID, except exception: Session? = nil) {
+        for session in active(of: app) where session !== exception { publisher.publish(.event(event, in: session)) }
     }
 
     /// An app's list of accessories has changed.
     func accessoriesChanged(of app: AppID) {
-        for session in active(of: app) { news.tell(.sessionChanged(session)) }
+        for session in active(of: app) { publisher.publish(.sessionChanged(session)) }
     }
 }

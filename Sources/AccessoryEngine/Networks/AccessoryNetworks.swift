@@ -7,15 +7,9 @@ internal import AccessoryModel
 internal import Logging
 
 final class AccessoryNetworks {
-    private let radio: any NetworkRadio
-    private let book: Book
-    private let sessions: Sessions
-    private let news: News
-    private let audit: AuditWriter
-    private let log: Logger
+    private let services: EngineServices
     private var machine = JoinMachine()
-    private var events: [JoinMachine.Event] = []
-    private var isHandling = false
+    private let queue = EventQueue<JoinMachine.Event>()
     private var requests: [JoinMachine.Ticket: Request] = [:]
     private var tickets = 0
 
@@ -25,14 +19,9 @@ final class AccessoryNetworks {
         let completion: (SetupError?) -> Void
     }
 
-    init(_ radio: any NetworkRadio, _ book: Book, _ sessions: Sessions, _ news: News, _ audit: AuditWriter, _ log: Logger) {
-        self.radio = radio
-        self.book = book
-        self.sessions = sessions
-        self.news = news
-        self.audit = audit
-        self.log = log
-        news.listen { [weak self] in if case .access = $0 { self?.reviewHolders() } }
+    init(_ services: EngineServices) {
+        self.services = services
+        services.publisher.listen { [weak self] in if case .access = $0 { self?.reviewHolders() } }
     }
 
     /// Joins the network of an accessory for an app.
@@ -45,7 +34,7 @@ final class AccessoryNetworks {
         _ id: AccessoryID, for client: ClientID, _ app: AppID, passphrase: NetworkJoin.Passphrase?, isHidden: Bool, network: SSID?,
         completion: @escaping (SetupError?) -> Void
     ) throws(SetupError) {
-        guard let granted = book.ledger.granted(id, to: app), granted.grant.isEnabled else {
+        guard let granted = services.registry.ledger.granted(id, to: app), granted.grant.isEnabled else {
             throw .invalid("accessory", id, "is not an accessory of \(app)")
         }
         guard granted.grant.state == .authorized else {
@@ -53,13 +42,15 @@ final class AccessoryNetworks {
         }
         guard let ssid = granted.grant.terms.ssid else { throw .invalid("accessory", id, "has no network") }
         if let network, network != ssid { throw .invalid("options.ssid", network, "is not the network that was granted") }
-        if let denial = book.policy.denial(of: granted) {
+        if let denial = services.registry.policy.denial(of: granted) {
             throw SetupError(
                 .userRestricted,
                 "rule \(denial.name) in \(denial.source) denies \(granted.accessory.displayName) to \(app)")
         }
-        try book.declared(granted.grant.terms, .wifi, by: app)
-        guard radio.state == .ready else { throw SetupError(.connectionFailed, "Wi-Fi is \(radio.state.rawValue)") }
+        try services.registry.declared(granted.grant.terms, .wifi, by: app)
+        guard services.networkRadio.state == .ready else {
+            throw SetupError(.connectionFailed, "Wi-Fi is \(services.networkRadio.state.rawValue)")
+        }
         let goal = JoinMachine.Goal(accessory: id, ssid: ssid)
         let holder = JoinMachine.Holder(client: client.rawValue, app: app)
         let join = NetworkJoin(ssid: ssid, passphrase: passphrase, isHidden: isHidden)
@@ -100,27 +91,27 @@ final class AccessoryNetworks {
     /// after it said that it left: one is joined at a time, so the last line of any says which. Its accessory may be
     /// gone from the ledger, and with a damaged store the line, too.
     func leftEarlier(_ ssid: SSID) {
-        var accessory = book.ledger.accessory(joinedBy: ssid)?.id
+        var accessory = services.registry.ledger.accessory(joinedBy: ssid)?.id
         do {
-            let last = try audit.lastOfNetworks()
+            let last = try services.audit.lastOfNetworks()
             guard last?.event != .left, last != nil || accessory == nil else { return }
             accessory = last?.accessory
         } catch {
             // What cannot be read is rather said twice.
         }
-        audit.note(.left, accessory: accessory, by: .daemon, why: "\(ssid): the daemon had ended before it was left")
+        services.audit.note(.left, accessory: accessory, by: .daemon, why: "\(ssid): the daemon had ended before it was left")
         // The record of it is dropped next.
-        audit.flush()
+        services.audit.flush()
     }
 
     /// The joined network has gone; the interface gets back what it was connected to.
     func gone(_ reason: String) { handle(.gone(reason: reason)) }
 
     private func isEntitled(_ holder: JoinMachine.Holder, to goal: JoinMachine.Goal) -> Bool {
-        guard let grant = book.usable(goal.accessory, to: holder.app, by: .wifi)?.grant, grant.state == .authorized,
+        guard let grant = services.registry.usable(goal.accessory, to: holder.app, by: .wifi)?.grant, grant.state == .authorized,
             grant.terms.ssid == goal.ssid
         else { return false }
-        return sessions.of(ClientID(holder.client)).contains { $0.app.id == holder.app }
+        return services.sessions.of(ClientID(holder.client)).contains { $0.app.id == holder.app }
     }
 
     // MARK: The machine
@@ -131,52 +122,46 @@ final class AccessoryNetworks {
         return tickets
     }
 
-    /// Feeds an event to the machine. Events that effects cause are queued, so that every list of effects is done in
-    /// order.
     private func handle(_ event: JoinMachine.Event) {
-        events.append(event)
-        guard !isHandling else { return }
-        isHandling = true
-        defer { isHandling = false }
-        while !events.isEmpty {
-            for effect in machine.handle(events.removeFirst()) { perform(effect) }
+        queue.add(event) { event in
+            for effect in machine.handle(event) { perform(effect) }
         }
     }
 
     private func perform(_ effect: JoinMachine.Effect) {
         switch effect {
         case .join(let ticket): join(ticket)
-        case .leave: radio.leave { [weak self] in self?.handle(.left) }
+        case .leave: services.networkRadio.leave { [weak self] in self?.handle(.left) }
         case .answer(let ticket, let failure):
             requests.removeValue(forKey: ticket)?.completion(failure.map { SetupError(.connectionFailed, $0) })
         case .retry(let ticket): retry(ticket)
-        case .changed(let goal): news.tell(.networkUseChanged(of: goal.accessory, goal.ssid))
+        case .changed(let goal): services.publisher.publish(.networkUseChanged(of: goal.accessory, goal.ssid))
         case .noteJoined(let goal, let holder, let interface):
-            let who = sessions.requester(ClientID(holder.client))
-            audit.note(.joined, app: holder.app, accessory: goal.accessory, by: who, why: "\(goal.ssid) on \(interface)")
+            let who = services.sessions.requester(ClientID(holder.client))
+            services.audit.note(.joined, app: holder.app, accessory: goal.accessory, by: who, why: "\(goal.ssid) on \(interface)")
             // Before the app is told: it may end us.
-            audit.flush()
-            book.noteUse(of: goal.accessory, by: holder.app, requester: who, as: "joined its network")
+            services.audit.flush()
+            services.registry.noteUse(of: goal.accessory, by: holder.app, requester: who, as: "joined its network")
         case .noteLeft(let id, let reason):
-            log.notice("left an accessory's network", metadata: ["accessory": "\(id)", "reason": "\(reason)"])
-            audit.note(.left, accessory: id, by: .daemon, why: reason)
+            services.log.notice("left an accessory's network", metadata: ["accessory": "\(id)", "reason": "\(reason)"])
+            services.audit.note(.left, accessory: id, by: .daemon, why: reason)
             // Before it is left: after that nothing says that it was joined.
-            audit.flush()
+            services.audit.flush()
         }
     }
 
     private func join(_ ticket: JoinMachine.Ticket) {
         guard let (join, goal, holder) = requests[ticket]?.join else { return }
-        log.info("joining an accessory's network", metadata: ["accessory": "\(goal.accessory)", "app": "\(holder.app)"])
-        radio.join(join) { [weak self] result in
+        services.log.info("joining an accessory's network", metadata: ["accessory": "\(goal.accessory)", "app": "\(holder.app)"])
+        services.networkRadio.join(join) { [weak self] result in
             guard let self else { return }
             switch result {
             case .success(let interface):
-                self.log.notice(
+                self.services.log.notice(
                     "joined an accessory's network", metadata: ["accessory": "\(goal.accessory)", "interface": "\(interface)"])
                 self.handle(.joined(interface: interface))
             case .failure(let failure):
-                self.log.warning(
+                self.services.log.warning(
                     "a network could not be joined", metadata: ["accessory": "\(goal.accessory)", "reason": "\(failure)"])
                 self.handle(.joinFailed(failure.message))
             }

@@ -8,16 +8,16 @@ struct Disclosure {
     /// time to come. Seconds.
     static let delay = 0.4
 
-    private var fresh: [SightingKey] = []
+    private var fresh: [TrackedKey] = []
     private var told: Set<AccessoryID> = []
     private var chosen: [AccessoryID: DiscoveredItem] = [:]
 
     var isPending: Bool { !fresh.isEmpty }
 
-    mutating func add(_ key: SightingKey) { fresh.append(key) }
+    mutating func add(_ key: TrackedKey) { fresh.append(key) }
 
     /// What the app has not been told of, with `discovery` saying what there is to tell.
-    mutating func next(_ discovery: (SightingKey) -> DiscoveredAccessory?) -> [DiscoveredAccessory] {
+    mutating func next(_ discovery: (TrackedKey) -> DiscoveredAccessory?) -> [DiscoveredAccessory] {
         let keys = fresh
         fresh = []
         var discoveries: [DiscoveredAccessory] = []

@@ -8,14 +8,14 @@ final class InRange {
     private let items: [DisplayItem]
     private let dependsOnDistance: Bool
     private var matcher: Matcher
-    private var enrolment = Enrolment()
+    private var numbering = OfferNumbering()
     /// Private addresses that seemed to have been exchanged for others.
     private var left: Set<BluetoothAddress> = []
     /// Called when an item looks for something that it did not look for before.
-    private let onMatch: (SightingKey) -> Void
-    private(set) var devices = Sightings<BluetoothAddress, Advertisement>()
-    private(set) var networks = Sightings<SSID, WiFiNetwork>()
-    private(set) var services = Sightings<String, AwareService>()
+    private let onMatch: (TrackedKey) -> Void
+    private(set) var devices = TrackedSet<BluetoothAddress, Advertisement>()
+    private(set) var networks = TrackedSet<SSID, WiFiNetwork>()
+    private(set) var services = TrackedSet<String, AwareService>()
 
     /// Seconds. A device that was not heard for this long is gone from the picker. (BlueZ drops its own temporary
     /// devices after 30 s too, but keeps the ones it knows.)
@@ -36,7 +36,7 @@ final class InRange {
     /// There is one sample in a scan.
     private static let networkWeight = 0.6
 
-    init(_ items: [DisplayItem], nearness: Matcher.Nearness, onMatch: @escaping (SightingKey) -> Void) {
+    init(_ items: [DisplayItem], nearness: Matcher.Nearness, onMatch: @escaping (TrackedKey) -> Void) {
         self.items = items
         self.onMatch = onMatch
         matcher = Matcher(items.map(\.descriptor), nearness: nearness)
@@ -65,15 +65,15 @@ final class InRange {
         return changed
     }
 
-    private func admit(_ advertisement: Advertisement) -> Sighted<Advertisement> {
-        let device = predecessor(of: advertisement) ?? Sighted(advertisement, enrolment.enrol(.device(advertisement.address)))
+    private func admit(_ advertisement: Advertisement) -> Tracked<Advertisement> {
+        let device = predecessor(of: advertisement) ?? Tracked(advertisement, numbering.place(.device(advertisement.address)))
         devices.add(device, at: advertisement.address)
         return device
     }
 
     /// The offered device that probably has this new private address: without keys, equal adverts are the only sign. Of
     /// two devices with equal adverts, the other one is heard again under its own address, and becomes an offer again.
-    private func predecessor(of advertisement: Advertisement) -> Sighted<Advertisement>? {
+    private func predecessor(of advertisement: Advertisement) -> Tracked<Advertisement>? {
         guard advertisement.address.isResolvablePrivate, !advertisement.saysNothing,
             left.remove(advertisement.address) == nil,
             let former = devices.values.first(where: {
@@ -83,11 +83,11 @@ final class InRange {
         else { return nil }
         _ = devices.remove(former.content.address)
         if left.count < Limits.trackedDevices { left.insert(former.content.address) }
-        enrolment.move(.device(former.content.address), to: .device(advertisement.address))
+        numbering.move(.device(former.content.address), to: .device(advertisement.address))
         return former
     }
 
-    private func match(_ device: Sighted<Advertisement>, now: Double) {
+    private func match(_ device: Tracked<Advertisement>, now: Double) {
         let before = device.item
         let item = matcher.firstMatch(device.content, smoothedRSSI: device.rssi, isOffered: before != nil)
         guard item == nil, before != nil else {
@@ -160,7 +160,7 @@ final class InRange {
     private func admit(_ network: WiFiNetwork) {
         // Nil for one that is only the network of an accessory that is found by Bluetooth.
         let item = matcher.firstMatch(network.ssid)
-        let sighted = Sighted(network, enrolment.enrol(.network(network.ssid)), item: item)
+        let sighted = Tracked(network, numbering.place(.network(network.ssid)), item: item)
         sighted.hear(network.rssi, weight: Self.networkWeight)
         networks.add(sighted, at: network.ssid)
         if item != nil { onMatch(.network(network.ssid)) }
@@ -192,7 +192,7 @@ final class InRange {
     /// A network as it was heard, with its strength smoothed; nil when it is not in range.
     func network(_ ssid: SSID) -> WiFiNetwork? { networks[ssid].map(Self.smoothed) }
 
-    static func smoothed(_ network: Sighted<WiFiNetwork>) -> WiFiNetwork {
+    static func smoothed(_ network: Tracked<WiFiNetwork>) -> WiFiNetwork {
         var heard = network.content
         heard.rssi = network.rssi
         return heard
@@ -211,7 +211,7 @@ final class InRange {
                 if known.content != service { changed = true }
                 known.content = service
             } else if services.count < Limits.trackedDevices, let item = matcher.firstMatch(service) {
-                services.add(Sighted(service, enrolment.enrol(.service(service.peer)), item: item), at: service.peer)
+                services.add(Tracked(service, numbering.place(.service(service.peer)), item: item), at: service.peer)
                 onMatch(.service(service.peer))
                 changed = true
             }

@@ -23,7 +23,7 @@ struct OfferList {
         if devices.count > Limits.offersShown {
             // Offers are costly to make by the thousand: only those that may be shown are made.
             devices.sort { isNearer($0.rssi, $0.number, than: $1.rssi, $1.number) }
-            let mayBeShown = { (device: Sighted<Advertisement>) in
+            let mayBeShown = { (device: Tracked<Advertisement>) in
                 known(device.content)?.isMine != true
                     && policy.denial(of: Sighting(advertisement: device.content), to: app) == nil
             }
@@ -68,7 +68,7 @@ struct OfferList {
         } ?? true
     }
 
-    private func offer(for device: Sighted<Advertisement>) -> Offer? {
+    private func offer(for device: Tracked<Advertisement>) -> Offer? {
         guard let index = device.item else { return nil }
         let known = known(device.content)
         guard known?.isMine != true else { return nil }
@@ -109,7 +109,7 @@ struct OfferList {
         return fitting.count == 1 ? InRange.smoothed(fitting[0]) : nil
     }
 
-    private func offer(for network: Sighted<WiFiNetwork>) -> Offer? {
+    private func offer(for network: Tracked<WiFiNetwork>) -> Offer? {
         guard let index = network.item, case let known = known(network.content.ssid), !known.isMine else { return nil }
         let item = items[index]
         return Offer(
@@ -119,7 +119,7 @@ struct OfferList {
             identifier: network.identifier, setup: item.setupOptions, network: InRange.smoothed(network))
     }
 
-    private func offer(for service: Sighted<AwareService>) -> Offer? {
+    private func offer(for service: Tracked<AwareService>) -> Offer? {
         guard let index = service.item else { return nil }
         let item = items[index]
         return offer(
@@ -128,7 +128,7 @@ struct OfferList {
     }
 
     private func offer(
-        _ service: Sighted<AwareService>, name: String, shared: AccessoryID?, identifier: AccessoryID, setup: SetupOptions
+        _ service: Tracked<AwareService>, name: String, shared: AccessoryID?, identifier: AccessoryID, setup: SetupOptions
     ) -> Offer {
         let content = service.content
         let model = [content.vendorName, content.modelName].filter { !$0.isEmpty }.joined(separator: " ")
@@ -183,7 +183,7 @@ struct OfferList {
         let hasNetwork = !descriptor.wantsWiFi || terms.ssid.map(descriptor.fits) == true
         let found = inRange.networks.values.filter { descriptor.fits($0.content.ssid) }.sorted { $0.number < $1.number }
         if !hasNetwork, found.isEmpty, !descriptor.wantsBluetooth || descriptor.ssid != nil { return [] }
-        func upgrade(_ number: Int, _ device: Sighted<Advertisement>?, _ network: WiFiNetwork?) -> Offer {
+        func upgrade(_ number: Int, _ device: Tracked<Advertisement>?, _ network: WiFiNetwork?) -> Offer {
             let advert = device?.content
             return Offer(
                 id: identifier(number, network), device: advert?.device, address: accessory.address ?? advert?.address,
@@ -201,7 +201,7 @@ struct OfferList {
     // MARK: What the app filters
 
     /// What there is to tell the app of a match; nil for what it has already, or what has gone.
-    func discovery(of key: SightingKey) -> DiscoveredAccessory? {
+    func discovery(of key: TrackedKey) -> DiscoveredAccessory? {
         switch key {
         case .device(let address):
             guard let device = inRange.devices.values.first(where: { $0.content.address == address }),

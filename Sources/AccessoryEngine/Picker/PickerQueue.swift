@@ -37,21 +37,19 @@ final class PickerQueue {
     /// When those that do not wait were refused because of another's picker, in monotonic seconds.
     private var claims: [Seat: Double] = [:]
 
-    /// Pickers whose apps and users are remembered.
+    /// PickerCoordinator whose apps and users are remembered.
     private static let remembered = 256
 
-    private let pickers: Pickers
-    private let clock: any EngineClock
-    private let log: Logger
+    private let services: EngineServices
+    private let pickers: PickerCoordinator
     private var waiting: [Request] = []
     private var isAskingAgain = false
     private var claimsEnd: (any EngineTimer)?
 
-    init(_ pickers: Pickers, _ news: News, _ clock: any EngineClock, _ log: Logger) {
+    init(_ services: EngineServices, _ pickers: PickerCoordinator) {
+        self.services = services
         self.pickers = pickers
-        self.clock = clock
-        self.log = log
-        news.listen { [weak self] in self?.heard($0) }
+        services.publisher.listen { [weak self] in self?.react(to: $0) }
     }
 
     /// Shows a picker, now or as soon as one can be shown. `answer` is called exactly once.
@@ -76,9 +74,9 @@ final class PickerQueue {
                         .pickerRestricted,
                         "ShowPicker: \(waiting.count) requests wait for a picker already, \(others) of \(seat.party)")))
         }
-        log.info("picker request waits", metadata: ["app": "\(session.app.id)", "reason": "\(obstacle.message)"])
+        services.log.info("picker request waits", metadata: ["app": "\(session.app.id)", "reason": "\(obstacle.message)"])
         if settings.waitForPicker < .infinity {
-            request.deadline = clock.after(settings.waitForPicker) { [weak self] in
+            request.deadline = services.clock.after(settings.waitForPicker) { [weak self] in
                 guard let self, let request = self.take(session) else { return }
                 if let obstacle = self.attempt(request) { answer(.failure(obstacle)) }
             }
@@ -135,7 +133,7 @@ final class PickerQueue {
     /// Why an app cannot have the picker although none is shown: others were refused because of its last one.
     private func reasonToWait(_ session: Session, _ request: String) -> SetupError? {
         guard pickers.run == nil else { return nil }
-        let (seat, now) = (Seat(session), clock.uptime)
+        let (seat, now) = (Seat(session), services.clock.uptime)
         claims = claims.filter { now - $0.value < Limits.pickerClaim }
         guard claims.keys.contains(where: { precedes($0, seat) }) else { return nil }
         return SetupError(.pickerAlreadyActive, "\(request): it is the turn of another app, which was refused meanwhile")
@@ -143,7 +141,7 @@ final class PickerQueue {
 
     private func noteRefusal(_ obstacle: SetupError, _ session: Session) {
         guard obstacle.code == .pickerAlreadyActive, pickers.run?.session !== session else { return }
-        claims[Seat(session)] = clock.uptime
+        claims[Seat(session)] = services.clock.uptime
     }
 
     /// Has a picker shown that no request waits for, if it is the app's turn.
@@ -176,16 +174,16 @@ final class PickerQueue {
     /// What waits for others to have their turn does so for a few seconds at most.
     private func askAgainAfterClaims() {
         guard claimsEnd == nil, !waiting.isEmpty, !claims.isEmpty else { return }
-        claimsEnd = clock.after(Limits.pickerClaim) { [weak self] in
+        claimsEnd = services.clock.after(Limits.pickerClaim) { [weak self] in
             self?.claimsEnd = nil
             self?.serveWaiting()
         }
     }
 
-    private func heard(_ news: EngineNews) {
-        if case .pickerOpened(let run) = news { noteShown(run) }
+    private func react(to event: EngineNews) {
+        if case .pickerOpened(let run) = event { noteShown(run) }
         guard !waiting.isEmpty else { return }
-        switch news {
+        switch event {
         case .sessionClosed(let session):
             take(session)?.answer(.failure(SetupError(.invalidated, "ShowPicker: the session was invalidated")))
         case .pickerAvailability, .pickerClosed, .bluetooth(.ready), .wifi(.ready), .policy: askAgain()
@@ -203,11 +201,11 @@ final class PickerQueue {
         shownOfSeat = shownOfSeat.filter { $0.value > oldest }
     }
 
-    /// In the next turn of the loop: news comes in the middle of the change that it is about.
+    /// In the next turn of the loop: an event comes in the middle of the change that it is about.
     private func askAgain() {
         guard !isAskingAgain else { return }
         isAskingAgain = true
-        _ = clock.after(0) { [weak self] in
+        _ = services.clock.after(0) { [weak self] in
             guard let self else { return }
             self.isAskingAgain = false
             self.serveWaiting()

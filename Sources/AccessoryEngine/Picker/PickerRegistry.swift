@@ -1,92 +1,116 @@
 // SPDX-License-Identifier: Apache-2.0
-// The programs that are registered to show pickers, over time: registrations that are not renewed end, and whoever
-// watches is told of each change.
+// The programs that have registered to show pickers. Registrations that are not renewed end.
 
 internal import AccessoryModel
 internal import Logging
 
+/// A program that shows pickers.
+public struct PickerProgram: Hashable, Sendable {
+    /// Its connection.
+    public let client: ClientID
+    /// Its name for people; empty when it gave none.
+    public internal(set) var label: String
+    /// Its user's account name, or the number of one without a name, as of the registration.
+    public let user: String
+    /// The time of the registration, seconds since 1970.
+    public let since: Int64
+    /// Whether it answers without a person, as a script does.
+    public internal(set) var isUnattended = false
+}
+
 final class PickerRegistry {
-    private var programs = PickerPrograms()
-    private let news: News
-    private let clock: any EngineClock
-    private let log: Logger
-    /// Who shows the picker now, if a program does.
-    private let shower: () -> ClientID?
+    /// In the order of registration: the first shows the next picker.
+    private(set) var all: [PickerProgram] = []
+    /// Registrations that end unless they are renewed.
+    private var leases: [ClientID: Lease] = [:]
+    private let services: EngineServices
+    /// The program that shows the picker, if one does.
+    private let currentPresenter: () -> ClientID?
     private let onGone: (ClientID) -> Void
-    /// The programs, and the one that shows the picker, as they were told last.
-    private var told: (all: [PickerProgram], shower: ClientID?) = ([], nil)
+    /// The programs and the presenter as published last.
+    private var published: (all: [PickerProgram], presenter: ClientID?) = ([], nil)
     private var leaseTimer: (any EngineTimer)?
 
-    /// - Parameter onGone: called when a program is no longer registered, before that is told.
-    init(
-        _ news: News, _ clock: any EngineClock, _ log: Logger, shower: @escaping () -> ClientID?,
-        onGone: @escaping (ClientID) -> Void
-    ) {
-        self.news = news
-        self.clock = clock
-        self.log = log
-        self.shower = shower
+    private struct Lease {
+        let seconds: Double
+        /// Monotonic seconds.
+        let end: Double
+    }
+
+    /// - Parameter onGone: called when a program is no longer registered, before that is published.
+    init(_ services: EngineServices, currentPresenter: @escaping () -> ClientID?, onGone: @escaping (ClientID) -> Void) {
+        self.services = services
+        self.currentPresenter = currentPresenter
         self.onGone = onGone
     }
 
-    var all: [PickerProgram] { programs.all }
-    var first: ClientID? { programs.first }
+    subscript(_ client: ClientID) -> PickerProgram? { all.first { $0.client == client } }
 
-    /// - Parameters:
-    ///   - label: what the program calls itself; nil leaves what it has said before.
-    ///   - lease: seconds after which the registration ends; nil leaves what the program has said before.
-    ///   - isUnattended: whether no person sees it; nil leaves what the program has said before.
-    ///   - user: asked for of a program that is new.
-    /// - Throws: `InvalidRequest` past `Limits.pickers`.
+    /// See `AccessoryEngine.registerPicker`.
     func register(
         _ client: ClientID, label: String?, lease: Double?, isUnattended: Bool?, user: @autoclosure () -> String
     ) throws(SetupError) {
-        defer { changed() }
-        guard
-            try programs.register(
-                client, label: label, lease: lease, isUnattended: isUnattended, user: user(), now: clock.now, uptime: clock.uptime)
-        else { return }
-        log.info("picker registered", metadata: ["client": "\(client)"])
-        if programs.all.count == 1 { news.tell(.pickerAvailability) }
+        let index = all.firstIndex { $0.client == client }
+        guard index != nil || all.count < Limits.pickers else {
+            throw .invalid("RegisterPicker", client, "\(Limits.pickers) pickers are registered already")
+        }
+        var program =
+            index.map { all[$0] } ?? PickerProgram(client: client, label: "", user: user(), since: services.clock.now)
+        program.label = label ?? program.label
+        program.isUnattended = isUnattended ?? program.isUnattended
+        if let seconds = lease ?? leases[client]?.seconds {
+            leases[client] = Lease(seconds: seconds, end: services.clock.uptime + seconds)
+        }
+        if let index {
+            all[index] = program
+        } else {
+            all.append(program)
+            services.log.info("picker registered", metadata: ["client": "\(client)"])
+            if all.count == 1 { services.publisher.publish(.pickerAvailability) }
+        }
+        changed()
     }
 
     func unregister(_ client: ClientID) {
-        guard programs.unregister(client) else { return }
-        log.info("picker unregistered", metadata: ["client": "\(client)"])
+        guard let index = all.firstIndex(where: { $0.client == client }) else { return }
+        all.remove(at: index)
+        leases[client] = nil
+        services.log.info("picker unregistered", metadata: ["client": "\(client)"])
         onGone(client)
-        if programs.all.isEmpty { news.tell(.pickerAvailability) }
+        if all.isEmpty { services.publisher.publish(.pickerAvailability) }
         changed()
     }
 
     private func changed() {
         watchLeases()
-        tell()
+        publish()
     }
 
-    /// Waits for the next registration that ends. One that is renewed meanwhile is looked at when its old end comes.
+    /// Waits for the next registration that ends; one that is renewed meanwhile is examined at its old end.
     private func watchLeases() {
-        guard let end = programs.nextEnd else {
+        guard let end = leases.values.map(\.end).min() else {
             leaseTimer?.cancel()
             leaseTimer = nil
             return
         }
         guard leaseTimer == nil else { return }
-        leaseTimer = clock.after(max(0, end - clock.uptime)) { [weak self] in
+        leaseTimer = services.clock.after(max(0, end - services.clock.uptime)) { [weak self] in
             guard let self else { return }
             self.leaseTimer = nil
-            for client in self.programs.ended(at: self.clock.uptime) {
-                self.log.notice("picker program is silent", metadata: ["client": "\(client)"])
-                self.unregister(client)
+            let now = self.services.clock.uptime
+            for program in self.all where self.leases[program.client].map({ $0.end <= now }) == true {
+                self.services.log.notice("picker program is silent", metadata: ["client": "\(program.client)"])
+                self.unregister(program.client)
             }
             self.watchLeases()
         }
     }
 
-    /// Tells who is registered and who shows the picker, where that has changed.
-    func tell() {
-        let now = (all: programs.all, shower: shower())
-        guard now.all != told.all || now.shower != told.shower else { return }
-        told = now
-        news.tell(.pickerPrograms)
+    /// Publishes the programs and the presenter, if they have changed.
+    func publish() {
+        let presenter = currentPresenter()
+        guard all != published.all || presenter != published.presenter else { return }
+        published = (all, presenter)
+        services.publisher.publish(.pickerPrograms)
     }
 }

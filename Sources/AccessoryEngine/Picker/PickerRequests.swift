@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an app may ask a picker for: the checks of descriptors, radios and migrations that `Pickers` makes before
-// anything changes.
+// What an app may ask a picker for: the checks of descriptors, radios and migrations that `PickerCoordinator` makes
+// before anything changes.
 
 internal import AccessoryCore
 internal import AccessoryModel
 
 struct PickerRequests {
-    let book: Book
-    let radio: any Radio
-    let networks: any NetworkRadio
+    let services: EngineServices
+
+    private var registry: GrantRegistry { services.registry }
 
     /// - Parameter context: where in the request the descriptor stands.
     /// - Throws: `InvalidRequest` for a descriptor that is not valid, or that the app has not declared.
     func check(_ descriptor: DiscoveryDescriptor, _ session: Session, at context: String) throws(SetupError) {
         do throws(SetupError) {
             try DescriptorRules.check(descriptor)
-            guard let manifest = book.manifests[session.app.id] else {
+            guard let manifest = registry.manifests[session.app.id] else {
                 throw SetupError(.activationFailed, "\(session.app.id) has no manifest any more")
             }
             try DescriptorRules.check(descriptor, declaredBy: manifest)
@@ -27,7 +27,7 @@ struct PickerRequests {
     /// At least one of these must be able to be found.
     func needRadios(_ descriptors: [DiscoveryDescriptor], _ request: String) throws(SetupError) {
         for aware in descriptors.compactMap(\.wifiAware) {
-            guard let obstacle = networks.awareObstacle else { continue }
+            guard let obstacle = services.networkRadio.awareObstacle else { continue }
             throw .invalid("wifiAwareServiceName", aware.serviceName ?? "", obstacle)
         }
         let obstacles = descriptors.map(obstacle)
@@ -37,7 +37,7 @@ struct PickerRequests {
 
     /// Why an accessory like this cannot be found now.
     func obstacle(to descriptor: DiscoveryDescriptor) -> String? {
-        let states = [Technology.bluetooth: radio.state, .wifi: networks.state]
+        let states = [Technology.bluetooth: services.radio.state, .wifi: services.networkRadio.state]
         for technology in [Technology.bluetooth, .wifi] where descriptor.technologies.contains(technology) {
             switch (states[technology], technology) {
             case (.ready, _), (nil, _): continue
@@ -61,7 +61,7 @@ struct PickerRequests {
         }
         let accessory = granted.accessory
         return Offer(
-            id: "1", device: accessory.peer.flatMap { radio.device(for: $0) }, address: accessory.address,
+            id: "1", device: accessory.peer.flatMap { services.radio.device(for: $0) }, address: accessory.address,
             adapter: accessory.adapter, item: 0, name: accessory.displayName, advertisedName: "", rssi: nil, shared: id,
             needsPairing: false, isBonded: accessory.isBonded, identifier: id,
             network: network.map { WiFiNetwork(ssid: $0, rssi: nil, security: nil, band: nil) })
@@ -75,7 +75,7 @@ struct PickerRequests {
         try check(descriptor, session, at: "descriptor")
         var updated = granted
         updated.grant.terms.describe(by: descriptor, network: nil)
-        if let denial = book.policy.denial(of: granted) ?? book.policy.denial(of: updated) {
+        if let denial = registry.policy.denial(of: granted) ?? registry.policy.denial(of: updated) {
             throw SetupError(.userRestricted, "\(request): rule \(denial.name) in \(denial.source) denies it")
         }
         return granted.accessory
@@ -84,7 +84,7 @@ struct PickerRequests {
     /// An accessory of the app's.
     private func accessory(_ id: AccessoryID, of session: Session, _ request: String) throws(SetupError) -> GrantedAccessory {
         guard session.state == .active else { throw session.wrongState(request) }
-        guard let granted = book.ledger.granted(id, to: session.app.id) else {
+        guard let granted = registry.ledger.granted(id, to: session.app.id) else {
             throw .invalid("accessory", id, "is not an accessory of \(session.app.id)")
         }
         return granted
@@ -120,7 +120,7 @@ struct PickerRequests {
         if let ssid = migration.hotspotSSID, item.descriptor.wantsWiFi, !item.descriptor.fits(ssid) {
             throw .invalid("\(context).hotspotSSID", ssid, "does not fit the ssid or ssidPrefix of the item's descriptor")
         }
-        if let ssid = migration.hotspotSSID, let manifest = book.manifests[app] {
+        if let ssid = migration.hotspotSSID, let manifest = registry.manifests[app] {
             do throws(SetupError) {
                 try DescriptorRules.check(ssid, declaredBy: manifest)
             } catch {
@@ -128,10 +128,10 @@ struct PickerRequests {
             }
         }
         var known =
-            bond.flatMap { book.ledger.accessory(at: $0.address) }
-            ?? migration.hotspotSSID.flatMap { book.ledger.accessory(ofNetwork: $0, for: app) }
+            bond.flatMap { registry.ledger.accessory(at: $0.address) }
+            ?? migration.hotspotSSID.flatMap { registry.ledger.accessory(ofNetwork: $0, for: app) }
         if let number = migration.wifiAwarePairedDeviceID {
-            known = book.ledger.grant(awareDevice: number).flatMap { book.ledger.accessories[$0.accessory] }
+            known = registry.ledger.grant(awareDevice: number).flatMap { registry.ledger.accessories[$0.accessory] }
             if known == nil {
                 throw .invalid("\(context).wifiAwarePairedDeviceID", number, "no device was paired under this number")
             }
@@ -142,7 +142,7 @@ struct PickerRequests {
         guard bond != nil || migration.hotspotSSID != nil || known != nil else {
             throw SetupError(.invalidRequest, "\(context): names no accessory")
         }
-        if let known, book.ledger.grant(of: known.id, to: app)?.isEnabled == false {
+        if let known, registry.ledger.grant(of: known.id, to: app)?.isEnabled == false {
             let key =
                 migration.peripheral != nil
                 ? "peripheralIdentifier" : migration.hotspotSSID != nil ? "hotspotSSID" : "wifiAwarePairedDeviceID"
@@ -153,7 +153,7 @@ struct PickerRequests {
                 .userRestricted, "\(context).\(key): \(value): an admin has switched this accessory off for \(app)")
         }
         let network = migration.hotspotSSID.map { WiFiNetwork(ssid: $0, rssi: nil, security: nil, band: nil) }
-        if let network, let denial = book.policy.denial(of: Sighting(network: network), to: app) {
+        if let network, let denial = registry.policy.denial(of: Sighting(network: network), to: app) {
             throw SetupError(
                 .userRestricted,
                 "\(context).hotspotSSID: \(network.ssid): rule \(denial.name) in \(denial.source) denies it to \(app)")
@@ -179,12 +179,12 @@ struct PickerRequests {
     ) throws(SetupError) -> RadioBond {
         let bond: RadioBond? =
             switch peripheral {
-            case .address(let value): radio.bonds.first { $0.address.value == value }
+            case .address(let value): services.radio.bonds.first { $0.address.value == value }
             case .identifier(let id):
-                book.ledger.accessories[id]?.peer.flatMap { radio.bond(with: $0) }
+                registry.ledger.accessories[id]?.peer.flatMap { services.radio.bond(with: $0) }
             }
         guard let bond, Matcher.evidence(of: bond.advertisement, for: descriptor) != .contradicts,
-            book.policy.denial(of: Sighting(advertisement: bond.advertisement), to: app) == nil
+            registry.policy.denial(of: Sighting(advertisement: bond.advertisement), to: app) == nil
         else {
             throw .invalid("\(context).peripheralIdentifier", peripheral, "Bluetooth knows no paired device like this")
         }

@@ -76,8 +76,6 @@ public final class PickerRun {
     private(set) var migrations: [MigrationTarget]
     /// Why other known accessories, which the app has listed too, cannot be taken over.
     let refusedMigrations: [SetupError]
-    /// Whether renaming changes the network's name along with the accessory's.
-    let renamesNetwork: Bool
     /// What is in range of its items.
     let inRange: InRange
     private let disclosure: DisclosureBox
@@ -90,10 +88,8 @@ public final class PickerRun {
     init(
         id: Int, session: Session, request: Request, purpose: SetupMachine.Purpose, items: [DisplayItem] = [],
         migrations: [MigrationTarget] = [], refusedMigrations: [SetupError] = [], settings: PickerSettings = PickerSettings(),
-        client: ClientID,
-        renamesNetwork: Bool = false, nearness: Matcher.Nearness
+        client: ClientID, nearness: Matcher.Nearness
     ) {
-        self.renamesNetwork = renamesNetwork
         self.id = id
         self.session = session
         self.request = request
@@ -121,6 +117,12 @@ public final class PickerRun {
         case .rename(let id), .authorization(let id): id
         case .discovery, .migration: machine.accessory
         }
+    }
+
+    /// Whether renaming changes the network's name along with the accessory's.
+    var renamesNetwork: Bool {
+        guard case .rename = request else { return false }
+        return presentation.offers.first?.network != nil
     }
 
     /// Whether the evidence about a known accessory waits for its adverts.

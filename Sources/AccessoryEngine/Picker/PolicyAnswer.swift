@@ -15,10 +15,8 @@ enum PolicyAnswer {
 
     /// Nil where there is nothing to answer, or not yet.
     ///
-    /// - Parameters:
-    ///   - isPicked: whether an accessory was picked in this run.
-    ///   - name: the app's name for it.
-    init?(to run: PickerRun, _ policy: AccessPolicy, picked isPicked: Bool, name: String?) {
+    /// - Parameter pick: the accessory that was picked in this run.
+    init?(to run: PickerRun, _ policy: AccessPolicy, pick: Offer?) {
         let app = run.session.app
         if case .informing = run.machine.state {
             // Where evidence is missing, only a person can decide.
@@ -41,11 +39,11 @@ enum PolicyAnswer {
             let approved = run.presentation.offers.compactMap { offer in
                 policy.approval(of: run.sighting(of: offer), rssi: offer.rssi, to: app.id).map { (offer, $0) }
             }
-            guard !isPicked, let (offer, rule) = approved.max(by: { Strength.isNearer($1.0.rssi, than: $0.0.rssi) }) else {
+            guard pick == nil, let (offer, rule) = approved.max(by: { Strength.isNearer($1.0.rssi, than: $0.0.rssi) }) else {
                 return nil
             }
             self = .pick(offer, by: .rule(name: rule.name, source: rule.source))
-        case .renaming: self = .name(name ?? app.name)
+        case .renaming: self = .name(pick?.name ?? app.name)
         case .confirming, .failed: self = .cancel
         case .searching, .pairing, .bridging, .done: return nil
         }

@@ -56,14 +56,14 @@ public enum EngineNews {
 }
 
 /// Who listens, and what they are told.
-final class News {
+final class EventPublisher {
     private var listeners: [(EngineNews) -> Void] = []
 
     /// Told everything from now on, after those who listen already.
     func listen(_ listener: @escaping (EngineNews) -> Void) { listeners.append(listener) }
 
-    func tell(_ news: EngineNews) {
-        for listener in listeners { listener(news) }
+    func publish(_ event: EngineNews) {
+        for listener in listeners { listener(event) }
     }
 }
 

@@ -8,13 +8,13 @@ internal import AccessoryCore
 internal import AccessoryModel
 internal import Logging
 
-final class Book {
+final class GrantRegistry {
     private(set) var ledger: Ledger
     private(set) var policy = AccessPolicy()
     private(set) var manifests: [AppID: AppManifest] = [:]
     private let store: any LedgerStore
     private let sessions: Sessions
-    private let news: News
+    private let publisher: EventPublisher
     private let audit: AuditWriter
     private let clock: any EngineClock
     private let log: Logger
@@ -22,20 +22,20 @@ final class Book {
     private var unwrittenUses: Set<Int64> = []
     private var useTimer: (any EngineTimer)?
     /// When the trail last told of a grant's use, in monotonic seconds.
-    private var toldUses: [Int64: Double] = [:]
+    private var recordedUses: [Int64: Double] = [:]
 
     /// Seconds that the last use of a grant may wait for the disk, and for its next line in the trail.
     private static let betweenUses = 60.0
 
     init(
-        _ ledger: Ledger, _ store: any LedgerStore, _ sessions: Sessions, _ news: News, _ audit: AuditWriter,
+        _ ledger: Ledger, _ store: any LedgerStore, _ sessions: Sessions, _ publisher: EventPublisher, _ audit: AuditWriter,
         _ clock: any EngineClock,
         _ log: Logger
     ) {
         self.ledger = ledger
         self.store = store
         self.sessions = sessions
-        self.news = news
+        self.publisher = publisher
         self.audit = audit
         self.clock = clock
         self.log = log
@@ -62,13 +62,13 @@ final class Book {
     func setManifests(_ new: [AppID: AppManifest]) {
         guard new != manifests else { return }
         manifests = new
-        news.tell(.access)
+        publisher.publish(.access)
     }
 
     func setPolicy(_ new: AccessPolicy) {
         policy = new
-        news.tell(.access)
-        news.tell(.policy)
+        publisher.publish(.access)
+        publisher.publish(.policy)
     }
 
     // MARK: Changes
@@ -95,12 +95,12 @@ final class Book {
         written()
         ledger = after
         // What is no longer granted is cut before anybody is told.
-        news.tell(.access)
+        publisher.publish(.access)
         // The lines come while what they name is there: after what is new has appeared, before anything goes.
         let appearing = steps.prefix { if case .put = $0 { true } else { false } }
-        for step in appearing { tell(step, before: before, reason: reason) }
-        if !told.isEmpty { news.tell(.audited(told)) }
-        for step in steps.dropFirst(appearing.count) { tell(step, before: before, reason: reason) }
+        for step in appearing { publish(step, before: before, reason: reason) }
+        if !told.isEmpty { publisher.publish(.audited(told)) }
+        for step in steps.dropFirst(appearing.count) { publish(step, before: before, reason: reason) }
     }
 
     /// The one gate for access: whichever request leads to it, a grant that is new or opens more is held against the
@@ -149,62 +149,64 @@ final class Book {
         }
     }
 
-    private func tell(_ step: Ledger.Step, before: Ledger, reason: String) {
+    private func publish(_ step: Ledger.Step, before: Ledger, reason: String) {
         switch step {
         case .put(let accessory):
-            guard let old = before.accessories[accessory.id] else { return news.tell(.accessoryAppeared(accessory)) }
-            news.tell(.accessoryChanged(accessory, from: old))
+            guard let old = before.accessories[accessory.id] else { return publisher.publish(.accessoryAppeared(accessory)) }
+            publisher.publish(.accessoryChanged(accessory, from: old))
             // A grant that is new, or has changed itself, has its own step.
             for grant in ledger.grants(of: accessory.id) where before.grants[grant.id] == grant {
-                tellChanged(GrantedAccessory(accessory, grant), from: GrantedAccessory(old, grant))
+                publishChange(of: GrantedAccessory(accessory, grant), from: GrantedAccessory(old, grant))
             }
         case .grant(let grant):
             guard let old = before.grants[grant.id], let accessory = ledger.accessories[grant.accessory] else {
-                return tellNew(grant, reason: reason)
+                return publishNew(grant, reason: reason)
             }
-            news.tell(.grantChanged(grant, from: old))
-            if old.isEnabled != grant.isEnabled { tellVisibility(of: grant, before: before, grant.isEnabled) }
-            tellChanged(
-                GrantedAccessory(accessory, grant), from: GrantedAccessory(before.accessories[grant.accessory] ?? accessory, old))
+            publisher.publish(.grantChanged(grant, from: old))
+            if old.isEnabled != grant.isEnabled { publishVisibility(of: grant, before: before, grant.isEnabled) }
+            publishChange(
+                of:
+                    GrantedAccessory(accessory, grant),
+                from: GrantedAccessory(before.accessories[grant.accessory] ?? accessory, old))
         case .revoke(let id):
             guard let grant = before.grants[id] else { return }
             log.notice(
                 "grant revoked",
                 metadata: ["grant": "\(id)", "app": "\(grant.app)", "accessory": "\(grant.accessory)", "reason": "\(reason)"])
-            toldUses[id] = nil
-            news.tell(.grantDisappeared(grant))
-            if grant.isEnabled { tellVisibility(of: grant, before: before, false) }
+            recordedUses[id] = nil
+            publisher.publish(.grantDisappeared(grant))
+            if grant.isEnabled { publishVisibility(of: grant, before: before, false) }
         case .delete(let id):
-            if let accessory = before.accessories[id] { news.tell(.accessoryDisappeared(accessory)) }
+            if let accessory = before.accessories[id] { publisher.publish(.accessoryDisappeared(accessory)) }
         }
     }
 
-    private func tellNew(_ grant: Grant, reason: String) {
+    private func publishNew(_ grant: Grant, reason: String) {
         log.notice(
             "grant written",
             metadata: [
                 "grant": "\(grant.id)", "app": "\(grant.app)", "accessory": "\(grant.accessory)", "reason": "\(reason)",
             ])
-        news.tell(.grantAppeared(grant))
+        publisher.publish(.grantAppeared(grant))
         guard let accessory = ledger.accessories[grant.accessory] else { return }
-        news.tell(.visibilityChanged(of: accessory, to: grant.app, visible: true))
+        publisher.publish(.visibilityChanged(of: accessory, to: grant.app, visible: true))
         sessions.accessoriesChanged(of: grant.app)
     }
 
     /// An app sees an accessory again, or no longer.
-    private func tellVisibility(of grant: Grant, before: Ledger, _ isVisible: Bool) {
+    private func publishVisibility(of grant: Grant, before: Ledger, _ isVisible: Bool) {
         guard let accessory = before.accessories[grant.accessory] else { return }
-        news.tell(.visibilityChanged(of: accessory, to: grant.app, visible: isVisible))
+        publisher.publish(.visibilityChanged(of: accessory, to: grant.app, visible: isVisible))
         sessions.accessoriesChanged(of: grant.app)
         var granted = GrantedAccessory(accessory, grant)
         if !isVisible { granted.grant.state = .unauthorized }
-        sessions.tell(grant.app, SessionEvent(isVisible ? .accessoryAdded : .accessoryRemoved, accessory: granted))
+        sessions.publish(SessionEvent(isVisible ? .accessoryAdded : .accessoryRemoved, accessory: granted), to: grant.app)
     }
 
     /// An app hears of changes that it can see: what another app changes of a shared accessory is none.
-    private func tellChanged(_ granted: GrantedAccessory, from old: GrantedAccessory) {
+    private func publishChange(of granted: GrantedAccessory, from old: GrantedAccessory) {
         guard granted.grant.isEnabled, !granted.looksLike(old) else { return }
-        sessions.tell(granted.grant.app, SessionEvent(.accessoryChanged, accessory: granted))
+        sessions.publish(SessionEvent(.accessoryChanged, accessory: granted), to: granted.grant.app)
     }
 
     // MARK: Uses
@@ -216,11 +218,11 @@ final class Book {
         var grant = old
         grant.lastUsed = clock.now
         ledger.apply([.grant(grant)])
-        news.tell(.grantChanged(grant, from: old))
+        publisher.publish(.grantChanged(grant, from: old))
         unwrittenUses.insert(grant.id)
         if useTimer == nil { useTimer = clock.after(Self.betweenUses) { [weak self] in self?.writeUses() } }
-        if let told = toldUses[grant.id], clock.uptime - told < Self.betweenUses { return }
-        toldUses[grant.id] = clock.uptime
+        if let told = recordedUses[grant.id], clock.uptime - told < Self.betweenUses { return }
+        recordedUses[grant.id] = clock.uptime
         audit.note(.used, app: app, accessory: accessory, by: requester, why: what)
     }
 

@@ -6,7 +6,7 @@ internal import AccessoryCore
 internal import AccessoryModel
 
 /// One thing in range. A class, so that the thousands of updates that change only its strength change it in place.
-final class Sighted<Content> {
+final class Tracked<Content> {
     var content: Content
     /// The item that it matches; nil for none.
     var item: Int?
@@ -38,7 +38,7 @@ final class Sighted<Content> {
     /// Smoothed, dBm; nil when unknown.
     private(set) var rssi: Int?
 
-    init(_ content: Content, _ place: Enrolment.Place, item: Int? = nil) {
+    init(_ content: Content, _ place: OfferNumbering.Place, item: Int? = nil) {
         self.content = content
         self.item = item
         number = place.number
@@ -55,21 +55,21 @@ final class Sighted<Content> {
 }
 
 /// All things of one kind in range, by what each is told from others by.
-struct Sightings<Key: Hashable, Content> {
-    private var all: [Key: Sighted<Content>] = [:]
+struct TrackedSet<Key: Hashable, Content> {
+    private var all: [Key: Tracked<Content>] = [:]
 
     var keys: Set<Key> { Set(all.keys) }
-    var values: some Collection<Sighted<Content>> { all.values }
+    var values: some Collection<Tracked<Content>> { all.values }
     var count: Int { all.count }
-    subscript(_ key: Key) -> Sighted<Content>? { all[key] }
+    subscript(_ key: Key) -> Tracked<Content>? { all[key] }
 
-    mutating func add(_ sighted: Sighted<Content>, at key: Key) { all[key] = sighted }
+    mutating func add(_ sighted: Tracked<Content>, at key: Key) { all[key] = sighted }
 
     /// Forgets one; true when an item looks for it.
     mutating func remove(_ key: Key) -> Bool { all.removeValue(forKey: key)?.item != nil }
 
     /// Forgets those that are gone; true when an item looks for one of them.
-    mutating func removeAll(where isGone: (Sighted<Content>) -> Bool = { _ in true }) -> Bool {
+    mutating func removeAll(where isGone: (Tracked<Content>) -> Bool = { _ in true }) -> Bool {
         let gone = all.filter { isGone($0.value) }
         for key in gone.keys { all[key] = nil }
         return gone.values.contains { $0.item != nil }
@@ -83,7 +83,7 @@ struct Sightings<Key: Hashable, Content> {
 }
 
 /// What an accessory in range is told from others by.
-enum SightingKey: Hashable {
+enum TrackedKey: Hashable {
     case device(BluetoothAddress)
     case network(SSID)
     case service(String)
@@ -91,19 +91,19 @@ enum SightingKey: Hashable {
 
 /// Numbers and identifiers for what comes into range: the same accessory gets the same identifier when it
 /// comes back, as long as there are no more than `Limits.trackedDevices`.
-struct Enrolment {
+struct OfferNumbering {
     struct Place {
         let number: Int
         let identifier: AccessoryID
     }
 
     private var made = 0
-    private var identifiers: [SightingKey: AccessoryID] = [:]
+    private var identifiers: [TrackedKey: AccessoryID] = [:]
 
     /// An accessory is known by another key from now on.
-    mutating func move(_ old: SightingKey, to new: SightingKey) { identifiers[new] = identifiers.removeValue(forKey: old) }
+    mutating func move(_ old: TrackedKey, to new: TrackedKey) { identifiers[new] = identifiers.removeValue(forKey: old) }
 
-    mutating func enrol(_ key: SightingKey) -> Place {
+    mutating func place(_ key: TrackedKey) -> Place {
         made += 1
         let identifier = identifiers[key] ?? .random()
         if identifiers.count < Limits.trackedDevices { identifiers[key] = identifier }

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of the engine that most owners use, constructed once by `AccessoryEngine`.
+
+internal import AccessoryCore
+internal import AccessoryModel
+internal import Logging
+
+/// The engine's parts, in the order of their construction.
+struct EngineServices {
+    let radio: any Radio
+    let networkRadio: any NetworkRadio
+    let clock: any EngineClock
+    let log: Logger
+    let nearness: Matcher.Nearness
+    let publisher: EventPublisher
+    let audit: AuditWriter
+    let sessions: Sessions
+    let registry: GrantRegistry
+    let bonds: BondKeeper
+    let access: AccessChanges
+
+    /// - Throws: the store's error when it cannot be read.
+    init(
+        _ radio: any Radio, _ networkRadio: any NetworkRadio, _ store: any LedgerStore, _ trail: (any AuditTrail)?,
+        _ clock: any EngineClock, _ nearness: Matcher.Nearness, _ log: Logger
+    ) throws {
+        self.radio = radio
+        self.networkRadio = networkRadio
+        self.clock = clock
+        self.log = log
+        self.nearness = nearness
+        let stored = try store.load()
+        publisher = EventPublisher()
+        audit = AuditWriter(trail, publisher, clock, log)
+        sessions = Sessions(publisher, log)
+        registry = GrantRegistry(
+            Ledger(accessories: stored.accessories, grants: stored.grants), store, sessions, publisher, audit, clock, log)
+        bonds = BondKeeper(stored.intents, radio, store, registry, clock, log)
+        access = AccessChanges(registry, bonds, radio, sessions, log)
+    }
+}
+
+/// Handles events one after the other: an event that arises while another is handled waits for its turn, so that the
+/// effects of each are performed in order.
+final class EventQueue<Event> {
+    private var waiting: [Event] = []
+    private var isHandling = false
+
+    func add(_ event: Event, handle: (Event) -> Void) {
+        waiting.append(event)
+        guard !isHandling else { return }
+        isHandling = true
+        defer { isHandling = false }
+        while !waiting.isEmpty { handle(waiting.removeFirst()) }
+    }
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which picker runs, of which there is one at most, as there is one person (rule 7): the checks of each request, the
+// program that shows the picker, and the answers of the person at it. `PickerRunner` performs the run.
+
+internal import AccessoryCore
+internal import AccessoryModel
+internal import Logging
+
+final class PickerCoordinator {
+    private let services: EngineServices
+    let requests: PickerRequests
+    private(set) var runner: PickerRunner?
+    private(set) lazy var programs = PickerRegistry(
+        services,
+        // A rule of the policy is no program.
+        currentPresenter: { [weak self] in self?.run.flatMap { $0.client == .policy ? nil : $0.client } },
+        onGone: { [weak self] in self?.programIsGone($0) })
+    private var runCount = 0
+
+    init(_ services: EngineServices) {
+        self.services = services
+        requests = PickerRequests(services: services)
+        services.access.afterChange { [weak self] in self?.runner?.accessChanged() }
+    }
+
+    var run: PickerRun? { runner?.run }
+
+    /// The next program continues the picker of one that is gone.
+    private func programIsGone(_ client: ClientID) {
+        guard let runner, runner.run.client == client else { return }
+        guard let next = programs.all.first?.client else { return runner.feed(.pickerGone) }
+        runner.run.assign(to: next)
+        services.log.info("picker taken over", metadata: ["picker": "\(runner.run.id)", "client": "\(next)"])
+        services.publisher.publish(.pickerAssigned(runner.run, to: next))
+    }
+
+    // MARK: Requests of apps
+
+    /// A picker that finds accessories, migrates known ones, or both.
+    func show(
+        _ session: Session, items: [DisplayItem], settings: PickerSettings, accepted: (PickerRun) -> Void
+    ) throws(SetupError) {
+        let request = "ShowPicker"
+        guard session.state == .active else { throw session.wrongState(request) }
+        guard !items.isEmpty else { throw SetupError(.invalidRequest, "items: is empty") }
+        for (index, item) in items.enumerated() { try requests.check(item.descriptor, session, at: "items[\(index)].descriptor") }
+        let client = try programForNewRun(session, request)
+        try requests.needRadios(items.map(\.descriptor), request)
+        let (targets, refused) = try requests.migrations(in: items, session.app.id)
+        let found = items.filter { $0.migration == nil }
+        let purpose: SetupMachine.Purpose =
+            found.isEmpty
+            ? .migration(targets.map(\.offer))
+            : .discovery(isBounded: settings.discoveryTimeout != nil, migrates: !targets.isEmpty || !refused.isEmpty)
+        open(
+            PickerRun(
+                id: nextID(), session: session, request: found.isEmpty ? .migration : .discovery, purpose: purpose, items: found,
+                migrations: targets, refusedMigrations: refused, settings: settings, client: client, nearness: services.nearness),
+            accepted)
+    }
+
+    /// Shows accessories that the app has looked at (rule 9).
+    func update(_ session: Session, items: [DiscoveredItem]) throws(SetupError) {
+        let runner = try discovery(of: session, "UpdatePicker")
+        guard runner.run.settings.filtersDiscoveryResults else {
+            throw SetupError(.invalidRequest, "UpdatePicker: the picker was shown without filterDiscoveryResults")
+        }
+        guard !items.isEmpty else { throw SetupError(.invalidRequest, "items: is empty") }
+        try runner.run.show(items)
+        runner.refreshOffers()
+    }
+
+    /// Ends a discovery that has offered nothing (rule 8).
+    func finishDiscovery(_ session: Session, accepted: () -> Void) throws(SetupError) {
+        let runner = try discovery(of: session, "FinishPickerDiscovery")
+        accepted()
+        runner.feed(.discoveryFinished)
+    }
+
+    /// The app cancels its own picker, which ends as if the person had cancelled.
+    func callOff(_ session: Session, accepted: () -> Void) throws(SetupError) {
+        guard session.state == .active else { throw session.wrongState("CancelPicker") }
+        guard let runner, runner.run.session === session else {
+            throw SetupError(.invalidRequest, "CancelPicker: this session shows no picker")
+        }
+        try runner.callOff(accepted: accepted)
+    }
+
+    /// Has the person rename an accessory of the app's.
+    func renameAccessory(
+        _ session: Session, _ id: AccessoryID, options: RenameOptions, accepted: (PickerRun) -> Void
+    ) throws(SetupError) {
+        let request = "RenameAccessory"
+        let offer = try requests.renaming(id, of: session, options, request)
+        let client = try programForNewRun(session, request)
+        open(
+            PickerRun(
+                id: nextID(), session: session, request: .rename(id), purpose: .rename(id, offer), client: client,
+                nearness: services.nearness),
+            accepted)
+    }
+
+    /// Has the person give an accessory of the app's the side that a new descriptor asks for.
+    func updateAuthorization(
+        _ session: Session, _ id: AccessoryID, descriptor: DiscoveryDescriptor, accepted: (PickerRun) -> Void
+    ) throws(SetupError) {
+        let request = "UpdateAuthorization"
+        let accessory = try requests.updating(id, of: session, to: descriptor, request)
+        let client = try programForNewRun(session, request)
+        try requests.needRadios([descriptor], request)
+        let settings = PickerSettings()
+        open(
+            PickerRun(
+                id: nextID(), session: session, request: .authorization(id),
+                purpose: .authorization(isBounded: settings.discoveryTimeout != nil),
+                items: [DisplayItem(name: accessory.displayName, image: accessory.image, descriptor: descriptor)],
+                settings: settings, client: client, nearness: services.nearness),
+            accepted)
+        runner?.refreshOffers()
+    }
+
+    /// The picker program for a new run (rule 7).
+    private func programForNewRun(_ session: Session, _ request: String) throws(SetupError) -> ClientID {
+        if let run {
+            throw SetupError(
+                .pickerAlreadyActive,
+                run.session === session
+                    ? "\(request): this session shows a picker already" : "\(request): another app shows a picker")
+        }
+        let policy = services.registry.policy
+        if let refusal = policy.refusal(of: session.app.id) { throw SetupError(.userRestricted, "\(request): \(refusal)") }
+        if let program = programs.all.first { return program.client }
+        if request == "ShowPicker", policy.approves(session.app.id) { return .policy }
+        throw SetupError(.pickerRestricted, "\(request): no picker program is registered (accessoryctl picker is one)")
+    }
+
+    private func discovery(of session: Session, _ request: String) throws(SetupError) -> PickerRunner {
+        guard session.state == .active else { throw session.wrongState(request) }
+        guard let runner, runner.run.session === session, runner.run.request == .discovery else {
+            throw SetupError(.invalidRequest, "\(request): this session shows no picker that discovers")
+        }
+        return runner
+    }
+
+    private func nextID() -> Int {
+        runCount += 1
+        return runCount
+    }
+
+    private func open(_ run: PickerRun, _ accepted: (PickerRun) -> Void) {
+        let runner = PickerRunner(run, services, programs) { [weak self] in self?.runner = nil }
+        self.runner = runner
+        runner.begin(accepted: accepted)
+        // Published once it is complete, with its offers and its deadline; a run that has ended by then is not.
+        if self.runner === runner { services.publisher.publish(.pickerOpened(run)) }
+        programs.publish()
+    }
+
+    // MARK: Answers of the person
+
+    func pick(_ run: PickerRun, offer: String) throws(SetupError) { try running(run).pick(offer) }
+    func respond(_ run: PickerRun, answer: PromptAnswer) throws(SetupError) { try running(run).ask(.answered(answer)) }
+    func cancel(_ run: PickerRun) throws(SetupError) { try running(run).ask(.cancelled) }
+
+    func rename(_ run: PickerRun, to name: String) throws(SetupError) {
+        if run.renamesNetwork, SSID(name) == nil { throw .invalid("name", name, "a network's name must have 1 to 32 bytes") }
+        try running(run).ask(.named(name))
+    }
+
+    private func running(_ run: PickerRun) throws(SetupError) -> PickerRunner {
+        guard let runner, runner.run === run else { throw SetupMachine.Refusal.finished.asSetupError }
+        return runner
+    }
+
+    // MARK: Events
+
+    /// The picker that waits for this app's confirmation of this accessory; nil when none does. Another app's picker
+    /// may wait for the same accessory.
+    ///
+    /// - Throws: `InvalidRequest` while the person is asked about an earlier confirmation.
+    func awaitedConfirmation(of id: AccessoryID, by app: AppID) throws(SetupError) -> AccessChanges.Continuation? {
+        guard let runner, runner.run.session.app.id == app else { return nil }
+        if case .consenting(let authorization, _) = runner.run.machine.state, authorization.accessory == id {
+            throw .invalid("accessory", id, "the person is being asked about its network")
+        }
+        guard runner.run.machine.awaitedAuthorization == id else { return nil }
+        return { settings, requester, bridges, unseen in
+            runner.confirm(settings, requester, bridges: bridges, unseen: unseen)
+        }
+    }
+
+    /// An app's session ends. Pairing is cancelled first and ends after the session, so the app gets its last event
+    /// now.
+    func sessionEnds(_ session: Session) {
+        guard let runner, runner.run.session === session else { return }
+        runner.feed(.appGone)
+        if self.runner === runner { runner.publish(.pickerDidDismiss(SetupError(.invalidated, "the session was invalidated"))) }
+    }
+}
