@@ -47,8 +47,11 @@ let package = Package(
         .target(name: "Effects", swiftSettings: settings),
         .target(name: "DBusKit", dependencies: ["CDBus", "CGLib", "CSystem", "Effects", log], swiftSettings: settings),
 
+        // org.bluez as its clients see it. The simulator has its own.
+        .target(name: "BlueZInterfaces", dependencies: ["AccessoryModel", "DBusKit"], swiftSettings: settings),
+
         // What the daemon calls out: all of it.
-        .target(name: "CallsOut", dependencies: ["DBusKit"], swiftSettings: settings),
+        .target(name: "CallsOut", dependencies: ["BlueZInterfaces", "DBusKit"], swiftSettings: settings),
 
         // Files by path, without Foundation.
         .target(name: "SystemFiles", dependencies: ["Effects"], swiftSettings: settings),
@@ -68,7 +71,7 @@ let package = Package(
         // Edges.
         .target(
             name: "BlueZRadio",
-            dependencies: ["AccessoryCore", "AccessoryEngine", "AccessoryModel", "CallsOut", "DBusKit", log],
+            dependencies: ["AccessoryCore", "AccessoryEngine", "AccessoryModel", "BlueZInterfaces", "CallsOut", "DBusKit", log],
             swiftSettings: settings),
         .target(
             name: "WiFiRadio",
@@ -208,6 +211,9 @@ let package = Package(
                 "DBusKit",
                 "TestSupport", log,
             ], swiftSettings: testSettings),
+        .testTarget(
+            name: "BlueZInterfacesTests",
+            dependencies: ["AccessoryModel", "BlueZInterfaces", "DBusKit", "RadioSimulator"], swiftSettings: testSettings),
         .testTarget(
             name: "BlueZRadioTests",
             dependencies: [

@@ -3,6 +3,7 @@
 
 internal import AccessoryEngine
 internal import AccessoryModel
+internal import BlueZInterfaces
 internal import DBusKit
 
 /// All adapters, by their objects.
@@ -61,16 +62,12 @@ struct AdapterTable {
     mutating func put(_ path: ObjectPath, _ properties: inout ValueCursor) -> Bool? {
         var changed = adapters[path] ?? Properties()
         var isDiscovering: Bool?
-        properties.forEachEntry { entry in
-            if entry.isString("Powered") {
-                entry.next()
-                entry.withVariant { changed.isPowered = $0.boolean ?? false }
-            } else if entry.isString("Address") {
-                entry.next()
-                entry.withVariant { changed.address = $0.string.flatMap { BluetoothAddress($0, kind: .public) } }
-            } else if entry.isString("Discovering") {
-                entry.next()
-                entry.withVariant { isDiscovering = $0.boolean }
+        properties.forEachProperty(of: Adapter1.self) { property, value in
+            switch property {
+            case .powered: changed.isPowered = value.boolean ?? false
+            case .address: changed.address = value.string.flatMap { BluetoothAddress($0, kind: .public) }
+            case .discovering: isDiscovering = value.boolean
+            default: break
             }
         }
         adapters[path] = changed

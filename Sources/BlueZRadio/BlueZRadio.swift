@@ -8,6 +8,7 @@ public import DBusKit
 public import Logging
 
 internal import AccessoryCore
+internal import BlueZInterfaces
 internal import CallsOut
 
 /// The Bluetooth radio of BlueZ (org.bluez), on all adapters that the configuration allows.
@@ -310,7 +311,7 @@ public final class BlueZRadio: Radio {
         devices.forget(entry.path, by: .bondRemoval, at: entry.adapter, over: connection) { result in
             switch result {
             case .success: completion(.success(()))
-            case .failure(let error) where BlueZ.isError(error, "DoesNotExist"): completion(.success(()))
+            case .failure(let error) where error.bluez == .doesNotExist: completion(.success(()))
             case .failure(let error): completion(.failure(RadioFailure(.other, "\(error)")))
             }
         }
@@ -366,7 +367,7 @@ public final class BlueZRadio: Radio {
                 [weak self] in if let self { self.interfacesRemoved(self.ownPart, $0) }
             },
             connection.subscribe(
-                sender: new, interface: Bus.properties, member: "PropertiesChanged", argument0: BlueZ.adapter
+                sender: new, interface: Bus.properties, member: "PropertiesChanged", argument0: Adapter1.interface
             ) { [weak self] in self?.adapterChanged($0) },
         ]
         if discovery.isNeeded { signals.listen(to: new) }
@@ -468,14 +469,14 @@ public final class BlueZRadio: Radio {
     private func put(_ part: Part, _ path: ObjectPath, _ interfaces: inout ValueCursor, isNew: Bool) {
         var (hasDevice, battery): (Bool, Int?) = (false, nil)
         interfaces.forEachEntry { entry in
-            if part.contains(.adapters), entry.isString("org.bluez.Adapter1") {
+            if part.contains(.adapters), entry.isString(equalTo: Adapter1.interface) {
                 entry.next()
                 self.putAdapter(path, &entry)
-            } else if part.contains(.devices), entry.isString("org.bluez.Device1") {
+            } else if part.contains(.devices), entry.isString(equalTo: Device1.interface) {
                 entry.next()
                 _ = self.devices.put(path, &entry, isNew: isNew)
                 hasDevice = true
-            } else if part.contains(.devices), entry.isString("org.bluez.Battery1") {
+            } else if part.contains(.devices), entry.isString(equalTo: Battery1.interface) {
                 entry.next()
                 battery = Self.percentage(&entry)
             }
@@ -486,11 +487,7 @@ public final class BlueZRadio: Radio {
 
     private static func percentage(_ properties: inout ValueCursor) -> Int? {
         var percentage: Int?
-        properties.forEachEntry { entry in
-            guard entry.isString("Percentage") else { return }
-            entry.next()
-            entry.withVariant { percentage = $0.byte.map { min(Int($0), 100) } }
-        }
+        properties.forEachProperty(of: Battery1.self) { _, value in percentage = value.byte.map { min(Int($0), 100) } }
         return percentage
     }
 
@@ -523,14 +520,14 @@ public final class BlueZRadio: Radio {
         guard let arguments = try? message.arguments(), arguments.count == 2, let path = arguments[0].objectPathValue,
             let names = arguments[1].stringsValue
         else { return }
-        if part.contains(.adapters), names.contains(BlueZ.adapter), adapterTable.remove(path) {
+        if part.contains(.adapters), names.contains(Adapter1.interface), adapterTable.remove(path) {
             settle(reason: "the adapter \(path) was removed")
         }
-        if part.contains(.devices), names.contains("org.bluez.Battery1"), let device = devices[path] {
+        if part.contains(.devices), names.contains(Battery1.interface), let device = devices[path] {
             device.battery = nil
             observer?.deviceChanged(device.advertisement.address)
         }
-        guard part.contains(.devices), names.contains(BlueZ.device), let removed = devices.remove(path) else { return }
+        guard part.contains(.devices), names.contains(Device1.interface), let removed = devices.remove(path) else { return }
         if attempt?.device == path { attempt?.objectIsGone() }
         bridge?.lost(path)
         let address = removed.device.advertisement.address

@@ -10,6 +10,7 @@
 // - The view answers `Connect` itself for what is connected and has a random address (`BlueZSide.connect`): up to 5.87
 //   bluetoothd pages the classic side then if the advert's flags do not say that there is none, and ends the link.
 
+internal import BlueZInterfaces
 internal import DBusKit
 
 enum BlueZVersions {
@@ -24,8 +25,8 @@ enum BlueZVersions {
     /// Whether a device that is paired already has no classic side to pair. Asked to pair that, 5.66 never answers;
     /// 5.82 and 5.87 answer `AlreadyExists`, as for one with keys for both. Then its advert tells: “BR/EDR Not
     /// Supported”, bit 2 of the flags (Core Specification Supplement, Part A, 1.3), which 5.66 keeps to itself.
-    static func hasNoClassicSide(_ device: [String: DBusValue]) -> Bool {
-        device["AdvertisingFlags"]?.bytesValue?.first.map { $0 & 4 != 0 } == true
+    static func hasNoClassicSide(_ device: Properties<Device1>) -> Bool {
+        device.advertisingFlags.map { $0 & 4 != 0 } == true
     }
 
     /// How long the classic side's `Pair()` may take without a person: 5.66 never answers for a transport that the
@@ -35,5 +36,5 @@ enum BlueZVersions {
     /// Whether a device lets us say which side a connection is made to first. Of one with two sides, `Connect` takes
     /// the one that was used last, and an app that wants attributes would get a link without them. Since 5.80, where
     /// bluetoothd runs with its experimental interfaces.
-    static func choosesBearer(_ device: [String: DBusValue]) -> Bool { device["PreferredBearer"] != nil }
+    static func choosesBearer(_ device: Properties<Device1>) -> Bool { device.preferredBearer != nil }
 }

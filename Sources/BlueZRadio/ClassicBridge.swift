@@ -5,6 +5,7 @@
 internal import AccessoryCore
 internal import AccessoryEngine
 internal import AccessoryModel
+internal import BlueZInterfaces
 internal import CallsOut
 internal import DBusKit
 internal import Logging
@@ -60,7 +61,7 @@ final class ClassicBridge {
         connection.call(.classicFilter, at: adapter, [.vardict(["Transport": .string("bredr")])]) { _ in }
         connection.call(.classicSearch, at: adapter) { [weak self] result in
             guard let self, self.state == .searching, case .failure(let error) = result else { return }
-            guard !BlueZ.isError(error, "InProgress") else { return }
+            guard error.bluez != .inProgress else { return }
             self.end(.failure(RadioFailure(.other, "no search for the classic side: \(error.message)")))
         }
         var turns = 0

@@ -3,6 +3,7 @@
 // busy room, or over the radio's own where the other does not work.
 
 internal import AccessoryEngine
+internal import BlueZInterfaces
 internal import DBusKit
 internal import Logging
 
@@ -58,7 +59,8 @@ final class DeviceSignals {
         feed = open(owner)
         guard feed == nil else { return }
         subscription = connection.subscribe(
-            sender: owner, below: BlueZ.manager, interface: Bus.properties, member: "PropertiesChanged", argument0: BlueZ.device
+            sender: owner, below: BlueZ.manager, interface: Bus.properties, member: "PropertiesChanged",
+            argument0: Device1.interface
         ) { [weak self] in self?.changed($0) }
     }
 
@@ -77,7 +79,7 @@ final class DeviceSignals {
         do throws(BusError) {
             let feed = try SignalFeed(
                 address, loop: connection.loop,
-                stream: SignalFeed.Stream(sender: owner, namespace: BlueZ.manager, interface: BlueZ.device),
+                stream: SignalFeed.Stream(sender: owner, namespace: BlueZ.manager, interface: Device1.interface),
                 pause: .milliseconds(60),
                 onChange: { [devices] source, arguments in
                     if let device = devices.device(of: source) { devices.update(device, &arguments) }

@@ -4,6 +4,7 @@
 
 internal import AccessoryEngine
 internal import AccessoryModel
+internal import BlueZInterfaces
 internal import CallsOut
 internal import DBusKit
 
@@ -88,23 +89,23 @@ final class Device {
     ///
     /// - Returns: whether it is something that only a packet on the air brings.
     func apply<Walker: ValueWalker & ~Copyable>(_ entry: inout Walker) -> Bool {
-        switch entry.word(among: Self.properties) {
-        case 0: return value(&entry) { takeSample($0.int16) }
-        case 1:
+        switch entry.property(of: Device1.self) {
+        case .rssi: return value(&entry) { takeSample($0.int16) }
+        case .manufacturerData:
             entry.next()
             if !entry.isUnchanged(since: &manufacturerMemory) { entry.withVariant { manufacturerData(&$0) } }
             return true
-        case 2:
+        case .serviceData:
             entry.next()
             if !entry.isUnchanged(since: &serviceMemory) { entry.withVariant { serviceData(&$0) } }
             return true
-        case 3: return value(&entry) { uuids(&$0) }
-        case 4: return value(&entry) { name(&$0) }
-        case 5: return value(&entry) { advertisement.txPower = $0.int16.map(Int.init) }
-        case 6: _ = value(&entry) { keys(paired: $0.boolean, bonded: nil) }
-        case 7: _ = value(&entry) { connected($0.boolean ?? advertisement.isConnected) }
-        case 8: _ = value(&entry) { keys(paired: nil, bonded: $0.boolean) }
-        case 9: _ = value(&entry) { isTrusted = $0.boolean ?? isTrusted }
+        case .uuids: return value(&entry) { uuids(&$0) }
+        case .name: return value(&entry) { name(&$0) }
+        case .txPower: return value(&entry) { advertisement.txPower = $0.int16.map(Int.init) }
+        case .paired: _ = value(&entry) { keys(paired: $0.boolean, bonded: nil) }
+        case .connected: _ = value(&entry) { connected($0.boolean ?? advertisement.isConnected) }
+        case .bonded: _ = value(&entry) { keys(paired: nil, bonded: $0.boolean) }
+        case .trusted: _ = value(&entry) { isTrusted = $0.boolean ?? isTrusted }
         default: break
         }
         return false
@@ -115,11 +116,6 @@ final class Device {
         isBonded = bonded ?? isBonded
         advertisement.isPaired = BlueZVersions.isBonded(paired: isPaired, bonded: isBonded)
     }
-
-    /// The rows of the table, the most frequent first; `apply` goes by their numbers.
-    private static let properties: [StaticString] = [
-        "RSSI", "ManufacturerData", "ServiceData", "UUIDs", "Name", "TxPower", "Paired", "Connected", "Bonded", "Trusted",
-    ]
 
     private func connected(_ isConnected: Bool) {
         guard isConnected != advertisement.isConnected else { return }
@@ -296,23 +292,19 @@ final class DeviceTable {
     func put(_ path: ObjectPath, _ properties: inout ValueCursor, isNew: Bool) -> Device? {
         var addressText: String?
         var kind = BluetoothAddress.Kind.public
-        properties.forEachEntry { entry in
-            if entry.isString("Address") {
-                entry.next()
-                entry.withVariant { addressText = $0.string }
-            } else if entry.isString("AddressType") {
-                entry.next()
-                entry.withVariant { kind = $0.string.flatMap { BluetoothAddress.Kind(rawValue: $0) } ?? .public }
+        var hasRSSI = false
+        properties.forEachProperty(of: Device1.self) { property, value in
+            switch property {
+            case .address: addressText = value.string
+            case .addressType: kind = value.string.flatMap { BluetoothAddress.Kind(rawValue: $0) } ?? .public
+            case .rssi: hasRSSI = true
+            default: break
             }
         }
         guard let address = addressText.flatMap({ BluetoothAddress($0, kind: kind) }) else { return nil }
         let device = devices[path.rawValue] ?? add(Device(path: path, address: address))
         setAddress(address, of: device)
-        var hasRSSI = false
-        properties.forEachEntry { entry in
-            if entry.isString("RSSI") { hasRSSI = true }
-            _ = device.apply(&entry)
-        }
+        properties.forEachEntry { _ = device.apply(&$0) }
         // In range: what has a signal strength, which BlueZ takes away when discovery ends; what is connected; and what
         // it makes an object of while it discovers (a radio that gives no strength is heard in no other way). The rest
         // is only remembered.
@@ -425,7 +417,7 @@ final class DeviceTable {
         let device = self[path]
         device?.isBeingRemoved = true
         connection.call(call, at: adapter, [.objectPath(path)]) { result in
-            if case .failure(let error) = result, !BlueZ.isError(error, "DoesNotExist") { device?.isBeingRemoved = false }
+            if case .failure(let error) = result, error.bluez != .doesNotExist { device?.isBeingRemoved = false }
             completion(result)
         }
     }

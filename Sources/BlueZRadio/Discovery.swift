@@ -4,6 +4,7 @@
 // started again, a bounded number of times.
 
 internal import AccessoryEngine
+internal import BlueZInterfaces
 internal import CallsOut
 internal import DBusKit
 internal import Logging
@@ -202,7 +203,7 @@ private final class AdapterScan {
             switch result {
             case .success: self.started("started")
             // Its own answer to one who scans already.
-            case .failure(let error) where self.mayScan && BlueZ.isError(error, "InProgress"):
+            case .failure(let error) where self.mayScan && error.bluez == .inProgress:
                 self.started("it was, without an answer")
             case .failure(let error):
                 self.mayScan = self.mayScan || error.leavesOpen
@@ -222,7 +223,7 @@ private final class AdapterScan {
         change(.stopped, "\(error)")
         guard isNeeded() else { return advance() }
         if error.leavesOpen { attempts += Self.attemptsUnanswered - 1 }
-        again(after: RadioFailure(BlueZ.isError(error, "NotReady") ? .unavailable : .other, "\(error)"))
+        again(after: RadioFailure(error.bluez == .notReady ? .unavailable : .other, "\(error)"))
     }
 
     /// Tries again after a pause; `InProgress` may stick until bluetoothd restarts, so not for ever.

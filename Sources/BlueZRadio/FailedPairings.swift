@@ -3,6 +3,7 @@
 // adapter is back or after longer and longer pauses.
 
 internal import AccessoryEngine
+internal import BlueZInterfaces
 internal import CallsOut
 internal import DBusKit
 internal import Logging
@@ -68,7 +69,7 @@ final class FailedPairings {
         devices.forget(device, by: .failedRemoval, at: adapter, over: connection) { [weak self] result in
             switch result {
             case .success: self?.retry.worked()
-            case .failure(let error) where BlueZ.isError(error, "DoesNotExist") || error.isStandard("UnknownObject"): break
+            case .failure(let error) where error.bluez == .doesNotExist || error.isStandard("UnknownObject"): break
             case .failure(let error):
                 self?.log.debug("RemoveDevice failed", metadata: ["error": "\(error)"])
                 self?.forgetLater(device, isSure: isSure)

@@ -4,6 +4,7 @@
 
 internal import AccessoryEngine
 internal import AccessoryModel
+internal import BlueZInterfaces
 internal import CallsOut
 internal import DBusKit
 
@@ -50,7 +51,7 @@ final class InputDeviceSetup {
         guard !isOver else { return }
         connection.call(.inputConnect, at: device) { [self] result in
             guard !isOver else { return }
-            if case .failure(let error) = result, !BlueZ.isError(error, "AlreadyConnected") {
+            if case .failure(let error) = result, error.bluez != .alreadyConnected {
                 return end(RadioFailure(.connection, "the input device does not connect: \(error.message)"))
             }
             var turns = 0

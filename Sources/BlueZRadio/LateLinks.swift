@@ -3,6 +3,7 @@
 // removed. Such a link comes up afterwards, is used by no program, and keeps the accessory from advertising until its
 // power is cycled.
 
+internal import BlueZInterfaces
 internal import DBusKit
 
 /// Watches devices that were removed, for as long as the kernel tries to connect.
@@ -24,10 +25,10 @@ final class LateLinks {
     func watch(_ device: ObjectPath, of service: String) {
         end(device)
         let subscription = connection.subscribe(
-            sender: service, path: device, interface: Bus.properties, member: "PropertiesChanged", argument0: BlueZ.device
+            sender: service, path: device, interface: Bus.properties, member: "PropertiesChanged", argument0: Device1.interface
         ) { [weak self] message in
             guard let changed = (try? message.arguments())?.dropFirst().first?.vardictValue,
-                changed["Connected"]?.booleanValue == true
+                Properties<Device1>(changed).isConnected
             else { return }
             self?.isUp(device)
         }

@@ -4,12 +4,12 @@
 // what accessories begin by themselves. So it answers for the one device that was picked.
 
 internal import AccessoryModel
+internal import BlueZInterfaces
 internal import DBusKit
 
 /// Questions of bluetoothd, one at a time, for the device that is being paired.
 final class PairingAgent: ExportedObject {
     static let path: ObjectPath = "/org/accessorysetup1/agent"
-    static let capability = "KeyboardDisplay"
 
     let path: ObjectPath = PairingAgent.path
     private(set) var interfaces: [ExportedInterface] = []
@@ -31,7 +31,7 @@ final class PairingAgent: ExportedObject {
     private var question: MethodCall?
 
     init() throws(BusError) {
-        var agent = ExportedInterface(try InterfaceDescription.parse(xml: Self.xml)[0])
+        var agent = ExportedInterface(try InterfaceDescription.parse(xml: Agent1.description)[0])
         agent.method("Release") { call throws(BusError) in call.reply() }
         agent.method("Cancel") { [unowned self] call throws(BusError) in
             dropQuestion()
@@ -71,7 +71,7 @@ final class PairingAgent: ExportedObject {
     func isVisible(to caller: String) -> Bool { caller == owner }
 
     private func check(_ call: MethodCall) throws(BusError) {
-        guard let device, call.arguments.first?.objectPathValue == device else { throw BlueZ.rejected }
+        guard let device, call.arguments.first?.objectPathValue == device else { throw BusError.bluez(.rejected, "rejected") }
         wasAsked = true
     }
 
@@ -91,26 +91,12 @@ final class PairingAgent: ExportedObject {
         case .accept: call.reply()
         case .passkey(let number): call.reply(.uint32(number))
         case .pin(let text): call.reply(.string(text))
-        case .reject: call.fail(BlueZ.rejected)
+        case .reject: call.fail(BusError.bluez(.rejected, "rejected"))
         }
     }
 
     func dropQuestion() {
-        question?.fail(BlueZ.cancelled)
+        question?.fail(BusError.bluez(.canceled, "cancelled"))
         question = nil
     }
-
-    private static let xml = """
-        <node><interface name="org.bluez.Agent1">
-          <method name="Release"/>
-          <method name="RequestPinCode"><arg type="o" direction="in" name="device"/><arg type="s" direction="out" name="pincode"/></method>
-          <method name="DisplayPinCode"><arg type="o" direction="in" name="device"/><arg type="s" direction="in" name="pincode"/></method>
-          <method name="RequestPasskey"><arg type="o" direction="in" name="device"/><arg type="u" direction="out" name="passkey"/></method>
-          <method name="DisplayPasskey"><arg type="o" direction="in" name="device"/><arg type="u" direction="in" name="passkey"/><arg type="q" direction="in" name="entered"/></method>
-          <method name="RequestConfirmation"><arg type="o" direction="in" name="device"/><arg type="u" direction="in" name="passkey"/></method>
-          <method name="RequestAuthorization"><arg type="o" direction="in" name="device"/></method>
-          <method name="AuthorizeService"><arg type="o" direction="in" name="device"/><arg type="s" direction="in" name="uuid"/></method>
-          <method name="Cancel"/>
-        </interface></node>
-        """
 }

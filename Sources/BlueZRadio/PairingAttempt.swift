@@ -5,6 +5,7 @@
 internal import AccessoryCore
 internal import AccessoryEngine
 internal import AccessoryModel
+internal import BlueZInterfaces
 internal import CallsOut
 internal import DBusKit
 internal import Logging
@@ -74,11 +75,11 @@ final class PairingAttempt {
         }
         agent.device = device
         call = connection.call(
-            .agentRegistration, at: BlueZ.manager, [.objectPath(PairingAgent.path), .string(PairingAgent.capability)]
+            .agentRegistration, at: BlueZ.manager, [.objectPath(PairingAgent.path), .string(Agent1.keyboardDisplay)]
         ) { [self] result in
             guard state == .registering else { return }
-            if case .failure(let error) = result, !BlueZ.isError(error, "AlreadyExists") {
-                return end(.failure(BlueZ.pairingFailure(error)))
+            if case .failure(let error) = result, error.bluez != .alreadyExists {
+                return end(.failure(RadioFailure(pairing: error)))
             }
             guard !isCancelled else { return end(.failure(RadioFailure(.cancelled, "cancelled"))) }
             pair()
@@ -99,16 +100,17 @@ final class PairingAttempt {
             switch result {
             case .success:
                 readIdentity()
-            case .failure(let error) where BlueZ.isError(error, "AlreadyExists"):
+            case .failure(let error) where error.bluez == .alreadyExists:
                 wasPairedBefore = true
                 readIdentity()
             case .failure(let error)
-            where BlueZ.isError(error, "ConnectionAttemptFailed") && attempts < Self.maximumAttempts && !isCancelled && !isSilent:
+            where error.bluez == .connectionAttemptFailed && attempts < Self.maximumAttempts && !isCancelled && !isSilent:
                 retry()
             case .failure(let error):
                 if mayPair, !isCancelled, !isSilent { cancelOnRadio() }
                 end(
-                    .failure(isSilent ? silence : isCancelled ? RadioFailure(.cancelled, "cancelled") : BlueZ.pairingFailure(error))
+                    .failure(
+                        isSilent ? silence : isCancelled ? RadioFailure(.cancelled, "cancelled") : RadioFailure(pairing: error))
                 )
             }
         }
@@ -212,17 +214,16 @@ final class PairingAttempt {
         timer?.cancel()
         call = connection.call(.pairedIdentity, at: device) { [self] result in
             guard state == .reading else { return }
-            if case .failure(let error) = result, error.leavesOpen { return end(.failure(BlueZ.pairingFailure(error))) }
-            let properties = (try? result.get())?.first?.vardictValue ?? [:]
-            guard !wasCalledOff || properties["Paired"]?.booleanValue != false else {
+            if case .failure(let error) = result, error.leavesOpen { return end(.failure(RadioFailure(pairing: error))) }
+            let properties = Properties<Device1>((try? result.get())?.first?.vardictValue ?? [:])
+            guard !wasCalledOff || properties.isPaired else {
                 return end(.failure(RadioFailure(.other, "the pairing was called off at its very end")))
             }
             isLowEnergyOnly = wasPairedBefore && BlueZVersions.hasNoClassicSide(properties)
             choosesBearer = BlueZVersions.choosesBearer(properties)
-            isBonded = BlueZVersions.isBonded(paired: true, bonded: properties["Bonded"]?.booleanValue)
+            isBonded = BlueZVersions.isBonded(paired: true, bonded: properties.isBonded)
             if !isBonded { log.notice("paired without a bond: the accessory, or bluetoothd, does not keep the keys") }
-            let kind = properties["AddressType"]?.stringValue.flatMap { BluetoothAddress.Kind(rawValue: $0) } ?? .public
-            guard let address = properties["Address"]?.stringValue.flatMap({ BluetoothAddress($0, kind: kind) }) else {
+            guard let address = properties.address else {
                 return end(.failure(RadioFailure(.other, "the accessory went away right after pairing")))
             }
             end(

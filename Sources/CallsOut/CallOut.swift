@@ -4,6 +4,8 @@
 
 public import DBusKit
 
+internal import BlueZInterfaces
+
 /// A call that the daemon makes, by what it is made for.
 public enum CallOut: String, CaseIterable, Sendable {
     // The bus: who somebody is.
@@ -45,10 +47,10 @@ public enum CallOut: String, CaseIterable, Sendable {
 }
 
 extension CallOut {
-    private static let bluez = "org.bluez"
-    private static let adapter = "org.bluez.Adapter1"
-    private static let device = "org.bluez.Device1"
-    private static let agents = "org.bluez.AgentManager1"
+    private static let bluez = BlueZ.service
+    private static let adapter = Adapter1.interface
+    private static let device = Device1.interface
+    private static let agents = AgentManager1.interface
     private static let manager = "org.freedesktop.NetworkManager"
     private static let wireless = "org.freedesktop.NetworkManager.Device.Wireless"
     private static let iwd = "net.connman.iwd"
@@ -104,29 +106,29 @@ extension CallOut {
         }
         return switch self {
         case .radioObjects: .objects(Self.bluez, timeout: .seconds(20))
-        case .discoveryFilter: call(Self.adapter, "SetDiscoveryFilter", "a{sv}", 10)
-        case .discoveryStart: call(Self.adapter, "StartDiscovery", "", 10)
-        case .discoveryStop: call(Self.adapter, "StopDiscovery", "", 10)
+        case .discoveryFilter: call(Self.adapter, Adapter1.Member.setDiscoveryFilter, "a{sv}", 10)
+        case .discoveryStart: call(Self.adapter, Adapter1.Member.startDiscovery, "", 10)
+        case .discoveryStop: call(Self.adapter, Adapter1.Member.stopDiscovery, "", 10)
         // The scan is on, and in busy air bluetoothd reads adverts before it answers calls; the kernel's scan ends
         // after 10.24 s.
-        case .agentRegistration: call(Self.agents, "RegisterAgent", "os", 15)
-        case .agentEnd: call(Self.agents, "UnregisterAgent", "o", 10)
+        case .agentRegistration: call(Self.agents, AgentManager1.Member.registerAgent, "os", 15)
+        case .agentEnd: call(Self.agents, AgentManager1.Member.unregisterAgent, "o", 10)
         // bluetoothd waits 60 s for the agent and some more for the accessory; beyond that it is stuck. The person's
         // time is in it: without it `PairingAttempt` gives up sooner.
-        case .pairing: call(Self.device, "Pair", "", 100)
-        case .pairingCancel: call(Self.device, "CancelPairing", "", 5)
+        case .pairing: call(Self.device, Device1.Member.pair, "", 100)
+        case .pairingCancel: call(Self.device, Device1.Member.cancelPairing, "", 5)
         case .pairedIdentity: .getAll(Self.bluez, Self.device, timeout: .seconds(10))
-        case .pairedCheck: .get(Self.bluez, Self.device, "Paired", timeout: .seconds(5))
-        case .failedRemoval: call(Self.adapter, "RemoveDevice", "o", 5)
-        case .classicFilter: call(Self.adapter, "SetDiscoveryFilter", "a{sv}", 10)
-        case .classicSearch: call(Self.adapter, "StartDiscovery", "", 10)
-        case .classicSearchEnd: call(Self.adapter, "StopDiscovery", "", 10)
-        case .trust: .set(Self.bluez, Self.device, "Trusted", timeout: .seconds(10))
-        case .preferredBearer: .set(Self.bluez, Self.device, "PreferredBearer", timeout: .seconds(10))
-        case .inputConnect: call(Self.device, "Connect", "", 22)
-        case .alias: .set(Self.bluez, Self.device, "Alias", timeout: .seconds(10))
+        case .pairedCheck: .get(Self.bluez, Self.device, Device1.paired.name, timeout: .seconds(5))
+        case .failedRemoval: call(Self.adapter, Adapter1.Member.removeDevice, "o", 5)
+        case .classicFilter: call(Self.adapter, Adapter1.Member.setDiscoveryFilter, "a{sv}", 10)
+        case .classicSearch: call(Self.adapter, Adapter1.Member.startDiscovery, "", 10)
+        case .classicSearchEnd: call(Self.adapter, Adapter1.Member.stopDiscovery, "", 10)
+        case .trust: .set(Self.bluez, Self.device, Device1.trusted.name, timeout: .seconds(10))
+        case .preferredBearer: .set(Self.bluez, Self.device, Device1.preferredBearer.name, timeout: .seconds(10))
+        case .inputConnect: call(Self.device, Device1.Member.connect, "", 22)
+        case .alias: .set(Self.bluez, Self.device, Device1.alias.name, timeout: .seconds(10))
         // A connected device takes bluetoothd two seconds.
-        default: call(Self.adapter, "RemoveDevice", "o", 20)
+        default: call(Self.adapter, Adapter1.Member.removeDevice, "o", 20)
         }
     }
 
@@ -134,10 +136,11 @@ extension CallOut {
         switch self {
         case .viewObjects, .viewClientObjects: .objects(Self.bluez, timeout: .seconds(20))
         case .viewLink: .getAll(Self.bluez, Self.device, timeout: .seconds(10))
-        case .viewDisconnect: RemoteMethod(Self.bluez, Self.device, "Disconnect", timeout: .seconds(5))
-        case .viewStopNotify: RemoteMethod(Self.bluez, "org.bluez.GattCharacteristic1", "StopNotify", timeout: .seconds(10))
+        case .viewDisconnect: RemoteMethod(Self.bluez, Self.device, Device1.Member.disconnect, timeout: .seconds(5))
+        case .viewStopNotify:
+            RemoteMethod(Self.bluez, GattCharacteristic1.interface, GattCharacteristic1.Member.stopNotify, timeout: .seconds(10))
         // An app's call, with the filter that it may have; the app waits as long as it likes.
-        default: RemoteMethod(Self.bluez, Self.adapter, "SetDiscoveryFilter", takes: "a{sv}", timeout: .seconds(10))
+        default: RemoteMethod(Self.bluez, Self.adapter, Adapter1.Member.setDiscoveryFilter, takes: "a{sv}", timeout: .seconds(10))
         }
     }
 
