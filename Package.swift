@@ -217,7 +217,8 @@ let package = Package(
         .testTarget(
             name: "BlueZRadioTests",
             dependencies: [
-                "AccessoryCore", "AccessoryEngine", "AccessoryModel", "BlueZRadio", "DBusKit", "TestSupport", "accessory-sim", log,
+                "AccessoryCore", "AccessoryEngine", "AccessoryModel", "BlueZInterfaces", "BlueZRadio", "DBusKit", "TestSupport",
+                "accessory-sim", log,
             ], swiftSettings: testSettings),
         .testTarget(
             name: "RadioSimulatorTests", dependencies: ["AccessoryModel", "RadioSimulator", "TestSupport"],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of bluetoothd on the bus and its errors, once for the radio, the view and the module for apps. The simulator
-// has its own. (BlueZ, doc/org.bluez.*.rst)
+// The names of bluetoothd on the bus and its errors, once for the radio, the view and the module for apps. The
+// simulator has its own. (BlueZ, doc/org.bluez.*.rst)
 
 public import DBusKit
 

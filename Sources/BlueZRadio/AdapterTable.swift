@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The adapters of BlueZ: which of them may be used, which have power, and the state of the radio that follows.
+// The adapters of bluetoothd: those that may be used, those that have power, and the state of the radio that follows.
 
 internal import AccessoryEngine
 internal import AccessoryModel
 internal import BlueZInterfaces
 internal import DBusKit
 
-/// All adapters, by their objects.
-struct AdapterTable {
+/// All adapters, by object; the one owner of their properties.
+final class AdapterTable {
     private struct Properties {
         var isPowered = false
         var address: BluetoothAddress?
@@ -16,7 +16,7 @@ struct AdapterTable {
     private var adapters: [ObjectPath: Properties] = [:]
     /// Names or addresses of the adapters to use; empty for all.
     private let allowed: Set<String>
-    /// The adapter that an app without an accessory on another one is shown; nil without an adapter.
+    /// The adapter that apps see that have no accessory on another one; nil without an adapter.
     private(set) var primary: ObjectPath?
 
     init(allowing allowed: Set<String>) {
@@ -25,41 +25,41 @@ struct AdapterTable {
 
     func contains(_ path: ObjectPath) -> Bool { adapters[path] != nil }
     func isPowered(_ path: ObjectPath) -> Bool { adapters[path]?.isPowered == true }
-    func hasOne(for peer: BluetoothPeer) -> Bool { adapters.values.contains { peer.shares($0.address) } }
+    func hasAdapter(of peer: BluetoothPeer) -> Bool { adapters.values.contains { peer.shares($0.address) } }
     func object(of address: BluetoothAddress) -> ObjectPath? { adapters.first { $0.value.address == address }?.key }
 
-    /// The adapters whose address is known.
-    var rows: [ObjectPath: RadioAdapter] {
-        var rows: [ObjectPath: RadioAdapter] = [:]
+    /// The adapters whose address has been read.
+    var radioAdapters: [ObjectPath: RadioAdapter] {
+        var result: [ObjectPath: RadioAdapter] = [:]
         for (path, properties) in adapters {
             guard let address = properties.address else { continue }
             let name = String(path.rawValue.dropFirst(path.parent.rawValue.count + 1))
             let isAllowed = allowed.isEmpty || allowed.contains(name) || allowed.contains(address.description)
-            rows[path] = RadioAdapter(address: address, name: name, isPowered: properties.isPowered, isAllowed: isAllowed)
+            result[path] = RadioAdapter(address: address, name: name, isPowered: properties.isPowered, isAllowed: isAllowed)
         }
-        return rows
+        return result
     }
 
-    /// Of the adapters that may be used: `ready` when one has power.
+    /// `ready` when an adapter that may be used has power.
     var state: RadioState {
-        let allowed = rows.values.filter(\.isAllowed)
+        let allowed = radioAdapters.values.filter(\.isAllowed)
         return allowed.isEmpty ? .absent : allowed.contains(where: \.isPowered) ? .ready : .off
     }
 
-    /// Chooses the primary adapter: the present one as long as it works.
+    /// Chooses the primary adapter, which stays while it works.
     ///
     /// - Returns: the adapters that may be used and have power.
-    mutating func choose() -> Set<ObjectPath> {
-        let allowed = rows.filter(\.value.isAllowed)
+    func choosePrimary() -> Set<ObjectPath> {
+        let allowed = radioAdapters.filter(\.value.isAllowed)
         let usable = Set(allowed.filter(\.value.isPowered).keys)
         primary = usable.first { $0 == primary } ?? usable.min() ?? allowed.keys.min()
         return usable
     }
 
-    /// Takes over an adapter's properties (`a{sv}` under the cursor).
+    /// Merges an adapter's properties (`a{sv}` under the cursor).
     ///
     /// - Returns: `Discovering`; nil where that is not among them.
-    mutating func put(_ path: ObjectPath, _ properties: inout ValueCursor) -> Bool? {
+    func merge(_ path: ObjectPath, _ properties: inout ValueCursor) -> Bool? {
         var changed = adapters[path] ?? Properties()
         var isDiscovering: Bool?
         properties.forEachProperty(of: Adapter1.self) { property, value in
@@ -74,8 +74,8 @@ struct AdapterTable {
         return isDiscovering
     }
 
-    /// - Returns: whether there was such an adapter.
-    mutating func remove(_ path: ObjectPath) -> Bool { adapters.removeValue(forKey: path) != nil }
-    mutating func keep(only paths: Set<String>) { adapters = adapters.filter { paths.contains($0.key.rawValue) } }
-    mutating func removeAll() { adapters = [:] }
+    /// - Returns: whether it was present.
+    func remove(_ path: ObjectPath) -> Bool { adapters.removeValue(forKey: path) != nil }
+    func keep(only paths: Set<String>) { adapters = adapters.filter { paths.contains($0.key.rawValue) } }
+    func removeAll() { adapters = [:] }
 }

@@ -50,3 +50,8 @@ extension Result where Failure == BusError {
     /// Whether the call may have had its effect.
     var leavesOpen: Bool { if case .failure(let error) = self { error.leavesOpen } else { false } }
 }
+
+extension Result {
+    /// The failure; nil for a success.
+    var error: Failure? { if case .failure(let error) = self { error } else { nil } }
+}

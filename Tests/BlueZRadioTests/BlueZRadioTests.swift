@@ -359,15 +359,15 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         var results: [Result<PairedIdentity, RadioFailure>] = []
         func attempt() -> PairingAttempt {
             let attempt = PairingAttempt(
-                Stage.device, on: connection, agent: agent, log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
-                isConnected: { stage.property("Connected")?.booleanValue == true }
-            ) { results.append($0) }
-            attempt.begin(isPaired: false)
+                of: Stage.device, on: connection, agent: agent, log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+                isConnected: { stage.property("Connected")?.booleanValue == true }, onPrompt: { _ in }
+            ) { results.append($0.map(\.identity)) }
+            attempt.handle(.begin(isPaired: false))
             return attempt
         }
         let first = attempt()
         stage.wait { stage.property("Connected")?.booleanValue == true }
-        first.objectIsGone()
+        first.handle(.objectRemoved)
         stage.wait { results.count == 1 }
         #expect((try? results[0].get()) == nil)
         // Nobody else pairs it, and nobody has.

@@ -28,7 +28,7 @@ import Testing
     private func add(_ properties: [String: DBusValue]) throws {
         let all = properties.merging(["Address": .string("C0:FF:EE:00:02:01"), "AddressType": .string("random")]) { old, _ in old }
         let message = try Message.signal(path: path, interface: "a.b", member: "C", [.vardict(all)])
-        message.withArguments { _ = table.put(path, &$0, isNew: true) }
+        message.withArguments { table.merge(path, &$0, isNew: true) }
     }
 
     private func change(_ properties: [String: DBusValue]) throws {
@@ -40,7 +40,7 @@ import Testing
     }
 
     private var handedOver: [UInt8?] {
-        table.takeContentNews(now: 1).map { $0.content?.manufacturerData[CompanyIdentifier(0x75)]?.last }
+        table.drainContent(now: 1).map { $0.content?.manufacturerData[CompanyIdentifier(0x75)]?.last }
     }
 
     @Test func aPayloadThatIsReplacedInOneReadingIsHandedOver() throws {

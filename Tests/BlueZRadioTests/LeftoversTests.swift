@@ -13,31 +13,31 @@ import Testing
 
     @Test mutating func nothingIsLeftAtFirst() {
         #expect(!leftovers.contains(pink))
-        #expect(leftovers.take().isEmpty)
+        #expect(leftovers.drain().isEmpty)
     }
 
     @Test mutating func whatIsTakenIsNoLongerLeft() {
-        leftovers.add(pink, isSure: true)
-        leftovers.add(blue, isSure: false)
+        leftovers.add(pink, isOurs: true)
+        leftovers.add(blue, isOurs: false)
         #expect(leftovers.contains(pink) && leftovers.contains(blue))
-        #expect(leftovers.take() == [pink: true, blue: false])
+        #expect(leftovers.drain() == [pink: true, blue: false])
         #expect(!leftovers.contains(pink) && !leftovers.contains(blue))
-        #expect(leftovers.take().isEmpty)
+        #expect(leftovers.drain().isEmpty)
     }
 
     /// A bond that was ours does not become somebody else's by another failure, in whichever order they come.
     @Test(arguments: [[true, false], [false, true], [true, true]])
     func whatWasSureStaysSure(_ order: [Bool]) {
         var leftovers = Leftovers()
-        for isSure in order { leftovers.add(pink, isSure: isSure) }
-        #expect(leftovers.take() == [pink: true])
+        for isOurs in order { leftovers.add(pink, isOurs: isOurs) }
+        #expect(leftovers.drain() == [pink: true])
     }
 
     /// It is not kept beyond the removal: the next pairing of the same device is a matter of its own.
     @Test mutating func whatIsAddedAgainIsNotSureFromBefore() {
-        leftovers.add(pink, isSure: true)
-        _ = leftovers.take()
-        leftovers.add(pink, isSure: false)
-        #expect(leftovers.take() == [pink: false])
+        leftovers.add(pink, isOurs: true)
+        _ = leftovers.drain()
+        leftovers.add(pink, isOurs: false)
+        #expect(leftovers.drain() == [pink: false])
     }
 }

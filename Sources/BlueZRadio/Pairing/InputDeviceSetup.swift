@@ -1,36 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// The use of a paired accessory as an input device: trusted, so that it may come back by itself; connected; and there
-// for the kernel, which is when a key press arrives.
+// The use of a paired accessory as an input device: trusted, so that it may connect by itself; connected; and present
+// in the kernel, from when on key presses arrive.
 
 internal import AccessoryEngine
 internal import AccessoryModel
 internal import BlueZInterfaces
 internal import CallsOut
 internal import DBusKit
-
-#if canImport(Glibc)
-    internal import Glibc
-#elseif canImport(Musl)
-    internal import Musl
-#endif
+internal import Glibc
 
 final class InputDeviceSetup {
+    private enum State { case new, trusting, connecting, polling(polls: Int), ended }
+
     let device: ObjectPath
     private let address: BluetoothAddress
     private let connection: Connection
     private let directory: String
     private let completion: (RadioFailure?) -> Void
-    private var poll: LoopSource?
-    private var isOver = false
+    private let timer: Timers<Bool>
+    private var state = State.new
 
-    /// bluetoothd resolves the services first, then makes the device through uhid. sysfs tells nobody, so it is looked
-    /// at meanwhile.
-    private static let turns = 40
+    /// bluetoothd resolves the services first, then makes the device through uhid. sysfs has no notifications, so it is
+    /// polled meanwhile.
+    private static let maxPolls = 40
     private static let interval = Duration.milliseconds(250)
 
-    /// - Parameter directory: where the kernel lists input devices, `/sys/class/input`.
+    /// - Parameters:
+    ///   - directory: where the kernel lists input devices, `/sys/class/input`.
+    ///   - completion: called exactly once.
     init(
-        _ device: ObjectPath, address: BluetoothAddress, directory: String, on connection: Connection,
+        of device: ObjectPath, address: BluetoothAddress, directory: String, on connection: Connection,
         completion: @escaping (RadioFailure?) -> Void
     ) {
         self.device = device
@@ -38,40 +37,41 @@ final class InputDeviceSetup {
         self.directory = directory
         self.connection = connection
         self.completion = completion
+        timer = Timers(on: connection.loop)
     }
 
     func begin() {
-        connection.trust(device) { [self] failure in
-            if let failure { return end(failure) }
-            connect()
+        state = .trusting
+        connection.trust(device) { [weak self] failure in
+            guard let self, case .trusting = state else { return }
+            if let failure { end(failure) } else { connect() }
         }
     }
 
     private func connect() {
-        guard !isOver else { return }
-        connection.call(.inputConnect, at: device) { [self] result in
-            guard !isOver else { return }
-            if case .failure(let error) = result, error.bluez != .alreadyConnected {
+        state = .connecting
+        connection.call(.inputConnect, at: device) { [weak self] result in
+            guard let self, case .connecting = state else { return }
+            if let error = result.error, error.bluez != .alreadyConnected {
                 return end(RadioFailure(.connection, "the input device does not connect: \(error.message)"))
             }
-            var turns = 0
-            poll = connection.loop.every(Self.interval) { [self] in
-                guard !isOver else { return false }
-                if isPresent {
-                    end(nil)
-                    return false
-                }
-                turns += 1
-                guard turns < Self.turns else {
-                    end(RadioFailure(.other, "the kernel has no input device of the accessory"))
-                    return false
-                }
-                return true
-            }
+            wait(polls: 0)
         }
     }
 
-    /// Whether an input device says that it is this accessory: `uniq` is its address, in lower case.
+    private func wait(polls: Int) {
+        state = .polling(polls: polls)
+        timer.start(true, after: Self.interval) { [weak self] in
+            guard let self, case .polling(let polls) = state else { return }
+            if isPresent { return end(nil) }
+            guard polls + 1 < Self.maxPolls else {
+                return end(RadioFailure(.other, "the kernel has no input device of the accessory"))
+            }
+            wait(polls: polls + 1)
+        }
+    }
+
+    /// Whether the kernel has an input device of the accessory: its `uniq` is the address, in lower case.
     private var isPresent: Bool {
         guard let listing = opendir(directory) else { return false }
         defer { closedir(listing) }
@@ -90,12 +90,13 @@ final class InputDeviceSetup {
         return false
     }
 
+    /// Ends the setup early.
     func abort(_ failure: RadioFailure) { end(failure) }
 
     private func end(_ failure: RadioFailure?) {
-        guard !isOver else { return }
-        isOver = true
-        poll?.cancel()
+        if case .ended = state { return }
+        state = .ended
+        timer.cancelAll()
         completion(failure)
     }
 }

@@ -1,37 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// What BlueZ says of its devices while adverts are wanted: over a connection that only listens, which is cheap in a
-// busy room, or over the radio's own where the other does not work.
+// Signals about devices while adverts are needed: over a connection that only listens, which is cheap in a busy room,
+// or over the radio's own where the other does not work.
 
 internal import AccessoryEngine
+internal import AccessoryModel
 internal import BlueZInterfaces
 internal import DBusKit
 internal import Logging
 
-/// Listens to bluetoothd's signals about devices; the one owner of the connection that only does that.
+/// Subscribes to bluetoothd's signals about devices; the one owner of the connection that only listens.
 final class DeviceSignals {
-    /// What is done with what is heard.
     struct Handlers {
-        /// The table of devices has taken something over.
-        let onNews: () -> Void
+        /// The table may have changed.
+        let onRead: () -> Void
+        /// The link with a device has come up or ended.
+        let onLinkChange: (BluetoothAddress) -> Void
         /// `InterfacesAdded` and `InterfacesRemoved` over the feed. (org.freedesktop.DBus.ObjectManager)
         let onAdded, onRemoved: (Message) -> Void
-        /// The signals come over another connection from now on: what was known may be old.
+        /// The signals come over another connection from now on; some may have been missed.
         let onSwitch: () -> Void
     }
 
-    /// All that BlueZ says of its devices comes over this, in order, while it is there.
+    /// Carries all signals about devices, in order, while it is open.
     private(set) var feed: SignalFeed?
-    /// Where to open it; nil does without.
+    /// The bus of the feed; nil does without.
     private let address: Connection.Address?
     private let connection: Connection
     private let devices: DeviceTable
     private let log: Logger
     private let handlers: Handlers
-    /// bluetoothd's unique name, while it is listened to.
+    /// bluetoothd's unique name, while listening.
     private var owner: String?
     private var subscription: Subscription?
-    /// Our own reader did not work (no descriptor was free, the bus sent what it does not understand): until this is
-    /// over libdbus reads.
+    /// Our own reader failed (no descriptor was free, a message was malformed): until the pause is over libdbus reads.
     private let reopening: Retry
 
     init(
@@ -45,14 +46,13 @@ final class DeviceSignals {
         reopening = Retry(2...512, connection.loop.once)
     }
 
-    /// Listens to what `owner` says of devices from now on; nil listens to nobody, so that other programs' scans do not
-    /// wake us.
+    /// Subscribes to signals of `owner`; nil to none, so that scans of other programs do not wake the daemon.
     func listen(to owner: String?) {
         subscription?.cancel()
         subscription = nil
         let former = feed
         feed = nil
-        // Readings that it has not answered are made anew, with what comes now.
+        // Its pending readings are made anew over the next connection.
         defer { former?.close() }
         self.owner = owner
         guard let owner else { return }
@@ -64,10 +64,10 @@ final class DeviceSignals {
         ) { [weak self] in self?.changed($0) }
     }
 
-    /// Nobody wants adverts any more.
+    /// Ends listening, when adverts are not needed any more.
     ///
-    /// - Returns: whether they came over the feed, which may not have told everything yet.
-    func rest() -> Bool {
+    /// - Returns: whether they came over the feed, which may not have delivered everything.
+    func stop() -> Bool {
         let wasFed = feed != nil
         if wasFed { reopening.worked() }
         listen(to: nil)
@@ -81,9 +81,11 @@ final class DeviceSignals {
                 address, loop: connection.loop,
                 stream: SignalFeed.Stream(sender: owner, namespace: BlueZ.manager, interface: Device1.interface),
                 pause: .milliseconds(60),
-                onChange: { [devices] source, arguments in
-                    if let device = devices.device(of: source) { devices.update(device, &arguments) }
-                }, onRead: handlers.onNews, onFailure: { [weak self] in self?.failed($0) })
+                onChange: { [devices, handlers] source, arguments in
+                    if let device = devices.device(of: source), devices.update(device, &arguments) {
+                        handlers.onLinkChange(device.advertisement.address)
+                    }
+                }, onRead: handlers.onRead, onFailure: { [weak self] in self?.failed($0) })
             for (member, handler) in [("InterfacesAdded", handlers.onAdded), ("InterfacesRemoved", handlers.onRemoved)] {
                 feed.subscribe(
                     sender: owner, path: BlueZ.root, interface: Bus.objectManager, member: member, handler: handler)
@@ -113,7 +115,9 @@ final class DeviceSignals {
 
     private func changed(_ message: Message) {
         guard let device = devices.device(of: message) else { return }
-        message.withArguments { devices.update(device, &$0) }
-        handlers.onNews()
+        message.withArguments { arguments in
+            if devices.update(device, &arguments) { handlers.onLinkChange(device.advertisement.address) }
+        }
+        handlers.onRead()
     }
 }

@@ -26,8 +26,8 @@ final class Device {
     /// The content that was replaced before it was handed over: an accessory that alternates must not lose one of its
     /// adverts to the other because both came in one reading.
     private var replaced: Advertisement?
-    fileprivate var hasContentNews = false
-    fileprivate var hasStrengthNews = false
+    fileprivate var isContentQueued = false
+    fileprivate var isStrengthQueued = false
     /// When its content was last handed over, microseconds of the monotonic clock.
     fileprivate var contentHandedOver: Int64 = 0
     private var rssiSum = 0
@@ -50,7 +50,7 @@ final class Device {
     }
 
     /// The mean strength since it was last asked for, dBm.
-    fileprivate func takeRSSI() {
+    fileprivate func averageRSSI() {
         guard rssiCount > 0 else { return }
         advertisement.rssi = Int((Double(rssiSum) / Double(rssiCount)).rounded())
         rssiSum = 0
@@ -58,7 +58,7 @@ final class Device {
     }
 
     /// The content that was replaced since this was last asked for.
-    fileprivate func takeReplaced() -> Advertisement? {
+    fileprivate func drainReplaced() -> Advertisement? {
         defer { replaced = nil }
         return replaced
     }
@@ -90,7 +90,7 @@ final class Device {
     /// - Returns: whether it is something that only a packet on the air brings.
     func apply<Walker: ValueWalker & ~Copyable>(_ entry: inout Walker) -> Bool {
         switch entry.property(of: Device1.self) {
-        case .rssi: return value(&entry) { takeSample($0.int16) }
+        case .rssi: return value(&entry) { addSample($0.int16) }
         case .manufacturerData:
             entry.next()
             if !entry.isUnchanged(since: &manufacturerMemory) { entry.withVariant { manufacturerData(&$0) } }
@@ -129,7 +129,7 @@ final class Device {
         return true
     }
 
-    private func takeSample(_ rssi: Int16?) {
+    private func addSample(_ rssi: Int16?) {
         // 127: the radio does not know. Beyond that it is no strength at all: what is shown sorts by it.
         guard let rssi, (-127...126).contains(rssi) else {
             if advertisement.rssi != nil { contentChanged = true }
@@ -212,14 +212,11 @@ final class DeviceTable {
     var adapters: [ObjectPath: RadioAdapter] = [:] {
         didSet { if adapters != oldValue { adaptersChanged() } }
     }
-    private var contentNews: [Device] = []
-    private var strengthNews: [Device] = []
+    private var contentQueue: [Device] = []
+    private var strengthQueue: [Device] = []
 
-    /// Called when the link with a device has come up or gone.
-    var onLinkChange: ((BluetoothAddress) -> Void)?
-
-    var hasContentNews: Bool { !contentNews.isEmpty }
-    var hasStrengthNews: Bool { !strengthNews.isEmpty }
+    var hasNewContent: Bool { !contentQueue.isEmpty }
+    var hasNewStrengths: Bool { !strengthQueue.isEmpty }
 
     subscript(path: ObjectPath) -> Device? { devices[path.rawValue] }
     subscript(path: String) -> Device? { devices[path] }
@@ -289,7 +286,7 @@ final class DeviceTable {
     /// Takes over an object's properties (`a{sv}` under the cursor); makes the object when it is new.
     ///
     /// - Parameter isNew: BlueZ has just made it.
-    func put(_ path: ObjectPath, _ properties: inout ValueCursor, isNew: Bool) -> Device? {
+    func merge(_ path: ObjectPath, _ properties: inout ValueCursor, isNew: Bool) {
         var addressText: String?
         var kind = BluetoothAddress.Kind.public
         var hasRSSI = false
@@ -301,7 +298,7 @@ final class DeviceTable {
             default: break
             }
         }
-        guard let address = addressText.flatMap({ BluetoothAddress($0, kind: kind) }) else { return nil }
+        guard let address = addressText.flatMap({ BluetoothAddress($0, kind: kind) }) else { return }
         let device = devices[path.rawValue] ?? add(Device(path: path, address: address))
         setAddress(address, of: device)
         properties.forEachEntry { _ = device.apply(&$0) }
@@ -309,7 +306,6 @@ final class DeviceTable {
         // it makes an object of while it discovers (a radio that gives no strength is heard in no other way). The rest
         // is only remembered.
         if hasRSSI || device.advertisement.isConnected || isNew && !device.advertisement.isPaired { enqueue(device) }
-        return device
     }
 
     private func add(_ device: Device) -> Device {
@@ -320,17 +316,19 @@ final class DeviceTable {
         return device
     }
 
-    /// Takes over a `PropertiesChanged` of a device; the cursor stands on the interface's name.
-    func update<Walker: ValueWalker & ~Copyable>(_ device: Device, _ arguments: inout Walker) {
+    /// Merges a `PropertiesChanged` of a device; the cursor stands on the interface's name.
+    ///
+    /// - Returns: whether its link has come up or ended.
+    @discardableResult
+    func update<Walker: ValueWalker & ~Copyable>(_ device: Device, _ arguments: inout Walker) -> Bool {
         arguments.next()
         var heard = false
         let wasConnected = device.advertisement.isConnected
         arguments.forEachEntry { entry in
             if device.apply(&entry) { heard = true }
         }
-        if device.advertisement.isConnected != wasConnected { onLinkChange?(device.advertisement.address) }
-        // A link that comes or goes is news too.
         if heard || device.contentChanged { enqueue(device) }
+        return device.advertisement.isConnected != wasConnected
     }
 
     /// Counts temporary devices as heard that never had a strength: BlueZ signals nothing of one that it knew before
@@ -342,23 +340,23 @@ final class DeviceTable {
     private func enqueue(_ device: Device) {
         device.isHeard = true
         if device.contentChanged || device.contentHandedOver == 0 {
-            guard !device.hasContentNews else { return }
-            device.hasContentNews = true
-            contentNews.append(device)
+            guard !device.isContentQueued else { return }
+            device.isContentQueued = true
+            contentQueue.append(device)
         } else {
-            guard !device.hasStrengthNews else { return }
-            device.hasStrengthNews = true
-            strengthNews.append(device)
+            guard !device.isStrengthQueued else { return }
+            device.isStrengthQueued = true
+            strengthQueue.append(device)
         }
     }
 
     /// Every device that is new or says something new since the last call: once, or twice where it has replaced a
     /// payload meanwhile.
-    func takeContentNews(now: Int64) -> [HeardDevice] {
-        defer { contentNews.removeAll(keepingCapacity: true) }
-        return contentNews.flatMap { device in
-            device.hasContentNews = false
-            let replaced = device.takeReplaced()
+    func drainContent(now: Int64) -> [HeardDevice] {
+        defer { contentQueue.removeAll(keepingCapacity: true) }
+        return contentQueue.flatMap { device in
+            device.isContentQueued = false
+            let replaced = device.drainReplaced()
             guard let news = handOver(device, withContent: true, now: now) else { return [HeardDevice]() }
             guard let replaced, news.content != nil else { return [news] }
             return [HeardDevice(address: news.address, rssi: news.rssi, content: replaced), news]
@@ -367,16 +365,16 @@ final class DeviceTable {
 
     /// Every other device heard since the last call, once. Content that did not change is repeated after a while, for a
     /// receiver that has forgotten the device meanwhile.
-    func takeStrengthNews(now: Int64) -> [HeardDevice] {
-        defer { strengthNews.removeAll(keepingCapacity: true) }
-        return strengthNews.compactMap { device in
-            device.hasStrengthNews = false
+    func drainStrengths(now: Int64) -> [HeardDevice] {
+        defer { strengthQueue.removeAll(keepingCapacity: true) }
+        return strengthQueue.compactMap { device in
+            device.isStrengthQueued = false
             return handOver(device, withContent: now - device.contentHandedOver > Self.contentInterval, now: now)
         }
     }
 
     private func handOver(_ device: Device, withContent: Bool, now: Int64) -> HeardDevice? {
-        device.takeRSSI()
+        device.averageRSSI()
         if withContent {
             device.contentHandedOver = now
             device.contentChanged = false
@@ -410,8 +408,8 @@ final class DeviceTable {
     private static let margin = 6
 
     /// Has BlueZ forget a device (`RemoveDevice`), and counts the object as gone meanwhile.
-    func forget(
-        _ path: ObjectPath, by call: CallOut, at adapter: ObjectPath, over connection: Connection,
+    func requestRemoval(
+        of path: ObjectPath, by call: CallOut, at adapter: ObjectPath, over connection: Connection,
         completion: @escaping (Result<[DBusValue], BusError>) -> Void
     ) {
         let device = self[path]
@@ -437,8 +435,8 @@ final class DeviceTable {
         let device = devices.removeValue(forKey: path.rawValue)
         byFingerprint[path.fingerprint] = nil
         if let device { leaveAddress(device) }
-        if let device, device.hasContentNews { contentNews.removeAll { $0 === device } }
-        if let device, device.hasStrengthNews { strengthNews.removeAll { $0 === device } }
+        if let device, device.isContentQueued { contentQueue.removeAll { $0 === device } }
+        if let device, device.isStrengthQueued { strengthQueue.removeAll { $0 === device } }
         return device
     }
 
@@ -450,7 +448,7 @@ final class DeviceTable {
     }
 
     func forgetAir() {
-        forgetNews()
+        clearQueues()
         for device in devices.values { device.forgetAir() }
     }
 
@@ -458,13 +456,13 @@ final class DeviceTable {
         devices = [:]
         byFingerprint = [:]
         (byAddress, shown) = ([:], [:])
-        forgetNews()
+        clearQueues()
     }
 
-    private func forgetNews() {
-        for device in contentNews { device.hasContentNews = false }
-        for device in strengthNews { device.hasStrengthNews = false }
-        contentNews = []
-        strengthNews = []
+    private func clearQueues() {
+        for device in contentQueue { device.isContentQueued = false }
+        for device in strengthQueue { device.isStrengthQueued = false }
+        contentQueue = []
+        strengthQueue = []
     }
 }

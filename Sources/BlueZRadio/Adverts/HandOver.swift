@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hands the devices that were heard to the engine while a search runs: content at once, strengths twice a second.
+
+internal import AccessoryEngine
+internal import DBusKit
+
+/// The pace of adverts on their way to the engine.
+final class HandOver {
+    private let devices: DeviceTable
+    private let loop: MainLoop
+    private let heard: ([HeardDevice]) -> Void
+    private let timer: Timers<Bool>
+    /// Whether a search runs.
+    private(set) var isRunning = false
+    private lazy var contentPacer = Pacer(loop, interval: .milliseconds(50)) { [weak self] in self?.handContent() }
+    private lazy var strengthPacer = Pacer(loop, interval: .milliseconds(450), patience: .milliseconds(100)) { [weak self] in
+        guard let self else { return }
+        hand(devices.drainStrengths(now: loop.now))
+    }
+
+    /// The time in which a search hears a device that has a signal strength, as a rule.
+    private static let strengthTimeout = Duration.seconds(2)
+
+    /// - Parameter heard: receives the devices, at least one at a time.
+    init(of devices: DeviceTable, on loop: MainLoop, heard: @escaping ([HeardDevice]) -> Void) {
+        self.devices = devices
+        self.loop = loop
+        self.heard = heard
+        timer = Timers(on: loop)
+    }
+
+    /// A search begins: devices that were heard before do not count.
+    func begin() {
+        isRunning = true
+        devices.forgetAir()
+        timer.start(true, after: Self.strengthTimeout) { [weak self] in
+            self?.devices.hearWithoutStrength()
+            self?.schedule()
+        }
+    }
+
+    /// The search has ended.
+    func end() {
+        isRunning = false
+        timer.cancelAll()
+        contentPacer.cancel()
+        strengthPacer.cancel()
+        devices.forgetAir()
+    }
+
+    /// After the table may have changed. Content is handed over at once, or 50 ms after the content before: with the
+    /// feed's pause of 60 ms it waits 110 ms at most. Strengths are handed over twice a second, preferably with a
+    /// reading of the feed: in a busy room they are nearly all there is.
+    func schedule() {
+        guard isRunning else { return }
+        if devices.hasNewContent { contentPacer.request() }
+        if devices.hasNewStrengths { strengthPacer.request() }
+    }
+
+    func handContent() { hand(devices.drainContent(now: loop.now)) }
+
+    private func hand(_ changes: [HeardDevice]) {
+        if !changes.isEmpty { heard(changes) }
+    }
+}
