@@ -79,7 +79,7 @@ public final class BlueZRadio: Radio {
     /// Whether the state has been read: the service was looked for, and its objects read if it runs.
     public var isSettled: Bool { objects.isSettled }
 
-    /// `StartDiscovery` with our filter (org.bluez.Adapter), until all tokens are gone.
+    /// `StartDiscovery` with our filter (org.bluez.Adapter), while a token lives.
     public func discover() -> DiscoveryToken { discovery.token() }
 
     /// Pairs (org.bluez.Device), then pairs the classic side and waits for the input device, as `support` says. A

@@ -26,15 +26,16 @@ final class ObjectReader {
         case deviceChanged(BluetoothAddress?)
     }
 
-    /// The objects whose signals a connection carries. While adverts are needed, those of devices come over the feed, so
-    /// that none overtakes another; those of adapters always come in order with the answers to calls.
+    /// The objects whose signals a connection carries. While adverts are needed, those of devices come over the feed,
+    /// so that none overtakes another; those of adapters always come in order with the answers to calls.
     private struct ObjectScope: OptionSet {
         let rawValue: Int
         static let devices = ObjectScope(rawValue: 1)
         static let adapters = ObjectScope(rawValue: 2)
     }
 
-    /// One reading of all objects. Requests during it are served by the next one, as its result may be too old for them.
+    /// One reading of all objects. Requests during it are served by the next one, as its result may be too old for
+    /// them.
     private final class Reading {
         var completions: [() -> Void]
         var later: [() -> Void] = []
@@ -110,7 +111,7 @@ final class ObjectReader {
     func followAdverts(_ areNeeded: Bool) {
         let wasFed = areNeeded ? false : signals.stop()
         if areNeeded { signals.listen(to: owner) }
-        // Devices that came and went unheard; or signals that the feed has not delivered.
+        // Devices that were added and removed without a subscription, or signals that the feed has not delivered.
         if areNeeded || wasFed, owner != nil { readAll() }
     }
 
@@ -186,7 +187,7 @@ final class ObjectReader {
         let onAnswer: (Result<Message, BusError>) -> Void = { [weak self] result in
             // The next bluetoothd has a reading of its own.
             guard let self, service?.reading === reading else { return reading.end() }
-            // Signals came over another connection meanwhile, and may be newer.
+            // Signals of another connection may be newer.
             guard signals.feed === presentFeed else { return begin(reading) }
             defer { completion() }
             switch result {

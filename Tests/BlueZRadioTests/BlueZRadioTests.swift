@@ -43,9 +43,9 @@ private final class Witness: RadioObserver {
     func advert(_ address: String) -> Advertisement? { heard.values.first { $0.address.description == address } }
 }
 
-/// Keeps what is worse than a warning.
+/// Keeps errors.
 private struct ErrorLog: LogHandler {
-    // @unchecked Sendable: all of it is on the test's thread.
+    // @unchecked Sendable: used on the test's thread only.
     final class Lines: @unchecked Sendable { var errors: [String] = [] }
 
     let lines: Lines
@@ -62,12 +62,12 @@ private struct ErrorLog: LogHandler {
     }
 }
 
-/// Who reads adverts from the bus.
+/// The reader of adverts.
 private enum Reader: CaseIterable {
     /// Our own reader, as in the daemon.
     case feed
     case libdbus
-    /// Our own reader until it meets what it does not understand.
+    /// Our own reader until it meets a malformed message.
     case libdbusAfterNonsense
 }
 
@@ -81,7 +81,7 @@ private final class Stage {
     let radio: BlueZRadio
     let witness = Witness()
     private let lines = ErrorLog.Lines()
-    /// What the radio has called an error.
+    /// Errors in the log.
     var errors: [String] { lines.errors }
 
     init(_ scenario: String, _ reader: Reader = .feed) throws {
@@ -125,7 +125,7 @@ private final class Stage {
     /// The first accessory's object.
     static let device: ObjectPath = "/org/bluez/hci0/dev_C0_00_00_00_00_01"
 
-    /// What BlueZ says of it.
+    /// A property of its object.
     func property(_ name: String) -> DBusValue? {
         try? control.callAndWait("org.bluez", Self.device, Bus.properties, "Get", [.string("org.bluez.Device1"), .string(name)])[0]
     }
@@ -165,7 +165,7 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         stage.radio.refresh { isRead = true }
         stage.wait { isRead }
         #expect(stage.errors == [])
-        // And the next one finds what is there.
+        // And the next one finds the accessory.
         let need = stage.radio.discover()
         stage.wait { stage.witness.advert("C0:00:00:00:00:01") != nil }
         withExtendedLifetime(need) {}
@@ -186,7 +186,7 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
             [.strings(["type='method_call',path='/',member='GetManagedObjects'"]), .uint32(0)])
         let need = stage.radio.discover()
         stage.wait { stage.witness.advert("C0:00:00:00:00:01") != nil }
-        // One that is asked for now comes after all that the search has asked for.
+        // This reading follows all readings for the search.
         var isRead = false
         stage.radio.refresh { isRead = true }
         stage.wait { isRead && readings >= 2 }
@@ -243,8 +243,8 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         _ = consume token
     }
 
-    /// A payload that changes by a bit and back is told each time, and again to who begins to listen anew.
-    @Test(arguments: Reader.allCases) fileprivate func payloadsThatChangeAreTold(reader: Reader) throws {
+    /// A payload that changes by a bit and back is reported each time, and again in the next search.
+    @Test(arguments: Reader.allCases) fileprivate func payloadsThatChangeAreReported(reader: Reader) throws {
         let stage = try Stage(
             """
             { "accessories": [ { "id": "a", "address": "C0:00:00:00:00:01", "adverts": [
@@ -328,7 +328,7 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         _ = consume token
     }
 
-    /// BlueZ calls it paired as long as the link lasts: there is no bond, and who sets it up again pairs it again.
+    /// `Paired` is true while the link lasts. No bond exists, and the next setup pairs the device again.
     @Test func keysThatAreNotKeptAreNoBond() throws {
         let stage = try Stage("{ \"accessories\": [\(accessory(", \"pairing\": { \"bonding\": false }"))] }")
         let token = stage.radio.discover()
@@ -347,9 +347,9 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         _ = consume token
     }
 
-    /// That an object has gone comes over another connection than answers do, and may be of the one before: BlueZ is
-    /// pairing the new one by then, and must not be left doing so.
-    @Test func aPairingOfWhatIsSaidToBeGoneIsCalledOff() throws {
+    /// The removal of an object is signalled over another connection than answers, and may be about the object before:
+    /// bluetoothd then pairs the new one, and must not be left pairing.
+    @Test func aPairingOfARemovedObjectIsCancelled() throws {
         let stage = try Stage(
             "{ \"accessories\": [\(accessory(", \"pairing\": { \"fault\": \"slow\", \"delay\": 60, \"faultCount\": 1 }"))] }")
         let token = stage.radio.discover()
@@ -370,7 +370,7 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         first.handle(.objectRemoved)
         stage.wait { results.count == 1 }
         #expect((try? results[0].get()) == nil)
-        // Nobody else pairs it, and nobody has.
+        // The device is neither busy nor paired.
         let second = attempt()
         stage.wait { results.count == 2 }
         #expect(try !results[1].get().wasPairedBefore)
@@ -406,7 +406,7 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         #expect(stage.witness.bridgings == 1)
         let identity = try? stage.witness.results[0].get()
         #expect(identity?.classicAddress?.description == (isBridged ? "C0:00:00:00:00:01" : nil))
-        // What cannot be bridged is not left half paired.
+        // Without its classic side the accessory does not stay paired.
         #expect(try stage.bonds.isEmpty != isBridged)
         // Apps connect for attributes, which are on the other side.
         if isBridged { stage.wait { stage.property("PreferredBearer")?.stringValue == "le" } }
@@ -419,7 +419,7 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         let stage = try Stage("{ \"accessories\": [\(accessory()), \(classic)] }")
         var token: DiscoveryToken? = stage.radio.discover()
         stage.wait { !stage.witness.heard.isEmpty }
-        // What speaks classic only is not heard over low energy.
+        // A classic device is not heard over low energy.
         #expect(stage.witness.advert("00:11:22:33:44:55") == nil)
         stage.radio.pair(try #require(stage.witness.heard.values.first?.device), support: [.pairingLE])
         stage.wait { stage.witness.results.count == 1 }
@@ -514,8 +514,8 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
                         name, "/org/accessorysetup1/agent", "org.bluez.Agent1", "RequestConfirmation",
                         [.objectPath(ObjectPath(device.rawValue)!), .uint32(1)], timeout: .milliseconds(200))
                     return reply != nil
-                } ?? "nobody")
-        #expect(radioName == "nobody")
+                } ?? "none")
+        #expect(radioName == "none")
         #expect(stage.witness.prompts.count == 1)
         _ = consume token
     }

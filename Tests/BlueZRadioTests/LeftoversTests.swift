@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What BlueZ has still to forget is never mixed up with another program's bond.
+// Devices that are still to be removed, and whether a bond found on one may be removed with it.
 
 import DBusKit
 import Testing
@@ -16,7 +16,7 @@ import Testing
         #expect(leftovers.drain().isEmpty)
     }
 
-    @Test mutating func whatIsTakenIsNoLongerLeft() {
+    @Test mutating func drainedDevicesAreNoLongerLeft() {
         leftovers.add(pink, isOurs: true)
         leftovers.add(blue, isOurs: false)
         #expect(leftovers.contains(pink) && leftovers.contains(blue))
@@ -25,16 +25,16 @@ import Testing
         #expect(leftovers.drain().isEmpty)
     }
 
-    /// A bond that was ours does not become somebody else's by another failure, in whichever order they come.
+    /// A bond of ours stays ours after another failure, in either order.
     @Test(arguments: [[true, false], [false, true], [true, true]])
-    func whatWasSureStaysSure(_ order: [Bool]) {
+    func aBondOfOursStaysOurs(_ order: [Bool]) {
         var leftovers = Leftovers()
         for isOurs in order { leftovers.add(pink, isOurs: isOurs) }
         #expect(leftovers.drain() == [pink: true])
     }
 
     /// It is not kept beyond the removal: the next pairing of the same device is a matter of its own.
-    @Test mutating func whatIsAddedAgainIsNotSureFromBefore() {
+    @Test mutating func aDeviceThatIsAddedAgainBeginsAnew() {
         leftovers.add(pink, isOurs: true)
         _ = leftovers.drain()
         leftovers.add(pink, isOurs: false)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is paced happens at once, then not before the interval is over, and never not at all. Time passes at the test's
-// word.
+// Requests are served at once, later ones after the interval, and none is lost. Time passes on the test's command.
 
 import DBusKit
 import TestSupport
@@ -37,7 +36,7 @@ import Testing
         #expect(times == 3)
     }
 
-    /// A request within the patience is served when it comes; without one the timer serves what came before.
+    /// A request within the patience is served when it comes; without one the timer serves the earlier ones.
     @Test func aRequestWithinThePatienceIsServed() {
         var times = 0
         let pacer = Pacer(loop, interval: interval, patience: interval * 10) { times += 1 }
@@ -54,7 +53,7 @@ import Testing
         #expect(times == 4)
     }
 
-    @Test func whatIsCancelledDoesNotHappen() {
+    @Test func cancelledRequestsAreNotServed() {
         var times = 0
         let pacer = Pacer(loop, interval: interval) { times += 1 }
         pacer.request()

@@ -32,7 +32,7 @@ final class HandOver {
     /// A search begins: devices that were heard before do not count.
     func begin() {
         isRunning = true
-        devices.forgetAir()
+        devices.forgetAdverts()
         timer.start(true, after: Self.strengthTimeout) { [weak self] in
             self?.devices.hearWithoutStrength()
             self?.schedule()
@@ -45,12 +45,12 @@ final class HandOver {
         timer.cancelAll()
         contentPacer.cancel()
         strengthPacer.cancel()
-        devices.forgetAir()
+        devices.forgetAdverts()
     }
 
     /// After the table may have changed. Content is handed over at once, or 50 ms after the content before: with the
     /// feed's pause of 60 ms it waits 110 ms at most. Strengths are handed over twice a second, preferably with a
-    /// reading of the feed: in a busy room they are nearly all there is.
+    /// reading of the feed: in a busy room nearly all changes are strengths.
     func schedule() {
         guard isRunning else { return }
         if devices.hasNewContent { contentPacer.request() }

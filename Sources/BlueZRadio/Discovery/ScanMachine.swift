@@ -47,8 +47,8 @@ struct ScanMachine: Equatable {
     /// bluetoothd may be scanning for this connection without our knowledge: a call was not answered or failed.
     private var mayScan = false
 
-    /// Failures after which the scan is given up, some 17 s. A bluetoothd that was killed leaves the kernel scanning, and
-    /// its successor answers `InProgress` until that scan has run out, after about 10 s.
+    /// Failures after which the scan is given up, some 17 s. A bluetoothd that was killed leaves the kernel scanning,
+    /// and its successor answers `InProgress` until that scan has run out, after about 10 s.
     private static let maxFailures = 13
     /// The weight of a call without an answer, so that a failure is reported within 30 s.
     private static let weightUnanswered = 7

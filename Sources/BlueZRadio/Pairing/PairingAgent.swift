@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Our org.bluez.Agent1, through which bluetoothd asks the person. It is registered on the connection that pairs, while
-// it pairs. It never asks to be the default agent; where there is no other, bluetoothd makes it that, and also asks it
-// about pairings that accessories begin. So it answers for the one device that was picked only.
+// it pairs. It does not request to be the default agent, but bluetoothd makes it the default where no other is
+// registered, and then also asks it about pairings that accessories begin. So it answers for the one device that was
+// picked only.
 
 internal import AccessoryModel
 internal import BlueZInterfaces

@@ -65,9 +65,9 @@ struct PairingMachine: Equatable {
     /// A successful pairing.
     struct Outcome: Equatable {
         let identity: PairedIdentity
-        /// The keys are kept, as far as bluetoothd says.
+        /// The keys are kept.
         let isBonded: Bool
-        /// It was paired before, and its advert says that it has no classic side.
+        /// It was paired before, and its advert excludes a classic side.
         let isLowEnergyOnly: Bool
         /// bluetoothd lets the side be chosen that a connection is made to.
         let choosesBearer: Bool
@@ -132,7 +132,7 @@ struct PairingMachine: Equatable {
         // The object may be the one before this: so the pairing is cancelled, and bluetoothd's answer decides.
         case (.pairing, .objectRemoved): return cancel(.objectGone)
         case (.registering, .objectRemoved), (.retrying, .objectRemoved): return end(Self.gone(.connection))
-        // There may be a bond.
+        // A bond may exist.
         case (.reading, .objectRemoved): return end(Self.gone(.other))
 
         case (.reading(let wasPairedBefore, let wasCancelled), .read(let result)):
@@ -182,7 +182,7 @@ struct PairingMachine: Equatable {
         }
     }
 
-    /// - Parameter isCertain: whether bluetoothd has confirmed that there is no bond.
+    /// - Parameter isCertain: whether bluetoothd has confirmed that no bond exists.
     private static func noLink(isCertain: Bool) -> RadioFailure {
         RadioFailure(isCertain ? .connection : .timeout, "the accessory does not answer: no link came up within 20 s")
     }
