@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Wi-Fi service on the bus: its name's owner, its signals, the properties of its objects, and what its errors say.
+// A Wi-Fi service on the bus: the owner of its name, its signals, and the properties of its objects.
 
 internal import AccessoryEngine
 internal import CallsOut
@@ -10,8 +10,8 @@ final class ServiceLink {
     let connection: Connection
     let busName: String
     private(set) var owner: String?
-    private(set) var isKnown = false
-    /// Signals of the present owner; gone with it.
+    private var isKnown = false
+    /// Signals of the present owner; cancelled with it.
     var subscriptions: [Subscription] = []
     private var watch: Subscription?
 
@@ -43,60 +43,20 @@ final class ServiceLink {
         connection.call(call, of: owner, at: path, arguments, completion: completion)
     }
 
-    /// All properties of an interface of an object; none of an object that has gone.
+    /// All properties of an interface of an object; none of an object that is gone.
     func properties(
         _ call: CallOut, at path: ObjectPath, completion: @escaping (Result<[String: DBusValue], BusError>) -> Void
     ) {
         self.call(call, at: path) { result in
             switch result {
             case .success(let values): completion(.success(values.first?.vardictValue ?? [:]))
-            case .failure(let error): completion(error.saysGone ? .success([:]) : .failure(error))
+            case .failure(let error): completion(error.meansGone ? .success([:]) : .failure(error))
             }
         }
     }
 
-    /// What `read` makes of the properties of each object, in the objects' order; called once all have answered. The
-    /// cursor stands on the properties. An object that has gone, or of which `read` makes nothing, is left out.
-    func read<Value>(
-        _ call: CallOut, at paths: [ObjectPath], _ read: @escaping (inout ValueCursor) -> Value?,
-        completion: @escaping ([Value]) -> Void
-    ) {
-        guard let owner, !paths.isEmpty else { return completion([]) }
-        var found = [Value?](repeating: nil, count: paths.count)
-        connection.askEach(call, of: owner, at: paths) { index, answer in
-            answer.withArguments { properties in
-                properties.enterVariants()
-                found[index] = read(&properties)
-            }
-        } completion: {
-            completion(found.compactMap(\.self))
-        }
-    }
-
-    /// Makes a call and hands over the answer unread: the cursor stands on its first argument. `read` is called for an
-    /// answer, `completion` always, with the error if there was one.
-    func ask(
-        _ call: CallOut, at path: ObjectPath, read: @escaping (inout ValueCursor) -> Void,
-        completion: @escaping (BusError?) -> Void
-    ) {
-        guard let owner else {
-            connection.loop.soon { completion(.disconnected("the service is gone")) }
-            return
-        }
-        connection.ask(call, of: owner, at: path) { result in
-            switch result {
-            case .success(let answer):
-                answer.withArguments { argument in
-                    argument.enterVariants()
-                    read(&argument)
-                }
-                completion(nil)
-            case .failure(let error): completion(error)
-            }
-        }
-    }
-
-    /// The properties of several objects, in their order, none of those that have gone; called once all have answered.
+    /// The properties of several objects, in their order, none of those that are gone. Completed once all have
+    /// answered.
     func properties(
         _ call: CallOut, at paths: [ObjectPath],
         completion: @escaping (Result<[(path: ObjectPath, values: [String: DBusValue])], BusError>) -> Void
@@ -118,12 +78,52 @@ final class ServiceLink {
         }
     }
 
-    /// Changed properties of an object, or of all objects. What a scan changes comes by the hundred, so only what is
-    /// asked for is read.
+    /// Reads each object with `read`, in the objects' order. Completed once all have answered. Objects that are gone,
+    /// or for which `read` returns nil, are left out.
     ///
-    /// - Parameters:
-    ///   - names: the properties that matter.
-    ///   - handler: gets those of them that have changed, which may be none.
+    /// - Parameter read: gets a cursor on the properties.
+    func read<Value>(
+        _ call: CallOut, at paths: [ObjectPath], _ read: @escaping (inout ValueCursor) -> Value?,
+        completion: @escaping ([Value]) -> Void
+    ) {
+        guard let owner, !paths.isEmpty else { return completion([]) }
+        var found = [Value?](repeating: nil, count: paths.count)
+        connection.askEach(call, of: owner, at: paths) { index, answer in
+            answer.withArguments { properties in
+                properties.enterVariants()
+                found[index] = read(&properties)
+            }
+        } completion: {
+            completion(found.compactMap(\.self))
+        }
+    }
+
+    /// Makes a call and passes the undecoded answer to `read`, with a cursor on its first argument. `completion` is
+    /// always called, with the error if there was one.
+    func ask(
+        _ call: CallOut, at path: ObjectPath, read: @escaping (inout ValueCursor) -> Void,
+        completion: @escaping (BusError?) -> Void
+    ) {
+        guard let owner else {
+            connection.loop.soon { completion(.disconnected("the service is gone")) }
+            return
+        }
+        connection.ask(call, of: owner, at: path) { result in
+            switch result {
+            case .success(let answer):
+                answer.withArguments { argument in
+                    argument.enterVariants()
+                    read(&argument)
+                }
+                completion(nil)
+            case .failure(let error): completion(error)
+            }
+        }
+    }
+
+    /// Changed properties of an object, or of all objects. A scan changes hundreds, so only the named ones are decoded.
+    ///
+    /// - Parameter handler: gets the named properties that have changed, possibly none.
     func onProperties(
         of path: ObjectPath? = nil, _ interface: String, _ names: [StaticString],
         _ handler: @escaping (ObjectPath, [String: DBusValue]) -> Void
@@ -136,7 +136,7 @@ final class ServiceLink {
         }
     }
 
-    /// Signals, unread.
+    /// Undecoded signals.
     func onMessage(
         _ interface: String, _ member: String, of path: ObjectPath? = nil, _ handler: @escaping (Message) -> Void
     ) -> Subscription? {
@@ -154,25 +154,26 @@ final class ServiceLink {
 }
 
 extension Result where Failure == BusError {
-    /// What it failed of.
+    /// The error of a failure.
     var error: BusError? { if case .failure(let error) = self { error } else { nil } }
 
-    /// The value; without one the error is told.
-    func value(orElse tell: (BusError) -> Void) -> Success? {
+    /// The value; passes the error to `report` where there is none.
+    func value(orElse report: (BusError) -> Void) -> Success? {
         switch self {
         case .success(let value): return value
         case .failure(let error):
-            tell(error)
+            report(error)
             return nil
         }
     }
 }
 
 extension BusError {
-    /// Whether an object is not there any more: services say it in different ways.
-    var saysGone: Bool { ["UnknownObject", "UnknownMethod", "UnknownInterface"].contains { isStandard($0) } }
+    /// Whether an object does not exist any more, in the words of any service.
+    var meansGone: Bool { ["UnknownObject", "UnknownMethod", "UnknownInterface"].contains { isStandard($0) } }
 
-    /// What a call has failed of, for who waits for what it is part of. Its message may quote what was asked.
+    /// The failure of a request that this call is part of. The error's message can quote the request, so it is left
+    /// out.
     func failure(of service: String) -> RadioFailure {
         isStandard("NoReply")
             ? RadioFailure(.timeout, "\(service) did not answer in time") : RadioFailure(.other, "\(service) refused (\(name))")
@@ -180,8 +181,8 @@ extension BusError {
 }
 
 extension Message {
-    /// What a `PropertiesChanged` says of the properties that are named; nil when it is none by its types. One that is
-    /// told without a value is gone: its value is an empty text.
+    /// The named properties of a `PropertiesChanged`; nil where the types are wrong. An invalidated property counts as
+    /// gone: its value is an empty text.
     func changedProperties(among names: [StaticString]) -> [String: DBusValue]? {
         var values: [String: DBusValue] = [:]
         var isComplete = false

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// iwd. (doc/*-api.txt in iwd's sources.) It knows networks by text: one whose name is not UTF-8 is not there for it,
-// nor is one that hides its name until it is asked for. It asks an agent of ours for passphrases and keeps them once
-// they have worked, so a network that was not known before is forgotten when it is left.
+// iwd. (doc/*-api.txt in iwd's sources.) It identifies networks by text, so a network whose name is not UTF-8 does not
+// exist for it, nor does a hidden one until it is probed by name. It asks an agent of ours for passphrases, and stores
+// them once they have worked, so a network that it did not know before must be forgotten when it is left.
 
 internal import AccessoryEngine
 internal import AccessoryModel
@@ -9,8 +9,7 @@ internal import CallsOut
 internal import DBusKit
 internal import Logging
 
-final class IWD: WiFiService {
-    let common: ServiceCommon
+final class IWD: ServiceAdapter, WiFiService {
     static let busName = "net.connman.iwd"
     static let manager: ObjectPath = "/net/connman/iwd"
     static let station = "\(stationKey)"
@@ -18,20 +17,20 @@ final class IWD: WiFiService {
     static let network = "\(networkKey)"
     static let knownNetwork = "net.connman.iwd.KnownNetwork"
 
-    /// The same, to be compared with what a message says.
+    /// The same, to be compared with the words of a message.
     private static let stationKey: StaticString = "net.connman.iwd.Station"
     private static let deviceKey: StaticString = "net.connman.iwd.Device"
     private static let networkKey: StaticString = "net.connman.iwd.Network"
 
     private let agent: NetworkAgent
-    /// Follows the joined network, while it is.
+    /// Follows the joined network.
     private var joined: Subscription?
 
     typealias Objects = [ObjectPath: [String: [String: DBusValue]]]
 
     init(on connection: Connection, server: ObjectServer, log: Logger) throws(BusError) {
         agent = try NetworkAgent()
-        common = ServiceCommon(name: "iwd", busName: Self.busName, on: connection, log: log)
+        super.init(name: "iwd", busName: Self.busName, on: connection, log: log)
         server.export(agent)
     }
 
@@ -48,50 +47,47 @@ final class IWD: WiFiService {
         agent.owner = owner
         link.subscriptions = [
             link.onMessage(Bus.objectManager, "InterfacesAdded", of: "/") { [weak self] message in
-                // Networks come and go with every scan; they are read when they are needed.
-                var isOurs = false
+                // Networks are added with every scan; they are read when they are needed.
+                var isDevice = false
                 message.withArguments { argument in
                     argument.next()
-                    argument.forEachEntry(among: [Self.stationKey, Self.deviceKey]) { _, _ in isOurs = true }
+                    argument.forEachEntry(among: [Self.stationKey, Self.deviceKey]) { _, _ in isDevice = true }
                 }
-                if isOurs { self?.read() }
+                if isDevice { self?.readInterfaces() }
             },
             link.onSignal(Bus.objectManager, "InterfacesRemoved", of: "/") { [weak self] _, arguments in
                 let names = arguments.last?.stringsValue ?? []
-                if names.contains(Self.station) || names.contains(Self.device) { self?.read() }
+                if names.contains(Self.station) || names.contains(Self.device) { self?.readInterfaces() }
             },
-            link.onProperties(Self.device, ["Powered"]) { [weak self] _, values in if values["Powered"] != nil { self?.read() } },
+            link.onProperties(Self.device, ["Powered"]) { [weak self] _, values in
+                if values["Powered"] != nil { self?.readInterfaces() }
+            },
         ].compactMap(\.self)
-        read()
+        readInterfaces()
     }
 
-    func shadowChanged() {
+    func supersededChanged() {
         for subscription in link.subscriptions { subscription.cancel() }
         link.subscriptions = []
-        if !isShadowed { follow() }
+        if !isSuperseded { follow() }
     }
 
-    private func read() {
+    func readInterfaces() {
         objects { [weak self] result in
             guard let self, self.owner != nil, let objects = result.value(orElse: self.readingFailed) else { return }
             self.readingDone()
-            self.paths = [:]
             self.interfaces = [:]
             for (path, interfaces) in objects {
                 guard let device = interfaces[Self.device], let name = device["Name"]?.stringValue else { continue }
                 let isOn = device["Powered"]?.booleanValue == true
-                // Without power there is no station; with power and without one it is an access point, or somebody
-                // else's.
+                // A powered device without a station is an access point, or managed by another program.
                 guard interfaces[Self.station] != nil || !isOn else { continue }
-                self.paths[name] = path
-                self.interfaces[name] = isOn ? .ready : .off
+                self.interfaces[name] = ServedInterface(path: path, state: isOn ? .ready : .off)
             }
-            if self.paths.isEmpty { self.gone("the interface is gone") }
+            if self.interfaces.isEmpty { self.gone("the interface is gone") }
             self.settle()
         }
     }
-
-    func readAgain() { read() }
 
     private func objects(_ completion: @escaping (Result<Objects, BusError>) -> Void) {
         link.call(.iwdObjects, at: "/") { completion($0.map(Self.objects)) }
@@ -112,12 +108,13 @@ final class IWD: WiFiService {
 
     // MARK: Scanning
 
-    /// iwd asks for no names: it knows which hidden networks it knows.
+    /// iwd takes no names: it probes the hidden networks that it knows.
     func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>) {
-        // The end of a scan that was running before is not ours.
+        // The end of a scan that was running before does not count.
         var hasBegun = false
         awaited.follow([
-            onScanning(path) { [weak awaited] isScanning in
+            link.onProperties(of: path, Self.station, ["Scanning"]) { [weak awaited] _, values in
+                guard let isScanning = values["Scanning"]?.booleanValue else { return }
                 if isScanning { hasBegun = true } else if hasBegun { awaited?.end(.success(())) }
             }
         ])
@@ -131,15 +128,8 @@ final class IWD: WiFiService {
         }
     }
 
-    /// Tells of the begin and the end of each scan, whoever asks for it.
-    private func onScanning(_ path: ObjectPath, _ body: @escaping (Bool) -> Void) -> Subscription? {
-        link.onProperties(of: path, Self.station, ["Scanning"]) { _, values in
-            if let isScanning = values["Scanning"]?.booleanValue { body(isScanning) }
-        }
-    }
-
-    /// All that it lists: it forgets by itself what it has not heard for half a minute.
-    func read(
+    /// The entire list: iwd drops networks that it has not heard for half a minute.
+    func readNetworks(
         _ path: ObjectPath, since begun: Int64, completion: @escaping (Result<[WiFiNetwork], ScanFailure>) -> Void
     ) {
         var strengths: [(path: ObjectPath, strength: Int)] = []
@@ -153,7 +143,7 @@ final class IWD: WiFiService {
         } completion: { [weak self] error in
             guard let self, error == nil else { return completion(.failure(.unread(error))) }
             guard !strengths.isEmpty else { return completion(.success([])) }
-            self.readNetworks { result in
+            self.readObjects { result in
                 completion(
                     result.map { networks in
                         strengths.compactMap { path, strength in
@@ -166,8 +156,8 @@ final class IWD: WiFiService {
         }
     }
 
-    /// The networks that it has objects of. iwd says neither which WPA it is nor on which band.
-    private func readNetworks(_ completion: @escaping (Result<[ObjectPath: WiFiNetwork], ScanFailure>) -> Void) {
+    /// The networks by their objects. iwd reports neither the version of WPA nor the band.
+    private func readObjects(_ completion: @escaping (Result<[ObjectPath: WiFiNetwork], ScanFailure>) -> Void) {
         var networks: [ObjectPath: WiFiNetwork] = [:]
         link.ask(.iwdObjects, at: "/") { objects in
             objects.forEachEntry { object in
@@ -185,11 +175,11 @@ final class IWD: WiFiService {
             guard let self, let current = (try? result.get())?["ConnectedNetwork"]?.objectPathValue else {
                 return completion(nil)
             }
-            self.readNetworks { completion((try? $0.get())?[current]) }
+            self.readObjects { completion((try? $0.get())?[current]) }
         }
     }
 
-    /// What an object's interfaces say of the network that it is; nil for what is none.
+    /// Decodes the interfaces of an object; nil where the object is not a network.
     private static func network(_ interfaces: inout ValueCursor) -> WiFiNetwork? {
         var name: String?
         var type: String?
@@ -203,8 +193,8 @@ final class IWD: WiFiService {
         return name.flatMap { SSID($0) }.map { WiFiNetwork(ssid: $0, rssi: nil, security: security(type), band: nil) }
     }
 
-    /// Where iwd has the object of a join's network, also of one that it has not heard yet: the path ends in the name's
-    /// bytes and the kind of protection (src/network.c, `iwd_network_get_path`).
+    /// The object of a join's network, which need not have been heard yet: the path ends in the bytes of the name and
+    /// the kind of protection (src/network.c, `iwd_network_get_path`).
     struct Target {
         private let station: ObjectPath
         private let element: String
@@ -230,31 +220,14 @@ final class IWD: WiFiService {
 
     // MARK: Joining
 
-    func join(
-        _ join: NetworkJoin, on interface: String, begun: Int64, note: @escaping (JoinRecord) throws -> Void,
-        completion: @escaping (Result<Void, RadioFailure>) -> Void
-    ) {
-        guard let path = paths[interface], let owner else { return completion(.failure(.serviceGone)) }
-        guard let name = join.ssid.text else {
-            return completion(.failure(RadioFailure(.other, "iwd cannot join a network whose name is not UTF-8")))
-        }
-        if join.passphrase?.key != nil {
-            return completion(.failure(RadioFailure(.other, "iwd takes a passphrase, not the 64 digits of a key")))
-        }
-        refusal { [weak self] refusal in
-            if let refusal { return completion(.failure(refusal)) }
-            self?.join(join, name, on: interface, path, owner, begun, note, completion)
-        }
-    }
-
-    /// Why it joins no network; nil when it does. With addresses it takes the default route and the name servers that
-    /// the network offers. Settings against that are in files of root's; what D-Bus has (2.3) is an agent for all
-    /// networks that sets addresses in its place, for which the daemon has no capability.
-    func refusal(completion: @escaping (RadioFailure?) -> Void) {
+    /// An iwd that configures addresses takes the default route and the name servers that the network offers. The
+    /// settings against that are in files of root's; D-Bus has (2.3) an agent that configures the addresses of all
+    /// networks, for which the daemon has no capability.
+    func checkJoining(_ path: ObjectPath, completion: @escaping (RadioFailure?) -> Void) {
         link.call(.iwdInfo, at: Self.manager) { result in
             let failed = { (error: BusError) in completion(error.failure(of: "iwd")) }
             guard let values = result.value(orElse: failed) else { return }
-            // Without a word for it, it has none.
+            // An iwd without the property does not configure addresses.
             guard values.first?.vardictValue?["NetworkConfigurationEnabled"]?.booleanValue == true else { return completion(nil) }
             completion(
                 RadioFailure(
@@ -262,76 +235,75 @@ final class IWD: WiFiService {
         }
     }
 
-    private func join(
-        _ join: NetworkJoin, _ name: String, on interface: String, _ path: ObjectPath, _ owner: String, _ begun: Int64,
-        _ note: @escaping (JoinRecord) throws -> Void, _ completion: @escaping (Result<Void, RadioFailure>) -> Void
-    ) {
+    func begin(_ request: JoinRequest) {
+        let (join, path) = (request.join, request.path)
+        guard let name = join.ssid.text else {
+            return request.fail(RadioFailure(.other, "iwd cannot join a network whose name is not UTF-8"))
+        }
+        if join.passphrase?.key != nil {
+            return request.fail(RadioFailure(.other, "iwd takes a passphrase, not the 64 digits of a key"))
+        }
         objects { [weak self] result in
-            // What is not known now could not be given back.
-            let failed = { (error: BusError) in completion(.failure(error.failure(of: "iwd"))) }
+            // State that cannot be read now could not be restored.
+            let failed = { (error: BusError) in request.fail(error.failure(of: "iwd")) }
             guard let self, let objects = result.value(orElse: failed) else { return }
-            let known = Self.known(name, in: objects)
-            let twins = objects.filter { $0.key.isBelow(path) && $0.value[Self.network]?["Name"]?.stringValue == name }
+            let namesakes = objects.filter { $0.key.isBelow(path) && $0.value[Self.network]?["Name"]?.stringValue == name }
                 .mapValues { Self.security($0[Self.network]?["Type"]?.stringValue) }
-            // iwd asks for a hidden network only where it has none of that name.
-            if let failure = join.obstacle(among: Set(twins.values), source: "iwd's list") { return completion(.failure(failure)) }
-            let network = twins.first { join.suits($0.value) }?.key
-            let record = JoinRecord(
-                service: self.busName, owner: owner, interface: interface, network: Hex.text(join.ssid.bytes),
-                joined: network?.rawValue ?? "",
-                previous: objects[path]?[Self.station]?["ConnectedNetwork"]?.objectPathValue?.rawValue ?? "",
-                // A network that was known before stays known.
-                enabled: known.map(\.rawValue))
-            do { try note(record) } catch {
-                return completion(
-                    .failure(RadioFailure(.other, "the record of the joining could not be written: \(error)")))
+            // iwd probes a hidden network only where it has no network of that name.
+            if let failure = join.obstacle(among: Set(namesakes.values), source: "iwd's list") { return request.fail(failure) }
+            let network = namesakes.first { join.suits($0.value) }?.key
+            var record = request.empty
+            record.joined = network?.rawValue ?? ""
+            record.previous = objects[path]?[Self.station]?["ConnectedNetwork"]?.objectPathValue?.rawValue ?? ""
+            // A network that was known before stays known.
+            record.enabled = Self.knownNetworks(named: name, in: objects).map(\.rawValue)
+            if let failure = request.record(record) { return request.fail(failure) }
+            self.connect(request, name, network)
+        }
+    }
+
+    private func connect(_ request: JoinRequest, _ name: String, _ network: ObjectPath?) {
+        let target = Target(request.join, name, on: request.path)
+        agent.answer = request.join.passphrase.map { (target, $0.text) }
+        agent.wasAsked = false
+        var isRegistered = false
+        attempt(request) { [weak self] result in
+            guard let self else { return }
+            self.agent.answer = nil
+            self.link.call(.iwdAgentEnd, at: Self.manager, [.objectPath(self.agent.path)]) { _ in }
+            if case .success = result { self.follow(request.path, target) }
+        } _: { [weak self] attempt in
+            guard let self else { return }
+            if isRegistered { return self.connect(request.join, name, network, request.path, attempt) }
+            self.link.call(.iwdAgentRegistration, at: Self.manager, [.objectPath(self.agent.path)]) {
+                [weak self, weak attempt] result in
+                guard let self, let attempt else { return }
+                if let error = result.error, !error.name.hasSuffix(".AlreadyExists") {
+                    return attempt.failed(self.failure(error, request.join))
+                }
+                isRegistered = true
+                self.connect(request.join, name, network, request.path, attempt)
             }
-            self.connect(join, begun, name, network, path, completion)
         }
     }
 
     private func connect(
-        _ join: NetworkJoin, _ begun: Int64, _ name: String, _ network: ObjectPath?, _ path: ObjectPath,
-        _ completion: @escaping (Result<Void, RadioFailure>) -> Void
+        _ join: NetworkJoin, _ name: String, _ network: ObjectPath?, _ path: ObjectPath, _ attempt: JoinAttempt
     ) {
-        let target = Target(join, name, on: path)
-        let joining = awaitJoin(join, begun: begun) { [weak self] result in
-            guard let self else { return }
-            self.agent.answer = nil
-            self.link.call(.iwdAgentEnd, at: Self.manager, [.objectPath(self.agent.path)]) { _ in }
-            if case .success = result { self.follow(path, target) }
-            completion(result)
+        let done = { [weak self, weak attempt] (result: Result<[DBusValue], BusError>) in
+            guard let self, let attempt else { return }
+            if let error = result.error { attempt.failed(self.failure(error, join)) } else { attempt.end(.success(())) }
         }
-        agent.answer = join.passphrase.map { (target, $0.text) }
-        agent.wasAsked = false
-        link.call(.iwdAgentRegistration, at: Self.manager, [.objectPath(agent.path)]) { [weak self, weak joining] result in
-            guard let self, let joining else { return }
-            if case .failure(let error) = result, !error.name.hasSuffix(".AlreadyExists") {
-                return joining.end(.failure(self.failure(error, join)))
-            }
-            self.attempt(join, name, network, path, joining)
+        guard let network else {
+            // Not in the list: hidden, or not heard yet. This call scans for it.
+            return link.call(.iwdJoinHidden, at: path, [.string(name)], completion: done)
         }
-    }
-
-    private func attempt(
-        _ join: NetworkJoin, _ name: String, _ network: ObjectPath?, _ path: ObjectPath, _ joining: Joining
-    ) {
-        let again = { [weak self] (joining: Joining) -> Void in self?.attempt(join, name, network, path, joining) }
-        let number = joining.attempt
-        let done: (Result<[DBusValue], BusError>) -> Void = { [weak self, weak joining] result in
-            guard let self, let joining, joining.attempt == number else { return }
-            guard let error = result.error else { return joining.end(.success(())) }
-            joining.failed(self.failure(error, join), again: again)
+        attempt.limit {
+            $0(true)
+        } stop: { [weak self] done in
+            self?.link.call(.iwdDisconnect, at: path) { _ in done() }
         }
-        if let network {
-            joining.limit(again: again, isStuck: { $0(true) }) { [weak self] done in
-                self?.link.call(.iwdDisconnect, at: path) { _ in done() }
-            }
-            link.call(.iwdJoin, at: network, completion: done)
-        } else {
-            // Not in the list: hidden, or to be scanned for, which this does too.
-            link.call(.iwdJoinHidden, at: path, [.string(name)], completion: done)
-        }
+        link.call(.iwdJoin, at: network, completion: done)
     }
 
     private func failure(_ error: BusError, _ join: NetworkJoin) -> RadioFailure {
@@ -339,112 +311,104 @@ final class IWD: WiFiService {
         case Self.busName + ".NoAgent",
             Self.busName + ".Aborted" where join.passphrase == nil:
             .passphraseWanted
-        case Self.busName + ".Failed" where agent.wasAsked:
-            .refusedOrNoAnswerOrPassphrase
+        case Self.busName + ".Failed" where agent.wasAsked: .refusedOrNoAnswerOrPassphrase
         case Self.busName + ".NotFound", Self.busName + ".ServiceSetOverlap":
-            RadioFailure(.connection, "there is no such network in range")
+            RadioFailure(.connection, "no such network is in range")
         case Self.busName + ".Failed": .refusedOrNoAnswer
         default: RadioFailure(.connection, "the network could not be joined: \(error)")
         }
     }
 
-    /// iwd goes to whatever it knows when the joined network is gone; to that one it comes back by itself, for a while.
-    /// It is followed from the moment it is joined, and known by its path: asked for, it may be another one already.
-    ///
+    /// When the joined network is gone, iwd connects to any network that it knows, including that one for a while. The
+    /// network is identified by its path: by the time of an answer, iwd can be on another one.
     private func follow(_ path: ObjectPath, _ target: Target) {
         let changed = { [weak self] (value: DBusValue?) in
             guard let self, self.joined != nil else { return }
-            guard let now = value?.objectPathValue else { return self.noteAway(true) }
-            if target.isAt(now) { self.noteAway(false) } else { self.lost("iwd has gone to another network") }
+            guard let now = value?.objectPathValue else { return self.setAway(true) }
+            if target.isAt(now) { self.setAway(false) } else { self.lost("iwd has connected to another network") }
         }
         joined = link.onProperties(of: path, Self.station, ["ConnectedNetwork"]) { _, values in
             if let value = values["ConnectedNetwork"] { changed(value) }
         }
-        // What happened before the subscription.
+        // Changes from before the subscription.
         link.properties(.iwdStation, at: path) { if case .success(let values) = $0 { changed(values["ConnectedNetwork"]) } }
     }
 
-    private static func known(_ name: String, in objects: Objects) -> [ObjectPath] {
+    private static func knownNetworks(named name: String, in objects: Objects) -> [ObjectPath] {
         objects.filter { $0.value[knownNetwork]?["Name"]?.stringValue == name }.map(\.key).sorted { $0.rawValue < $1.rawValue }
     }
 
-    /// Also after a restart of iwd: what it knows is on its disk.
+    // MARK: Restoring
+
+    /// Also after a restart of iwd, which stores its networks on disk.
     func restore(_ record: JoinRecord, completion: @escaping (Bool) -> Void) {
         stopFollowing()
         guard owner != nil, let name = record.ssid?.text else { return completion(true) }
         objects { [weak self] result in
             guard let self, let objects = result.value(orElse: { _ in completion(false) }) else { return }
-            let ours = Self.ours(record, name, in: objects)
-            // Forgetting the connected one disconnects, too.
-            self.forget(ours[...]) { [weak self] isForgotten in
+            let ours = Self.added(since: record, name, in: objects)
+            // Forgetting the connected network disconnects it, too.
+            self.forget(ours) { [weak self] isForgotten in
                 guard isForgotten else { return completion(false) }
-                guard let self, let path = self.paths[record.interface] else { return completion(true) }
-                let back = { [weak self] in
-                    guard let self, let previous = ObjectPath(record.previous), objects[previous]?[Self.network] != nil else {
-                        return completion(true)
-                    }
-                    self.link.call(.iwdReturn, at: previous) { [weak self] result in
-                        if case .failure(let error) = result {
-                            self?.log.info("iwd looks for the network from before by itself", metadata: ["error": "\(error)"])
-                        }
+                guard let self, let path = self.interfaces[record.interface]?.path else { return completion(true) }
+                let reconnect = { [weak self] in
+                    if let previous = ObjectPath(record.previous), objects[previous]?[Self.network] != nil {
+                        self?.reconnect(previous)
                     }
                     completion(true)
                 }
                 guard ours.isEmpty, objects[path]?[Self.station]?["ConnectedNetwork"]?.objectPathValue?.rawValue == record.joined
-                else { return back() }
+                else { return reconnect() }
                 self.link.call(.iwdDisconnect, at: path) { result in
-                    let isOver = result.error.map { $0.saysGone || $0.name == Self.busName + ".NotConnected" } ?? true
-                    isOver ? back() : completion(false)
+                    let isOver = result.error.map { $0.meansGone || $0.name == Self.busName + ".NotConnected" } ?? true
+                    isOver ? reconnect() : completion(false)
                 }
             }
         }
     }
 
-    /// What it knows of a record's network since that was written.
-    private static func ours(_ record: JoinRecord, _ name: String, in objects: Objects) -> [ObjectPath] {
-        known(name, in: objects).filter { !(record.enabled + record.known).contains($0.rawValue) }
-    }
-
-    /// Nothing is below it.
-    func restoreBelow(_ record: JoinRecord) {}
-
-    // MARK: Below NetworkManager
-
-    /// What it knows of a network before NetworkManager joins that through it; nothing where it is not there.
-    func known(_ ssid: SSID, completion: @escaping (Result<[String], BusError>) -> Void) {
-        guard owner != nil, let name = ssid.text else { return completion(.success([])) }
-        objects { completion($0.map { Self.known(name, in: $0).map(\.rawValue) }) }
-    }
-
-    /// Forgets the network of a record that it did not know before, passphrase and all. NetworkManager has it do so by
-    /// itself; unless it has ended without that.
-    ///
-    /// - Parameter completion: gets whether it has.
-    func forgetJoined(_ record: JoinRecord, completion: @escaping (Bool) -> Void) {
-        guard owner != nil, let name = record.ssid?.text else { return completion(true) }
-        objects { [weak self] result in
-            guard let self, let objects = result.value(orElse: { _ in completion(false) }) else { return }
-            self.forget(Self.ours(record, name, in: objects)[...], completion: completion)
+    private func reconnect(_ previous: ObjectPath) {
+        link.call(.iwdReturn, at: previous) { [weak self] result in
+            if let error = result.error {
+                self?.log.info("iwd selects the previous network by itself", metadata: ["error": "\(error)"])
+            }
         }
     }
 
-    /// - Parameter completion: gets whether all of them are.
-    private func forget(_ networks: ArraySlice<ObjectPath>, completion: @escaping (Bool) -> Void) {
-        guard let first = networks.first else { return completion(true) }
-        link.call(.iwdForget, at: first) { [weak self] result in
-            let isForgotten = result.error.map { $0.saysGone || $0.name == Self.busName + ".NotFound" } ?? true
-            guard let self, isForgotten else { return completion(false) }
-            self.forget(networks.dropFirst(), completion: completion)
+    /// The known networks of a record's name that iwd did not know when the record was written.
+    private static func added(since record: JoinRecord, _ name: String, in objects: Objects) -> [ObjectPath] {
+        knownNetworks(named: name, in: objects).filter { !(record.enabled + record.known).contains($0.rawValue) }
+    }
+
+    private func forget(_ networks: [ObjectPath], completion: @escaping (Bool) -> Void) {
+        perform(.iwdForget, networks[...], ignoring: Self.busName + ".NotFound", completion: completion)
+    }
+
+    // MARK: Below NetworkManager
+
+    /// The paths of the known networks of a name; none where iwd is not running.
+    func knownNetworks(named ssid: SSID, completion: @escaping (Result<[String], BusError>) -> Void) {
+        guard owner != nil, let name = ssid.text else { return completion(.success([])) }
+        objects { completion($0.map { Self.knownNetworks(named: name, in: $0).map(\.rawValue) }) }
+    }
+
+    /// Forgets a record's network, passphrase included, if it was not known before. NetworkManager does so itself,
+    /// unless it was killed.
+    func forget(_ record: JoinRecord, completion: @escaping (Bool) -> Void) {
+        guard owner != nil, let name = record.ssid?.text else { return completion(true) }
+        objects { [weak self] result in
+            guard let self, let objects = result.value(orElse: { _ in completion(false) }) else { return }
+            self.forget(Self.added(since: record, name, in: objects), completion: completion)
         }
     }
 }
 
-/// Whom iwd asks for a passphrase. It answers iwd only, and only while a network is being joined.
+/// Answers iwd's requests for a passphrase, and only those for the network that is being joined.
 final class NetworkAgent: ExportedObject {
     let path: ObjectPath = "/org/accessorysetup1/networkagent"
     private(set) var interfaces: [ExportedInterface] = []
     var owner: String?
-    /// The network that is being joined, and its passphrase.
+    /// The network that is being joined, with its passphrase.
     var answer: (target: IWD.Target, passphrase: String)?
     var wasAsked = false
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NetworkManager's words for networks: access points read, a connection's settings written, reasons explained.
+// NetworkManager's representation of networks: decodes access points, encodes a connection's settings, explains
+// reasons.
 // (nm-dbus-types of NetworkManager's API reference.)
 
 internal import AccessoryEngine
@@ -10,10 +11,8 @@ enum ManagedNetwork {
     static let activating = 1
     static let activated = 2
     static let deactivated = 4
-    /// Of `NMDeviceStateReason`: another activation takes the device.
+    /// `NMDeviceStateReason`: another activation takes the device.
     static let newActivation = 60
-    /// Of those, too.
-    static let supplicantDisconnect = 8
 
     /// `NM80211ApSecurityFlags`.
     private enum KeyManagement {
@@ -24,12 +23,12 @@ enum ManagedNetwork {
         static let suiteB = 0x2000
     }
 
-    /// What an access point's properties say.
+    /// Decodes the properties of an access point.
     ///
-    /// - Parameter properties: stands on the dictionary. Of one that is told twice the last value counts, and a value
-    ///   of another type as none.
-    /// - Returns: a network, and when it was heard, in seconds since the machine started, -1 for never; nil for one
-    ///   that hides its name.
+    /// - Parameter properties: a cursor on the dictionary. The last value of a property counts; a value of another type
+    ///   counts as missing.
+    /// - Returns: the network, and when it was heard in seconds since boot, -1 for never; nil for a network that hides
+    ///   its name.
     static func sighting(_ properties: inout ValueCursor) -> (network: WiFiNetwork, lastSeen: Int)? {
         var ssid: SSID?
         var strength: Int?
@@ -58,7 +57,7 @@ enum ManagedNetwork {
         return (network, lastSeen ?? -1)
     }
 
-    /// dBm from a strength in percent: NetworkManager makes 0 % of −100 dBm and 100 % of −40 dBm.
+    /// dBm from a strength in percent: NetworkManager maps −100 dBm to 0 % and −40 dBm to 100 %.
     static func rssi(_ percent: Int) -> Int { -40 - (100 - min(max(percent, 0), 100)) * 60 / 100 }
 
     private static func security(rsn: Int, wpa: Int, flags: Int) -> NetworkSecurity {
@@ -67,18 +66,17 @@ enum ManagedNetwork {
         if rsn & KeyManagement.sae != 0 { return .wpa3 }
         if rsn & KeyManagement.owe != 0 { return .owe }
         if wpa & KeyManagement.psk != 0 { return .wpa }
-        // 1: the access point wants privacy, and says nothing about how.
+        // 1: the access point requires privacy without naming a method.
         return flags & 1 != 0 ? .wep : .open
     }
 
-    /// What a connection of ours is called.
+    /// The name of our connection.
     static func name(_ ssid: SSID) -> String { "accessory \(ssid)" }
 
-    /// The settings of a connection that lives as long as it is used, and takes nothing but an address: the machine's
-    /// own routes and name servers stay.
+    /// The settings of a connection that takes nothing but an address: the machine keeps its routes and name servers.
     ///
-    /// - Parameter user: the only user who may see, use and change it, besides root. NetworkManager then asks polkit
-    ///   for `settings.modify.own`, and not for the right to change everybody's connections.
+    /// - Parameter user: the only user who may see, use and change the connection, besides root. NetworkManager then
+    ///   asks polkit for `settings.modify.own`, not for `settings.modify.system`.
     static func settings(_ join: NetworkJoin, security: NetworkSecurity?, interface: String, user: String?) -> DBusValue {
         var connection: [String: DBusValue] = [
             "id": .string(name(join.ssid)), "type": .string("802-11-wireless"), "autoconnect": .boolean(false),
@@ -90,14 +88,14 @@ enum ManagedNetwork {
             "802-11-wireless": [
                 "ssid": .bytes(join.ssid.bytes), "mode": .string("infrastructure"), "hidden": .boolean(join.isHidden),
             ],
-            // Its address may be late, or missing: the app knows how long it waits for it. Two routes of DHCP, to a
-            // half of all addresses each, would be as good as a default route.
+            // The address may be late, or missing; the app decides how long to wait. Two routes of DHCP, to one half of
+            // all addresses each, would amount to a default route.
             "ipv4": [
                 "method": .string("auto"), "never-default": .boolean(true), "ignore-auto-routes": .boolean(true),
                 "ignore-auto-dns": .boolean(true), "may-fail": .boolean(true),
             ],
-            // Routers advertise prefixes of any length as being on the link. Without those routes NetworkManager's
-            // addresses of IPv6 reach nothing; so there is the link's own one, and what is advertised is not read.
+            // Routers advertise prefixes of any length as on-link. Without those routes NetworkManager's IPv6 addresses
+            // reach nothing, so only the link-local one is used.
             "ipv6": ["method": .string("link-local"), "never-default": .boolean(true), "may-fail": .boolean(true)],
         ]
         if let passphrase = join.passphrase {
@@ -110,45 +108,39 @@ enum ManagedNetwork {
             groups.sorted { $0.key < $1.key }.map { DBusValue.Entry(.string($0.key), .vardict($0.value)) })
     }
 
-    /// - Parameter reason: `NMDeviceStateReason`; nil when the device said nothing.
+    /// - Parameter reason: `NMDeviceStateReason`; nil where the device gave none.
     static func failure(_ reason: Int?) -> RadioFailure {
         switch reason {
-        // No secrets: the ones it had did not do, and nobody has others. Supplicant disconnected, failed, timed out:
-        // the same, seen earlier, or the network refused.
+        // No secrets: the given ones did not work, and no agent has others. Supplicant disconnected, failed, timed out:
+        // the same, detected earlier, or the network refused.
         case 7: .wrongPassphrase
-        case supplicantDisconnect, 10: .refusedOrPassphrase
+        case 8, 10: .refusedOrPassphrase
         case 9, 11: .noAnswerOrPassphrase
         case 5, 15, 16, 17: RadioFailure(.connection, "the network gives no address")
-        case 53: RadioFailure(.connection, "there is no such network in range")
-        case newActivation: RadioFailure(.connection, "NetworkManager was told to use another connection")
+        case 53: RadioFailure(.connection, "no such network is in range")
+        case newActivation: RadioFailure(.connection, "NetworkManager was asked for another connection")
         case let reason?: RadioFailure(.connection, "the network could not be joined (NetworkManager's reason \(reason))")
         case nil: RadioFailure(.connection, "the network could not be joined")
         }
     }
 }
 
-/// What a device and its active connection say of an attempt.
+/// The progress of an attempt, by the signals of the device and of its active connection.
 struct ManagedAttempt {
-    /// iwd goes back to a network that it knows by itself, and NetworkManager follows it: what takes the place of an
-    /// attempt there may be nobody's choice.
+    /// Over iwd, a connection that replaces the attempt need not be anybody's choice: iwd reconnects a network that it
+    /// knows, and NetworkManager follows.
     private let isOverIWD: Bool
-    /// Its turn may come after the end of another, of which the device tells, too; or never, where NetworkManager is on
-    /// its way back already (1.42 over iwd, after an attempt that has failed).
+    /// The signals can belong to the previous activation until this one has begun. It may never begin: NetworkManager
+    /// can be on its way back already (1.42 over iwd, after an attempt that has failed).
     private var hasBegun = false
-    /// It did not fail: another has taken the device. So 1.42 over iwd, in the same case, some tenths of a second
-    /// later; or it calls that a failure, when iwd is “connecting to the wrong AP”.
-    private var isReplaced = false
-    /// `NMDeviceStateReason`: the device knows better why than the connection does.
+    /// `NMDeviceStateReason` of the end; the active connection does not have it.
     private var reason: Int?
-    /// What is told of it twice, by a signal and as an answer, happens once.
-    private var isOver = false
     /// The device is on the network, and waits for its addresses at most.
     private(set) var isConnected = false
 
     /// `NMDeviceState`.
     private static let disconnected = 30
     private static let prepare = 40
-    private static let needAuth = 60
     private static let ipConfig = 70
     private static let secondaries = 90
     private static let deactivating = 110
@@ -159,34 +151,34 @@ struct ManagedAttempt {
     /// - Parameter arguments: the device's new state, the one before, and the reason.
     mutating func deviceChanged(_ arguments: [Int?]) {
         guard arguments.count == 3, let new = arguments[0], let old = arguments[1] else { return }
+        if new == Self.prepare {
+            (hasBegun, isConnected) = (true, false)
+            // The connection that was replaced is the previous one.
+            if reason == ManagedNetwork.newActivation { reason = nil }
+        }
+        if new == Self.ipConfig { isConnected = true }
+        guard hasBegun else { return }
         switch new {
-        case Self.prepare:
-            hasBegun = true
-            isReplaced = false
-            isConnected = false
-        case Self.ipConfig: isConnected = true
-        // What fails by itself before it has an address ends with the answer of iwd, which has other reasons.
-        case Self.failed
-        where isOverIWD && hasBegun && arguments[2] == ManagedNetwork.supplicantDisconnect
-            && Self.prepare...Self.needAuth ~= old:
-            isReplaced = true
-        case Self.failed where hasBegun: reason = arguments[2]
-        case Self.deactivating where hasBegun && arguments[2] == ManagedNetwork.newActivation,
-            // Whoever deactivates it, or fails, says so on the way.
-            Self.disconnected where hasBegun && Self.prepare...Self.secondaries ~= old:
-            isReplaced = true
+        case Self.failed: reason = arguments[2]
+        case Self.deactivating where arguments[2] == ManagedNetwork.newActivation: reason = ManagedNetwork.newActivation
+        // A failure, or a user's request, passes through another state first.
+        case Self.disconnected where Self.prepare...Self.secondaries ~= old: reason = ManagedNetwork.newActivation
         default: break
         }
     }
 
     /// - Parameter state: the connection's, an `NMActiveConnectionState`.
-    /// - Returns: how the attempt ended, once, when it has.
+    /// - Returns: the result of the attempt; nil before its end.
     mutating func verdict(on state: Int?) -> Result<Void, RadioFailure>? {
-        if state == ManagedNetwork.activating { hasBegun = true }
-        guard !isOver, state == ManagedNetwork.activated || state == ManagedNetwork.deactivated else { return nil }
-        isOver = true
-        if state == ManagedNetwork.activated { return .success(()) }
-        guard hasBegun, !isReplaced || !isOverIWD else { return .failure(.putAside) }
-        return .failure(ManagedNetwork.failure(isReplaced ? ManagedNetwork.newActivation : reason))
+        switch state {
+        case ManagedNetwork.activating:
+            hasBegun = true
+            return nil
+        case ManagedNetwork.activated: return .success(())
+        case ManagedNetwork.deactivated:
+            let isReplaced = !hasBegun || isOverIWD && reason == ManagedNetwork.newActivation
+            return .failure(isReplaced ? .displaced : ManagedNetwork.failure(reason))
+        default: return nil
+        }
     }
 }

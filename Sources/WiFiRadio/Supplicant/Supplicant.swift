@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// wpa_supplicant by itself, without a network manager above it. (doc/dbus.doxygen in hostap's sources; D-Bus names are
-// its own.) It takes SSIDs as bytes. A network that we add lives in its memory only; selecting it switches all others
-// off, so those are noted and switched on again.
+// wpa_supplicant without a network manager above it. (doc/dbus.doxygen in hostap's sources.) It takes SSIDs as bytes. A
+// network that is added over D-Bus lives in its memory only. Selecting a network disables all others, so the enabled
+// ones are recorded, and enabled again.
 
 internal import AccessoryEngine
 internal import AccessoryModel
@@ -9,8 +9,7 @@ internal import CallsOut
 internal import DBusKit
 internal import Logging
 
-final class Supplicant: WiFiService {
-    let common: ServiceCommon
+final class Supplicant: ServiceAdapter, WiFiService {
     static let busName = "fi.w1.wpa_supplicant1"
     static let root: ObjectPath = "/fi/w1/wpa_supplicant1"
     static let interface = "fi.w1.wpa_supplicant1.Interface"
@@ -18,23 +17,21 @@ final class Supplicant: WiFiService {
     static let network = "fi.w1.wpa_supplicant1.Network"
 
     private var watches: [ObjectPath: Subscription] = [:]
-    /// Which of the asked names have their turn: a scan takes four at most, and one of them is everybody.
+    /// The first hidden name of the next scan.
     private var turn = 0
-    /// The interface that has joined a network, while it has.
+    /// The interface that has joined a network.
     private var joined: ObjectPath?
 
-    /// Names that one scan asks for, besides everybody.
-    private static let namesPerScan = 3
+    /// A scan takes four names, of which the empty one is for networks that are not hidden.
+    private static let hiddenNamesPerScan = 3
 
     init(on connection: Connection, log: Logger) {
-        common = ServiceCommon(name: "wpa_supplicant", busName: Self.busName, on: connection, log: log)
+        super.init(name: "wpa_supplicant", busName: Self.busName, on: connection, log: log)
     }
 
     var isJoined: Bool { joined != nil }
 
-    func dropJoined() {
-        joined = nil
-    }
+    func dropJoined() { joined = nil }
 
     // MARK: Interfaces
 
@@ -49,10 +46,10 @@ final class Supplicant: WiFiService {
                 if let path = arguments.first?.objectPathValue { self?.removed(path) }
             },
         ].compactMap(\.self)
-        readAgain()
+        readInterfaces()
     }
 
-    func readAgain() {
+    func readInterfaces() {
         let owner = owner
         link.properties(.supplicantInterfaces, at: Self.root) { [weak self] result in
             guard let self, self.owner == owner, let values = result.value(orElse: self.readingFailed) else { return }
@@ -69,49 +66,47 @@ final class Supplicant: WiFiService {
         }
     }
 
-    func shadowChanged() {
-        for path in paths.values { added(path) {} }
+    func supersededChanged() {
+        for interface in interfaces.values { added(interface.path) {} }
     }
 
     private func added(_ path: ObjectPath, completion: @escaping () -> Void) {
         watches.removeValue(forKey: path)?.cancel()
-        if !isShadowed {
-            // Before its properties are read: nothing is missed in between.
+        if !isSuperseded {
+            // Before the properties are read, so that no change is missed.
             watches[path] = link.onProperties(of: path, Self.interface, ["State"]) { [weak self] _, values in
                 self?.changed(path, values)
             }
         }
         link.properties(.supplicantInterface, at: path) { [weak self] result in
             defer { completion() }
-            guard let self, let values = result.value(orElse: self.readingFailed), let name = values["Ifname"]?.stringValue
+            guard let self, let values = result.value(orElse: self.readingFailed), let name = values["Ifname"]?.stringValue,
+                let state = values["State"]?.stringValue
             else { return }
-            self.paths[name] = path
-            self.stateChanged(values["State"]?.stringValue, of: name)
-            if self.isSettled { self.onChange?() }
+            self.interfaces[name] = ServedInterface(path: path, state: Self.state(state))
+            if self.isSettled { self.observer?.serviceChanged() }
         }
     }
 
+    private func name(_ path: ObjectPath) -> String? { interfaces.first { $0.value.path == path }?.key }
+
     private func removed(_ path: ObjectPath) {
-        guard let name = paths.first(where: { $0.value == path })?.key else { return }
-        paths[name] = nil
+        guard let name = name(path) else { return }
         interfaces[name] = nil
         watches.removeValue(forKey: path)?.cancel()
         gone("\(name) is gone")
-        onChange?()
+        observer?.serviceChanged()
     }
 
-    private func stateChanged(_ state: String?, of name: String) {
-        guard let state else { return }
-        interfaces[name] = state == "interface_disabled" ? .off : .ready
-    }
+    private static func state(_ state: String) -> RadioState { state == "interface_disabled" ? .off : .ready }
 
     private func changed(_ path: ObjectPath, _ values: [String: DBusValue]) {
-        guard let name = paths.first(where: { $0.value == path })?.key else { return }
-        let before = interfaces[name]
-        stateChanged(values["State"]?.stringValue, of: name)
-        // It looks for the joined network for ever.
-        if joined == path, let state = values["State"]?.stringValue { noteAway(state != "completed") }
-        if interfaces[name] != before { onChange?() }
+        guard let name = name(path), let state = values["State"]?.stringValue else { return }
+        // It searches for the joined network for ever.
+        if joined == path { setAway(state != "completed") }
+        guard interfaces[name]?.state != Self.state(state) else { return }
+        interfaces[name]?.state = Self.state(state)
+        observer?.serviceChanged()
     }
 
     // MARK: Scanning
@@ -124,20 +119,19 @@ final class Supplicant: WiFiService {
         ])
         var options: [String: DBusValue] = ["Type": .string("active"), "AllowRoam": .boolean(false)]
         if !names.isEmpty {
-            let asked = (0..<min(names.count, Self.namesPerScan)).map { names[(turn + $0) % names.count] }
+            let asked = (0..<min(names.count, Self.hiddenNamesPerScan)).map { names[(turn + $0) % names.count] }
             turn = (turn + asked.count) % names.count
-            // The empty name is everybody's.
             options["SSIDs"] = .array(of: "ay", [.bytes([])] + asked.map { .bytes($0.bytes) })
         }
         link.call(.supplicantScan, at: path, [.vardict(options)]) { [weak awaited] result in
-            // Busy: a scan of somebody else's runs, which asks for no hidden names.
+            // Refused while another program's scan runs, which does not probe hidden names.
             if case .failure(let error) = result {
                 awaited?.end(.failure(error.name == Self.interface + ".ScanError" ? .busy : .failed("\(error)")))
             }
         }
     }
 
-    func read(
+    func readNetworks(
         _ path: ObjectPath, since begun: Int64, completion: @escaping (Result<[WiFiNetwork], ScanFailure>) -> Void
     ) {
         var points: [ObjectPath] = []
@@ -167,15 +161,11 @@ final class Supplicant: WiFiService {
 
     // MARK: Joining
 
-    func join(
-        _ join: NetworkJoin, on interface: String, begun: Int64, note: @escaping (JoinRecord) throws -> Void,
-        completion: @escaping (Result<Void, RadioFailure>) -> Void
-    ) {
-        guard let path = paths[interface], let owner else { return completion(.failure(.serviceGone)) }
-        var record = JoinRecord(service: busName, owner: owner, interface: interface, network: Hex.text(join.ssid.bytes))
-        // What is not known now could not be given back.
-        let failed = { (error: BusError) in completion(.failure(error.failure(of: "wpa_supplicant"))) }
-        link.properties(.supplicantInterface, at: path) { [weak self] result in
+    func begin(_ request: JoinRequest) {
+        var record = request.empty
+        // State that cannot be read now could not be restored.
+        let failed = { (error: BusError) in request.fail(error.failure(of: "wpa_supplicant")) }
+        link.properties(.supplicantInterface, at: request.path) { [weak self] result in
             guard let self, let values = result.value(orElse: failed) else { return }
             let others = Self.networks(values)
             record.previous = values["CurrentNetwork"]?.objectPathValue.flatMap { $0 == "/" ? nil : $0.rawValue } ?? ""
@@ -183,13 +173,9 @@ final class Supplicant: WiFiService {
                 guard let self, let found = result.value(orElse: failed) else { return }
                 record.enabled = found.filter { $0.values["Enabled"]?.booleanValue == true }.map(\.path.rawValue)
                 record.known = others.map(\.rawValue)
-                // Before there is a network of ours: after a crash it is the one that was not known.
-                do { try note(record) } catch {
-                    return completion(
-                        .failure(RadioFailure(.other, "the record of the joining could not be written: \(error)")))
-                }
-                let knowsSAE = SupplicantNetwork.knowsSAE(values)
-                self.add(join, path, begun, record, knowsSAE, note, completion)
+                // Before the network is added: after a crash, it is the one that is not in the record.
+                if let failure = request.record(record) { return request.fail(failure) }
+                self.add(request, record, SupplicantNetwork.arguments(request.join, knowsSAE: SupplicantNetwork.knowsSAE(values)))
             }
         }
     }
@@ -198,118 +184,90 @@ final class Supplicant: WiFiService {
         (values["Networks"]?.arrayValue ?? []).compactMap(\.objectPathValue)
     }
 
-    private func add(
-        _ join: NetworkJoin, _ path: ObjectPath, _ begun: Int64, _ record: JoinRecord, _ knowsSAE: Bool,
-        _ note: @escaping (JoinRecord) throws -> Void, _ completion: @escaping (Result<Void, RadioFailure>) -> Void
-    ) {
+    private func add(_ request: JoinRequest, _ record: JoinRecord, _ arguments: [String: DBusValue]) {
         var record = record
-        let arguments = SupplicantNetwork.arguments(join, knowsSAE: knowsSAE)
-        link.call(.supplicantAdd, at: path, [.vardict(arguments)]) { [weak self] result in
+        link.call(.supplicantAdd, at: request.path, [.vardict(arguments)]) { [weak self] result in
             guard let self else { return }
             guard let network = (try? result.get())?.first?.objectPathValue else {
-                var reason = "wpa_supplicant refused"
-                // Its message may quote what it was given. (What was added all the same goes when all is given back.)
-                if case .failure(let error) = result { reason = "wpa_supplicant refused the network (\(error.name))" }
-                return completion(.failure(RadioFailure(.refused, reason)))
+                // The error's message can quote the passphrase. A network that was added nevertheless is removed when
+                // the record is restored.
+                let reason = result.error.map { "wpa_supplicant refused the network (\($0.name))" }
+                return request.fail(RadioFailure(.refused, reason ?? "wpa_supplicant refused"))
             }
             record.joined = network.rawValue
-            do { try note(record) } catch {
-                self.link.call(.supplicantRemove, at: path, [.objectPath(network)]) { _ in }
-                return completion(.failure(RadioFailure(.other, "the record of the joining could not be written: \(error)")))
+            if let failure = request.record(record) {
+                self.link.call(.supplicantRemove, at: request.path, [.objectPath(network)]) { _ in }
+                return request.fail(failure)
             }
-            let joining = self.awaitJoin(join, begun: begun) { [weak self] result in
-                if case .success = result { self?.joined = path }
-                completion(result)
+            self.attempt(request) { [weak self] result in
+                if case .success = result { self?.joined = request.path }
+            } _: { [weak self] attempt in
+                self?.select(network, request.path, attempt)
             }
-            self.select(network, path, joining)
         }
     }
 
-    /// Also once more: selecting it ends the time for which wpa_supplicant leaves a network alone that has failed.
-    private func select(_ network: ObjectPath, _ path: ObjectPath, _ joining: Joining) {
-        let attempt = SupplicantAttempt()
-        var isOver = false
-        let judge = { [weak self, weak joining] (values: [String: DBusValue]) in
-            guard let self, let joining, !isOver, let verdict = attempt.verdict(on: values, network: network) else { return }
-            isOver = true
-            switch verdict {
-            case .success: joining.end(verdict)
-            case .failure(let failure): joining.failed(failure) { self.select(network, path, $0) }
-            }
+    /// Selecting a network again ends the time for which wpa_supplicant ignores a network that has failed.
+    private func select(_ network: ObjectPath, _ path: ObjectPath, _ attempt: JoinAttempt) {
+        let progress = SupplicantAttempt()
+        let judge = { [weak attempt] (values: [String: DBusValue]) in
+            if let attempt, attempt.isPending, let verdict = progress.verdict(on: values, network: network) { attempt.end(verdict) }
         }
-        joining.follow([
-            link.onProperties(of: path, Self.interface, SupplicantAttempt.properties) { [weak self, weak joining] _, values in
+        attempt.follow([
+            link.onProperties(of: path, Self.interface, SupplicantAttempt.properties) { [weak self, weak attempt] _, values in
                 judge(values)
-                guard attempt.isToBeAsked, joining?.isPending == true else { return }
+                guard progress.isToBeAsked, attempt?.isPending == true else { return }
                 self?.link.properties(.supplicantInterface, at: path) { result in
                     guard case .success(let values) = result else { return }
                     judge(values.filter { ["CurrentNetwork", "State"].contains($0.key) })
                 }
             }
         ])
-        link.call(.supplicantSelect, at: path, [.objectPath(network)]) { [weak joining] result in
-            guard case .failure(let error) = result else { return attempt.isSelected = true }
-            joining?.end(.failure(RadioFailure(.refused, "wpa_supplicant does not select the network: \(error)")))
+        link.call(.supplicantSelect, at: path, [.objectPath(network)]) { [weak attempt] result in
+            guard case .failure(let error) = result else { return progress.isSelected = true }
+            attempt?.failed(RadioFailure(.refused, "wpa_supplicant does not select the network: \(error)"))
         }
     }
+
+    // MARK: Restoring
 
     func restore(_ record: JoinRecord, completion: @escaping (Bool) -> Void) {
         stopFollowing()
-        // Another wpa_supplicant: it has read its own networks again, and knows nothing of ours.
-        guard let owner, record.owner == owner, let path = paths[record.interface] else { return completion(true) }
+        // Another wpa_supplicant has read its configuration anew, and has no network of ours.
+        guard let owner, record.owner == owner, let path = interfaces[record.interface]?.path else { return completion(true) }
         if let network = ObjectPath(record.joined) { return remove([network], record, path, completion) }
-        // It was about to be added: what came since, by this name.
+        // It was about to be added: every later one of this name.
         link.properties(.supplicantInterface, at: path) { [weak self] result in
             guard let self, let values = result.value(orElse: { _ in completion(false) }) else { return }
-            let new = Self.networks(values).filter { !record.known.contains($0.rawValue) }
-            self.remove(new, record, path, completion)
+            self.remove(Self.networks(values).filter { !record.known.contains($0.rawValue) }, record, path, completion)
         }
     }
 
-    /// Removes those of these networks that are ours, then switches the others on; also when ours went in an earlier
-    /// attempt, or when its path has been given to another network since.
+    /// Removes the networks among these that are ours, then enables the others. The path of one that an earlier attempt
+    /// removed can have been given to another network since.
     private func remove(
         _ networks: [ObjectPath], _ record: JoinRecord, _ path: ObjectPath, _ completion: @escaping (Bool) -> Void
     ) {
         link.properties(.supplicantNetwork, at: networks) { [weak self] result in
             guard let self, let found = result.value(orElse: { _ in completion(false) }) else { return }
-            self.remove(found.filter { SupplicantNetwork.isNamed($0.values, hex: record.network) }.map(\.path)[...], path) {
-                [weak self] isDone in
-                guard let self, isDone else { return completion(false) }
-                self.enable(record.enabled[...], completion: completion)
+            let ours = found.filter { SupplicantNetwork.isNamed($0.values, hex: record.network) }.map(\.path)
+            let unknown = Self.busName + ".NetworkUnknown"
+            self.perform(.supplicantRemove, ours[...], at: { _ in path }, { [.objectPath($0)] }, ignoring: unknown) {
+                [weak self] in
+                guard let self, $0 else { return completion(false) }
+                // The first that is enabled while the interface is disconnected causes a scan.
+                let others = record.enabled.compactMap { ObjectPath($0) }
+                self.perform(
+                    .supplicantEnable, others[...], at: { $0 }, { _ in [.variant(.boolean(true))] }, completion: completion)
             }
         }
     }
 
-    private func remove(_ networks: ArraySlice<ObjectPath>, _ path: ObjectPath, _ completion: @escaping (Bool) -> Void) {
-        guard let first = networks.first else { return completion(true) }
-        link.call(.supplicantRemove, at: path, [.objectPath(first)]) { [weak self] result in
-            let isRemoved = result.error.map { $0.saysGone || $0.name == Self.busName + ".NetworkUnknown" } ?? true
-            guard let self, isRemoved else { return completion(false) }
-            self.remove(networks.dropFirst(), path, completion)
-        }
-    }
-
-    /// One after the other; the first that is switched on while nothing is connected sets off a scan.
-    ///
-    /// - Parameter completion: gets whether all are on that are there.
-    private func enable(_ networks: ArraySlice<String>, completion: @escaping (Bool) -> Void) {
-        guard let first = networks.first else { return completion(true) }
-        guard let path = ObjectPath(first) else { return enable(networks.dropFirst(), completion: completion) }
-        link.call(.supplicantEnable, at: path, [.variant(.boolean(true))]) { [weak self] result in
-            guard let self, result.error?.saysGone ?? true else { return completion(false) }
-            self.enable(networks.dropFirst(), completion: completion)
-        }
-    }
-
-    /// Nothing is below it.
-    func restoreBelow(_ record: JoinRecord) {}
-
     // MARK: Below NetworkManager
 
-    /// - Parameter answer: gets whether it is known to have nothing to do on an interface, and to wait for nothing.
+    /// - Parameter answer: gets true where an interface is known to be idle.
     func isAtRest(on interface: String, _ answer: @escaping (Bool) -> Void) {
-        guard let path = paths[interface] else { return answer(false) }
+        guard let path = interfaces[interface]?.path else { return answer(false) }
         link.properties(.supplicantInterface, at: path) { result in
             let state = (try? result.get())?["State"]?.stringValue
             answer(state == "disconnected" || state == "inactive")
