@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The air of a scenario: which accessories are in range, what each of them sends now, and what is bonded. It outlives
+// The air of a scenario: which accessories are in range, their current adverts, and their bonds. It outlives
 // the simulated service, as real accessories outlive bluetoothd.
 
 internal import AccessoryModel
@@ -67,7 +67,7 @@ final class Air {
     /// In microseconds of the loop.
     private let start: Int64
     private var isPlaying = false
-    /// Adverts that somebody listened to.
+    /// Adverts that were sent during a discovery.
     private(set) var sent: UInt64 = 0
 
     init(_ scenario: Scenario, input: InputDirectory, loop: MainLoop) {
@@ -93,7 +93,7 @@ final class Air {
 
     func accessory(_ id: String) -> AirAccessory? { accessories.first { $0.scenario.id == id } }
 
-    /// Hears every advert that is sent while nobody is deaf: adverts nobody listens to cost nothing.
+    /// Receives every advert. Adverts are sent only while there is a listener.
     func listen(_ owner: AnyObject, _ hear: @escaping (AirAccessory, Scenario.Advert) -> Void) {
         listeners[ObjectIdentifier(owner)] = hear
     }
@@ -131,7 +131,7 @@ final class Air {
     func flood(_ drain: @escaping () -> Void) {
         loop.every(.milliseconds(0)) { [weak self] in
             guard let self else { return false }
-            // Nobody listens: wait without spinning.
+            // Without a listener: wait without spinning.
             guard !self.listeners.isEmpty else {
                 self.loop.after(.milliseconds(20)) { [weak self] in self?.flood(drain) }
                 return false

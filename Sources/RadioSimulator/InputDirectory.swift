@@ -10,7 +10,7 @@ final class InputDirectory {
     private var entries: [String: Int] = [:]
     private var made = 0
 
-    /// - Parameter path: nil where nobody looks.
+    /// - Parameter path: nil for none.
     init(_ path: String?) {
         self.path = path
     }

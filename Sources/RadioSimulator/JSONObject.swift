@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON as the scenario reader wants it: every question is typed, every answer that cannot be given names its place.
+// JSON for the scenario reader: every access is typed, and every problem names its place.
 
 internal import AccessoryModel
 internal import JSONText
 
-/// A JSON object while it is read: every key that nobody asks for is an error; keys that start with `#` are comments.
+/// A JSON object while it is read: a key that is not read is an error; keys that start with `#` are comments.
 final class JSONObject {
     private let values: [String: JSON]
     private let place: String
@@ -38,10 +38,10 @@ final class JSONObject {
         ScenarioProblem(place: place.isEmpty ? key : "\(place).\(key)", reason: reason)
     }
 
-    private func value<Value>(_ key: String, _ what: String, _ read: (JSON) -> Value?) throws -> Value? {
+    private func value<Value>(_ key: String, _ kind: String, _ read: (JSON) -> Value?) throws -> Value? {
         asked.insert(key)
         guard let value = values[key], value != .null else { return nil }
-        guard let result = read(value) else { throw problem(key, "must be \(what)") }
+        guard let result = read(value) else { throw problem(key, "must be \(kind)") }
         return result
     }
 

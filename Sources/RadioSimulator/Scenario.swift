@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scenario: what is on the air, and what goes wrong. Docs/Scenarios.md is its reference; the lab reads the same
-// files.
+// A scenario: accessories and access points on the air, with their faults. Docs/Scenarios.md is its reference; the lab
+// reads the same files.
 
 public import AccessoryModel
 
@@ -13,11 +13,11 @@ public struct Scenario: Hashable, Sendable {
     public var accessories: [Accessory] = []
     /// This machine's Wi-Fi.
     public var wifi = WiFi()
-    /// The access points, those of uplinks that nobody described too; their `id`s and the accessories' differ.
+    /// The access points, including those of uplinks without a description; their `id`s and the accessories' differ.
     public var accessPoints: [AccessPoint] = []
-    /// What other devices say over Wi-Fi Aware, while `wifi.isAware`.
+    /// The services that other devices announce over Wi-Fi Aware, while `wifi.isAware`.
     public var awareServices: [AwareService] = []
-    /// What happens meanwhile, in the order of the file.
+    /// The events, in the order of the file.
     public var events: [Event] = []
 
     /// One adapter with power, and nothing on the air.
@@ -39,9 +39,7 @@ public struct Scenario: Hashable, Sendable {
 
     /// An accessory with Bluetooth.
     public struct Accessory: Hashable, Sendable {
-        /// What kind of address it advertises with: `public`, `random` (static), or `rpa`, a resolvable private one
-        /// in place of
-        /// `address`.
+        /// The kind of its address on the air: `public`, `random` (static), or `rpa`, a resolvable private one.
         public enum AddressType: String, Hashable, Sendable, CaseIterable {
             case `public`, random, rpa
         }
@@ -55,7 +53,7 @@ public struct Scenario: Hashable, Sendable {
         public var id: String
         /// The identity address; on the air it is another one with `rpa`.
         public var address: BluetoothAddress
-        /// What kind of address it advertises with.
+        /// The kind of its address on the air.
         public var addressType: AddressType = .random
         /// Seconds that it keeps one private address, 1–86,400; nil for always.
         public var rotates: Double?
@@ -69,15 +67,15 @@ public struct Scenario: Hashable, Sendable {
         public var transport = Transport.le
         /// Whether pairing over low energy makes the keys of the classic side too.
         public var crossesTransports = false
-        /// Whether the kernel makes an input device of it.
+        /// Whether the kernel makes an input device for it.
         public var isInput = false
         /// Seconds between `ServicesResolved` and the objects of the services; nil for none.
         public var lateServices: Double?
-        /// What it says of its battery while it is connected, percent, 0–100; nil for nothing.
+        /// The battery level that it reports while connected, in percent; nil for none.
         public var battery: UInt8?
         /// The longest ATT packet that it takes, in bytes, 23–517: bluetoothd asks for 517.
         public var mtu: UInt16 = 517
-        /// What it advertises, each on its own schedule; nothing while it is connected.
+        /// Its adverts, each on its own schedule; none while it is connected.
         public var adverts: [Advert] = []
         /// How it pairs.
         public var pairing = Pairing()
@@ -91,13 +89,13 @@ public struct Scenario: Hashable, Sendable {
         public var from = 0.0
         /// Seconds after the accessory appeared from which on it is not sent any more; nil for never.
         public var until: Double?
-        /// Seconds between two of it, 0.02–10.
+        /// Seconds between two transmissions, 0.02–10.
         public var interval = 0.1
-        /// Nil for a radio that does not say.
+        /// In dBm; nil for a radio that does not report it.
         public var rssi: Int? = -50
-        /// What it carries.
+        /// Its contents.
         public var payload = Payload()
-        /// What an active scan gets besides; nil for nothing.
+        /// The answer to an active scan; nil for none.
         public var scanResponse: Payload?
     }
 
@@ -117,28 +115,26 @@ public struct Scenario: Hashable, Sendable {
 
     /// How an accessory pairs.
     public struct Pairing: Hashable, Sendable {
-        /// What pairing asks: `displayPasskey` shows it at the accessory, `enterPasskey` at this machine; `pin` is
-        /// classic legacy
-        /// pairing; with `none` every pairing fails.
+        /// The kind of pairing: `displayPasskey` shows the passkey at the accessory, `enterPasskey` at this machine;
+        /// `pin` is classic legacy pairing; with `none` every pairing fails.
         public enum Mode: String, Hashable, Sendable, CaseIterable {
             case justWorks, displayPasskey, enterPasskey, numericComparison, pin, none
         }
 
-        /// What goes wrong: `refuse` (it says no), `vanish` (the link drops, and it is out of range), `drop` (the
-        /// link drops),
-        /// `silent` (it never answers), `slow` (it answers after `delay`), `wrongKey` (it has another key),
+        /// The fault: `refuse` (it refuses), `vanish` (the link drops, and it is out of range), `drop` (the link
+        /// drops), `silent` (it never answers), `slow` (it answers after `delay`), `wrongKey` (it has another key),
         /// `unreachable` (no link).
         public enum Fault: String, Hashable, Sendable, CaseIterable {
             case refuse, vanish, drop, silent, slow, wrongKey, unreachable
         }
 
-        /// What pairing asks.
+        /// The kind of pairing.
         public var mode = Mode.justWorks
-        /// What the accessory shows with `displayPasskey`, 0–999,999.
+        /// The passkey that the accessory shows with `displayPasskey`, 0–999,999.
         public var passkey: UInt32 = 123_456
         /// Seconds for each digit that is entered at the accessory with `enterPasskey`.
         public var typing = 0.03
-        /// What the accessory expects with `pin`.
+        /// The PIN that the accessory expects with `pin`.
         public var pin = "0000"
         /// Legacy pairing, not secure connections. The simulator only says so (`LegacyPairing`, org.bluez.Device).
         public var isLegacy = false
@@ -146,7 +142,7 @@ public struct Scenario: Hashable, Sendable {
         public var keepsKeys = true
         /// Whether the accessory's side says yes with `numericComparison`.
         public var confirms = true
-        /// What goes wrong; nil for nothing.
+        /// The fault; nil for none.
         public var fault: Fault?
         /// Seconds until the answer with `slow`, 0–120.
         public var delay = 2.0
@@ -168,11 +164,11 @@ public struct Scenario: Hashable, Sendable {
     public struct Characteristic: Hashable, Sendable {
         /// Its UUID.
         public var uuid: BluetoothUUID
-        /// BlueZ's words for what it can do (`Flags`, org.bluez.GattCharacteristic).
+        /// Its operations in BlueZ's words (`Flags`, org.bluez.GattCharacteristic).
         public var flags: [String] = ["read"]
-        /// What it reads at the start; what is written takes its place.
+        /// Its initial value; a written value replaces it.
         public var value: [UInt8] = []
-        /// What it notifies of; nil for a characteristic that does not by itself.
+        /// Its notifications; nil for none.
         public var notify: Notify?
         /// Its descriptors, without that of notifications.
         public var descriptors: [Descriptor] = []
@@ -182,11 +178,11 @@ public struct Scenario: Hashable, Sendable {
     public struct Descriptor: Hashable, Sendable {
         /// Its UUID.
         public var uuid: BluetoothUUID
-        /// What it reads at the start; what is written takes its place.
+        /// Its initial value; a written value replaces it.
         public var value: [UInt8] = []
     }
 
-    /// What a characteristic notifies of while somebody is subscribed.
+    /// The notifications of a characteristic while a client is subscribed.
     public struct Notify: Hashable, Sendable {
         /// Seconds between two values, 0.001–3,600.
         public var interval = 1.0
@@ -210,11 +206,11 @@ public struct Scenario: Hashable, Sendable {
 
         /// When it happens.
         public var trigger: Trigger
-        /// What happens.
+        /// The action.
         public var action: Action
     }
 
-    /// What happens, and to what. Names of adapters and interfaces are the kernel's, others are `id`s.
+    /// An action and its target. Names of adapters and interfaces are the kernel's, others are `id`s.
     public enum Action: Hashable, Sendable {
         /// The adapter is unplugged.
         case adapterRemoved(String)
@@ -224,7 +220,8 @@ public struct Scenario: Hashable, Sendable {
         case adapterPowerOff(String)
         /// The adapter gets power.
         case adapterPowerOn(String)
-        /// The first two adapters swap their names, as they may when a machine starts: while bluetoothd is not there.
+        /// The first two adapters swap their names, as they may when a machine starts; only while bluetoothd is
+        /// stopped.
         case adaptersSwapped
         /// bluetoothd leaves the bus; bonds are kept.
         case serviceStopped
@@ -240,7 +237,7 @@ public struct Scenario: Hashable, Sendable {
         case keysForgotten(String)
         /// The Wi-Fi service leaves the bus.
         case wifiStopped(WiFi.Service)
-        /// The Wi-Fi service comes back, and has forgotten what the real one forgets.
+        /// The Wi-Fi service comes back, without the state that the real one loses.
         case wifiStarted(WiFi.Service)
         /// The Wi-Fi interface is unplugged.
         case interfaceRemoved(String)

@@ -6,13 +6,13 @@ internal import AccessoryModel
 internal import JSONText
 internal import SystemFiles
 
-/// What is wrong with a scenario, and where: `accessories[2].pairing.mode: …`.
+/// A problem of a scenario, with its place: `accessories[2].pairing.mode: …`.
 public struct ScenarioProblem: Error, Hashable, Sendable, CustomStringConvertible {
     /// Where it is in the file, as a path of keys and indices; the file's own path when that cannot be read. Empty
     /// for the
     /// file as a whole.
     public let place: String
-    /// What is wrong there.
+    /// The problem.
     public let reason: String
     /// Place and reason.
     public var description: String { place.isEmpty ? reason : "\(place): \(reason)" }

@@ -141,7 +141,7 @@ final class SimulatedAdapter: ExportedObject {
         for device in devices.values { device.silence() }
     }
 
-    /// The adapter or its service goes: what is under way fails, objects go.
+    /// The adapter or its service is gone: pending operations fail, objects are removed.
     func shutDown() {
         bluez.air.stopListening(self)
         sweep?.cancel()
@@ -182,7 +182,7 @@ final class SimulatedAdapter: ExportedObject {
             // Non-connectable ones go the moment discovery stops.
             if device.isTemporary, !device.accessory.scenario.isConnectable { remove(device) }
         }
-        // Temporary devices go after their time also when nobody discovers.
+        // Temporary devices expire also without a discovery.
     }
 
     private func hear(_ accessory: AirAccessory, _ advert: Scenario.Advert) {
@@ -239,8 +239,8 @@ final class SimulatedAdapter: ExportedObject {
         bluez.server.withdraw(device.path, to: .everybody)
     }
 
-    /// Its object; of one that rotates, that of the address which it has now. What it was before stays until it has
-    /// been silent for long enough.
+    /// The accessory's object; with rotating addresses, the object of the present address. The previous object stays
+    /// until it expires.
     func device(of accessory: AirAccessory) -> SimulatedDevice? {
         guard let device = devices[accessory.scenario.id] else { return nil }
         guard !device.isKnown(by: accessory.airAddress) else { return device }

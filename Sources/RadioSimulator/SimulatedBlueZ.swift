@@ -17,7 +17,7 @@ final class SimulatedBlueZ {
     private(set) var agents: [String: Agent] = [:]
     private(set) var defaultAgent: String?
     private var watches: [String: Subscription] = [:]
-    /// Told of what a scenario's `on` events wait for.
+    /// The triggers of a scenario's `on` events.
     var onDiscoveryStarted: (() -> Void)?
     var onPairingStarted: ((AirAccessory) -> Void)?
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A simulated device object: what its adverts said, its link, its bond, and its GATT server while it is connected.
+// A simulated device object: its last adverts, its link, its bond, and its GATT server while it is connected.
 
 internal import AccessoryModel
 internal import DBusKit
@@ -17,8 +17,8 @@ final class SimulatedDevice: ExportedObject {
     private var advertisedName: String?
     private var alias: String?
     private var uuids: Set<BluetoothUUID> = []
-    /// The services that it has, once they were found: BlueZ tells of these then, and no more of those that are
-    /// advertised. (`dev_property_get_uuids` in device.c)
+    /// The resolved services, which BlueZ then lists in place of the advertised ones. (`dev_property_get_uuids` in
+    /// device.c)
     private var resolved: Set<BluetoothUUID>?
     private var serviceData: [BluetoothUUID: [UInt8]] = [:]
     private var manufacturerData: [CompanyIdentifier: [UInt8]] = [:]
@@ -34,7 +34,7 @@ final class SimulatedDevice: ExportedObject {
     let requests: SimulatedRequests
 
     private var bluez: SimulatedBlueZ { adapter.bluez }
-    /// What it was before it took another address has no part in the bond.
+    /// The object of a previous address has no part in the bond.
     var isBonded: Bool { key == accessory.scenario.id && accessory.bonds.contains(adapter.address) }
     var isTemporary: Bool { !isBonded }
     /// With keys that last as long as the link.
@@ -55,7 +55,7 @@ final class SimulatedDevice: ExportedObject {
         self.adapter = adapter
         requests = SimulatedRequests(adapter.bluez.loop)
         key = accessory.scenario.id
-        // A device that was stored is known by its identity, one that was heard by what it calls itself now.
+        // A stored device has its identity address, another one its present address.
         address = accessory.bonds.contains(adapter.address) ? accessory.scenario.address : accessory.airAddress
         lastHeard = adapter.bluez.air.now
         advertisedName = accessory.storedName

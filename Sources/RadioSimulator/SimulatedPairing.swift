@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One simulated pairing: asks the agent what the accessory's mode needs, and plays the scenario's faults.
+// One simulated pairing: asks the agent as the accessory's mode requires, and plays the scenario's faults.
 
 internal import AccessoryModel
 internal import DBusKit
@@ -36,7 +36,7 @@ final class SimulatedPairing {
 
     func begin() {
         if device.isConnected { return exchange() }
-        // No link comes up, for as long as somebody waits.
+        // No link is ever established.
         if scenario.fault == .unreachable, device.accessory.takeFault() == .unreachable { return }
         device.connect { [weak self] error in
             guard let self, !self.isOver else { return }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scenario at work: the air, the simulated services while they run, and a control object by which tests play more of
-// it.
+// A running scenario: the air, the simulated services, and a control object by which tests play further actions.
 
 internal import AccessoryModel
 public import DBusKit
@@ -10,7 +9,7 @@ public import Logging
 public final class Simulator {
     /// The well-known name of the control object.
     public static let controlName = "org.accessorysetup.Simulator1"
-    /// The path of the control object, which anybody on the bus may use (Docs/Simulator.md).
+    /// The path of the control object, which every client may use (Docs/Simulator.md).
     public static let controlPath: ObjectPath = "/org/accessorysetup/simulator"
 
     private let address: Connection.Address
@@ -32,7 +31,7 @@ public final class Simulator {
 
     /// - Parameter inputDirectory: where the input devices of this simulated machine are listed, for a daemon that
     ///   looks there.
-    /// - Throws: the bus' error; `AddressInUse` when somebody else is `org.bluez` there.
+    /// - Throws: the bus' error; `AddressInUse` when another program owns `org.bluez`.
     public init(
         _ scenario: Scenario, bus address: Connection.Address, inputDirectory: String? = nil, loop: MainLoop, log: Logger
     ) throws(BusError) {
@@ -41,7 +40,7 @@ public final class Simulator {
         self.loop = loop
         self.log = log
         air = Air(scenario, input: InputDirectory(inputDirectory), loop: loop)
-        wifi = WiFiSimulation(scenario, bus: address, loop: loop, log: log)
+        wifi = WiFiSimulation(scenario, bus: address, loop: loop)
         present = Set(scenario.adapters.map(\.name))
         waiting = scenario.events
         control = try Connection(address, loop: loop)
@@ -60,8 +59,8 @@ public final class Simulator {
         }
     }
 
-    /// Sends the first advert of each accessory as fast as the bus takes them, whatever the scenario's times say,
-    /// besides what the scenario sends. An accessory that is out of range, away or connected sends none.
+    /// Sends the first advert of each accessory as fast as the bus takes them, regardless of the scenario's times,
+    /// in addition to the scheduled ones. An accessory that is out of range, away or connected sends nothing.
     public func flood() {
         air.flood { [unowned self] in bluez?.connection.flush() }
     }
@@ -132,8 +131,8 @@ public final class Simulator {
         case .wifiStopped(let service): wifi.stop(service)
         case .wifiStarted(let service):
             do { try wifi.start(service) } catch { log.error("the service does not start", metadata: ["error": "\(error)"]) }
-        case .interfaceRemoved(let name): wifi.removeInterface(name)
-        case .interfaceAdded(let name): wifi.addInterface(name)
+        case .interfaceRemoved(let name): wifi.setPresent(name, false)
+        case .interfaceAdded(let name): wifi.setPresent(name, true)
         case .wifiOff: wifi.setBlocked(true)
         case .wifiOn: wifi.setBlocked(false)
         }

@@ -159,7 +159,8 @@ class SupplicantTest(WiFiTest):
         self.call("SelectNetwork", "o", path)
 
     def states(self):
-        return [str(each[0]["State"]) for each in self.signals_of("PropertiesChanged") if "State" in each[0]]
+        return [str(changed["State"]) for name, changed, _ in self.heard("PropertiesChanged", self.path)
+                if name == f"{WPA}.Interface" and "State" in changed]
 
     def signals_of(self, member):
         return [each[3] for each in self.signals if each[1:3] == (f"{WPA}.Interface", member)]
@@ -214,10 +215,8 @@ class Supplicant(SupplicantTest):
         self.assertFails(f"{WPA}.InvalidArgs", self.scan, "x" * 33)
         self.call("Scan", "a{sv}", {"Type": "active"})
         self.assertFails(f"{WPA}.Interface.ScanError", self.call, "Scan", "a{sv}", {"Type": "active"})
-        # A passive scan waits.
-        self.call("Scan", "a{sv}", {"Type": "passive"})
-        self.wait(lambda: len(self.heard("ScanDone")) == 2)
-        self.assertEqual(self.control("Scans"), 2)
+        self.wait(lambda: self.heard("ScanDone"))
+        self.assertEqual(self.control("Scans"), 1)
 
     def test_join_and_come_back(self):
         uplink = self.property("CurrentNetwork")
@@ -249,20 +248,9 @@ class Supplicant(SupplicantTest):
         self.set(WPA, uplink, f"{WPA}.Network", "Enabled", True)
         self.wait_joined("Home")
 
-    def test_disconnect_holds(self):
-        uplink = self.property("CurrentNetwork")
-        self.call("Disconnect")
-        self.assertEqual(self.property("State"), "disconnected")
-        self.assertFails(f"{WPA}.NotConnected", self.call, "Disconnect")
-        self.set(WPA, uplink, f"{WPA}.Network", "Enabled", False)
-        self.set(WPA, uplink, f"{WPA}.Network", "Enabled", True)
-        self.assertEqual(self.property("State"), "disconnected")
-        self.call("Reassociate")
-        self.wait_joined("Home")
-
     def test_sae_hidden_and_odd(self):
         for name, more in (
-                ("Dice-SAE", {"sae_password": "sixsided3", "key_mgmt": "SAE", "ieee80211w": dbus.Int32(2)}),
+                ("Dice-SAE", {"psk": "sixsided3", "key_mgmt": "SAE", "ieee80211w": dbus.Int32(2)}),
                 ("Dice-Hidden", {"psk": "sixsided4", "key_mgmt": "WPA-PSK", "scan_ssid": dbus.Int32(1)}),
                 (b"Dice\xff", {"key_mgmt": "NONE"})):
             network = self.add(name, **more)
@@ -278,7 +266,7 @@ class Supplicant(SupplicantTest):
         self.assertEqual(self.property("DisconnectReason"), 15)
 
     def test_wrong_sae_password(self):
-        network = self.add("Dice-SAE", sae_password="not this one", key_mgmt="SAE", ieee80211w=dbus.Int32(2))
+        network = self.add("Dice-SAE", psk="not this one", key_mgmt="SAE", ieee80211w=dbus.Int32(2))
         self.select(network)
         self.wait(lambda: self.property("AuthStatusCode") == 15)
         self.assertNotIn("4way_handshake", self.states())
@@ -381,7 +369,7 @@ class NetworkManager(WiFiTest):
         return self.bus.call_blocking(NM, self.device, f"{NM}.Device.Wireless", member, signature, arguments)
 
     def property(self, name):
-        return self.get(NM, self.device, f"{NM}.Device" + (".Wireless" if name in ("LastScan", "AccessPoints") else ""), name)
+        return self.get(NM, self.device, f"{NM}.Device" + (".Wireless" if name == "LastScan" else ""), name)
 
     def scan(self, *names):
         before = self.property("LastScan")
@@ -392,7 +380,7 @@ class NetworkManager(WiFiTest):
         every = [(path, self.get_all(NM, path, f"{NM}.AccessPoint")) for path in self.wireless("GetAllAccessPoints")]
         return {(octets(each["Ssid"]), int(each["Frequency"])): {**each, "path": path} for path, each in every}
 
-    def add(self, name, psk=None, management="wpa-psk", persist="volatile", bind=None, at="/", bus=None):
+    def add(self, name, psk=None, management="wpa-psk", persist="volatile", bind=None, bus=None):
         self.signals.clear()
         settings = {"connection": {"id": "test", "autoconnect": False}, "802-11-wireless": {"ssid": ssid(name)}}
         if psk:
@@ -402,7 +390,7 @@ class NetworkManager(WiFiTest):
             options["bind-activation"] = bind
         typed = dbus.Dictionary(
             {key: dbus.Dictionary(value, signature="sv") for key, value in settings.items()}, signature="sa{sv}")
-        return self.call("AddAndActivateConnection2", "a{sa{sv}}ooa{sv}", typed, self.device, at, options, bus=bus)[:2]
+        return self.call("AddAndActivateConnection2", "a{sa{sv}}ooa{sv}", typed, self.device, "/", options, bus=bus)[:2]
 
     def device_states(self):
         return [tuple(int(each) for each in arguments) for arguments in self.heard("StateChanged", self.device)]
@@ -412,7 +400,6 @@ class NetworkManager(WiFiTest):
         self.assertEqual(self.property("LastScan"), -1)
         self.assertEqual(self.joined, {"wlan0": "Home"})
         self.assertEqual(self.known, ["Home"])
-        self.assertEqual(self.get(NM, NM_PATH, NM, "Version"), "1.42.4")
         self.assertIn(NM_PATH, self.managed(NM, "/org/freedesktop"))
 
     def test_scan(self):
@@ -449,8 +436,7 @@ class NetworkManager(WiFiTest):
         self.wait_joined("Dice-1234")
         self.wait(lambda: (100, 90, 0) in self.device_states())
         self.assertEqual([each[0] for each in self.device_states()], [110, 30, 40, 50, 70, 80, 90, 100])
-        settings = self.bus.call_blocking(NM, profile, f"{NM}.Settings.Connection", "GetSettings", "", ())
-        self.assertNotIn("psk", settings["802-11-wireless-security"])
+        self.assertEqual(self.get(NM, active, f"{NM}.Connection.Active", "Connection"), profile)
         self.assertEqual(self.get(NM, active, f"{NM}.Connection.Active", "State"), 2)
         self.call("DeactivateConnection", "o", active)
         self.wait_joined("Home")
@@ -465,11 +451,6 @@ class NetworkManager(WiFiTest):
             self.call("DeactivateConnection", "o", active)
         self.wait_joined("Home")
         self.assertEqual(self.known, ["Home"])
-
-    def test_hidden_by_its_object(self):
-        self.scan()
-        self.add("Dice-Hidden", "sixsided4", at=self.found()[b"", 2412]["path"])
-        self.wait_joined("Dice-Hidden")
 
     def test_wrong_passphrase(self):
         self.assertFails(f"{NM}.Settings.Connection.InvalidProperty", self.add, "Dice-1234", "short")
@@ -498,27 +479,19 @@ class NetworkManager(WiFiTest):
         self.wait_joined("Home")
         self.assertEqual(self.known, ["Home"])
 
-    def test_persistence(self):
+    def test_stop_and_start(self):
         self.scan()
-        self.add("Dice-1234", "sixsided1", persist="disk")
+        self.add("Dice-1234", "sixsided1")
         self.wait_joined("Dice-1234")
-        self.add("Dice-Open")
-        self.wait_joined("Dice-Open")
         self.do("wifiStopped", "NetworkManager")
         self.wait(lambda: not self.bus.name_has_owner(NM))
-        self.do("wifiStarted", "NetworkManager")
-        self.assertEqual(self.known, ["Dice-1234", "Home"])
-        self.assertEqual(self.control("Secrets"), 1)
-        profiles = self.bus.call_blocking(NM, f"{NM_PATH}/Settings", f"{NM}.Settings", "ListConnections", "", ())
-        for profile in profiles:
-            settings = self.bus.call_blocking(NM, profile, f"{NM}.Settings.Connection", "GetSettings", "", ())
-            if octets(settings["802-11-wireless"]["ssid"]) == b"Dice-1234":
-                self.bus.call_blocking(NM, profile, f"{NM}.Settings.Connection", "Delete", "", ())
         self.assertEqual(self.known, ["Home"])
+        self.do("wifiStarted", "NetworkManager")
+        self.wait_joined("Home")
+        self.assertEqual((self.known, self.control("Secrets")), (["Home"], 0))
 
     def test_options(self):
         self.assertFails(f"{NM}.InvalidArguments", self.add, "Dice-Open", persist="never")
-        self.assertFails(f"{NM}.Device.SpecificObjectNotFound", self.add, "Dice-Open", at=f"{NM_PATH}/AccessPoint/99")
         self.assertFails(f"{NM}.UnknownDevice", self.call, "GetDeviceByIpIface", "s", "wlan7")
 
     def test_vanishing(self):
@@ -529,7 +502,7 @@ class NetworkManager(WiFiTest):
         self.wait_joined("Home")
 
     def test_radio_and_interface(self):
-        self.set(NM, NM_PATH, NM, "WirelessEnabled", False)
+        self.do("wifiOff")
         self.assertEqual(self.property("State"), 20)
         self.assertFails(f"{NM}.Device.NotAllowed", self.wireless, "RequestScan", "a{sv}", {})
         self.do("wifiOn")
@@ -703,7 +676,7 @@ class Crowd(WiFiTest):
         device = self.bus.call_blocking(NM, NM_PATH, NM, "GetDeviceByIpIface", "s", ("wlan0",))
         self.bus.call_blocking(NM, device, f"{NM}.Device.Wireless", "RequestScan", "a{sv}", ({},))
         self.wait(lambda: self.get(NM, device, f"{NM}.Device.Wireless", "LastScan") != -1)
-        self.assertEqual(len(self.get(NM, device, f"{NM}.Device.Wireless", "AccessPoints")), 1000)
+        self.assertEqual(len(self.bus.call_blocking(NM, device, f"{NM}.Device.Wireless", "GetAllAccessPoints", "", ())), 1000)
         path = self.bus.call_blocking(WPA, "/fi/w1/wpa_supplicant1", WPA, "GetInterface", "s", ("wlan0",))
         self.assertEqual(len(self.get(WPA, path, f"{WPA}.Interface", "BSSs")), 1000)
         self.assertEqual(sum(f"{IWD}.Network" in each for each in self.managed(IWD, "/").values()), 1000)

@@ -1,82 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Wi-Fi device of NetworkManager: its scans, its access points, and the states that an activation goes through.
+// A Wi-Fi device of NetworkManager: its scans, its access points, and the states that an activation passes through.
 
 internal import DBusKit
+internal import Glibc
 
-final class ManagerDevice: ExportedObject, RadioListener {
-    let path: ObjectPath
-    let radio: Radio
-    private(set) var interfaces: [ExportedInterface] = []
-    private(set) var state = DeviceState.unavailable
-    private var reason = DeviceReason.nowManaged
-    private(set) var activation: ManagerActivation?
-    private var autoconnects = true
-    private var table: [Key: ManagerAccessPoint] = [:]
-    private var activePoint: ManagerAccessPoint?
-    private var lastScan: Int64 = -1
-    /// Names that clients asked to scan for: kept for the next scan. Nil when no scan is asked for.
-    private var askedScan: [[UInt8]]?
-    private var deadline: LoopSource?
-    private var timer: LoopSource?
-    private var isOver = false
-    private unowned let manager: SimulatedNetworkManager
+final class ManagerDevice: Station {
+    /// `NMDeviceState`.
+    enum State: UInt32, Comparable {
+        case unavailable = 20
+        case disconnected = 30
+        case prepare = 40
+        case config = 50
+        case needAuth = 60
+        case ipConfig = 70
+        case ipCheck = 80
+        case secondaries = 90
+        case activated = 100
+        case deactivating = 110
+        case failed = 120
 
-    /// A hidden access point is two: with and without its name.
-    private struct Key: Hashable {
-        let point: ObjectIdentifier
-        let ssid: [UInt8]
+        static func < (a: State, b: State) -> Bool { a.rawValue < b.rawValue }
     }
 
+    /// `NMDeviceStateReason`, as far as it is played.
+    enum Reason: UInt32 {
+        case none = 0
+        case addressUnavailable = 5
+        case noSecrets = 7
+        case supplicantDisconnect = 8
+        case supplicantTimeout = 11
+        case userRequested = 39
+        case ssidNotFound = 53
+        case newActivation = 60
+    }
+
+    private(set) var state = State.unavailable
+    /// The access point that is joined, or being joined.
+    private(set) var current: HeardPoint?
+    private var activation: ManagerActivation?
+    /// Names that clients have requested a scan for; nil where no scan is requested.
+    private var requested: [[UInt8]]?
+    private var deadline: LoopSource?
+    private unowned let manager: SimulatedNetworkManager
+
     private static let step = 0.02
-    /// Between two looks for a saved network.
+    /// Between two scans for a saved network.
     private static let searchInterval = 1.0
 
     init(_ radio: Radio, _ number: Int, _ manager: SimulatedNetworkManager) {
-        self.radio = radio
         self.manager = manager
-        path = SimulatedNetworkManager.path.appending("Devices")!.appending("\(number)")!
-        let address = DBusValue.string(MACAddress.text(radio.address, upper: true))
-        var device = manager.bus.interface(NetworkManagerXML.device)
-        device.property("Udi") { _ in .string("/sys/devices/virtual/net/\(radio.name)") }
-        device.property("Interface") { _ in .string(radio.name) }
-        device.property("IpInterface") { [unowned self] _ in .string(state == .activated ? radio.name : "") }
-        device.property("Driver") { _ in .string("simulator") }
-        device.property("State") { [unowned self] _ in .uint32(state.rawValue) }
-        device.property("StateReason") { [unowned self] _ in .structure([.uint32(state.rawValue), .uint32(reason.rawValue)]) }
-        device.property("ActiveConnection") { [unowned self] _ in .objectPath(activation?.path ?? "/") }
-        device.property("Managed") { _ in .boolean(true) }
-        device.writable("Managed") { value, _ throws(BusError) in
-            guard value.booleanValue == true else { throw .standard("NotSupported", "Managed: devices are managed here, always") }
-        }
-        device.property("Autoconnect") { [unowned self] _ in .boolean(autoconnects) }
-        device.property("DeviceType") { _ in .uint32(2) }
-        device.property("AvailableConnections") { [unowned self] _ in
-            .objectPaths(self.manager.known.filter { isAvailable($0) }.map(\.path))
-        }
-        device.property("HwAddress") { _ in address }
-        device.writable("Autoconnect") { [unowned self] value, _ in
-            autoconnects = value.booleanValue ?? true
-            self.manager.bus.changed(self, NetworkManagerXML.device, ["Autoconnect"])
-            if autoconnects { soonAutoconnect() }
-        }
-        device.method("Disconnect") { [unowned self] call throws(BusError) in
-            guard activation != nil else { throw ManagerError.device("NotActive", "This device is not active") }
-            autoconnects = false
-            call.reply()
-            deactivate(.userRequested)
-        }
-        var wireless = manager.bus.interface(NetworkManagerXML.wireless)
-        wireless.property("HwAddress") { _ in address }
-        wireless.property("PermHwAddress") { _ in address }
-        wireless.property("Mode") { _ in .uint32(2) }
-        wireless.property("AccessPoints") { [unowned self] _ in .objectPaths(points.map(\.path)) }
-        wireless.property("ActiveAccessPoint") { [unowned self] _ in .objectPath(activePoint?.path ?? "/") }
-        wireless.property("WirelessCapabilities") { _ in .uint32(0x7FF) }
-        wireless.property("LastScan") { [unowned self] _ in .int64(lastScan) }
-        wireless.method("GetAccessPoints") { [unowned self] call throws(BusError) in
-            call.reply(.objectPaths(points.filter { !$0.ssid.isEmpty }.map(\.path)))
-        }
-        wireless.method("GetAllAccessPoints") { [unowned self] call throws(BusError) in call.reply(.objectPaths(points.map(\.path)))
+        super.init(SimulatedNetworkManager.path.appending("Devices")!.appending("\(number)")!, radio, manager.bus)
+        let device = bus.interface(
+            SimulatedNetworkManager.device,
+            [
+                "Interface": { .string(radio.name) }, "State": { [unowned self] in .uint32(state.rawValue) },
+                "ActiveConnection": { [unowned self] in .objectPath(activation?.path ?? "/") }, "Managed": { .boolean(true) },
+                "DeviceType": { .uint32(2) },
+            ])
+        var wireless = bus.interface(
+            SimulatedNetworkManager.wireless, ["LastScan": { [unowned self] in .int64(lastScan.map { Int64($0 * 1000) } ?? -1) }])
+        wireless.method("GetAllAccessPoints") { [unowned self] call throws(BusError) in
+            call.reply(.objectPaths(heard.values.map(\.path).sorted()))
         }
         wireless.method("RequestScan") { [unowned self] call throws(BusError) in
             try requestScan(call.arguments[0].vardictValue ?? [:])
@@ -85,340 +69,281 @@ final class ManagerDevice: ExportedObject, RadioListener {
         interfaces = [device, wireless]
     }
 
-    func isVisible(to caller: String) -> Bool { true }
-
-    private var uplink: ManagerProfile? { manager.known.first { $0.isUplink && $0.settings.interface == radio.name } }
+    private var uplink: ManagerProfile? { manager.known.first { $0.stored.isUplink && $0.stored.interface == radio.name } }
 
     // MARK: Life
 
-    func begin() {
-        radio.listen(self)
+    override func begin(at point: HeardPoint?) {
         guard radio.isUsable else { return }
         state = .disconnected
-        guard let uplink, let point = radio.air.uplinkPoint(of: radio) else { return soonAutoconnect() }
-        hear([Sighting(point: point, ssid: point.scenario.ssid)])
-        activePoint = points.first { $0.point === point }
-        let activation = newActivation(uplink, at: activePoint?.path ?? "/", boundTo: nil)
-        set(.activated, .none)
+        guard let uplink, let point else { return soonAutoconnect() }
+        current = point
+        let activation = newActivation(uplink, boundTo: nil)
+        set(.activated)
         activation.setState(.activated)
-        manager.changed("State")
     }
 
-    func end() {
-        isOver = true
-        timer?.cancel()
-        deadline?.cancel()
-        radio.stopListening(self)
-    }
-
-    func removed() {
-        finish(.unavailable, .removed)
-        end()
-    }
-
-    func blockedChanged() {
+    override func usabilityChanged() {
         if radio.isUsable {
-            set(.disconnected, .supplicantAvailable)
+            set(.disconnected)
             soonAutoconnect()
         } else {
             finish(.unavailable, .none)
-            for point in points { drop(point) }
-            changedWireless("AccessPoints")
+            dropAll()
         }
     }
 
-    func pointGone(_ point: AirAccessPoint) {
-        guard state == .activated, activePoint?.point === point else { return }
-        fail(.supplicantDisconnect)
+    override func linkLost() { fail(.supplicantDisconnect) }
+
+    override var joined: (ssid: [UInt8], point: HeardPoint)? {
+        guard state == .activated, let activation, let current else { return nil }
+        return (activation.profile.stored.ssid, current)
     }
 
-    var joined: [UInt8]? { state == .activated ? activation?.profile.settings.ssid : nil }
-
-    private func set(_ state: DeviceState, _ reason: DeviceReason) {
+    private func set(_ state: State, _ reason: Reason = .none) {
         guard state != self.state else { return }
         let old = self.state
         self.state = state
-        self.reason = reason
-        manager.bus.changed(self, NetworkManagerXML.device, ["State", "StateReason", "IpInterface"])
-        manager.bus.emit(
-            path, NetworkManagerXML.device, "StateChanged", .uint32(state.rawValue), .uint32(old.rawValue), .uint32(reason.rawValue)
-        )
+        bus.emit(
+            path, SimulatedNetworkManager.device, "StateChanged", .uint32(state.rawValue), .uint32(old.rawValue),
+            .uint32(reason.rawValue))
     }
-
-    private func changedWireless(_ names: String...) { manager.bus.changed(self, NetworkManagerXML.wireless, names) }
 
     // MARK: Scanning
 
     private func requestScan(_ options: [String: DBusValue]) throws(BusError) {
-        var names: [[UInt8]] = []
-        if let value = options["ssids"] {
-            guard value.signature == "aay", let list = value.arrayValue?.compactMap(\.bytesValue) else {
-                throw ManagerError.device("InvalidArgument", "Invalid 'ssid' scan option")
-            }
-            guard list.count <= 32, list.allSatisfy({ $0.count <= 32 }) else {
-                throw ManagerError.device("InvalidArgument", "SSID in scan option is too long")
-            }
-            names = list
+        func refused(_ text: String) -> BusError { SimulatedNetworkManager.error("Device.NotAllowed", text) }
+        let names = options["ssids"]?.arrayValue?.compactMap(\.bytesValue) ?? []
+        guard state >= .disconnected else { throw refused("Scanning not allowed while unavailable") }
+        let limit = air.wifi.rateLimit
+        // Before 1.26; later versions remember the request.
+        if limit > 0, radio.isScanning || lastScan.map({ air.now - $0 < limit }) == true {
+            throw refused("Scanning not allowed immediately following previous scan")
         }
-        guard state.rawValue >= DeviceState.disconnected.rawValue else {
-            throw ManagerError.device("NotAllowed", "Scanning not allowed while unavailable")
-        }
-        let limit = radio.air.wifi.rateLimit
-        if limit > 0 {
-            // As NetworkManager before 1.26; later ones remember the request.
-            if radio.isScanning { throw ManagerError.device("NotAllowed", "Scanning not allowed while already scanning") }
-            if lastScan >= 0, Double(BootClock.milliseconds - lastScan) < limit * 1000 {
-                throw ManagerError.device("NotAllowed", "Scanning not allowed immediately following previous scan")
-            }
-        }
-        askedScan = (askedScan ?? []) + names
-        scanIfAsked()
+        requested = (requested ?? []) + names
+        scanIfRequested()
     }
 
-    /// Explicit scans run while disconnected or activated, not while something is being joined.
-    private func scanIfAsked() {
-        guard let names = askedScan, state == .disconnected || state == .activated || state == .failed || isSearching else {
-            return
-        }
-        if radio.startScan(names + hiddenNames) { askedScan = nil }
+    /// Requested scans run while disconnected or activated, not during a join.
+    private func scanIfRequested() {
+        guard let requested, state == .disconnected || state >= .activated || isSearching else { return }
+        let hidden = manager.known.filter(\.stored.isHidden).map(\.stored.ssid)
+        if radio.startScan(requested + hidden) { self.requested = nil }
     }
 
-    /// The names of hidden saved networks go along.
-    private var hiddenNames: [[UInt8]] { manager.known.filter(\.settings.isHidden).map(\.settings.ssid) }
-
-    func scanBegan() {}
-
-    func scanEnded(_ sightings: [Sighting]?) {
-        guard !isOver, radio.isUsable else { return }
-        if let sightings {
-            for point in points { point.misses += 1 }
-            hear(sightings)
-            for point in points where point.misses >= 2 && point !== activePoint { drop(point) }
-            lastScan = BootClock.milliseconds
-            changedWireless("AccessPoints", "LastScan")
-            manager.bus.changed(self, NetworkManagerXML.device, ["AvailableConnections"])
-        }
-        if isSearching { continueSearch(after: Self.searchInterval) }
-        scanIfAsked()
+    override func scanEnded(isComplete: Bool) {
+        guard radio.isUsable else { return }
+        if isComplete { bus.changed(self, SimulatedNetworkManager.wireless, "LastScan") }
+        if isSearching { search(after: Self.searchInterval) }
+        scanIfRequested()
         if state == .disconnected { soonAutoconnect() }
     }
 
-    private func hear(_ sightings: [Sighting]) {
-        for sighting in sightings {
-            let key = Key(point: ObjectIdentifier(sighting.point), ssid: sighting.ssid)
-            if let known = table[key] {
-                known.seen()
-                continue
-            }
-            let point = ManagerAccessPoint(sighting, manager.next("AccessPoint"), manager.bus)
-            table[key] = point
-            manager.bus.server.export(point, to: .everybody)
-            manager.bus.emit(path, NetworkManagerXML.wireless, "AccessPointAdded", .objectPath(point.path))
-        }
+    override func makePoint(_ sighting: Sighting) -> HeardPoint {
+        let path = SimulatedNetworkManager.path.appending("AccessPoint")!.appending("\(manager.next("AccessPoint"))")!
+        return ManagerAccessPoint(sighting, path, air, bus)
     }
 
-    private func drop(_ point: ManagerAccessPoint) {
-        table[Key(point: ObjectIdentifier(point.point), ssid: point.ssid)] = nil
-        manager.bus.server.withdraw(point.path, to: .everybody)
-        manager.bus.emit(path, NetworkManagerXML.wireless, "AccessPointRemoved", .objectPath(point.path))
-    }
-
-    private var points: [ManagerAccessPoint] { table.values.sorted { $0.path < $1.path } }
-
-    func accessPoint(_ path: ObjectPath) -> ManagerAccessPoint? { points.first { $0.path == path } }
-    func sees(_ ssid: [UInt8]) -> Bool { points.contains { $0.ssid == ssid } }
+    var heardNames: Set<[UInt8]> { Set(heard.values.map(\.ssid)) }
 
     // MARK: Activation
 
-    /// Whether a profile can be activated here now: its network was heard, or is hidden.
     func isAvailable(_ profile: ManagerProfile) -> Bool {
-        guard state.rawValue >= DeviceState.disconnected.rawValue, goesHere(profile) else { return false }
-        return profile.settings.isHidden || best(for: profile) != nil
+        state >= .disconnected && goesHere(profile) && (profile.stored.isHidden || best(for: profile) != nil)
     }
 
-    private func goesHere(_ profile: ManagerProfile) -> Bool { profile.settings.interface.map { $0 == radio.name } ?? true }
+    private func goesHere(_ profile: ManagerProfile) -> Bool { profile.stored.interface.map { $0 == radio.name } ?? true }
 
-    private func best(for profile: ManagerProfile) -> ManagerAccessPoint? {
-        points.filter { $0.ssid == profile.settings.ssid && $0.misses == 0 && profile.fits($0.point.scenario) }
-            .max { $0.point.scenario.rssi < $1.point.scenario.rssi }
-    }
+    private func best(for profile: ManagerProfile) -> HeardPoint? { best(profile.stored.ssid, where: profile.fits) }
 
-    private func newActivation(_ profile: ManagerProfile, at specific: ObjectPath, boundTo: String?) -> ManagerActivation {
-        let activation = ManagerActivation(
-            profile, on: path, at: specific, boundTo: boundTo, manager, manager.next("ActiveConnection"))
+    private func newActivation(_ profile: ManagerProfile, boundTo: String?) -> ManagerActivation {
+        let activation = ManagerActivation(profile, on: self, boundTo: boundTo, manager.next("ActiveConnection"))
         self.activation = activation
         manager.begin(activation)
-        manager.bus.changed(self, NetworkManagerXML.device, ["ActiveConnection"])
-        if let activePoint, state != .activated, profile.settings.ssid == activePoint.ssid { changedWireless("ActiveAccessPoint") }
         return activation
     }
 
-    func activate(_ profile: ManagerProfile, at specific: ObjectPath, boundTo: String?) -> ManagerActivation {
-        timer?.cancel()
+    @discardableResult
+    func activate(_ profile: ManagerProfile, boundTo: String?) -> ManagerActivation {
+        cancelNext()
         if activation != nil {
             set(.deactivating, .newActivation)
             finish(.disconnected, .newActivation)
         }
-        autoconnects = true
-        let activation = newActivation(profile, at: specific, boundTo: boundTo)
+        let activation = newActivation(profile, boundTo: boundTo)
         activation.setState(.activating)
-        manager.changed("State")
-        after(0) { $0.prepare() }
+        after(0) { [unowned self] in prepare() }
         return activation
-    }
-
-    private func after(_ delay: Double, _ body: @escaping (ManagerDevice) -> Void) {
-        timer?.cancel()
-        timer = radio.air.loop.after(.seconds(delay)) { [weak self] in
-            guard let self, !self.isOver else { return }
-            body(self)
-        }
     }
 
     private func prepare() {
         guard let profile = activation?.profile else { return }
-        set(.prepare, .none)
-        set(.config, .none)
-        if let word = profile.settings.keyManagement, word == "wpa-psk" || word == "sae", profile.settings.key == nil {
-            // No secret agent is there to ask.
-            set(.needAuth, .none)
+        set(.prepare)
+        set(.config)
+        if profile.stored.security != .open, profile.stored.key == nil {
+            // There is no secret agent.
+            set(.needAuth)
             return fail(.noSecrets)
         }
-        // A hidden access point may be given by its object, which does not have the name.
-        let given = activation.flatMap { accessPoint($0.specificObject) }.flatMap { point in
-            point.point.scenario.ssid == profile.settings.ssid && profile.fits(point.point.scenario) ? point : nil
+        if let point = best(for: profile) { return join(point) }
+        deadline = air.loop.after(.seconds(air.wifi.joinTimeout)) { [weak self] in
+            if self?.isSearching == true { self?.fail(.ssidNotFound) }
         }
-        if let point = best(for: profile) ?? given { return join(point) }
-        deadline = radio.air.loop.after(.seconds(radio.air.wifi.joinTimeout)) { [weak self] in
-            guard let self, self.isSearching else { return }
-            self.fail(.ssidNotFound)
-        }
-        continueSearch()
+        search(after: 0)
     }
 
     /// The network to join has not been heard yet.
-    private var isSearching: Bool { state == .config && activePoint == nil && deadline != nil }
+    private var isSearching: Bool { state == .config && current == nil && deadline != nil }
 
-    private func continueSearch(after delay: Double = 0) {
-        guard isSearching, let profile = activation?.profile else { return }
+    private func search(after delay: Double) {
+        guard let profile = activation?.profile else { return }
         if let point = best(for: profile) { return join(point) }
-        // While somebody else's scan runs, its results are looked at first.
-        after(delay) { device in
-            if device.isSearching { _ = device.radio.startScan([profile.settings.ssid]) }
-        }
+        // The results of another client's scan are used first.
+        after(delay) { [unowned self] in if isSearching { _ = radio.startScan([profile.stored.ssid]) } }
     }
 
-    private func join(_ point: ManagerAccessPoint) {
-        guard let activation else { return }
-        deadline?.cancel()
-        deadline = nil
-        setActive(point)
-        activation.specificObject = point.path
-        let (answer, delay) = point.point.answer(activation.profile.settings.key)
-        after(2 * Self.step + (answer == .noAddress ? 0 : delay)) { device in
+    private func join(_ point: HeardPoint) {
+        guard let profile = activation?.profile else { return }
+        endDeadline()
+        current = point
+        let (answer, delay) = point.point.answer(profile.stored.key)
+        after(2 * Self.step + (answer == .noAddress ? 0 : delay)) { [unowned self] in
             switch answer {
-            case .silence, .refused:
-                // A protected network that does not answer: the key is doubted. There is nobody to give another.
-                guard activation.profile.settings.keyManagement == nil else {
-                    device.set(.needAuth, .none)
-                    return device.fail(.noSecrets)
-                }
-                device.fail(.supplicantTimeout)
-            case .wrongKey where activation.profile.settings.keyManagement == "sae":
-                // wpa_supplicant goes on trying.
-                device.after(device.radio.air.wifi.joinTimeout) { device in
-                    device.set(.needAuth, .none)
-                    device.fail(.noSecrets)
-                }
-            case .wrongKey:
-                device.set(.needAuth, .supplicantDisconnect)
-                device.fail(.noSecrets)
+            // A protected network that does not answer: the key is in doubt, and there is no agent to ask for another.
+            case .silence where profile.stored.security == .open, .refused where profile.stored.security == .open:
+                fail(.supplicantTimeout)
+            case .silence, .refused: doubtKey()
+            // wpa_supplicant keeps trying.
+            case .wrongKey where profile.stored.security == .wpa3:
+                after(air.wifi.joinTimeout) { [unowned self] in doubtKey() }
+            case .wrongKey: doubtKey(.supplicantDisconnect)
             case .noAddress:
-                device.set(.ipConfig, .none)
-                device.after(delay) { $0.fail(.addressUnavailable) }
+                set(.ipConfig)
+                after(delay) { [unowned self] in fail(.addressUnavailable) }
             case .displaced:
-                guard let uplink = device.uplink else { return device.configure() }
-                _ = device.activate(uplink, at: "/", boundTo: nil)
-            case .accepted: device.after(0) { $0.configure() }
+                if let uplink { activate(uplink, boundTo: nil) } else { configure() }
+            case .accepted: configure()
             }
         }
     }
 
+    private func doubtKey(_ reason: Reason = .none) {
+        set(.needAuth, reason)
+        fail(.noSecrets)
+    }
+
     private func configure() {
-        guard let point = activePoint, point.point.isHeard else { return fail(.supplicantDisconnect) }
-        set(.ipConfig, .none)
-        after(Self.step) { device in
-            device.set(.ipCheck, .none)
-            device.set(.secondaries, .none)
-            guard device.activePoint?.point.isHeard == true else { return device.fail(.supplicantDisconnect) }
-            device.set(.activated, .none)
-            device.activation?.setState(.activated)
-            device.manager.changed("State")
-            device.scanIfAsked()
+        guard current?.point.isHeard == true else { return fail(.supplicantDisconnect) }
+        set(.ipConfig)
+        after(Self.step) { [unowned self] in
+            set(.ipCheck)
+            set(.secondaries)
+            guard current?.point.isHeard == true else { return fail(.supplicantDisconnect) }
+            set(.activated)
+            activation?.setState(.activated)
+            scanIfRequested()
         }
     }
 
-    private func setActive(_ point: ManagerAccessPoint?) {
-        guard point !== activePoint else { return }
-        activePoint = point
-        changedWireless("ActiveAccessPoint")
-    }
-
-    private func fail(_ reason: DeviceReason) {
+    private func fail(_ reason: Reason) {
         if reason == .noSecrets { activation?.profile.isBlocked = true }
         finish(.failed, reason)
-        after(0) { device in
-            device.set(.disconnected, .none)
-            device.soonAutoconnect()
+        after(0) { [unowned self] in
+            set(.disconnected)
+            soonAutoconnect()
         }
     }
 
-    func deactivate(_ reason: DeviceReason) {
+    func deactivate(_ reason: Reason) {
         guard let activation else { return }
         set(.deactivating, reason)
-        activation.setState(.deactivating, reason: reason == .userRequested ? 2 : 0)
-        after(Self.step) { device in
-            device.finish(.disconnected, reason)
-            device.soonAutoconnect()
+        activation.setState(.deactivating, reason: 2)
+        after(Self.step) { [unowned self] in
+            finish(.disconnected, reason)
+            soonAutoconnect()
         }
     }
 
-    /// Ends the activation with the device in this state. As in nm-act-request.c the activation's reason is "device
-    /// disconnected" (3) unless a user asked (2): what went wrong is in the device's reason only.
-    private func finish(_ state: DeviceState, _ reason: DeviceReason) {
-        timer?.cancel()
-        deadline?.cancel()
-        deadline = nil
+    /// Ends the activation. As in nm-act-request.c its own reason is "device disconnected" (3), unless a user requested
+    /// the end (2): the cause is in the device's reason only.
+    private func finish(_ state: State, _ reason: Reason) {
+        cancelNext()
+        endDeadline()
         let ended = activation
         activation = nil
-        setActive(nil)
+        current = nil
         set(state, reason)
         guard let ended else { return }
-        manager.bus.changed(self, NetworkManagerXML.device, ["ActiveConnection"])
         ended.setState(.deactivated, reason: reason == .userRequested ? 2 : 3)
         manager.end(ended)
     }
 
+    private func endDeadline() {
+        deadline?.cancel()
+        deadline = nil
+    }
+
+    override func end() {
+        endDeadline()
+        super.end()
+    }
+
     // MARK: Autoconnecting
 
-    private func soonAutoconnect() { after(Self.step) { $0.autoconnect() } }
+    private func soonAutoconnect() { after(Self.step) { [unowned self] in autoconnect() } }
 
-    /// Joins a saved network that is there; looks for one while none is.
+    /// Joins a saved network that was heard; scans for one while there is none.
     private func autoconnect() {
-        guard state == .disconnected, activation == nil, autoconnects, radio.isUsable else { return }
-        let wanted = manager.known.filter {
-            $0.settings.autoconnects && !$0.isBlocked && $0.persistence != .volatile && goesHere($0)
-        }
-        guard !wanted.isEmpty else { return scanIfAsked() }
+        guard state == .disconnected, activation == nil, radio.isUsable else { return }
+        let wanted = manager.known.filter { !$0.isBlocked && !$0.isVolatile && goesHere($0) }
+        guard !wanted.isEmpty else { return scanIfRequested() }
         if let profile = wanted.first(where: { best(for: $0)?.point.isHeard == true }) {
-            _ = activate(profile, at: "/", boundTo: nil)
+            activate(profile, boundTo: nil)
             return
         }
-        let now = BootClock.milliseconds
-        guard lastScan < 0 || Double(now - lastScan) >= Self.searchInterval * 1000 else {
-            return after(Self.searchInterval) { $0.autoconnect() }
+        guard lastScan.map({ air.now - $0 >= Self.searchInterval }) ?? true else {
+            return after(Self.searchInterval) { [unowned self] in autoconnect() }
         }
-        askedScan = askedScan ?? []
-        scanIfAsked()
+        requested = requested ?? []
+        scanIfRequested()
+    }
+}
+
+private final class ManagerAccessPoint: HeardPoint {
+    init(_ sighting: Sighting, _ path: ObjectPath, _ air: WiFiAir, _ bus: ServiceBus) {
+        super.init(sighting, path, air)
+        let scenario = sighting.point.scenario
+        // `nm_wifi_utils_level_to_quality`.
+        let strength = UInt8(100 - 100 * abs(min(max(scenario.rssi, -100), -40) + 40) / 60)
+        interfaces = [
+            bus.interface(
+                SimulatedNetworkManager.accessPoint,
+                [
+                    "Flags": { .uint32(scenario.security == .open ? 0 : 1) },
+                    "WpaFlags": { .uint32(scenario.security == .wpa ? 0x144 : 0) },
+                    "RsnFlags": { .uint32(Self.rsn(scenario.security)) },
+                    "Ssid": { .bytes(sighting.ssid) },
+                    "Frequency": { .uint32(UInt32(scenario.frequency)) },
+                    "Strength": { .byte(strength) },
+                    "LastSeen": { [unowned self] in .int32(Int32(clamping: Self.secondsSinceBoot - Int(air.now - lastHeard))) },
+                ])
+        ]
+    }
+
+    private static var secondsSinceBoot: Int {
+        var time = timespec()
+        clock_gettime(CLOCK_BOOTTIME, &time)
+        return time.tv_sec
+    }
+
+    /// CCMP for both (0x88), PSK 0x100, 802.1X 0x200, SAE 0x400.
+    private static func rsn(_ security: Scenario.AccessPoint.Security) -> UInt32 {
+        switch security {
+        case .open, .wep, .wpa: 0
+        case .wpa2: 0x188
+        case .wpa3: 0x488
+        case .transition: 0x588
+        case .enterprise: 0x288
+        }
     }
 }

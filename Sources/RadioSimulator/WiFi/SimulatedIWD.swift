@@ -1,57 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
-// One life of the simulated iwd: agents, its adapter, devices and known networks. What it knows is on disk and outlives
-// it.
+// One life of the simulated iwd (doc/*-api.txt): agents, devices and known networks, which are on disk and outlive it.
 
 internal import AccessoryModel
 internal import DBusKit
-internal import Glibc
 
-final class SimulatedIWD: WiFiService {
-    let air: WiFiAir
-    let bus: ServiceBus
-    private var devices: [String: IWDDevice] = [:]
+final class SimulatedIWD: SimulatedWiFiService {
+    static let name = "net.connman.iwd"
+    static let device = "net.connman.iwd.Device"
+    static let station = "net.connman.iwd.Station"
+    static let network = "net.connman.iwd.Network"
+    static let knownNetwork = "net.connman.iwd.KnownNetwork"
+    static let path: ObjectPath = "/net/connman/iwd"
+
     private(set) var known: [IWDKnownNetwork] = []
     /// In the order of their registration, by client.
     private var agents: [(client: String, path: ObjectPath)] = []
-    private var adapter: PlainObject?
     /// The question that an agent has not answered yet.
     private var question: (call: PendingCall?, client: String, path: ObjectPath)?
 
-    static let path: ObjectPath = "/net/connman/iwd"
-    static let adapterPath: ObjectPath = "/net/connman/iwd/0"
     private static let agentTimeout = Duration.seconds(120)
+    private static let table = """
+        net.connman.iwd.AgentManager
+            RegisterAgent(o)
+            UnregisterAgent(o)
+        net.connman.iwd.Daemon
+            GetInfo() -> a{sv}
+        net.connman.iwd.Device
+            Name: s
+            Powered: b
+        net.connman.iwd.Station
+            Scan()
+            Disconnect()
+            ConnectHiddenNetwork(s)
+            GetOrderedNetworks() -> a(on)
+            ConnectedNetwork: o
+            Scanning: b
+            State: s
+        net.connman.iwd.Network
+            Connect()
+            Name: s
+            Type: s
+        net.connman.iwd.KnownNetwork
+            Forget()
+            Name: s
+            Type: s
+        """
 
     init(_ air: WiFiAir, _ address: Connection.Address) throws(BusError) {
-        self.air = air
-        bus = try ServiceBus("net.connman.iwd", root: "/", xml: IWDXML.text, address, loop: air.loop)
+        try super.init(Self.name, root: "/", Self.table, air, address)
     }
 
-    func start() throws(BusError) {
+    override func exportRoot() {
         bus.onClientGone = { [unowned self] client in agents.removeAll { $0.client == client } }
         bus.server.export(PlainObject("/"))
-        bus.server.export(PlainObject(Self.path, describeRoot()))
-        var description = bus.interface(IWDXML.adapter)
-        description.property("Powered") { [unowned self] _ in .boolean(!air.isBlocked) }
-        description.property("Name") { _ in .string("phy0") }
-        description.property("SupportedModes") { _ in .strings(["ad-hoc", "station", "ap"]) }
-        description.writable("Powered") { [unowned self] value, _ in air.onBlocked?(!(value.booleanValue ?? true)) }
-        let adapter = PlainObject(Self.adapterPath, [description])
-        self.adapter = adapter
-        bus.server.export(adapter)
-        for profile in air.iwdProfiles where !known.contains(where: { $0.profile.ssid == profile.ssid }) { learn(profile) }
-        for radio in air.radios where radio.isPresent { add(radio) }
-        try bus.start()
-    }
-
-    func stop() {
-        cancelQuestion("shutdown")
-        for device in devices.values { device.end() }
-        for agent in agents { bus.connection.call(agent.client, agent.path, "net.connman.iwd.Agent", "Release") { _ in } }
-        bus.stop()
-    }
-
-    private func describeRoot() -> [ExportedInterface] {
-        var manager = bus.interface(IWDXML.agentManager)
+        var manager = bus.interface("net.connman.iwd.AgentManager")
         manager.method("RegisterAgent") { [unowned self] call throws(BusError) in
             guard !agents.contains(where: { $0.client == call.sender }) else { throw IWDError.alreadyExists.error }
             agents.append((call.sender, call.arguments[0].objectPathValue ?? "/"))
@@ -63,22 +65,28 @@ final class SimulatedIWD: WiFiService {
             agents.removeAll { $0.client == call.sender }
             call.reply()
         }
-        var daemon = bus.interface(IWDXML.daemon)
+        var daemon = bus.interface("net.connman.iwd.Daemon")
         daemon.method("GetInfo") { [unowned self] call throws(BusError) in
-            call.reply(
-                .vardict([
-                    "Version": .string("2.3"), "StateDirectory": .string("/var/lib/iwd"),
-                    "NetworkConfigurationEnabled": .boolean(air.wifi.iwdConfigures),
-                ]))
+            call.reply(.vardict(["NetworkConfigurationEnabled": .boolean(air.wifi.iwdConfigures)]))
         }
-        return [manager, daemon]
+        bus.server.export(PlainObject(Self.path, [manager, daemon]))
+        for profile in air.iwdProfiles where !known.contains(where: { $0.profile.ssid == profile.ssid }) { add(profile) }
     }
+
+    override func stop() {
+        cancelQuestion("shutdown")
+        for agent in agents { bus.connection.call(agent.client, agent.path, "net.connman.iwd.Agent", "Release") { _ in } }
+        super.stop()
+    }
+
+    override func makeStation(_ radio: Radio) -> Station { IWDStation(radio, self) }
+    override var profiles: [StoredProfile] { known.map(\.profile) }
 
     // MARK: Agents
 
     var hasAgent: Bool { !agents.isEmpty }
 
-    /// Asks the agent of `client`, else the first one; `completion` gets nil when there is no passphrase.
+    /// Asks the client's agent, else the first one; `completion` gets nil where there is no passphrase.
     func askPassphrase(_ network: ObjectPath, for client: String, _ completion: @escaping (String?) -> Void) {
         guard let agent = agents.first(where: { $0.client == client }) ?? agents.first else { return completion(nil) }
         question = (nil, agent.client, agent.path)
@@ -105,85 +113,46 @@ final class SimulatedIWD: WiFiService {
         known.first { $0.profile.ssid == ssid && $0.type == type }
     }
 
-    @discardableResult
-    private func learn(_ profile: StoredProfile) -> IWDKnownNetwork {
+    private func add(_ profile: StoredProfile) {
         let network = IWDKnownNetwork(profile, self)
         known.append(network)
         bus.server.export(network, to: .everybody)
-        return network
     }
 
-    /// A network was joined: it is known from now on.
+    /// A network was joined, and is known from now on.
     func joinedNetwork(_ network: IWDNetwork, key: String?, isHidden: Bool) {
-        let now = knownNetwork(network.ssid, network.type)
-        let known =
-            now
-            ?? learn(
-                StoredProfile(ssid: network.ssid, key: key, isHidden: isHidden, security: key == nil ? .open : .wpa2))
-        known.joined(key)
+        if let known = knownNetwork(network.ssid, network.type) {
+            if let key { known.profile.key = key }
+        } else {
+            add(StoredProfile(ssid: network.ssid, key: key, isHidden: isHidden, security: key == nil ? .open : .wpa2))
+        }
         store()
-        for device in devices.values { device.knownChanged(network.ssid) }
     }
 
     func forget(_ network: IWDKnownNetwork) {
         known.removeAll { $0 === network }
         store()
         bus.server.withdraw(network.path, to: .everybody)
-        for device in devices.values { device.forgotten(network) }
+        for station in stations.values { (station as? IWDStation)?.forgotten(network) }
     }
 
     private func store() { air.iwdProfiles = known.map(\.profile) }
-
-    // MARK: Devices
-
-    func add(_ radio: Radio) {
-        let device = IWDDevice(radio, self)
-        devices[radio.name] = device
-        bus.server.export(device, to: .everybody)
-        device.begin()
-    }
-
-    func remove(_ radio: Radio) {
-        guard let device = devices.removeValue(forKey: radio.name) else { return }
-        device.down()
-        device.end()
-        bus.server.withdraw(device.path, to: .everybody)
-    }
-
-    func blockedChanged() {
-        if let adapter { bus.changed(adapter, IWDXML.adapter, ["Powered"]) }
-        for device in devices.values { device.setPower(!air.isBlocked) }
-    }
-
-    func pointGone(_ point: AirAccessPoint) { for device in devices.values { device.station?.pointGone(point) } }
-    var joined: [String: [UInt8]] { devices.compactMapValues { $0.station?.joined } }
-    var profiles: [StoredProfile] { known.map(\.profile) }
 }
 
 /// A network that iwd has joined before.
 final class IWDKnownNetwork: ExportedObject {
     let path: ObjectPath
     let type: String
-    private(set) var profile: StoredProfile
+    var profile: StoredProfile
     private(set) var interfaces: [ExportedInterface] = []
-    private(set) var autoconnects = true
-    private var lastJoined: time_t?
 
     init(_ profile: StoredProfile, _ iwd: SimulatedIWD) {
         self.profile = profile
         let type = profile.key == nil ? "open" : "psk"
         self.type = type
         path = SimulatedIWD.path.appending("\(Hex.text(profile.ssid))_\(type)")!
-        var description = iwd.bus.interface(IWDXML.knownNetwork)
-        description.property("Name") { _ in .string(lossyText(profile.ssid)) }
-        description.property("Type") { _ in .string(type) }
-        description.property("Hidden") { _ in .boolean(profile.isHidden) }
-        description.property("AutoConnect") { [unowned self] _ in .boolean(autoconnects) }
-        description.property("LastConnectedTime") { [unowned self] _ in lastJoined.map { .string(Self.text($0)) } }
-        description.writable("AutoConnect") { [unowned self, unowned iwd] value, _ in
-            autoconnects = value.booleanValue ?? true
-            iwd.bus.changed(self, IWDXML.knownNetwork, ["AutoConnect"])
-        }
+        var description = iwd.bus.interface(
+            SimulatedIWD.knownNetwork, ["Name": { .string(lossyText(profile.ssid)) }, "Type": { .string(type) }])
         description.method("Forget") { [unowned self, unowned iwd] call throws(BusError) in
             call.reply()
             iwd.forget(self)
@@ -192,19 +161,26 @@ final class IWDKnownNetwork: ExportedObject {
     }
 
     func isVisible(to caller: String) -> Bool { true }
+}
 
-    /// ISO 8601, in UTC.
-    private static func text(_ time: time_t) -> String {
-        var time = time
-        var parts = tm()
-        gmtime_r(&time, &parts)
-        var text = [CChar](repeating: 0, count: 32)
-        let count = strftime(&text, text.count, "%Y-%m-%dT%H:%M:%SZ", &parts)
-        return String(decoding: text.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    }
+/// The errors of iwd's dbus.c, with its messages.
+enum IWDError: String {
+    case aborted = "Operation aborted"
+    case alreadyExists = "Object already exists"
+    case alreadyProvisioned = "Already provisioned"
+    /// The real name of `dbus_error_busy`, too.
+    case inProgress = "Operation already in progress"
+    case failed = "Operation failed"
+    case invalidArguments = "Argument type is wrong"
+    case invalidFormat = "Argument format is invalid"
+    case noAgent = "No Agent registered"
+    case notConfigured = "Not configured"
+    case notFound = "Object not found"
+    case notHidden = "Not hidden"
+    case notSupported = "Operation not supported"
+    case serviceSetOverlap = "Service set overlap"
 
-    func joined(_ key: String?) {
-        lastJoined = time(nil)
-        if let key { profile.key = key }
+    var error: BusError {
+        BusError(name: "net.connman.iwd." + "\(self)".prefix(1).uppercased() + "\(self)".dropFirst(), message: rawValue)
     }
 }

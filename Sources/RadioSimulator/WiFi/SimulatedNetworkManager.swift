@@ -1,252 +1,240 @@
 // SPDX-License-Identifier: Apache-2.0
-// One life of the simulated NetworkManager: profiles, devices and activations. Volatile profiles go with it, others
-// stay on disk.
+// One life of the simulated NetworkManager (introspection/*.xml of 1.42): devices and activations. Its profiles are the
+// uplinks, which are on disk, and volatile ones, which end with their activation.
 
 internal import DBusKit
 
-final class SimulatedNetworkManager: WiFiService {
-    let air: WiFiAir
-    let bus: ServiceBus
-    private var devices: [String: ManagerDevice] = [:]
+final class SimulatedNetworkManager: SimulatedWiFiService {
+    static let name = "org.freedesktop.NetworkManager"
+    static let device = "org.freedesktop.NetworkManager.Device"
+    static let wireless = "org.freedesktop.NetworkManager.Device.Wireless"
+    static let accessPoint = "org.freedesktop.NetworkManager.AccessPoint"
+    static let active = "org.freedesktop.NetworkManager.Connection.Active"
+    static let path: ObjectPath = "/org/freedesktop/NetworkManager"
+
     private(set) var known: [ManagerProfile] = []
     private var activations: [ManagerActivation] = []
-    private var root: PlainObject?
-    private var settings: PlainObject?
-    private var toldState: UInt32 = 20
-    private var counters: [String: Int] = [:]
 
-    static let path: ObjectPath = "/org/freedesktop/NetworkManager"
-    static let settingsPath: ObjectPath = "/org/freedesktop/NetworkManager/Settings"
+    private static let table = """
+        org.freedesktop.NetworkManager
+            GetDevices() -> ao
+            GetDeviceByIpIface(s) -> o
+            ActivateConnection(o, o, o) -> o
+            AddAndActivateConnection2(a{sa{sv}}, o, o, a{sv}) -> o, o, a{sv}
+            DeactivateConnection(o)
+            signal DeviceAdded(o)
+            signal DeviceRemoved(o)
+        org.freedesktop.NetworkManager.Device
+            signal StateChanged(u, u, u)
+            Interface: s
+            State: u
+            ActiveConnection: o
+            Managed: b
+            DeviceType: u
+        org.freedesktop.NetworkManager.Device.Wireless
+            GetAllAccessPoints() -> ao
+            RequestScan(a{sv})
+            LastScan: x
+        org.freedesktop.NetworkManager.AccessPoint
+            Flags: u
+            WpaFlags: u
+            RsnFlags: u
+            Ssid: ay
+            Frequency: u
+            Strength: y
+            LastSeen: i
+        org.freedesktop.NetworkManager.Connection.Active
+            signal StateChanged(u, u)
+            Connection: o
+            SpecificObject: o
+            Id: s
+            State: u
+        """
 
     init(_ air: WiFiAir, _ address: Connection.Address) throws(BusError) {
-        self.air = air
-        bus = try ServiceBus(NetworkManagerXML.root, root: "/org/freedesktop", xml: NetworkManagerXML.text, address, loop: air.loop)
+        try super.init(Self.name, root: "/org/freedesktop", Self.table, air, address)
     }
 
-    func start() throws(BusError) {
+    override func exportRoot() {
         bus.onClientGone = { [unowned self] client in
-            for activation in activations where activation.boundTo == client {
-                device(of: activation)?.deactivate(.userRequested)
-            }
+            for activation in activations where activation.boundTo == client { activation.device.deactivate(.userRequested) }
         }
         bus.server.export(PlainObject("/org/freedesktop"))
-        let root = PlainObject(Self.path, [describeRoot()])
-        self.root = root
-        bus.server.export(root)
-        var list = bus.interface(NetworkManagerXML.settings)
-        list.property("Connections") { [unowned self] _ in .objectPaths(known.map(\.path)) }
-        list.method("ListConnections") { [unowned self] call throws(BusError) in call.reply(.objectPaths(known.map(\.path))) }
-        let settings = PlainObject(Self.settingsPath, [list])
-        self.settings = settings
-        bus.server.export(settings)
-        for stored in air.managerProfiles { addProfile(.init(stored), .disk, isUplink: stored.isUplink) }
-        for radio in air.radios where radio.isPresent { add(radio) }
-        try bus.start()
-    }
-
-    func stop() {
-        for device in devices.values { device.end() }
-        bus.stop()
+        bus.server.export(PlainObject(Self.path, [describeRoot()]))
+        known = air.uplinks.map { ManagerProfile($0, id: lossyText($0.ssid), next("Settings")) }
     }
 
     private func describeRoot() -> ExportedInterface {
-        var manager = bus.interface(NetworkManagerXML.root)
-        for name in ["Devices", "AllDevices"] { manager.property(name) { [unowned self] _ in .objectPaths(devicePaths) } }
-        manager.property("NetworkingEnabled") { _ in .boolean(true) }
-        manager.property("WirelessEnabled") { [unowned self] _ in .boolean(!air.isBlocked) }
-        manager.property("WirelessHardwareEnabled") { _ in .boolean(true) }
-        manager.property("ActiveConnections") { [unowned self] _ in .objectPaths(activations.map(\.path)) }
-        manager.property("Version") { _ in .string("1.42.4") }
-        manager.property("State") { [unowned self] _ in .uint32(state) }
-        manager.writable("WirelessEnabled") { [unowned self] value, _ in air.onBlocked?(!(value.booleanValue ?? true)) }
-        for name in ["GetDevices", "GetAllDevices"] {
-            manager.method(name) { [unowned self] call throws(BusError) in call.reply(.objectPaths(devicePaths)) }
+        var manager = bus.interface(Self.name)
+        manager.method("GetDevices") { [unowned self] call throws(BusError) in
+            call.reply(.objectPaths(stations.values.map(\.path).sorted()))
         }
         manager.method("GetDeviceByIpIface") { [unowned self] call throws(BusError) in
-            guard let device = devices[call.arguments[0].stringValue ?? ""] else {
-                throw ManagerError.manager("UnknownDevice", "No device found for the requested iface.")
+            guard let device = stations[call.arguments[0].stringValue ?? ""] else {
+                throw Self.error("UnknownDevice", "No device found for the requested iface.")
             }
             call.reply(.objectPath(device.path))
         }
         manager.method("ActivateConnection") { [unowned self] call throws(BusError) in
             let device = try device(call.arguments[1])
             let wanted = call.arguments[0].objectPathValue
-            // “/” leaves the choice to it.
-            guard let profile = known.first(where: { wanted == "/" ? device.isAvailable($0) : $0.path == wanted }) else {
-                throw ManagerError.manager("UnknownConnection", "Connection could not be found.")
-            }
-            guard device.isAvailable(profile) else {
-                throw ManagerError.manager(
-                    "UnknownConnection",
-                    "Connection '\(profile.settings.id)' is not available on device \(device.radio.name) because "
-                        + "device is not available or its network is not there")
-            }
+            // “/” leaves the choice to NetworkManager.
+            guard let profile = known.first(where: { wanted == "/" ? device.isAvailable($0) : $0.path == wanted }),
+                device.isAvailable(profile)
+            else { throw Self.error("UnknownConnection", "The connection could not be found, or is not available.") }
             profile.isBlocked = false
-            call.reply(.objectPath(device.activate(profile, at: call.arguments[2].objectPathValue ?? "/", boundTo: nil).path))
-        }
-        manager.method("AddAndActivateConnection") { [unowned self] call throws(BusError) in
-            let (profile, activation) = try addAndActivate(call, [:])
-            call.reply(.objectPath(profile.path), .objectPath(activation.path))
+            call.reply(.objectPath(device.activate(profile, boundTo: nil).path))
         }
         manager.method("AddAndActivateConnection2") { [unowned self] call throws(BusError) in
-            let (profile, activation) = try addAndActivate(call, call.arguments[3].vardictValue ?? [:])
+            let (profile, activation) = try addAndActivate(call)
             call.reply(.objectPath(profile.path), .objectPath(activation.path), .vardict([:]))
         }
         manager.method("DeactivateConnection") { [unowned self] call throws(BusError) in
             guard let activation = activations.first(where: { $0.path == call.arguments[0].objectPathValue }) else {
-                throw ManagerError.manager("ConnectionNotActive", "The connection was not active.")
+                throw Self.error("ConnectionNotActive", "The connection was not active.")
             }
             activation.profile.isBlocked = true
             call.reply()
-            device(of: activation)?.deactivate(.userRequested)
+            activation.device.deactivate(.userRequested)
         }
         return manager
     }
 
     private func device(_ value: DBusValue) throws(BusError) -> ManagerDevice {
-        let path = value.objectPathValue ?? "/"
-        let all = devices.values.sorted { $0.path < $1.path }
-        guard let device = path == "/" ? all.first : all.first(where: { $0.path == path }) else {
-            throw ManagerError.manager("UnknownDevice", "Device not found")
+        guard let device = stations.values.first(where: { $0.path == value.objectPathValue }) as? ManagerDevice else {
+            throw Self.error("UnknownDevice", "Device not found")
         }
         return device
     }
 
-    private func addAndActivate(_ call: MethodCall, _ options: [String: DBusValue]) throws(BusError) -> (
-        ManagerProfile, ManagerActivation
-    ) {
-        var persistence = ManagerProfile.Persistence.disk
-        var isBound = false
-        for (name, value) in options.sorted(by: { $0.key < $1.key }) {
-            switch (name, value.stringValue) {
-            case ("persist", let word?):
-                guard let known = ManagerProfile.Persistence(rawValue: word) else {
-                    throw ManagerError.manager(
-                        "InvalidArguments", "Option \"persist\" must be one of \"volatile\", \"memory\" or \"disk\"")
-                }
-                persistence = known
-            case ("bind-activation", let word?):
-                guard ["dbus-client", "none"].contains(word) else {
-                    throw ManagerError.manager(
-                        "InvalidArguments", "Option \"bind-activation\" must be one of \"dbus-client\" or \"none\"")
-                }
-                isBound = word == "dbus-client"
-            default: throw ManagerError.manager("InvalidArguments", "Unknown extra option passed")
-            }
+    private func addAndActivate(_ call: MethodCall) throws(BusError) -> (ManagerProfile, ManagerActivation) {
+        let options = (call.arguments[3].vardictValue ?? [:]).mapValues { $0.stringValue }
+        guard options["persist"] == "volatile", options.keys.allSatisfy(["persist", "bind-activation"].contains) else {
+            throw Self.error("InvalidArguments", "Only volatile connections are simulated")
         }
         let device = try device(call.arguments[1])
-        let specific = call.arguments[2].objectPathValue ?? "/"
-        let point = device.accessPoint(specific)
-        guard specific == "/" || point != nil else {
-            throw ManagerError.device("SpecificObjectNotFound", "The access point \(specific) was not in the scan list.")
+        guard device.state >= .disconnected else {
+            throw Self.error("UnknownConnection", "device \(device.radio.name) is not available")
         }
-        guard device.state.rawValue >= DeviceState.disconnected.rawValue else {
-            throw ManagerError.manager("UnknownConnection", "device \(device.radio.name) is not available")
-        }
-        let settings = try ManagerProfile.Settings(call.arguments[0], at: point) { device.sees($0.ssid) }
-        let profile = addProfile(settings, persistence, isUplink: false)
-        store()
-        if isBound { bus.watch(call.sender) }
-        return (profile, device.activate(profile, at: specific, boundTo: isBound ? call.sender : nil))
+        let (profile, id) = try ManagerProfile.read(call.arguments[0]) { device.heardNames.contains($0) }
+        let added = ManagerProfile(profile, id: id, isVolatile: true, next("Settings"))
+        known.append(added)
+        let client = options["bind-activation"] == "dbus-client" ? call.sender : nil
+        if let client { bus.watch(client) }
+        return (added, device.activate(added, boundTo: client))
     }
-
-    // MARK: Profiles
-
-    func next(_ kind: String) -> Int {
-        counters[kind, default: 0] += 1
-        return counters[kind]!
-    }
-
-    @discardableResult
-    private func addProfile(
-        _ settings: ManagerProfile.Settings, _ persistence: ManagerProfile.Persistence, isUplink: Bool
-    ) -> ManagerProfile {
-        let profile = ManagerProfile(settings, persistence, isUplink: isUplink, self, next("Settings"))
-        known.append(profile)
-        bus.server.export(profile, to: .everybody)
-        bus.emit(Self.settingsPath, NetworkManagerXML.settings, "NewConnection", .objectPath(profile.path))
-        profilesChanged()
-        return profile
-    }
-
-    func delete(_ profile: ManagerProfile) {
-        guard known.contains(where: { $0 === profile }) else { return }
-        known.removeAll { $0 === profile }
-        store()
-        for device in devices.values where device.activation?.profile === profile { device.deactivate(.connectionRemoved) }
-        bus.emit(profile.path, NetworkManagerXML.connection, "Removed")
-        bus.server.withdraw(profile.path, to: .everybody)
-        bus.emit(Self.settingsPath, NetworkManagerXML.settings, "ConnectionRemoved", .objectPath(profile.path))
-        profilesChanged()
-    }
-
-    private func profilesChanged() {
-        if let settings { bus.changed(settings, NetworkManagerXML.settings, ["Connections"]) }
-    }
-
-    /// Profiles in memory are files too, in /run: they outlive the service.
-    private func store() { air.managerProfiles = known.filter { $0.persistence != .volatile }.map(\.stored) }
-
-    // MARK: Activations
 
     func begin(_ activation: ManagerActivation) {
         activations.append(activation)
         bus.server.export(activation, to: .everybody)
-        changed("ActiveConnections", "State")
     }
 
-    /// An activation is over: its object goes, and a volatile profile with it.
+    /// Removes the object of an activation that is over, with its profile if that is volatile.
     func end(_ activation: ManagerActivation) {
         activations.removeAll { $0 === activation }
         bus.server.withdraw(activation.path, to: .everybody)
-        changed("ActiveConnections", "State")
-        if activation.profile.persistence == .volatile { delete(activation.profile) }
+        if activation.profile.isVolatile { known.removeAll { $0 === activation.profile } }
     }
 
-    private func device(of activation: ManagerActivation) -> ManagerDevice? {
-        devices.values.first { $0.activation === activation }
+    override func makeStation(_ radio: Radio) -> Station { ManagerDevice(radio, next("Devices"), self) }
+
+    override func stationsChanged(_ station: Station, isAdded: Bool) {
+        bus.emit(Self.path, Self.name, isAdded ? "DeviceAdded" : "DeviceRemoved", .objectPath(station.path))
     }
 
-    func changed(_ names: String...) {
-        guard let root else { return }
-        bus.changed(root, NetworkManagerXML.root, names)
-        guard state != toldState else { return }
-        toldState = state
-        bus.emit(Self.path, NetworkManagerXML.root, "StateChanged", .uint32(state))
+    override var profiles: [StoredProfile] { known.map(\.stored) }
+
+    static func error(_ name: String, _ text: String) -> BusError { BusError(name: "\(Self.name).\(name)", message: text) }
+}
+
+/// A connection profile.
+final class ManagerProfile {
+    let path: ObjectPath
+    let stored: StoredProfile
+    let id: String
+    let isVolatile: Bool
+    /// Does not connect by itself, after a user's request or a wrong key.
+    var isBlocked = false
+
+    init(_ stored: StoredProfile, id: String, isVolatile: Bool = false, _ number: Int) {
+        self.stored = stored
+        self.id = id
+        self.isVolatile = isVolatile
+        path = SimulatedNetworkManager.path.appending("Settings")!.appending("\(number)")!
     }
 
-    private var state: UInt32 {
-        let states = activations.map(\.state)
-        return states.contains(.activated) ? 70 : states.contains(.activating) ? 40 : 20
+    /// Decodes a client's settings.
+    static func read(_ value: DBusValue, isHeard: ([UInt8]) -> Bool) throws(BusError) -> (StoredProfile, id: String) {
+        func invalid(_ text: String) -> BusError { SimulatedNetworkManager.error("Settings.Connection.InvalidProperty", text) }
+        var groups: [String: [String: DBusValue]] = [:]
+        for entry in value.entries ?? [] { groups[entry.key.stringValue ?? ""] = entry.value.vardictValue ?? [:] }
+        let wireless = groups["802-11-wireless"]
+        let security = groups["802-11-wireless-security"]
+        let ssid = wireless?["ssid"]?.bytesValue ?? []
+        guard (1...32).contains(ssid.count) else {
+            throw invalid("802-11-wireless.ssid: SSID length is out of range <1-32> bytes")
+        }
+        let kinds: [String: Scenario.AccessPoint.Security] = ["wpa-psk": .wpa2, "sae": .wpa3]
+        let management = security?["key-mgmt"]?.stringValue
+        guard let kind = management.map({ kinds[$0] }) ?? .open, (management == nil) == (security == nil) else {
+            throw invalid("802-11-wireless-security.key-mgmt: '\(management ?? "")' is not a valid value for the property")
+        }
+        let key = security?["psk"]?.stringValue
+        guard key.map({ (8...64).contains($0.utf8.count) }) ?? true else {
+            throw invalid("802-11-wireless-security.psk: property is invalid")
+        }
+        let isHidden = wireless?["hidden"]?.booleanValue ?? false
+        let profile = StoredProfile(
+            ssid: ssid, key: key, isHidden: isHidden || !isHeard(ssid),
+            interface: groups["connection"]?["interface-name"]?.stringValue, security: kind)
+        return (profile, groups["connection"]?["id"]?.stringValue ?? lossyText(ssid))
     }
 
-    // MARK: Devices
+    func fits(_ point: Scenario.AccessPoint) -> Bool {
+        switch stored.security {
+        case .open: point.security == .open
+        case .wpa3: point.security.takesSAE
+        default: point.security.takesPassphrase
+        }
+    }
+}
 
-    private var devicePaths: [ObjectPath] { devices.values.map(\.path).sorted() }
-
-    func add(_ radio: Radio) {
-        let device = ManagerDevice(radio, next("Devices"), self)
-        devices[radio.name] = device
-        bus.server.export(device, to: .everybody)
-        bus.emit(Self.path, NetworkManagerXML.root, "DeviceAdded", .objectPath(device.path))
-        changed("Devices", "AllDevices")
-        device.begin()
+/// An active connection.
+final class ManagerActivation: ExportedObject {
+    /// `NMActiveConnectionState`.
+    enum State: UInt32 {
+        case unknown, activating, activated, deactivating, deactivated
     }
 
-    func remove(_ radio: Radio) {
-        guard let device = devices.removeValue(forKey: radio.name) else { return }
-        device.removed()
-        bus.server.withdraw(device.path, to: .everybody)
-        bus.emit(Self.path, NetworkManagerXML.root, "DeviceRemoved", .objectPath(device.path))
-        changed("Devices", "AllDevices")
+    let path: ObjectPath
+    let profile: ManagerProfile
+    unowned let device: ManagerDevice
+    private(set) var interfaces: [ExportedInterface] = []
+    private var state = State.unknown
+    /// Ends when this client leaves the bus.
+    let boundTo: String?
+
+    init(_ profile: ManagerProfile, on device: ManagerDevice, boundTo: String?, _ number: Int) {
+        self.profile = profile
+        self.device = device
+        self.boundTo = boundTo
+        path = SimulatedNetworkManager.path.appending("ActiveConnection")!.appending("\(number)")!
+        interfaces = [
+            device.bus.interface(
+                SimulatedNetworkManager.active,
+                [
+                    "Connection": { .objectPath(profile.path) }, "Id": { .string(profile.id) },
+                    "SpecificObject": { [unowned device] in .objectPath(device.current?.path ?? "/") },
+                    "State": { [unowned self] in .uint32(state.rawValue) },
+                ])
+        ]
     }
 
-    func blockedChanged() {
-        changed("WirelessEnabled")
-        for device in devices.values { device.blockedChanged() }
-    }
+    func isVisible(to caller: String) -> Bool { true }
 
-    func pointGone(_ point: AirAccessPoint) { for device in devices.values { device.pointGone(point) } }
-    var joined: [String: [UInt8]] { devices.compactMapValues(\.joined) }
-    var profiles: [StoredProfile] { known.map(\.stored) }
+    func setState(_ state: State, reason: UInt32 = 0) {
+        guard state != self.state else { return }
+        self.state = state
+        device.bus.emit(path, SimulatedNetworkManager.active, "StateChanged", .uint32(state.rawValue), .uint32(reason))
+    }
 }

@@ -1,80 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0
-// One life of the simulated wpa_supplicant: its root object and its interfaces. Networks that were added over the bus
-// go with it; the uplink comes back with the next one, as from its configuration file.
+// One life of the simulated wpa_supplicant. (dbus_new.c and dbus_new_handlers.c.) Networks that were added over D-Bus
+// end with it; the uplink returns with the next one, as from its configuration file.
 
 internal import DBusKit
 
-final class SimulatedSupplicant: WiFiService {
-    let air: WiFiAir
-    let bus: ServiceBus
-    private var interfaces: [String: SupplicantInterface] = [:]
-    private var nextNumber = 0
-    private var root: PlainObject?
-
+final class SimulatedSupplicant: SimulatedWiFiService {
+    static let name = "fi.w1.wpa_supplicant1"
+    static let interface = "fi.w1.wpa_supplicant1.Interface"
+    static let bss = "fi.w1.wpa_supplicant1.BSS"
+    static let network = "fi.w1.wpa_supplicant1.Network"
     static let path: ObjectPath = "/fi/w1/wpa_supplicant1"
 
-    init(_ air: WiFiAir, _ address: Connection.Address) throws(BusError) {
-        self.air = air
-        // The real one has no object manager on any of its objects.
-        bus = try ServiceBus(
-            SupplicantXML.root, root: "/fi/w1", xml: SupplicantXML.text(isAware: air.wifi.isAware), address, loop: air.loop)
+    private var root: PlainObject?
+
+    private static func table(isAware: Bool) -> String {
+        """
+        fi.w1.wpa_supplicant1
+            GetInterface(s) -> o
+            signal InterfaceAdded(o, a{sv})
+            signal InterfaceRemoved(o)
+            Interfaces: ao
+        fi.w1.wpa_supplicant1.BSS
+            SSID: ay
+            Privacy: b
+            Signal: n
+            Frequency: q
+            WPA: a{sv}
+            RSN: a{sv}
+            Age: u
+        fi.w1.wpa_supplicant1.Network
+            Properties: a{sv}
+            Enabled: b rw
+        fi.w1.wpa_supplicant1.Interface
+            Scan(a{sv})
+            AddNetwork(a{sv}) -> o
+            RemoveNetwork(o)
+            SelectNetwork(o)
+            signal ScanDone(b)
+            signal BSSRemoved(o)
+            Capabilities: a{sv}
+            State: s
+            Scanning: b
+            Ifname: s
+            CurrentBSS: o
+            CurrentNetwork: o
+            BSSs: ao
+            Networks: ao
+            DisconnectReason: i
+            AuthStatusCode: i
+            AssocStatusCode: i
+
+        """ + (isAware ? SupplicantAware.members : "")
     }
 
-    func start() throws(BusError) {
-        var description = bus.interface(SupplicantXML.root)
-        description.property("Interfaces") { [unowned self] _ in .objectPaths(paths) }
-        description.property("Capabilities") { _ in
-            .strings(["ap", "ibss-rsn", "p2p", "interworking", "pmf", "mesh", "fils", "sha384"])
-        }
+    init(_ air: WiFiAir, _ address: Connection.Address) throws(BusError) {
+        // The real one has no object manager on any of its objects.
+        try super.init(Self.name, root: "/fi/w1", Self.table(isAware: air.wifi.isAware), air, address)
+    }
+
+    override func exportRoot() {
+        var description = bus.interface(
+            Self.name, ["Interfaces": { [unowned self] in .objectPaths(stations.values.map(\.path).sorted()) }])
         description.method("GetInterface") { [unowned self] call throws(BusError) in
-            guard let interface = interfaces[call.arguments[0].stringValue ?? ""] else {
-                throw SupplicantError.named("InterfaceUnknown", "wpa_supplicant knows nothing about this interface.")
+            guard let interface = stations[call.arguments[0].stringValue ?? ""] else {
+                throw Self.error("InterfaceUnknown", "wpa_supplicant knows nothing about this interface.")
             }
             call.reply(.objectPath(interface.path))
         }
         let root = PlainObject(Self.path, [description])
         self.root = root
         bus.server.export(root)
-        for radio in air.radios where radio.isPresent { add(radio) }
-        try bus.start()
     }
 
-    func stop() {
-        for interface in interfaces.values { interface.end() }
-        bus.stop()
+    override func makeStation(_ radio: Radio) -> Station { SupplicantInterface(radio, next("Interfaces"), bus) }
+
+    override func stationsChanged(_ station: Station, isAdded: Bool) {
+        if isAdded {
+            bus.emit(Self.path, Self.name, "InterfaceAdded", .objectPath(station.path), .vardict([:]))
+        } else {
+            bus.emit(Self.path, Self.name, "InterfaceRemoved", .objectPath(station.path))
+        }
+        if let root { bus.changed(root, Self.name, "Interfaces") }
     }
 
-    private var paths: [ObjectPath] { interfaces.values.map(\.path).sorted() }
-
-    func add(_ radio: Radio) {
-        let interface = SupplicantInterface(radio, nextNumber, self)
-        nextNumber += 1
-        interfaces[radio.name] = interface
-        bus.server.export(interface)
-        bus.emit(Self.path, SupplicantXML.root, "InterfaceAdded", .objectPath(interface.path), .vardict(interface.values))
-        interfacesChanged()
-        interface.begin()
+    override var profiles: [StoredProfile] {
+        stations.values.flatMap { ($0 as? SupplicantInterface)?.networks.map(\.profile) ?? [] }
     }
 
-    func remove(_ radio: Radio) {
-        guard let interface = interfaces.removeValue(forKey: radio.name) else { return }
-        interface.end()
-        bus.server.withdraw(interface.path)
-        bus.emit(Self.path, SupplicantXML.root, "InterfaceRemoved", .objectPath(interface.path))
-        interfacesChanged()
-    }
+    static func error(_ name: String, _ message: String) -> BusError { BusError(name: "\(Self.name).\(name)", message: message) }
 
-    private func interfacesChanged() {
-        guard let root else { return }
-        bus.changed(root, SupplicantXML.root, ["Interfaces"])
-        bus.emit(Self.path, SupplicantXML.root, "PropertiesChanged", .vardict(["Interfaces": .objectPaths(paths)]))
+    /// The text is the real one's; the detail is a second argument there.
+    static func invalidArguments(_ detail: String) -> BusError {
+        error("InvalidArgs", "Did not receive correct message arguments. (\(detail))")
     }
-
-    func blockedChanged() { for interface in interfaces.values { interface.blockedChanged() } }
-    func pointGone(_ point: AirAccessPoint) { for interface in interfaces.values { interface.pointGone(point) } }
-    func awareAppeared(_ service: Scenario.AwareService) {
-        for interface in interfaces.values { interface.aware.appeared(service) }
-    }
-    var joined: [String: [UInt8]] { interfaces.compactMapValues(\.joined) }
-    var profiles: [StoredProfile] { interfaces.values.flatMap { $0.networks.values.map(\.profile) } }
 }

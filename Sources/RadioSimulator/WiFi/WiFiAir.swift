@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The air as Wi-Fi hears it: access points over time, the radios of this machine that scan and join, and what an access
-// point answers. It outlives the simulated services, as do the profiles that they have on disk.
+// The air as Wi-Fi hears it: access points over time with their answers, and the radios of this machine. It outlives
+// the simulated services, as do the profiles that they have on disk.
 
 internal import AccessoryModel
 internal import DBusKit
@@ -18,23 +18,22 @@ final class AirAccessPoint {
     }
 
     var isHeard: Bool { isInRange && !isAway }
-    var bssid: [UInt8] { MACAddress.bytes(scenario.bssid) }
 
     enum Answer: Equatable {
         case accepted
-        /// Accepted, but nobody gives out addresses.
+        /// Accepted, but there is no DHCP server.
         case noAddress
-        /// Accepted, but NetworkManager puts its uplink before it.
+        /// Accepted, but NetworkManager activates its uplink instead.
         case displaced
         case wrongKey
         case refused
         case silence
 
-        /// Whether the access point takes who asks; what comes of it then is between the service and the network.
+        /// Whether the access point accepts the station.
         var isYes: Bool { self == .accepted || self == .noAddress || self == .displaced }
     }
 
-    /// What it answers to who wants to join with this key, and after how long.
+    /// The answer to a station with this key, and its delay in seconds.
     func answer(_ key: String?) -> (answer: Answer, delay: Double) {
         guard isHeard else { return (.silence, 0) }
         let honest: Answer = scenario.passphrase == nil || scenario.passphrase == key ? .accepted : .wrongKey
@@ -52,17 +51,10 @@ final class AirAccessPoint {
     }
 }
 
-/// An access point as a scan heard it: a hidden one has a name only when it was asked by name.
+/// An access point as a scan heard it: a hidden one has its name only where it was probed by name.
 struct Sighting {
     let point: AirAccessPoint
     let ssid: [UInt8]
-}
-
-/// Who hears what a radio does, whoever asked it to.
-protocol RadioListener: AnyObject {
-    func scanBegan()
-    /// Nil when the scan came to nothing.
-    func scanEnded(_ sightings: [Sighting]?)
 }
 
 /// One Wi-Fi interface of this machine.
@@ -74,7 +66,7 @@ final class Radio {
     fileprivate(set) var isPresent = true
     private(set) var isScanning = false
     private var scan: LoopSource?
-    private var listeners: [ObjectIdentifier: () -> (any RadioListener)?] = [:]
+    private var listeners: [ObjectIdentifier: () -> Station?] = [:]
 
     init(_ interface: Scenario.WiFi.Interface, _ number: Int, _ air: WiFiAir) {
         name = interface.name
@@ -83,16 +75,15 @@ final class Radio {
         self.air = air
     }
 
-    var address: UInt64 { 0x0200_0000_0000 + UInt64(number) }
     var isUsable: Bool { isPresent && !air.isBlocked }
 
-    func listen(_ listener: any RadioListener) {
+    func listen(_ listener: Station) {
         listeners[ObjectIdentifier(listener)] = { [weak listener] in listener }
     }
 
-    func stopListening(_ listener: any RadioListener) { listeners[ObjectIdentifier(listener)] = nil }
+    func stopListening(_ listener: Station) { listeners[ObjectIdentifier(listener)] = nil }
 
-    /// Scans, asking for the networks of these names too; false when it cannot now.
+    /// Scans, and probes these names; false where that is impossible now.
     func startScan(_ names: [[UInt8]]) -> Bool {
         guard isUsable, !isScanning else { return false }
         isScanning = true
@@ -101,7 +92,7 @@ final class Radio {
             guard let self else { return }
             self.endScan(self.air.sightings(names))
         }
-        tell { $0.scanBegan() }
+        notify { $0.scanBegan() }
         air.onScanStarted?()
         return true
     }
@@ -114,15 +105,15 @@ final class Radio {
 
     private func endScan(_ sightings: [Sighting]?) {
         isScanning = false
-        tell { $0.scanEnded(sightings) }
+        notify { $0.scanEnded(sightings) }
     }
 
-    private func tell(_ body: (any RadioListener) -> Void) {
+    private func notify(_ body: (Station) -> Void) {
         for listener in listeners.values.compactMap({ $0() }) { body(listener) }
     }
 }
 
-/// A profile that a service keeps on disk, in its own words.
+/// A network that a service is configured with.
 struct StoredProfile {
     var ssid: [UInt8]
     var key: String?
@@ -132,13 +123,12 @@ struct StoredProfile {
     var security: Scenario.AccessPoint.Security
 }
 
-/// All of it.
 final class WiFiAir {
     let wifi: Scenario.WiFi
     let points: [AirAccessPoint]
     let awareServices: [Scenario.AwareService]
     let loop: MainLoop
-    /// In seconds; which moment is zero has no meaning.
+    /// In seconds of the monotonic clock.
     var now: Double { Double(loop.now) / 1e6 }
     private(set) var radios: [Radio] = []
     fileprivate(set) var scans: UInt32 = 0
@@ -147,13 +137,9 @@ final class WiFiAir {
     private(set) var aware: Set<String> = []
     var onScanStarted: (() -> Void)?
     var onGone: ((AirAccessPoint) -> Void)?
-    /// A service switches all radios off (true) or on.
-    var onBlocked: ((Bool) -> Void)?
     var onAware: ((Scenario.AwareService) -> Void)?
-    /// What iwd has in /var/lib/iwd.
+    /// The files in /var/lib/iwd.
     var iwdProfiles: [StoredProfile] = []
-    /// What NetworkManager has in /etc/NetworkManager/system-connections and /run.
-    var managerProfiles: [StoredProfile] = []
 
     init(_ scenario: Scenario, loop: MainLoop) {
         wifi = scenario.wifi
@@ -162,7 +148,6 @@ final class WiFiAir {
         awareServices = scenario.awareServices
         radios = wifi.interfaces.enumerated().map { Radio($1, $0, self) }
         iwdProfiles = uplinks
-        managerProfiles = uplinks
     }
 
     func play() {
@@ -224,15 +209,11 @@ final class WiFiAir {
 }
 
 enum MACAddress {
-    static func bytes(_ value: UInt64) -> [UInt8] { (0..<6).map { UInt8(truncatingIfNeeded: value >> (40 - 8 * $0)) } }
-    /// Upper case when NetworkManager says it, lower case when wpa_supplicant does.
-    static func text(_ value: UInt64, upper: Bool = false) -> String {
-        bytes(value).map { byte in
-            let text = Hex.text([byte])
-            return upper ? text.uppercased() : text.lowercased()
-        }.joined(separator: ":")
+    /// In lower case, as wpa_supplicant writes it.
+    static func text(_ value: UInt64) -> String {
+        (0..<6).map { Hex.text([UInt8(truncatingIfNeeded: value >> (40 - 8 * $0))]).lowercased() }.joined(separator: ":")
     }
 }
 
-/// An SSID as people read it.
+/// An SSID for people.
 func lossyText(_ ssid: [UInt8]) -> String { String(decoding: ssid, as: UTF8.self) }

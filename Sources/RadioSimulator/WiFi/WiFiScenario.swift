@@ -23,7 +23,7 @@ extension Scenario {
 
         /// The services that run, each once.
         public var services: [Service] = []
-        /// Whether the scenario says which services run.
+        /// Whether the scenario lists the services.
         var namesServices = false
         /// The interfaces; every service that runs shows them all.
         public var interfaces: [Interface] = [Interface()]
@@ -31,11 +31,11 @@ extension Scenario {
         public var scanTime = 0.2
         /// NetworkManager refuses scans within this long of the last one.
         public var rateLimit = 0.0
-        /// How long a service looks for a network that it was told to join.
+        /// Seconds for which NetworkManager searches for a network that it was asked to join.
         public var joinTimeout = 25.0
-        /// Whether wpa_supplicant speaks Wi-Fi Aware.
+        /// Whether wpa_supplicant has the methods of Wi-Fi Aware.
         public var isAware = false
-        /// Whether iwd says that it gives out addresses.
+        /// Whether iwd reports that it configures addresses.
         public var iwdConfigures = false
 
         /// One interface, and no service.
@@ -44,14 +44,14 @@ extension Scenario {
 
     /// An access point.
     public struct AccessPoint: Hashable, Sendable {
-        /// What protects it, in the words of scenarios. `wep` and `enterprise` are shown and not joined.
+        /// Its protection, in the words of scenarios. `wep` and `enterprise` are shown and not joined.
         public enum Security: String, Hashable, Sendable, CaseIterable {
             case open, wep, wpa, wpa2, wpa3
             case transition = "wpa2-wpa3"
             case enterprise
         }
 
-        /// What goes wrong with joining: `refuse` (it says no), `silent` (it never answers), `slow` (it answers
+        /// A fault of joining: `refuse` (it refuses), `silent` (it never answers), `slow` (it answers
         /// after `delay`), `noAddress` (NetworkManager gets no address), `handshake` (of a protected network, it comes
         /// to nothing, as it does with a wrong passphrase), `displaced` (NetworkManager goes to its uplink instead).
         public enum Fault: String, Hashable, Sendable, CaseIterable {
@@ -64,11 +64,11 @@ extension Scenario {
         public var ssid: [UInt8]
         /// Its address, 48 bits; 0 until the reader has given it one.
         public var bssid: UInt64 = 0
-        /// What protects it.
+        /// Its protection.
         public var security = Security.open
-        /// What opens it, 8–63 bytes; nil where nothing does.
+        /// Its passphrase, 8–63 bytes; nil for a protection without one.
         public var passphrase: String?
-        /// Whether it shows its name only to who asks by name.
+        /// Whether it shows its name only when it is probed by name.
         public var isHidden = false
         /// MHz.
         public var frequency = 2412
@@ -78,7 +78,7 @@ extension Scenario {
         public var appearsAt = 0.0
         /// Seconds after the start at which it goes away, 0–86,400; nil for never.
         public var leavesAt: Double?
-        /// What goes wrong; nil for nothing.
+        /// Its fault; nil for none.
         public var fault: Fault?
         /// Seconds that `slow`, `silent` and `noAddress` last, 0–120.
         public var delay = 2.0
@@ -86,7 +86,7 @@ extension Scenario {
         public var faultCount: Int?
     }
 
-    /// What another device says over Wi-Fi Aware.
+    /// A service that another device announces over Wi-Fi Aware.
     public struct AwareService: Hashable, Sendable {
         /// Which side of the service it is on.
         public enum Role: String, Hashable, Sendable, CaseIterable {
@@ -97,7 +97,7 @@ extension Scenario {
         public var id: String
         /// The service's name.
         public var service: String
-        /// A publisher is found by who subscribes, a subscriber by who publishes.
+        /// A publisher is found by subscribing, a subscriber by publishing.
         public var role = Role.publisher
         /// `model=` in the service information; nil for none.
         public var model: String?
@@ -105,7 +105,7 @@ extension Scenario {
         public var vendor: String?
         /// The other device's address, 48 bits.
         public var address: UInt64
-        /// dBm, −127 to 20. Nothing that wpa_supplicant says carries it.
+        /// dBm, −127 to 20; wpa_supplicant does not report it.
         public var rssi = -50
         /// Seconds after the start at which it comes into range, 0–86,400.
         public var appearsAt = 0.0
@@ -115,7 +115,7 @@ extension Scenario {
 }
 
 extension Scenario.AccessPoint.Security {
-    /// Whether a passphrase opens it.
+    /// Whether it has a passphrase.
     var takesPassphrase: Bool {
         switch self {
         case .wpa, .wpa2, .wpa3, .transition: true
@@ -123,7 +123,7 @@ extension Scenario.AccessPoint.Security {
         }
     }
 
-    /// Whether WPA2's pre-shared key is among what it takes (or WPA's).
+    /// Whether it accepts the pre-shared key of WPA2 or WPA.
     var takesPSK: Bool { self == .wpa || self == .wpa2 || self == .transition }
     var takesSAE: Bool { self == .wpa3 || self == .transition }
 }

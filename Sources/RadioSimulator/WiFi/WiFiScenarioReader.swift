@@ -13,7 +13,7 @@ extension Scenario {
         accessPoints = try top.objects("accessPoints", Self.accessPoint)?.flatMap { $0 } ?? []
         for (index, interface) in wifi.interfaces.enumerated() {
             guard let uplink = interface.uplink, !accessPoints.contains(where: { $0.ssid == Array(uplink.utf8) }) else { continue }
-            // Nobody described it: a common one.
+            // The scenario does not describe it: a common one.
             var point = AccessPoint(id: "uplink-\(index)", ssid: Array(uplink.utf8))
             point.security = .wpa2
             point.passphrase = "uplink-passphrase"
