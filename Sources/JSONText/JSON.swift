@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON as the tools read and write it: scenarios in, lists for programs out. FoundationEssentials has the parser; the
-// tools have it with
-// swift-argument-parser already.
+// JSON for the tools: reads scenarios, writes lists for programs. FoundationEssentials has the parser; the tools have
+// it with swift-argument-parser already.
 
 internal import FoundationEssentials
 
@@ -22,14 +21,14 @@ public indirect enum JSON: Hashable, Sendable {
     /// An object; its keys have no order.
     case object([String: JSON])
 
-    /// Why a text is no JSON.
+    /// A text that is not JSON.
     public struct Problem: Error, Hashable, Sendable, CustomStringConvertible {
-        /// What the parser says of it, with the line where it knows that.
+        /// The parser's message, with the line where it has one.
         public let description: String
     }
 
     /// - Parameter text: UTF-8.
-    /// - Throws: what is wrong with it.
+    /// - Throws: for a text that is not JSON.
     public init(parsing text: [UInt8]) throws(Problem) {
         do {
             self = try JSONDecoder().decode(JSON.self, from: Data(text))
@@ -48,13 +47,13 @@ public indirect enum JSON: Hashable, Sendable {
     private func written(_ formatting: JSONEncoder.OutputFormatting) -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = formatting.union([.sortedKeys, .withoutEscapingSlashes])
-        // All values can be written but numbers that are none, which nobody makes here.
+        // Only numbers that are not finite cannot be encoded, and none is made here.
         return (try? encoder.encode(self)).map { String(decoding: $0, as: UTF8.self) } ?? "null"
     }
 }
 
 extension JSON: Codable {
-    /// - Throws: for what is no JSON value.
+    /// - Throws: for a value that JSON does not have.
     public init(from decoder: any Decoder) throws {
         let value = try decoder.singleValueContainer()
         if value.decodeNil() {
@@ -74,7 +73,7 @@ extension JSON: Codable {
         }
     }
 
-    /// - Throws: for numbers that are infinite or none.
+    /// - Throws: for numbers that are not finite.
     public func encode(to encoder: any Encoder) throws {
         var value = encoder.singleValueContainer()
         switch self {

@@ -24,7 +24,7 @@ public struct Bitmap: Hashable, Sendable {
         var blue: UInt8
         var alpha: UInt8
 
-        /// A terminal has no half transparency: what is mostly there is there.
+        /// A terminal has no half transparency: a pixel that is mostly opaque is opaque.
         var isVisible: Bool { alpha >= 128 }
     }
 

@@ -7,7 +7,7 @@ internal import CGLib
 /// Measures and cuts text by the cells that a terminal gives it.
 public enum Cells {
     /// The cells of a text without control characters. A sequence that a terminal may draw as one picture counts for
-    /// its parts: what fits by this count fits in any terminal.
+    /// its parts, so a text that fits by this count fits in any terminal.
     public static func width(of text: some StringProtocol) -> Int {
         text.unicodeScalars.reduce(0) { $0 + width(of: $1) }
     }
@@ -40,7 +40,7 @@ public enum Cells {
     ///
     /// - Parameters:
     ///   - columns: cells of a line, two at least.
-    ///   - indentation: what each line begins with.
+    ///   - indentation: the beginning of each line.
     public static func wrap(_ text: String, to columns: Int, indentation: String = "") -> [String] {
         let available = max(2, columns - width(of: indentation))
         var lines: [String] = []

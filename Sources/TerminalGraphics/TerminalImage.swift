@@ -13,7 +13,7 @@ public enum GraphicsProtocol: Hashable, Sendable {
     /// `▀` with two colours: 24 bits each, or the 216 of the usual palette.
     case halfBlocks(trueColor: Bool)
 
-    /// What a terminal can do, by what it says of itself.
+    /// The abilities of a terminal, by its environment.
     ///
     /// - Parameters:
     ///   - environment: `TERM`, `TERM_PROGRAM`, `KITTY_WINDOW_ID`, `COLORTERM`.
@@ -103,8 +103,8 @@ public struct TerminalImage: Sendable {
 
     // MARK: Sixels
 
-    /// Six rows at a time: for each colour in them, a row of characters whose six bits say which pixels have it. What
-    /// is transparent is left as it is (second parameter 1).
+    /// Six rows at a time: for each colour in them, a row of characters whose six bits select the pixels that have
+    /// it. Transparent pixels are left as they are (second parameter 1).
     private static func sixel(_ bitmap: Bitmap) -> String {
         var text = "\u{1B}P0;1;0q\"1;1;\(bitmap.width);\(bitmap.height)"
         var defined: Set<Int> = []
@@ -163,7 +163,7 @@ public struct TerminalImage: Sendable {
         return text
     }
 
-    /// One character: its upper half and its lower half. What is transparent shows the terminal's own background.
+    /// One character: its upper half and its lower half. A transparent half shows the terminal's own background.
     private static func cell(_ upper: Bitmap.Pixel?, _ lower: Bitmap.Pixel?, _ trueColor: Bool) -> String {
         func color(_ pixel: Bitmap.Pixel, _ layer: Int) -> String {
             trueColor

@@ -85,7 +85,7 @@ final class InterfaceLoan {
         return true
     }
 
-    /// Restores what is owed, if its service can do so now.
+    /// Undoes an owed record, if its service can do so now.
     func restoreOwed() {
         guard case .owed(let record, isPausing: false) = machine.state,
             let service = services.first(where: { $0.busName == record.service })

@@ -244,7 +244,7 @@ extension RadioFailure {
     static let refusedOrPassphrase = RadioFailure(.refused, "the network refused, or the passphrase is wrong")
     static let noAnswerOrPassphrase = RadioFailure(
         .timeout, "the network did not answer in time, or the passphrase is wrong")
-    /// iwd has one error for all of these.
+    /// iwd has one error for these causes.
     static let refusedOrNoAnswerOrPassphrase = RadioFailure(
         .refused, "the network refused or does not answer, or the passphrase is wrong")
     static let refusedOrNoAnswer = RadioFailure(.connection, "the network refused, or does not answer")

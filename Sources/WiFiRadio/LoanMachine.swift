@@ -64,7 +64,7 @@ struct LoanMachine: Hashable {
     private static let notRestored = RadioFailure(.other, "the Wi-Fi interface is not given back yet")
     private static let inUse = RadioFailure(.other, "the Wi-Fi interface is on an accessory's network already")
 
-    /// What is to be undone.
+    /// The changes that must be undone.
     var record: JoinRecord? {
         switch state {
         case .free: nil

@@ -55,7 +55,7 @@ final class ServiceLink {
         }
     }
 
-    /// The properties of several objects, in their order, none of those that are gone. Completed once all have
+    /// The properties of several objects, in their order, without objects that are gone. Completed once all have
     /// answered.
     func properties(
         _ call: CallOut, at paths: [ObjectPath],

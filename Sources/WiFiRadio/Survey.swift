@@ -11,8 +11,8 @@ struct Survey {
     /// The end of the scan, in microseconds of the monotonic clock.
     private let ended: Int64
 
-    /// For so long a scan is believed that found a suitable network: an accessory changes its network in less than a
-    /// minute, and a second scan takes seconds.
+    /// How long the result of a scan that heard a suitable network is valid: an accessory changes its network in less
+    /// than a minute, and another scan takes seconds.
     private static let validity: Int64 = 10_000_000
 
     init(of accessPoints: [WiFiNetwork], ended: Int64) {
@@ -37,10 +37,9 @@ struct Survey {
 }
 
 extension NetworkJoin {
-    /// Why none of these networks, all of the join's name, is the one to join; nil where one is suitable, or there is
-    /// none at all.
+    /// Why none of the networks with the join's name is the one to join; nil where one is suitable, or none was heard.
     ///
-    /// - Parameter source: where they were seen, for people.
+    /// - Parameter source: where the networks were heard, for people.
     func obstacle(among seen: Set<NetworkSecurity>, source: String) -> RadioFailure? {
         guard !seen.isEmpty, !seen.contains(where: suits) else { return nil }
         let reasons = seen.map(mismatch).sorted().joined(separator: ", ")

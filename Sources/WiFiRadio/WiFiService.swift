@@ -207,7 +207,7 @@ extension WiFiService {
     ///
     /// - Parameters:
     ///   - begun: the time of the app's request, in microseconds of the monotonic clock; the time-out counts from it.
-    ///   - record: writes to disk what has to be undone, and returns the failure if it cannot.
+    ///   - record: writes the changes to undo to disk, and returns the failure if it cannot.
     ///   - completion: called once.
     func join(
         _ join: NetworkJoin, on interface: String, begun: Int64, record: @escaping (JoinRecord) -> RadioFailure?,
@@ -226,7 +226,7 @@ extension WiFiService {
     /// Makes attempts to join until one succeeds, the app's time is over, or another cannot help.
     ///
     /// - Parameters:
-    ///   - attempt: begins an attempt, which must end what it is given.
+    ///   - attempt: begins an attempt; it must end its argument.
     ///   - ended: called before the request is completed.
     func attempt(
         _ request: JoinRequest, ended: @escaping (Result<Void, RadioFailure>) -> Void = { _ in },
@@ -284,7 +284,7 @@ enum WiFiTimes {
     /// A join, with the scan before it. D-Bus libraries give a call up after 25 s; the machine must be back on its own
     /// network by then. With a service that does not answer meanwhile, the app has its answer within 30 s.
     static let join = Duration.seconds(18)
-    /// The part of it that the scan may take.
+    /// The part that the scan may take.
     static let look = Duration.seconds(6)
     /// Added where the machine is on the network, and only the address is missing.
     static let address = Duration.seconds(3)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sample app: adds dice, lists them, shows what they roll, renames and removes them. It is written against Apple's
+// The sample app: adds dice, lists them, shows their rolls, renames and removes them. It is written against Apple's
 // interfaces alone, AccessorySetupKit for the session and CoreBluetooth for the dice, and would be the same on a Mac.
 
 import AccessorySetupKit
@@ -8,10 +8,10 @@ private let usage = """
     usage: dice [play] [--rolls N] [--add] [--remove]   sets a die up if there is none, and prints its rolls
            dice add [--rename]                          adds a die, and lets the person name it
            dice list                                    lists the dice
-           dice kinds                                   says what the app looks for
-           dice rolls NAME [--count N]                  prints what a die rolls
+           dice kinds                                   lists the kinds that the app supports
+           dice rolls NAME [--count N]                  prints the rolls of a die
            dice rename NAME | remove NAME               has the person rename it | takes it away
-    options: --timeout SECONDS (120)  for the whole of it
+    options: --timeout SECONDS (120)  for the entire run
              --discovery-timeout SECONDS  for the picker's search
     Exit status: 0 success, 1 it did not work, 64 wrong arguments.
     """
@@ -98,7 +98,7 @@ func say(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").ut
 
 private func complain(_ line: String) { FileHandle.standardError.write(Data((line + "\n").utf8)) }
 
-/// What went wrong, for the person.
+/// A failure, for people.
 struct Failure: Error, CustomStringConvertible {
     let description: String
     init(_ description: String) { self.description = description }
@@ -121,7 +121,7 @@ struct Arguments {
     private(set) var addsAnother = false
     private(set) var removesAtEnd = false
 
-    /// Nil for what makes no sense.
+    /// Nil for wrong arguments.
     init?(_ arguments: some Sequence<String>) {
         var words: [String] = []
         var rest = Array(arguments)[...]

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The app's session: what it asks the picker for, and the events, which it prints. Everything happens on the main
-// queue.
+// The app's session: its items for the picker, and the events, which it prints. Everything happens on the main queue.
 
 import AccessorySetupKit
 
@@ -10,14 +9,14 @@ final class DiceSession {
     private var activation: CheckedContinuation<Void, any Error>?
     private var added: ASAccessory?
     private var isPickerShown = false
-    /// Who waits for what is told after the answer to a request.
+    /// Waits for events that follow the answer to a request.
     private var waiting: [(isOver: () -> Bool, continuation: CheckedContinuation<Void, Never>)] = []
 
     private static let allKinds: [(name: String, service: String)] = [
         ("Pink Dice", "E56A082E-C49B-47CA-A2AB-389127B8ABE3"), ("Blue Dice", "0B8F5F5D-3B6C-4D29-8B0F-0E3C1B8A52D7"),
     ]
 
-    /// What the app looks for: of all its kinds those that its Info.plist declares, as no others are allowed.
+    /// The kinds of dice that the app's Info.plist declares; others are not allowed.
     static var kinds: [(name: String, service: String)] {
         let declared = Bundle.main.object(forInfoDictionaryKey: "NSAccessorySetupBluetoothServices") as? [String]
         return allKinds.filter { kind in
@@ -69,12 +68,12 @@ final class DiceSession {
         await withCheckedContinuation { waiting.append((isOver, $0)) }
     }
 
-    /// Waits until the session does not have the die any more: what becomes of an accessory is told there.
+    /// Waits until the session does not have the die any more.
     func wait(untilGone die: ASAccessory) async {
         await wait { [session] in !session.accessories.contains(die) }
     }
 
-    /// Has a picker shown; the picker is gone afterwards, whatever came of it.
+    /// Has a picker shown; afterwards the picker is gone, also after a failure.
     private func showing(_ request: () async throws -> Void) async throws {
         do {
             try await request()

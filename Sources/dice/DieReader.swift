@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The die itself, over CoreBluetooth: connects to the accessory that the session has granted, finds the characteristic
-// of the rolls, and tells each roll.
+// of the rolls, and reports each roll.
 
 import CoreBluetooth
 
@@ -26,7 +26,7 @@ final class DieReader: NSObject {
         self.count = count
     }
 
-    /// Tells so many rolls.
+    /// Reports rolls until their number is reached.
     func read(_ roll: @escaping (UInt8) -> Void) async throws {
         self.roll = roll
         try await withCheckedThrowingContinuation { continuation in

@@ -24,7 +24,7 @@ final class NetworkManager: ServiceAdapter, WiFiService {
     private var joined: Subscription?
     /// Brings the previous connection back.
     private var reconnection: Reconnection?
-    /// One of these works below it.
+    /// One of the two works below it.
     private let iwd: IWD
     private let supplicant: Supplicant
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// wpa_supplicant's words for networks, read and written, and what the changes of its state say of an attempt to join.
+// wpa_supplicant's representation of networks, decoded and encoded, and the progress of an attempt by its signals.
 
 internal import AccessoryEngine
 internal import AccessoryModel
@@ -7,11 +7,11 @@ internal import DBusKit
 internal import Glibc
 
 enum SupplicantNetwork {
-    /// What a BSS object's properties say.
+    /// Decodes the properties of a BSS object.
     ///
-    /// - Parameter properties: stands on the dictionary. Of one that is told twice the last value counts, and a value
-    ///   of another type as none.
-    /// - Returns: a network, and how many seconds ago it was heard; nil for one that hides its name.
+    /// - Parameter properties: a cursor on the dictionary. The last value of a property counts; a value of another type
+    ///   counts as missing.
+    /// - Returns: the network, and its age in seconds; nil for a network that hides its name.
     static func sighting(_ properties: inout ValueCursor) -> (network: WiFiNetwork, age: Int)? {
         var ssid: SSID?
         var rssi: Int?
@@ -47,7 +47,7 @@ enum SupplicantNetwork {
         return isPrivate ? .wep : .open
     }
 
-    /// What `KeyMgmt` of a BSS' `RSN` or `WPA` names.
+    /// The methods in `KeyMgmt` of a BSS' `RSN` or `WPA`.
     private struct KeyManagement: OptionSet {
         let rawValue: UInt8
         static let enterprise = Self(rawValue: 1)
@@ -59,7 +59,7 @@ enum SupplicantNetwork {
             self.rawValue = rawValue
         }
 
-        /// - Parameter value: stands on the dictionary.
+        /// - Parameter value: a cursor on the dictionary.
         init(_ value: inout ValueCursor) {
             var found: Self = []
             value.forEachEntry(among: ["KeyMgmt"]) { _, names in
@@ -75,13 +75,13 @@ enum SupplicantNetwork {
         }
     }
 
-    /// Whether an interface's `Capabilities` name SAE. One that does not say is believed to know it.
+    /// Whether an interface's `Capabilities` contain SAE; assumed where the property is missing.
     static func knowsSAE(_ values: [String: DBusValue]) -> Bool {
         guard let known = values["Capabilities"]?.vardictValue?["KeyMgmt"]?.stringsValue else { return true }
         return known.contains { strstr($0, "sae") != nil }
     }
 
-    /// What `AddNetwork` takes: text is quoted by wpa_supplicant itself, bytes are taken as they are.
+    /// The arguments of `AddNetwork`: wpa_supplicant quotes texts itself, and takes bytes as they are.
     static func arguments(_ join: NetworkJoin, knowsSAE: Bool) -> [String: DBusValue] {
         var values: [String: DBusValue] = ["ssid": .bytes(join.ssid.bytes), "scan_ssid": .int32(join.isHidden ? 1 : 0)]
         guard let passphrase = join.passphrase else {
@@ -95,12 +95,12 @@ enum SupplicantNetwork {
             values["psk"] = .string(passphrase.text)
             values["key_mgmt"] = .string(knowsSAE ? "WPA-PSK WPA-PSK-SHA256 SAE" : "WPA-PSK WPA-PSK-SHA256")
         }
-        // Protected management frames where the accessory has them: SAE demands it.
+        // Protected management frames where the accessory has them: SAE requires them.
         values["ieee80211w"] = .int32(1)
         return values
     }
 
-    /// Whether a network object's properties carry this name: quoted text, or the digits themselves.
+    /// Whether a network object's properties have this name: as quoted text, or in digits.
     static func isNamed(_ values: [String: DBusValue], hex: String) -> Bool {
         guard let text = values["Properties"]?.vardictValue?["ssid"]?.stringValue else { return false }
         if text.hasPrefix("\""), text.hasSuffix("\""), text.count >= 2 {
@@ -110,25 +110,25 @@ enum SupplicantNetwork {
     }
 }
 
-/// What the changes of an interface's state say of an attempt.
+/// The progress of an attempt, by the changes of an interface.
 final class SupplicantAttempt {
     /// The properties that the verdict depends on.
     static let properties: [StaticString] = ["CurrentNetwork", "State", "DisconnectReason", "AuthStatusCode", "AssocStatusCode"]
 
-    /// What comes before belongs to the network that is left.
+    /// Earlier changes belong to the previous network.
     var isSelected = false {
         didSet { state = "" }
     }
-    /// wpa_supplicant is connected and has not said to what: it tells of `CurrentNetwork` when it had none, and not
-    /// when one follows another.
+    /// wpa_supplicant is connected to a network that it has not signalled: `CurrentNetwork` is signalled after none,
+    /// not after another one.
     var isToBeAsked: Bool { isSelected && !isOurs && state == "completed" }
     private var isOurs = false
     private var state = ""
 
-    /// IEEE 802.11-2020, 9.4.1.7: the 4-way handshake timed out, which is what a wrong passphrase looks like.
+    /// IEEE 802.11-2020, 9.4.1.7: the 4-way handshake timed out, as it does with a wrong passphrase.
     private static let handshakeTimeout = 15
 
-    /// - Returns: how the attempt ended, when it has.
+    /// - Returns: the result of the attempt; nil before its end.
     func verdict(on values: [String: DBusValue], network: ObjectPath) -> Result<Void, RadioFailure>? {
         if let current = values["CurrentNetwork"]?.objectPathValue { isOurs = current == network }
         let before = state
@@ -139,7 +139,7 @@ final class SupplicantAttempt {
             return .failure(.wrongPassphrase)
         }
         if let status = values["AuthStatusCode"]?.integerValue, status != 0 {
-            // SAE proves that both know the passphrase before anything else.
+            // SAE proves the passphrase first.
             return .failure(
                 status == 1 || status == 15
                     ? .wrongPassphrase : RadioFailure(.refused, "the network refused (authentication status \(status))"))
