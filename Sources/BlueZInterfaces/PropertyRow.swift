@@ -49,7 +49,7 @@ public struct PropertyTable<Interface: BlueZInterface>: Sendable {
     }
 }
 
-extension ValueWalker where Self: ~Copyable {
+extension ValueCursor {
     /// The property whose name is here; nil for one without a row.
     @inlinable
     public mutating func property<Interface: BlueZInterface>(of _: Interface.Type) -> Interface? {

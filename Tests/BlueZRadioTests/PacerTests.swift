@@ -11,10 +11,6 @@ import Testing
     private let loop = MainLoop()
     private let interval = Duration.seconds(3600)
 
-    init() {
-        loop.letsTimePass = true
-    }
-
     /// Lets so much time pass, and everything happen that is due then.
     private func pass(_ time: Duration) {
         loop.pass(time)

@@ -68,104 +68,52 @@ import Testing
 }
 
 @Suite struct BatchPaceTests {
-    /// The pause after these readings, of which the first is busy and begins the pauses; nil when one of them ended
-    /// them.
-    private func pause(after readings: [Int]) -> Duration? {
-        var pace = BatchPace(longest: .milliseconds(60), most: 120)
-        var pause = pace.pause(after: 3, at: 0)
-        #expect(pause == .milliseconds(60))
-        for taken in readings where pause != nil { pause = pace.pause(after: taken, at: 0) }
-        return pause
+    private static let usual = Duration.milliseconds(60)
+    private static let short = Duration.milliseconds(1)
+
+    /// The pauses after these readings.
+    private func pauses(_ readings: [Int]) -> [Duration?] {
+        var pace = BatchPace(pause: Self.usual)
+        return readings.map { pace.pause(after: $0, at: 0) }
     }
 
-    /// A socket, and a sender that keeps what does not fit into it.
-    private struct Bus {
-        var pace = BatchPace(longest: .milliseconds(60), most: 120)
-        /// As many as fit.
-        let room: Int
-        /// What there is to be read, in the socket and at the sender.
-        var waiting = 0
-        var readings = 0
-
-        /// For so many seconds so much comes on average in each millisecond, all of a wave at its end.
-        mutating func pass(_ seconds: Int, rate: Double, wave: Double = 1) {
-            var pause = pace.pause(after: 3, at: 0) ?? .zero
-            var time = 0.0
-            var waves = 0
-            while time < Double(seconds) * 1000 {
-                time += max(pause / .milliseconds(1), 1)
-                let ended = Int(time / wave)
-                waiting += Int(rate * wave * Double(ended)) - Int(rate * wave * Double(waves))
-                waves = ended
-                let taken = min(room, waiting)
-                waiting -= taken
-                readings += 1
-                pause = pace.pause(after: taken, at: 0) ?? .zero
-            }
-        }
+    @Test func littleBeginsNone() {
+        #expect(pauses([0, 1, 2, 3, 2, 2]) == [nil, nil, nil, Self.usual, nil, nil])
     }
 
-    /// What comes steadily or in waves is read in portions, and a shorter pause is tried seldom.
-    @Test(arguments: [(5, 1, 45), (1, 1, 18), (2, 50, 40)])
-    func aSteadyStreamIsReadInPortions(rate: Double, wave: Double, readings: Int) {
-        var bus = Bus(room: 160)
-        bus.pass(10, rate: rate, wave: wave)
-        #expect(bus.waiting == 0 && bus.readings <= 10 * readings, "\(bus)")
+    @Test func pausesAreAlike() {
+        #expect(pauses([3, 100, 30, 3, 139, 2]) == [Self.usual, Self.usual, Self.usual, Self.usual, Self.usual, nil])
     }
 
-    /// Something stood still for a minute: what the sender keeps is read, however little fits into the socket.
-    @Test(arguments: [30, 40, 60, 100, 119, 120, 160], [0.5, 2, 5])
-    func whatTheSenderKeepsIsRead(room: Int, rate: Double) {
-        var bus = Bus(room: room, waiting: Int(60_000 * rate))
-        bus.pass(30, rate: rate)
-        // What comes in a tenth of a second.
-        #expect(bus.waiting <= Int(100 * rate), "\(bus)")
-        bus.readings = 0
-        bus.pass(10, rate: rate)
-        // Not with many more readings than it takes, and a trial now and then.
-        #expect(bus.waiting <= Int(100 * rate) && Double(bus.readings) <= 10_000 * rate / Double(room) * 2.5 + 250, "\(bus)")
+    /// After a short pause little may still be much.
+    @Test func aFullSocketIsReadAgainAtOnce() {
+        #expect(pauses([140, 1024, 140, 0, 0]) == [Self.short, Self.short, Self.short, Self.usual, nil])
     }
 
-    @Test func aFloodIsReadAtOnce() throws {
-        #expect(pause(after: .init(repeating: 1024, count: 10)) == .milliseconds(1))
-        #expect(pause(after: .init(repeating: 1024, count: 10) + .init(repeating: 20, count: 30)) == .milliseconds(60))
-    }
-
-    /// A socket's buffer holds 40 messages of 3 KB. Were that taken for little, pauses would become longer, and what
-    /// comes would wait in the bus.
-    @Test func longMessagesAreAFloodToo() throws {
-        let full = BatchPace.load(messages: 40, bytes: 40 * 3_000)
-        #expect(pause(after: .init(repeating: full, count: 10)) == .milliseconds(1))
+    /// A socket's buffer holds 40 messages of 3 KB. Were that taken for little, the bus would keep the others.
+    @Test func longMessagesFillASocketToo() {
+        #expect(pauses([BatchPace.load(messages: 40, bytes: 40 * 3_000)]) == [Self.short])
         #expect(BatchPace.load(messages: 120, bytes: 120 * 300) == 120)
         #expect(BatchPace.load(messages: 1, bytes: 1 << 20) == 1)
     }
 
-    @Test func quietEndsThePauses() {
-        #expect(pause(after: [0]) == nil && pause(after: [2]) == nil)
-        #expect(pause(after: [100, 0]) != nil && pause(after: [100, 0, 2]) == nil)
-    }
-
-    /// An idle daemon does not wake up: whatever came before, nothing for a while is the end of the pauses.
-    @Test(arguments: 1...200)
-    func silenceEndsThePausesWhateverCameBefore(seed: Int) {
-        var pace = BatchPace(longest: .milliseconds(60), most: 120)
-        var number = UInt64(seed)
-        var highest = 1
-        for step in 0..<400 {
-            number = number &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-            if step % 40 == 0 { highest = [1, 4, 12, 40, 160, 1024][Int(number >> 33) % 6] }
-            _ = pace.pause(after: Int(number >> 33) % (highest + 1), at: 0)
+    /// Something stood still for a minute: the sender's queue is read, however little fits into the socket.
+    @Test(arguments: [140, 160, 280], [0.5, 2, 5, 50]) func theQueueOfTheSenderIsRead(room: Int, rate: Double) {
+        var pace = BatchPace(pause: Self.usual)
+        var waiting = 60_000 * rate
+        var time = 0.0
+        var readings = 0
+        while time < 60_000 {
+            let taken = min(Double(room), waiting.rounded(.down))
+            waiting -= taken
+            readings += 1
+            let pause = max((pace.pause(after: Int(taken), at: 0) ?? .zero) / .milliseconds(1), 1)
+            time += pause
+            waiting += rate * pause
         }
-        let pauses = (0..<60).map { _ in pace.pause(after: 0, at: 0) }
-        #expect(pauses.last == .some(nil))
-    }
-
-    @Test func littleBeginsNone() {
-        var pace = BatchPace(longest: .milliseconds(60), most: 120)
-        #expect(pace.pause(after: 2, at: 0) == nil)
-        #expect(pace.pause(after: 3, at: 0) == .milliseconds(60))
-        #expect(pace.pause(after: 2, at: 0) == nil)
-        #expect(pace.pause(after: 2, at: 0) == nil)
+        #expect(waiting <= 100 * rate, "\(waiting)")
+        // No more often than it takes, and each pause.
+        #expect(Double(readings) < 120_000 * rate / Double(room) + 3_000, "\(readings)")
     }
 }
 

@@ -90,7 +90,7 @@ final class Device {
     /// Merges one property: the cursor stands on its name, the next value is its variant.
     ///
     /// - Returns: whether only an advert brings the property.
-    func merge<Walker: ValueWalker & ~Copyable>(_ entry: inout Walker) -> Bool {
+    func merge(_ entry: inout ValueCursor) -> Bool {
         guard let property = entry.property(of: Device1.self) else { return false }
         entry.next()
         switch property {
@@ -142,13 +142,13 @@ final class Device {
         samples.count += 1
     }
 
-    private func setName<Walker: ValueWalker & ~Copyable>(_ value: inout Walker) {
+    private func setName(_ value: inout ValueCursor) {
         if let old = advertisement.localName, value.isString(equalTo: old) { return }
         advertisement.localName = value.string
         content.hasChanged = true
     }
 
-    private func addServices<Walker: ValueWalker & ~Copyable>(_ value: inout Walker) {
+    private func addServices(_ value: inout ValueCursor) {
         var fingerprint: UInt64 = 1
         value.forEachElement { fingerprint = fingerprint &* 31 &+ $0.fingerprint }
         guard fingerprint != memory.uuids else { return }
@@ -164,8 +164,8 @@ final class Device {
 
     /// The payloads that differ from the old ones, within the limit on entries. The content before them is kept, if it
     /// was not handed over yet.
-    private func changes<Key: Hashable, Walker: ValueWalker & ~Copyable>(
-        in entry: inout Walker, since old: [Key: [UInt8]], _ key: (inout Walker) -> Key?
+    private func changes<Key: Hashable>(
+        in entry: inout ValueCursor, since old: [Key: [UInt8]], _ key: (inout ValueCursor) -> Key?
     ) -> [(Key, [UInt8])] {
         var changes: [(Key, [UInt8])] = []
         var added = 0

@@ -128,7 +128,7 @@ final class DeviceTable {
     ///
     /// - Returns: whether its link has come up or ended.
     @discardableResult
-    func update<Walker: ValueWalker & ~Copyable>(_ device: Device, _ arguments: inout Walker) -> Bool {
+    func update(_ device: Device, _ arguments: inout ValueCursor) -> Bool {
         arguments.next()
         var heard = false
         let wasConnected = device.advertisement.isConnected

@@ -39,7 +39,7 @@ final class ViewSession {
     private static let viewInterface = "org.accessorysetup1.View"
     private static let mostHeld = 16_384
     /// More than 400 values a second are told a dozen with one wakeup. Together with what the view takes
-    /// (`StreamPace.usual`) they come no later than on Apple's systems, whose links are served every 15 ms at the most
+    /// (`StreamPace.betweenLinkEvents`) they come no later than on Apple's systems, whose links are served every 15 ms at the most
     /// often (Accessory Design Guidelines, Bluetooth, connection parameters).
     private static let pace = StreamPace(pause: .milliseconds(12), interval: .microseconds(2500))
 

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which bus a program means, as its options say it.
 
-#if canImport(Glibc)
-    internal import Glibc
-#elseif canImport(Musl)
-    internal import Musl
-#endif
+internal import Glibc
 
 extension Connection {
     /// Which bus.

@@ -3,12 +3,7 @@
 // descriptor store), and the next process takes it up. Neither a bus nor a peer at the other end notices.
 
 internal import CDBus
-
-#if canImport(Glibc)
-    internal import Glibc
-#elseif canImport(Musl)
-    internal import Musl
-#endif
+internal import Glibc
 
 /// A connection without a process, as far as its socket does not say.
 public struct LeftConnection: Hashable, Sendable {
@@ -36,13 +31,13 @@ extension Connection {
     public func leave(answering error: BusError) -> (socket: FileDescriptor, left: LeftConnection)? {
         guard isConnected, isGreeted else { return nil }
         catchUp()
-        dispatchAll()
+        transport.dispatchAll()
         for serial in unanswered.sorted() { Message.error(error, answering: serial).map(send) }
-        writeOut()
+        transport.writeOut()
         guard isConnected, outgoingBytes == 0, let socket, case let own = fcntl(socket, F_DUPFD_CLOEXEC, 3), own >= 0 else {
             return nil
         }
-        let left = LeftConnection(uniqueName: uniqueName, takesDescriptors: takesDescriptors, lastSerial: passed)
+        let left = LeftConnection(uniqueName: uniqueName, takesDescriptors: peer?.takesDescriptors ?? true, lastSerial: lastSerial)
         return (FileDescriptor(owning: own), left)
     }
 

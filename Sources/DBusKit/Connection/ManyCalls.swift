@@ -36,7 +36,7 @@ extension Connection {
                     round.answered()
                 })
         }
-        if serials.count > 8 { expectMany() }
+        if serials.count > 8 { transport.expectMany() }
         round.timer = loop.after(timeout) { [weak self] in
             guard let self else { return }
             for serial in serials { self.forget(serial) }

@@ -3,12 +3,7 @@
 // without making a String.
 
 internal import CDBus
-
-#if canImport(Glibc)
-    internal import Glibc
-#elseif canImport(Musl)
-    internal import Musl
-#endif
+internal import Glibc
 
 /// A subscription to signals. The connection keeps it until `cancel()`.
 public final class Subscription {

@@ -2,18 +2,13 @@
 // The socket behind a bus' address: libdbus reads the address, the kernel connects.
 
 internal import CDBus
-
-#if canImport(Glibc)
-    internal import Glibc
-#elseif canImport(Musl)
-    internal import Musl
-#endif
+internal import Glibc
 
 enum BusSocket {
     /// A socket that does not block, connected.
     ///
     /// - Throws: for a bus that is reached in another way than by a Unix socket, or not at all.
-    static func connect(_ address: Connection.Address) throws(BusError) -> Int32 {
+    static func connect(_ address: Connection.Address) throws(BusError) -> FileDescriptor {
         var failure = CDBus.DBusError()
         dbus_error_init(&failure)
         var entries: UnsafeMutablePointer<OpaquePointer?>?
@@ -39,17 +34,7 @@ enum BusSocket {
         throw last
     }
 
-    static func end(_ descriptor: Int32) { close(descriptor) }
-
-    private static func attach(_ descriptor: Int32, _ address: UnsafePointer<sockaddr>, _ length: socklen_t) -> Int32 {
-        #if canImport(Glibc)
-            Glibc.connect(descriptor, address, length)
-        #else
-            Musl.connect(descriptor, address, length)
-        #endif
-    }
-
-    private static func connect(path: String, isAbstract: Bool) throws(BusError) -> Int32 {
+    private static func connect(path: String, isAbstract: Bool) throws(BusError) -> FileDescriptor {
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
         let bytes = (isAbstract ? [0] : []) + Array(path.utf8)
@@ -58,15 +43,12 @@ enum BusSocket {
         let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
         let descriptor = socket(AF_UNIX, type, 0)
         guard descriptor >= 0 else { throw .failed(String(cString: strerror(errno))) }
+        let owner = FileDescriptor(owning: descriptor)
         let length = socklen_t(MemoryLayout<sa_family_t>.size + bytes.count + (isAbstract ? 0 : 1))
         let status = withUnsafePointer(to: address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { attach(descriptor, $0, length) }
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { Glibc.connect(descriptor, $0, length) }
         }
-        guard status == 0 else {
-            let reason = String(cString: strerror(errno))
-            close(descriptor)
-            throw .failed("\(path): \(reason)")
-        }
-        return descriptor
+        guard status == 0 else { throw .failed("\(path): \(String(cString: strerror(errno)))") }
+        return owner
     }
 }

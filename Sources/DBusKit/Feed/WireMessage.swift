@@ -47,11 +47,11 @@ struct WireMessage {
 
     private static func bodyOffset(_ fields: Int) -> Int { (prefix + fields + 7) & ~7 }
 
-    /// The arguments of a whole valid message; nil when it is in another byte order.
-    static func body(of bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
+    /// Where the arguments of a whole valid message begin; nil when it is in another byte order.
+    static func bodyOffset(of bytes: UnsafeRawBufferPointer) -> Int? {
         guard bytes.count >= prefix, bytes[0] == order else { return nil }
         let offset = bodyOffset(Int(bytes.loadUnaligned(fromByteOffset: 12, as: UInt32.self)))
-        return offset <= bytes.count ? UnsafeRawBufferPointer(rebasing: bytes[offset...]) : nil
+        return offset <= bytes.count ? offset : nil
     }
 
     /// The letter of this machine's byte order.

@@ -5,12 +5,7 @@
 // Signatures".)
 
 internal import CGLib
-
-#if canImport(Glibc)
-    internal import Glibc
-#elseif canImport(Musl)
-    internal import Musl
-#endif
+internal import Glibc
 
 /// Walks through a message's values and stops at the first that is not valid. Positions count from the message's first
 /// byte, which is what alignment goes by.

@@ -1,124 +1,104 @@
 // SPDX-License-Identifier: Apache-2.0
-// The descriptors that a main loop waits for. The kernel keeps the list (epoll): a turn of the loop costs what is
-// ready, not what is waited for, and a daemon waits for many.
+// The descriptors that a main loop waits for. The kernel keeps the list (epoll): a turn of the loop costs as much as is
+// ready, however many descriptors are waited for.
 
 internal import CSystem
 
-/// Descriptors, and who is called when one is ready.
 final class DescriptorSet {
-    /// Whoever waits for a descriptor.
-    final class Watch {
-        let descriptor: Int32
-        let events: UInt32
-        private weak var set: DescriptorSet?
-        /// Gets the events; false to be called no more. Nil once it is cancelled.
-        fileprivate(set) var body: ((UInt32) -> Bool)?
-
-        fileprivate init(_ descriptor: Int32, _ events: UInt32, _ set: DescriptorSet, _ body: @escaping (UInt32) -> Bool) {
-            self.descriptor = descriptor
-            self.events = events
-            self.set = set
-            self.body = body
-        }
-
-        /// Ends it; before the descriptor is closed.
-        func cancel() {
-            guard body != nil else { return }
-            body = nil
-            set?.remove(self)
-        }
-    }
-
-    /// All who wait for one descriptor; the kernel takes each once.
+    /// All sources of one descriptor; the kernel takes each descriptor once.
     private struct Entry {
-        /// Tells it from an earlier one of the same number, whose events may have been fetched already.
+        /// Distinguishes it from an earlier descriptor of the same number, whose events may have been fetched already.
         let generation: UInt32
-        var watches: [Watch] = []
+        var sources: [LoopSource] = []
 
-        var events: UInt32 { watches.reduce(0) { $0 | $1.events } }
+        var events: UInt32 {
+            sources.reduce(0) { events, source in
+                if case .descriptor(_, let wanted) = source.kind { events | wanted } else { events }
+            }
+        }
     }
 
-    /// To be waited for by poll(2), where other descriptors are waited for too.
-    let raw: Int32
-    private let bell: UInt64
+    private let epoll: FileDescriptor
     private var entries: [Int32: Entry] = [:]
     private var generations: UInt32 = 0
+    /// Sources that epoll refuses: files, which are always ready.
+    private var files: [LoopSource] = []
 
-    /// ERR and HUP come unasked.
-    private static let always: UInt32 = 8 | 16
+    /// The events that poll(2) reports unasked: ERR and HUP.
+    private static let unasked: UInt32 = 8 | 16
     /// As many as the shim fetches at once.
     private static let batch = 32
 
-    /// - Parameter bell: a descriptor that only wakes up.
-    init(bell: Int32) {
-        raw = csystem_epoll()
-        self.bell = Self.key(bell, 0)
-        _ = csystem_epoll_set(raw, bell, 1, self.bell)
+    init() {
+        epoll = FileDescriptor(owning: csystem_epoll())
+        precondition(epoll.rawValue >= 0, "no descriptor for the main loop")
     }
 
-    deinit {
-        for entry in entries.values {
-            for watch in entry.watches { watch.body = nil }
-        }
-        if raw >= 0 { _ = FileDescriptor(owning: raw) }
-    }
-
-    /// Calls `body` while one of `events` (poll's bits) is there.
-    ///
-    /// - Returns: nil for what cannot be waited for so: a file, which is always ready.
-    func add(_ descriptor: Int32, _ events: UInt32, _ body: @escaping (UInt32) -> Bool) -> Watch? {
+    func add(_ source: LoopSource, _ descriptor: Int32) {
         var entry: Entry
-        if let known = entries[descriptor] {
-            entry = known
+        if let present = entries[descriptor] {
+            entry = present
         } else {
             generations &+= 1
             entry = Entry(generation: generations)
         }
-        let watch = Watch(descriptor, events, self, body)
-        entry.watches.append(watch)
-        guard csystem_epoll_set(raw, descriptor, entry.events, Self.key(descriptor, entry.generation)) == 0 else { return nil }
-        entries[descriptor] = entry
-        return watch
+        entry.sources.append(source)
+        if csystem_epoll_set(epoll.rawValue, descriptor, entry.events, Self.key(descriptor, entry.generation)) == 0 {
+            entries[descriptor] = entry
+        } else {
+            files.append(source)
+        }
     }
 
-    private func remove(_ watch: Watch) {
-        guard var entry = entries[watch.descriptor] else { return }
+    func remove(_ source: LoopSource, _ descriptor: Int32) {
+        files.removeAll { $0 === source }
+        guard var entry = entries[descriptor], entry.sources.contains(where: { $0 === source }) else { return }
         let before = entry.events
-        entry.watches.removeAll { $0 === watch }
-        guard !entry.watches.isEmpty else {
-            entries[watch.descriptor] = nil
-            return csystem_epoll_remove(raw, watch.descriptor)
+        entry.sources.removeAll { $0 === source }
+        guard !entry.sources.isEmpty else {
+            entries[descriptor] = nil
+            return csystem_epoll_remove(epoll.rawValue, descriptor)
         }
-        entries[watch.descriptor] = entry
+        entries[descriptor] = entry
         guard entry.events != before else { return }
-        _ = csystem_epoll_set(raw, watch.descriptor, entry.events, Self.key(watch.descriptor, entry.generation))
+        _ = csystem_epoll_set(epoll.rawValue, descriptor, entry.events, Self.key(descriptor, entry.generation))
+    }
+
+    func removeAll() -> [LoopSource] {
+        defer {
+            entries = [:]
+            files = []
+        }
+        return entries.values.flatMap(\.sources) + files
     }
 
     private static func key(_ descriptor: Int32, _ generation: UInt32) -> UInt64 {
         UInt64(generation) << 32 | UInt64(UInt32(bitPattern: descriptor))
     }
 
-    /// Waits until some are ready, and calls who waits for them.
+    /// Waits until descriptors are ready, and calls their sources.
     ///
     /// - Parameters:
     ///   - milliseconds: the longest wait; negative for no end.
-    ///   - begin: called before the others, with whether the bell has rung.
-    func wait(_ milliseconds: Int32, then begin: (Bool) -> Void) {
+    ///   - begin: called before the sources.
+    func wait(_ milliseconds: Int32, then begin: () -> Void) {
         withUnsafeTemporaryAllocation(of: csystem_ready.self, capacity: Self.batch) { ready in
-            let count = Int(csystem_epoll_wait(raw, ready.baseAddress!, milliseconds))
-            begin(ready[..<count].contains { $0.key == bell })
-            for index in 0..<count { serve(ready[index].key, ready[index].events) }
+            let count = csystem_epoll_wait(epoll.rawValue, ready.baseAddress!, files.isEmpty ? milliseconds : 0)
+            begin()
+            for index in 0..<Int(count) { serve(ready[index].key, ready[index].events) }
         }
+        for source in files { serve(source, ~Self.unasked) }
     }
 
     private func serve(_ key: UInt64, _ events: UInt32) {
         let descriptor = Int32(bitPattern: UInt32(truncatingIfNeeded: key))
         guard let entry = entries[descriptor], entry.generation == UInt32(key >> 32) else { return }
-        for watch in entry.watches {
-            let meant = events & (watch.events | Self.always)
-            // One may cancel another.
-            guard meant != 0, let body = watch.body else { continue }
-            if !body(meant) { watch.cancel() }
-        }
+        for source in entry.sources { serve(source, events) }
+    }
+
+    private func serve(_ source: LoopSource, _ events: UInt32) {
+        guard case .descriptor(_, let wanted) = source.kind, case let fitting = events & (wanted | Self.unasked), fitting != 0
+        else { return }
+        if source.isActive, !source.fire(fitting) { source.cancel() }
     }
 }

@@ -3,12 +3,7 @@
 // there is made there, stays there and ends there; other threads reach it only by handing over closures.
 
 internal import CGLib
-
-#if canImport(Glibc)
-    internal import Glibc
-#elseif canImport(Musl)
-    internal import Musl
-#endif
+internal import Glibc
 internal import Synchronization
 
 /// A thread with a `MainLoop` of its own, and one object that lives on it.

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pauses of whoever reads a descriptor: while much comes it is not waited for, but read by a timer. How long is for
-// a `ReadingPace` to say; here is the timer, which is there in a pause only.
+// The pauses of a descriptor's reader: while much arrives the descriptor is not waited for, but read by a timer. A
+// `ReadingPace` decides how long; the timer exists in a pause only.
 
-/// Has a descriptor read after pauses, until little comes. On the thread of its `MainLoop`.
+/// Has a descriptor read after pauses, until little arrives. On the thread of its `MainLoop`.
 public final class ReadingPauses {
     private let loop: MainLoop
     private var pace: any ReadingPace
     private let read: () -> Int
     private let listen: () -> Void
     private var timer: LoopSource?
-    /// Tells a pause from one that was begun when it had ended.
-    private var begun = 0
 
     /// - Parameters:
     ///   - read: called after a pause; how many messages it took. It may end the pauses.
@@ -29,13 +27,12 @@ public final class ReadingPauses {
     /// Whether the descriptor is not to be waited for.
     public var isPausing: Bool { timer != nil }
 
-    /// Called after a reading that no pause came before.
+    /// Called after a reading without a pause before it.
     ///
     /// - Returns: whether pauses have begun, and the descriptor is not to be waited for until `listen` is called.
     public func begin(after taken: Int) -> Bool {
         guard timer == nil, let pause = pace.pause(after: taken, at: loop.now) else { return false }
-        begun += 1
-        wait(pause, begun)
+        wait(pause)
         return true
     }
 
@@ -45,19 +42,16 @@ public final class ReadingPauses {
         timer = nil
     }
 
-    private func wait(_ pause: Duration, _ number: Int) {
-        // One timer for pauses that are alike.
-        timer = loop.every(pause) { [weak self] in self?.isOver(pause, number) ?? false }
+    private func wait(_ pause: Duration) {
+        timer = loop.after(pause) { [weak self] in self?.pauseIsOver() }
     }
 
-    /// True to wait as long once more.
-    private func isOver(_ pause: Duration, _ number: Int) -> Bool {
+    private func pauseIsOver() {
+        let ended = timer
         let taken = read()
-        guard isPausing, begun == number else { return false }
-        let next = pace.pause(after: taken, at: loop.now)
-        if next == pause { return true }
+        // The reading may have ended the pauses, or begun new ones.
+        guard let ended, timer === ended else { return }
         timer = nil
-        if let next { wait(next, number) } else { listen() }
-        return false
+        if let next = pace.pause(after: taken, at: loop.now) { wait(next) } else { listen() }
     }
 }

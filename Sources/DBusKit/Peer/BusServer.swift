@@ -2,12 +2,7 @@
 // A socket of our own that D-Bus clients connect to. The owner of the connections decides their view of the bus.
 
 internal import CSystem
-
-#if canImport(Glibc)
-    internal import Glibc
-#elseif canImport(Musl)
-    internal import Musl
-#endif
+internal import Glibc
 
 /// What one peer may send at once.
 public struct PeerLimits: Hashable, Sendable {

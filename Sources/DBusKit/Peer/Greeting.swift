@@ -2,11 +2,7 @@
 // A client's authentication on its socket: reads its lines on the loop, without a byte of the messages that follow, and
 // answers as `Handshake` decides.
 
-#if canImport(Glibc)
-    internal import Glibc
-#elseif canImport(Musl)
-    internal import Musl
-#endif
+internal import Glibc
 
 final class Greeting {
     enum End {

@@ -5,12 +5,7 @@
 
 internal import CDBus
 internal import CSystem
-
-#if canImport(Glibc)
-    internal import Glibc
-#elseif canImport(Musl)
-    internal import Musl
-#endif
+internal import Glibc
 
 enum PeerTransport {
     /// Reads and writes until both ends have said all: there is nothing to wait for.

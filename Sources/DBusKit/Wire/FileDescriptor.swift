@@ -3,12 +3,7 @@
 // needs it.
 
 internal import CSystem
-
-#if canImport(Glibc)
-    internal import Glibc
-#elseif canImport(Musl)
-    internal import Musl
-#endif
+internal import Glibc
 
 /// Owns a file descriptor and closes it at the end of its life.
 public final class FileDescriptor: Sendable, Equatable {

@@ -3,12 +3,6 @@
 
 internal import CDBus
 
-#if canImport(Glibc)
-    internal import Glibc
-#elseif canImport(Musl)
-    internal import Musl
-#endif
-
 /// A message. Received ones are immutable; ones made here are filled before they are sent.
 public final class Message {
     /// The message types of the D-Bus specification; `other` for one that it does not know.
@@ -196,23 +190,20 @@ public final class Message {
 
     /// The object that a call is for or that a signal is from; nil for answers.
     public var path: ObjectPath? { dbus_message_get_path(raw).map { ObjectPath(validated: String(cString: $0)) } }
-    /// A number that stands for the path (FNV-1a), for look-ups that cannot afford to make a String; compare with
-    /// `hasPath` afterwards.
-    public var pathFingerprint: UInt64 { dbus_message_get_path(raw).map(fingerprint(of:)) ?? 0 }
+    /// A number that stands for the path, for look-ups that cannot afford to make a String; compare with `hasPath`
+    /// afterwards.
+    public var pathFingerprint: UInt64 { dbus_message_get_path(raw).map { UnsafeRawBufferPointer(of: $0).fingerprint } ?? 0 }
 
     /// Whether the path is this one, without making a String of it.
     public func hasPath(_ path: ObjectPath) -> Bool { isPath(path.rawValue) }
 
     func isPath(_ path: String) -> Bool { dbus_message_get_path(raw).map { equals($0, path) } ?? false }
 
-    /// Whether the path lies below this one.
+    /// Whether the path lies below this one, which is not the root.
     func isPath(below path: String) -> Bool {
         guard let pointer = dbus_message_get_path(raw) else { return false }
         var path = path
-        return path.withUTF8 { above in
-            strlen(pointer) > above.count && memcmp(pointer, above.baseAddress!, above.count) == 0
-                && pointer[above.count] == CChar(UInt8(ascii: "/"))
-        }
+        return path.withUTF8 { UnsafeRawBufferPointer(of: pointer).isPath(below: UnsafeRawBufferPointer($0)) }
     }
 
     /// Whether the member is this interface's, without making a String of it.
@@ -254,11 +245,7 @@ public final class Message {
     public var error: BusError? {
         guard kind == .error else { return nil }
         let name = dbus_message_get_error_name(raw).map { String(cString: $0) } ?? "org.freedesktop.DBus.Error.Failed"
-        var text = ""
-        withArguments { cursor in
-            if cursor.type == .string { text = cursor.string ?? "" }
-        }
-        return BusError(name: name, message: text)
+        return BusError(name: name, message: firstText ?? "")
     }
 
     // MARK: Arguments
@@ -267,17 +254,52 @@ public final class Message {
     ///
     /// - Throws: `LimitsExceeded` when the peer sent more than `limits` allow.
     public func arguments(limits: DecodingLimits = .standard) throws(BusError) -> [DBusValue] {
-        var iterator = DBusMessageIter()
-        guard dbus_message_iter_init(raw, &iterator) != 0 else { return [] }
-        var decoder = ValueDecoder(limits: limits)
-        return try decoder.decodeAll(&iterator, depth: 0)
+        var decoding = Decoding(limits: limits, descriptors: hasDescriptors ? descriptors(limits.values) : [])
+        return try withCursor { cursor throws(BusError) in try cursor.decodeAll(&decoding, depth: 0) } ?? []
     }
 
-    /// Walks the arguments in place, without making values: for what arrives thousands of times a second.
+    /// Walks the arguments in place, without making values: for messages that arrive a thousand times a second. `body` is
+    /// not called for a message without arguments.
     public func withArguments(_ body: (inout ValueCursor) -> Void) {
-        var cursor = ValueCursor(iterator: DBusMessageIter())
-        guard dbus_message_iter_init(raw, &cursor.iterator) != 0 else { return }
-        body(&cursor)
+        _ = try? withCursor { body(&$0) }
+    }
+
+    private func withCursor<Result>(_ body: (inout ValueCursor) throws(BusError) -> Result) throws(BusError) -> Result? {
+        var iterator = DBusMessageIter()
+        // Brings the message into this machine's byte order, too.
+        guard dbus_message_iter_init(raw, &iterator) != 0, let types = dbus_message_get_signature(raw) else { return nil }
+        var start: UnsafeMutablePointer<CChar>?
+        var length: Int32 = 0
+        guard dbus_message_marshal(raw, &start, &length) != 0, let start else { throw .failed("out of memory") }
+        defer { dbus_free(start) }
+        let bytes = UnsafeRawBufferPointer(start: start, count: Int(length))
+        guard let offset = WireMessage.bodyOffset(of: bytes) else { return nil }
+        var cursor = ValueCursor(bytes, at: offset, types: UnsafeRawBufferPointer(of: types))
+        return try body(&cursor)
+    }
+
+    /// The descriptors of the arguments, in their order, which libdbus alone can hand out.
+    private func descriptors(_ limit: Int) -> [FileDescriptor] {
+        var found: [FileDescriptor] = []
+        func search(_ iterator: inout DBusMessageIter) {
+            while case let code = dbus_message_iter_get_arg_type(&iterator), code != TypeCode.invalid, found.count < limit {
+                switch code {
+                case TypeCode.unixFD:
+                    var descriptor: Int32 = -1
+                    dbus_message_iter_get_basic(&iterator, &descriptor)
+                    found.append(FileDescriptor(owning: descriptor))
+                case TypeCode.array, TypeCode.variant, TypeCode.structure, TypeCode.dictEntry:
+                    var inside = DBusMessageIter()
+                    dbus_message_iter_recurse(&iterator, &inside)
+                    search(&inside)
+                default: break
+                }
+                dbus_message_iter_next(&iterator)
+            }
+        }
+        var iterator = DBusMessageIter()
+        if dbus_message_iter_init(raw, &iterator) != 0 { search(&iterator) }
+        return found
     }
 
     // MARK: The wire

@@ -33,7 +33,10 @@ public struct ObjectPath: Hashable, Sendable, CustomStringConvertible, Expressib
     public static func < (a: ObjectPath, b: ObjectPath) -> Bool { a.rawValue < b.rawValue }
 
     /// The same number as `Message.pathFingerprint` for this path.
-    public var fingerprint: UInt64 { rawValue.withCString { DBusKit.fingerprint(of: $0) } }
+    public var fingerprint: UInt64 {
+        var text = rawValue
+        return text.withUTF8 { UnsafeRawBufferPointer($0).fingerprint }
+    }
 
     /// The path above; its own for the root.
     public var parent: ObjectPath {
@@ -53,9 +56,7 @@ public struct ObjectPath: Hashable, Sendable, CustomStringConvertible, Expressib
         // Not by hasPrefix with a slash: this is asked for every message, and would make a text each time.
         var (path, above) = (rawValue, ancestor.rawValue)
         return path.withUTF8 { path in
-            above.withUTF8 { above in
-                path.count > above.count && path[above.count] == UInt8(ascii: "/") && path.starts(with: above)
-            }
+            above.withUTF8 { UnsafeRawBufferPointer(path).isPath(below: UnsafeRawBufferPointer($0)) }
         }
     }
 }

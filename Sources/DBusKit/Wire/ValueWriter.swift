@@ -3,12 +3,7 @@
 // bug.
 
 internal import CDBus
-
-#if canImport(Glibc)
-    internal import Glibc
-#elseif canImport(Musl)
-    internal import Musl
-#endif
+internal import Glibc
 
 struct ValueWriter {
     private var iterator = DBusMessageIter()

@@ -16,31 +16,31 @@ func readAdvert(_ input: UnsafeRawBufferPointer) {
     let ours = signal(bytes)
     let theirs = dbus_message_demarshal(bytes.baseAddress?.assumingMemoryBound(to: CChar.self), Int32(length), nil)
     defer { if let theirs { dbus_message_unref(theirs) } }
-    if ours == nil, let known, known.fits(bytes), isBodyValid(known.message, bytes) {
-        found("a known header fits what is invalid")
+    if ours == nil, let last, last.fits(bytes), isBodyValid(last.message, bytes) {
+        found("the last header fits what is invalid")
     }
     let isTheirs = theirs.map { dbus_message_get_type($0) == 4 } ?? false
     guard (ours != nil) == isTheirs else { found(ours == nil ? "libdbus accepts it" : "libdbus refuses it") }
     guard let ours else { return }
-    var cursor = SpanCursor(
+    var cursor = ValueCursor(
         bytes, at: ours.bodyOffset, types: UnsafeRawBufferPointer(rebasing: bytes[ours.signature]))
     walk(&cursor)
-    compareWithKnown(ours, bytes)
+    compareWithLast(ours, bytes)
 }
 
 // nonisolated(unsafe), both: libFuzzer calls the entry point from one thread, one input after the other.
 
 /// The header of the last input that was valid. What fits it must be what the plain way found.
-nonisolated(unsafe) private var known: KnownHeader?
+nonisolated(unsafe) private var last: ValidHeader?
 nonisolated(unsafe) private var memory = ValueMemory()
 
-private func compareWithKnown(_ message: WireMessage, _ bytes: UnsafeRawBufferPointer) {
-    if let known, known.fits(bytes), known.message.path != message.path || known.message.signature != message.signature {
-        found("a known header fits another")
+private func compareWithLast(_ message: WireMessage, _ bytes: UnsafeRawBufferPointer) {
+    if let last, last.fits(bytes), last.message.path != message.path || last.message.signature != message.signature {
+        found("the last header fits another")
     }
-    let own = KnownHeader(message, bytes)
+    let own = ValidHeader(message, bytes)
     guard own.fits(bytes) else { found("a header does not fit itself") }
-    known = own
+    last = own
 }
 
 /// The message when it is a signal and valid throughout.
@@ -54,7 +54,7 @@ private func isBodyValid(_ message: WireMessage, _ bytes: UnsafeRawBufferPointer
     return body.values(UnsafeRawBufferPointer(rebasing: bytes[message.signature]), depth: 0) && body.isAtEnd
 }
 
-private func walk(_ cursor: inout SpanCursor) {
+private func walk(_ cursor: inout ValueCursor) {
     repeat {
         _ = cursor.string
         _ = cursor.int16

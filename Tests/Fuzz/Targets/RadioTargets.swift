@@ -130,7 +130,6 @@ func tellRadio(_ bytes: UnsafeRawBufferPointer) {
     var input = Input(bytes)
     let bus = PlayedBus.shared
     let loop = MainLoop()
-    loop.letsTimePass = true
     defer { bus.reset(loop) }
     var service = PlayedService(bluezWords, owners: ["org.bluez": ":1.2"])
     service.types = bluezTypes
@@ -243,7 +242,6 @@ func tellWiFi(_ bytes: UnsafeRawBufferPointer) {
     var input = Input(bytes)
     let bus = PlayedBus.shared
     let loop = MainLoop()
-    loop.letsTimePass = true
     defer { bus.reset(loop) }
     let all = ["fi.w1.wpa_supplicant1": ":1.4", "org.freedesktop.NetworkManager": ":1.2", "net.connman.iwd": ":1.3"]
     let there = input.byte() % 8

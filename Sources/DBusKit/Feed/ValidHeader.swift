@@ -2,14 +2,10 @@
 // The header of a signal that was found valid, kept to see by comparing bytes that another one is valid, too: in a
 // stream of signals of one kind, headers differ in the object's path and the number only.
 
-#if canImport(Glibc)
-    internal import Glibc
-#elseif canImport(Musl)
-    internal import Musl
-#endif
+internal import Glibc
 
 /// A valid signal's header.
-final class KnownHeader {
+final class ValidHeader {
     /// What it says; number and length are those of the signal that it was made from.
     let message: WireMessage
     /// From the length of the fields to the padding behind them.
