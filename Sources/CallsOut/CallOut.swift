@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// All calls that the daemon makes to other services: what is not in this list cannot be called. Time-outs are such that
-// who waits for the outcome hears of it within 30 s (Docs/Calls.md, which is made from this).
+// All calls that the daemon makes to other services: any other call does not compile. Time-outs are such that whatever
+// waits for an outcome gets it within 30 s (Docs/Calls.md, which is made from this).
 
 public import DBusKit
 
 internal import BlueZInterfaces
 
-/// A call that the daemon makes, by what it is made for.
+/// A call that the daemon makes, named by its purpose.
 public enum CallOut: String, CaseIterable, Sendable {
-    // The bus: who somebody is.
+    // The bus: a caller's identity.
     case credentials, process
-    // A picker program: whether it has read what it was sent.
+    // A picker program: whether it has read its messages.
     case pickerPing
     // polkit.
     case authorization, authorizationEnd
 
-    // bluetoothd: what there is.
+    // bluetoothd: its objects.
     case radioObjects
     // Discovery.
     case discoveryFilter, discoveryStart, discoveryStop
     // Pairing.
     case agentRegistration, agentEnd, pairing, pairingCancel, pairedIdentity
-    // What follows a pairing that failed.
+    // After a pairing that failed.
     case pairedCheck, failedRemoval
     // The classic side, input devices, names.
     case classicFilter, classicSearch, classicSearchEnd, trust, preferredBearer, inputConnect, alias
@@ -58,7 +58,7 @@ extension CallOut {
     private static let supplicant = "fi.w1.wpa_supplicant1"
     private static let interface = "fi.w1.wpa_supplicant1.Interface"
 
-    /// What is called.
+    /// The method that is called.
     public var method: RemoteMethod {
         switch self {
         case .credentials, .process, .pickerPing, .authorization, .authorizationEnd: otherCalls
@@ -139,7 +139,7 @@ extension CallOut {
         case .viewDisconnect: RemoteMethod(Self.bluez, Self.device, Device1.Member.disconnect, timeout: .seconds(5))
         case .viewStopNotify:
             RemoteMethod(Self.bluez, GattCharacteristic1.interface, GattCharacteristic1.Member.stopNotify, timeout: .seconds(10))
-        // An app's call, with the filter that it may have; the app waits as long as it likes.
+        // An app's call, with the filter that the app may set; the app waits as long as it likes.
         default: RemoteMethod(Self.bluez, Self.adapter, Adapter1.Member.setDiscoveryFilter, takes: "a{sv}", timeout: .seconds(10))
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a call of the list is made: by its name in the list, with what differs from one time to the next.
+// Making a call of the list: by its name, with the arguments that vary.
 
 public import DBusKit
 
@@ -7,7 +7,7 @@ extension Connection {
     /// Makes a call. `completion` is called exactly once, from the loop, unless the call is cancelled first; an answer
     /// of other types than agreed is an error.
     ///
-    /// - Parameter destination: who is called, when it is not the service by its name.
+    /// - Parameter destination: the receiver, when it is not the service by its name.
     @discardableResult
     public func call(
         _ call: CallOut, of destination: String? = nil, at path: ObjectPath, _ arguments: [DBusValue] = [],
@@ -35,7 +35,7 @@ extension Connection {
 }
 
 extension SignalFeed {
-    /// Makes a call; the answer comes in order with the stream, unread.
+    /// Makes a call; the answer arrives in order with the stream, unread.
     public func ask(_ call: CallOut, at path: ObjectPath, completion: @escaping (Result<Message, BusError>) -> Void) {
         ask(call.method, at: path, completion: completion)
     }

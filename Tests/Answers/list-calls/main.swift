@@ -32,7 +32,7 @@ func row(_ call: CallOut) -> String {
     let member = method.member == "Ping" ? "`Ping`" : "`\(method.interface).\(method.member)`"
     let errors = call.errors.map { "`\($0.split(separator: ".").last ?? "")`" }.joined(separator: ", ")
     return
-        "| \(call.rawValue) | \(member)\(about) | \(seconds(method.timeout)) s | \(errors) | \(call.toldApart) | \(call.unanswered) |"
+        "| \(call.rawValue) | \(member)\(about) | \(seconds(method.timeout)) s | \(errors) | \(call.distinctErrors) | \(call.unanswered) |"
 }
 
 if CommandLine.arguments.dropFirst().first == "--markdown" {
@@ -42,15 +42,15 @@ if CommandLine.arguments.dropFirst().first == "--markdown" {
 
         All calls that the daemon makes to other services, made by `make calls` from the list in the code
         (`Sources/CallsOut`); a call that is not in it does not compile, or does not pass `make lint`. An answer of other
-        types than agreed, or too large, counts as none. `Tests/Answers` plays to each: every error of this table, no
-        answer, an answer after the time-out, two answers, an answer after its object or its service has gone, one of a
+        types than agreed, or one that is too large, counts as none. `Tests/Answers` plays to each: every error of this table, no
+        answer, an answer after the time-out, two answers, an answer after its object or its service was removed, one of a
         wrong type, and one of 16 MiB; `make answers` plays all of it, `make test` a part.
 
-        Who waits, a person or an app, hears of the outcome within 30 s of the call, where it is not a person who is
-        waited for: polkit asks for a password, and an accessory's prompt is answered by somebody, at the picker or at the
-        accessory. What the view passes on for an app is the app's own call, which it may give up itself.
+        A person or an app that waits gets the outcome within 30 s of the call, unless a person is waited for: polkit asks
+        for a password, and an accessory's prompt is answered by a person at the picker or at the accessory. A call that the
+        view passes on is the app's own, which the app may cancel.
 
-        | call | method | time-out | documented errors | what is told apart | without an answer |
+        | call | method | time-out | documented errors | errors with a meaning of their own | without an answer |
         | --- | --- | --- | --- | --- | --- |
         """)
     for call in CallOut.allCases { print(row(call)) }
@@ -59,8 +59,8 @@ if CommandLine.arguments.dropFirst().first == "--markdown" {
 
         A connection asks the bus itself for these, each for 25 s:
         \(BusCall.allCases.map { "`\($0.method.member)`" }.joined(separator: ", ")).
-        An owner that is not told is asked for again after a second. systemd is called by no method: it hears of the daemon
-        over its socket (`sd_notify`).
+        A name's owner is asked for again after a second when that fails. systemd is notified over its socket
+        (`sd_notify`), without a call.
         """)
 } else {
     let calls =

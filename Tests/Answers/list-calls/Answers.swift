@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What may come of each call: the errors that its service's documentation names, and what we do without an answer. For
-// Docs/Calls.md, which is made from this, and for Tests/Answers, which plays all of it; the daemon has no use for it.
+// The possible outcomes of each call: the errors that its service's documentation names, and the daemon's reaction to a
+// missing answer. For Docs/Calls.md, which is made from this, and for Tests/Answers, which plays all of it.
+
+import CallsOut
 
 extension CallOut {
     /// The errors that are documented for the call, or seen in the service's sources.
-    public var errors: [String] {
+    var errors: [String] {
         switch self {
         case .credentials, .process: ["org.freedesktop.DBus.Error.NameHasNoOwner"]
         case .pickerPing: ["org.freedesktop.DBus.Error.UnknownMethod"]
@@ -64,74 +66,74 @@ extension CallOut {
     private static func iwd(_ names: String...) -> [String] { names.map { "net.connman.iwd.\($0)" } }
     private static func supplicant(_ names: String...) -> [String] { names.map { "fi.w1.wpa_supplicant1.\($0)" } }
 
-    /// Errors that mean something else to us than that it has failed.
-    public var toldApart: String {
+    /// Errors with a meaning other than that the call has failed.
+    var distinctErrors: String {
         switch self {
-        case .discoveryStart: "`InProgress` after a call that was not answered: it scans; `NotReady`: the adapter is off"
-        case .classicSearch: "`InProgress`: somebody scans already"
+        case .discoveryStart: "`InProgress` after a call without an answer: the scan is on; `NotReady`: the adapter is off"
+        case .classicSearch: "`InProgress`: another client scans already"
         case .agentRegistration: "`AlreadyExists`: ours, from before"
         case .pairing:
-            "`AlreadyExists`: paired before; `ConnectionAttemptFailed`: again, three times at most; the others: words for the person"
-        case .bondRemoval, .failedRemoval: "`DoesNotExist`: it is gone"
-        case .inputConnect: "`AlreadyConnected`: it is"
+            "`AlreadyExists`: paired before; `ConnectionAttemptFailed`: again, three times at most; the others: a message to the person"
+        case .bondRemoval, .failedRemoval: "`DoesNotExist`: already removed"
+        case .inputConnect: "`AlreadyConnected`: success"
         case .managerScan: "`NotAllowed`: after a pause"
-        case .managerLeave: "`ConnectionNotActive`: it was over"
+        case .managerLeave: "`ConnectionNotActive`: already ended"
         case .iwdScan: "`Busy`, `InProgress`: after a pause"
         case .iwdAgentRegistration: "`AlreadyExists`: ours, from before"
-        case .iwdJoin, .iwdJoinHidden: "`NoAgent`, `Aborted`: a passphrase is wanted; `NotFound`, `Failed`: words for the app"
-        case .iwdDisconnect: "`NotConnected`: it was over"
-        case .iwdForget: "`NotFound`: it is gone"
+        case .iwdJoin, .iwdJoinHidden: "`NoAgent`, `Aborted`: a passphrase is wanted; `NotFound`, `Failed`: an error to the app"
+        case .iwdDisconnect: "`NotConnected`: already ended"
+        case .iwdForget: "`NotFound`: already removed"
         case .supplicantScan: "`ScanError`: busy, after a pause"
-        case .supplicantRemove: "`NetworkUnknown`: it is gone"
+        case .supplicantRemove: "`NetworkUnknown`: already removed"
         case .managerDevice, .managerActive, .managerPoint, .iwdStation, .supplicantInterface, .supplicantPoint,
             .supplicantNetwork, .supplicantEnable:
-            "`UnknownObject`: it is gone"
+            "`UnknownObject`: the object was removed"
         default: ""
         }
     }
 
-    /// What happens when no answer comes in time, or one that makes no sense.
-    public var unanswered: String {
+    /// The outcome when no answer arrives in time, or an invalid one.
+    var unanswered: String {
         switch self {
         case .credentials: "the caller is not identified, and refused; of org.bluez, the client of the view gets the error"
         case .process: "the caller is not identified, and refused"
         case .pickerPing: "the picker gets the next offers all the same"
         case .authorization: "not authorized, and the question is withdrawn"
         case .authorizationEnd: "logged: the question stays until the person answers it"
-        case .radioObjects: "read again after 1, 2, 4 … 16 s; what was known counts meanwhile"
+        case .radioObjects: "read again after 1, 2, 4 … 16 s; the last answer counts meanwhile"
         case .discoveryFilter, .discoveryStart: "once more, then the picker ends with `DiscoveryFailed`"
         case .discoveryStop: "three times; a later start takes `InProgress` for its own"
         case .agentRegistration, .pairedIdentity: "the pairing has failed, and the bond is removed"
-        case .agentEnd: "nothing: the next pairing takes the agent that is there"
+        case .agentEnd: "nothing: the next pairing uses the registered agent"
         case .pairing:
             "called off 20 s after the first attempt without a link, 25 s after it or the person's last answer with one; the bond is "
                 + "removed if there is one"
         case .pairingCancel: "the pairing has ended all the same after 5 s, and the bond is removed if there is one"
-        case .pairedCheck, .failedRemoval: "the person is told; looked at again after 2, 4 … 64 s, and when the adapter is back"
-        case .classicFilter, .classicSearchEnd: "nothing: what comes after it decides"
+        case .pairedCheck, .failedRemoval: "the person is informed; checked again after 2, 4 … 64 s, and when the adapter returns"
+        case .classicFilter, .classicSearchEnd: "nothing: the next call decides"
         case .classicSearch: "the search goes on; without the classic side bridging has failed after 15 s"
         case .trust, .inputConnect: "the set-up has failed, and the bond is removed"
-        case .preferredBearer: "logged: `Connect` takes the side that was used last"
-        case .alias: "logged: BlueZ goes on calling it by its own name"
-        case .bondRemoval: "who asked is told; removed again after 2, 4 … 60 s where nobody is to have the bond"
-        case .viewObjects: "read again after 2 s; clients see what signals tell"
-        case .viewClientObjects: "the app is told of what is new with the next change"
-        case .viewLink, .viewDisconnect, .viewStopNotify: "goes on as if it had worked"
-        case .viewDiscoveryFilter: "the app's own call waits for as long as the app does"
+        case .preferredBearer: "logged: `Connect` uses the last transport"
+        case .alias: "logged: BlueZ keeps its own name for it"
+        case .bondRemoval: "the requester gets an error; removed again after 2, 4 … 60 s where no app may have the bond"
+        case .viewObjects: "read again after 2 s; clients see the changes that signals bring"
+        case .viewClientObjects: "the app gets the new objects with the next change"
+        case .viewLink, .viewDisconnect, .viewStopNotify: "treated as success"
+        case .viewDiscoveryFilter: "the app's own call waits as long as the app"
         case .managerDevices, .managerDevice, .iwdObjects, .supplicantInterfaces, .supplicantInterface:
-            "interfaces: read again after 1, 2, 4 … 16 s; before a joining: it has failed, nothing is changed"
-        case .managerActive, .supplicantNetwork: "before a joining: it has failed, nothing is changed; after it: its signals decide"
+            "interfaces: read again after 1, 2, 4 … 16 s; before a join: the join fails, nothing is changed"
+        case .managerActive, .supplicantNetwork: "before a join: the join fails, nothing is changed; afterwards its signals decide"
         case .managerScan, .iwdScan, .supplicantScan, .managerPoints, .iwdNetworks, .supplicantPoints:
-            "the scan has failed; the picker is told after 20 s of failures"
+            "the scan has failed; the picker reports it after 20 s of failures"
         case .managerPoint, .supplicantPoint:
-            "that network is not offered; of one that was just joined: it is left, and the join has failed"
-        case .managerJoin, .supplicantAdd: "the joining has failed; a network that was added all the same is removed"
+            "that network is not offered; one that was just joined is left, and the join fails"
+        case .managerJoin, .supplicantAdd: "the join fails; a network that was added all the same is removed"
         case .managerReturn, .managerLeave, .iwdForget, .iwdDisconnect, .supplicantRemove, .supplicantEnable:
-            "the record stays; given back after 2, 4 … 64 s, at the next start, and before the next joining"
+            "the record stays; undone after 2, 4 … 64 s, at the next start, and before the next join"
         case .iwdStation: "its signals decide"
-        case .iwdInfo: "the joining has failed, nothing is changed"
-        case .iwdAgentRegistration, .iwdJoin, .iwdJoinHidden, .supplicantSelect: "the joining has failed, and is taken back"
-        case .iwdAgentEnd, .iwdReturn: "logged: iwd goes back by itself"
+        case .iwdInfo: "the join fails, nothing is changed"
+        case .iwdAgentRegistration, .iwdJoin, .iwdJoinHidden, .supplicantSelect: "the join fails, and is undone"
+        case .iwdAgentEnd, .iwdReturn: "logged: iwd returns to the previous network by itself"
         case .supplicantAbilities: "asked again after 5 s"
         case .awareSubscribe, .awarePublish: "begun again after 5 s"
         case .awareSubscribeEnd, .awarePublishEnd: "wpa_supplicant ends it after 300 s"
