@@ -73,10 +73,9 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
     ///     been handled.
     open func activate(on queue: DispatchQueue = .main, eventHandler: @escaping (ASAccessoryEvent) -> Void) {
         guard core.begin(on: queue, EventHandler(eventHandler)) else { return }
-        switch Hub.thread {
-        case .success(let thread):
-            thread.perform { [core] in $0.open(core) }
-        case .failure(let error):
+        do {
+            try SessionRegistry.perform { [core] in $0.open(core) }
+        } catch {
             let error = ASError(.connectionFailed, error.message)
             core.end(error, failing: error)
         }
@@ -356,9 +355,8 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
 
     private static let cancelled = ASError(.userCancelled, "the task was cancelled")
 
-    private static func perform(_ body: @escaping @Sendable (Hub) -> Void) {
-        guard case .success(let thread) = Hub.thread else { return }
-        thread.perform(body)
+    private static func perform(_ body: @escaping @Sendable (SessionRegistry) -> Void) {
+        try? SessionRegistry.perform(body)
     }
 
     private func answer(_ request: (@escaping SessionCore.Completion) -> Void) async throws {

@@ -4,16 +4,12 @@
 
 public import Foundation
 
-/// The domain of ``CBATTError`` as an `NSError`. Source: Apple's documentation of `CBATTErrorDomain`.
+/// The domain of ``CBATTError`` as an `NSError`.
 public let CBATTErrorDomain: String = "CBATTErrorDomain"
 
 /// What an accessory answered (Core 5.4, Vol 3, Part F, 3.4.1.1).
-///
-/// Source: Apple's documentation of `CBATTError`.
 public struct CBATTError: CustomNSError, Hashable, Sendable {
     /// The codes of the attribute protocol; the raw values are the protocol's.
-    ///
-    /// Source: Apple's documentation of `CBATTError.Code`.
     public enum Code: Int, Hashable, Sendable {
         /// Nothing went wrong.
         case success = 0x00
@@ -96,42 +92,25 @@ extension CBATTError: CustomStringConvertible {
     public var description: String { "CBATTError.\(code) (\(raw)): \(message)" }
 }
 
+/// The codes, as members of the error: `catch CBATTError.readNotPermitted`.
 extension CBATTError {
-    /// ``Code/success``
     public static var success: Code { .success }
-    /// ``Code/invalidHandle``
     public static var invalidHandle: Code { .invalidHandle }
-    /// ``Code/readNotPermitted``
     public static var readNotPermitted: Code { .readNotPermitted }
-    /// ``Code/writeNotPermitted``
     public static var writeNotPermitted: Code { .writeNotPermitted }
-    /// ``Code/invalidPdu``
     public static var invalidPdu: Code { .invalidPdu }
-    /// ``Code/insufficientAuthentication``
     public static var insufficientAuthentication: Code { .insufficientAuthentication }
-    /// ``Code/requestNotSupported``
     public static var requestNotSupported: Code { .requestNotSupported }
-    /// ``Code/invalidOffset``
     public static var invalidOffset: Code { .invalidOffset }
-    /// ``Code/insufficientAuthorization``
     public static var insufficientAuthorization: Code { .insufficientAuthorization }
-    /// ``Code/prepareQueueFull``
     public static var prepareQueueFull: Code { .prepareQueueFull }
-    /// ``Code/attributeNotFound``
     public static var attributeNotFound: Code { .attributeNotFound }
-    /// ``Code/attributeNotLong``
     public static var attributeNotLong: Code { .attributeNotLong }
-    /// ``Code/insufficientEncryptionKeySize``
     public static var insufficientEncryptionKeySize: Code { .insufficientEncryptionKeySize }
-    /// ``Code/invalidAttributeValueLength``
     public static var invalidAttributeValueLength: Code { .invalidAttributeValueLength }
-    /// ``Code/unlikelyError``
     public static var unlikelyError: Code { .unlikelyError }
-    /// ``Code/insufficientEncryption``
     public static var insufficientEncryption: Code { .insufficientEncryption }
-    /// ``Code/unsupportedGroupType``
     public static var unsupportedGroupType: Code { .unsupportedGroupType }
-    /// ``Code/insufficientResources``
     public static var insufficientResources: Code { .insufficientResources }
 }
 

@@ -6,8 +6,6 @@ internal import DBusKit
 public import Foundation
 
 /// What services, characteristics and descriptors have in common.
-///
-/// Source: Apple's documentation of `CBAttribute`.
 open class CBAttribute: NSObject {
     private let storedUUID: CBUUID
     /// Its object in org.bluez; nil for one that the app has made.
@@ -22,8 +20,6 @@ open class CBAttribute: NSObject {
     }
 
     /// What it is.
-    ///
-    /// Source: Apple's documentation of `CBAttribute.uuid`.
     open var uuid: CBUUID { storedUUID }
 
     /// Whether the accessory does not have it any more.
@@ -34,8 +30,6 @@ open class CBAttribute: NSObject {
 }
 
 /// A service of a peripheral.
-///
-/// Source: Apple's documentation of `CBService`.
 open class CBService: CBAttribute {
     private weak var storedPeripheral: CBPeripheral?
     private var storedIsPrimary: Bool
@@ -49,23 +43,15 @@ open class CBService: CBAttribute {
     }
 
     /// Whose it is.
-    ///
-    /// Source: Apple's documentation of `CBService.peripheral`.
     open weak var peripheral: CBPeripheral? { lock.withLock { storedPeripheral } }
 
     /// Whether it is there for itself, rather than to be included in others.
-    ///
-    /// Source: Apple's documentation of `CBService.isPrimary`.
     open var isPrimary: Bool { lock.withLock { storedIsPrimary } }
 
     /// What has been discovered of the services that it includes; nil before.
-    ///
-    /// Source: Apple's documentation of `CBService.includedServices`.
     open var includedServices: [CBService]? { lock.withLock { storedIncluded } }
 
     /// What has been discovered of its characteristics, in the order of their handles; nil before.
-    ///
-    /// Source: Apple's documentation of `CBService.characteristics`.
     open var characteristics: [CBCharacteristic]? { lock.withLock { storedCharacteristics } }
 
     func apply(included: [CBService]?) { lock.withLock { storedIncluded = included } }
@@ -126,8 +112,6 @@ public struct CBCharacteristicProperties: OptionSet, Sendable {
 }
 
 /// Whether a write is answered.
-///
-/// Source: Apple's documentation of `CBCharacteristicWriteType`.
 public enum CBCharacteristicWriteType: Int, Sendable {
     /// It is, by ``CBPeripheralDelegate/peripheral(_:didWriteValueFor:error:)-(_,CBCharacteristic,_)``.
     case withResponse = 0
@@ -136,8 +120,6 @@ public enum CBCharacteristicWriteType: Int, Sendable {
 }
 
 /// A characteristic of a peripheral's service.
-///
-/// Source: Apple's documentation of `CBCharacteristic`.
 open class CBCharacteristic: CBAttribute {
     private weak var storedService: CBService?
     private var storedProperties: CBCharacteristicProperties
@@ -154,28 +136,18 @@ open class CBCharacteristic: CBAttribute {
     }
 
     /// Whose it is.
-    ///
-    /// Source: Apple's documentation of `CBCharacteristic.service`.
     open weak var service: CBService? { lock.withLock { storedService } }
 
     /// What it can do.
-    ///
-    /// Source: Apple's documentation of `CBCharacteristic.properties`.
     open var properties: CBCharacteristicProperties { lock.withLock { storedProperties } }
 
     /// The value that was read or told last; nil before.
-    ///
-    /// Source: Apple's documentation of `CBCharacteristic.value`.
     open var value: Data? { lock.withLock { storedValue } }
 
     /// What has been discovered of its descriptors; nil before.
-    ///
-    /// Source: Apple's documentation of `CBCharacteristic.descriptors`.
     open var descriptors: [CBDescriptor]? { lock.withLock { storedDescriptors } }
 
     /// Whether its values are told.
-    ///
-    /// Source: Apple's documentation of `CBCharacteristic.isNotifying`.
     open var isNotifying: Bool { lock.withLock { storedIsNotifying } }
 
     func apply(value: Data?) { lock.withLock { storedValue = value } }
@@ -185,8 +157,6 @@ open class CBCharacteristic: CBAttribute {
 }
 
 /// A descriptor of a peripheral's characteristic.
-///
-/// Source: Apple's documentation of `CBDescriptor`.
 open class CBDescriptor: CBAttribute {
     private weak var storedCharacteristic: CBCharacteristic?
     private var storedValue: Any?
@@ -198,14 +168,10 @@ open class CBDescriptor: CBAttribute {
     }
 
     /// Whose it is.
-    ///
-    /// Source: Apple's documentation of `CBDescriptor.characteristic`.
     open weak var characteristic: CBCharacteristic? { lock.withLock { storedCharacteristic } }
 
     /// The value that was read last; nil before. A `String` for a user description, an `NSNumber` for extended
     /// properties and both configurations, a `Data` otherwise.
-    ///
-    /// Source: Apple's documentation of `CBDescriptor.value`.
     open var value: Any? { lock.withLock { storedValue } }
 
     func apply(_ data: Data) {

@@ -7,8 +7,6 @@ public import Dispatch
 public import Foundation
 
 /// How a link as such has changed.
-///
-/// Source: Apple's documentation of `CBConnectionEvent`.
 public enum CBConnectionEvent: Int, Sendable {
     /// It is down.
     case peerDisconnected = 0
@@ -17,8 +15,6 @@ public enum CBConnectionEvent: Int, Sendable {
 }
 
 /// Which links ``CBCentralManager/registerForConnectionEvents(options:)`` is about.
-///
-/// Source: Apple's documentation of `CBConnectionEventMatchingOption`.
 public struct CBConnectionEventMatchingOption: RawRepresentable, Hashable, Sendable {
     /// The key's text.
     public let rawValue: String
@@ -38,12 +34,8 @@ public struct CBConnectionEventMatchingOption: RawRepresentable, Hashable, Senda
 /// methods may be called from any thread and return at once, but for those that return peripherals: these wait for the
 /// daemon, which is a matter of a millisecond. Everything is told on the queue that it was made with, in order, never
 /// inline; what its properties say in a callback is as of that callback.
-///
-/// Source: Apple's documentation of `CBCentralManager`.
 open class CBCentralManager: CBManager {
     /// What a system offers.
-    ///
-    /// Source: Apple's documentation of `CBCentralManager.Feature`.
     public struct Feature: OptionSet, Sendable {
         /// The bits.
         public let rawValue: UInt
@@ -69,15 +61,11 @@ open class CBCentralManager: CBManager {
     }
 
     /// A manager.
-    ///
-    /// Source: Apple's documentation of `init(delegate:queue:)`.
     public convenience init(delegate: (any CBCentralManagerDelegate)?, queue: DispatchQueue?) {
         self.init(delegate: delegate, queue: queue, options: nil)
     }
 
     /// A manager, which tells its state at once.
-    ///
-    /// Source: Apple's documentation of `init(delegate:queue:options:)`.
     ///
     /// - Parameters:
     ///   - delegate: is told everything; not retained.
@@ -105,22 +93,20 @@ open class CBCentralManager: CBManager {
     private func begin(_ delegate: (any CBCentralManagerDelegate)?) {
         storedDelegate = delegate
         core.begin(self)
-        switch Hub.thread {
-        case .success(let thread): thread.perform { [core] in $0.open(core) }
-        case .failure: core.tell { $0.apply(.unsupported) }
+        do {
+            try CentralRegistry.perform { [core] in $0.open(core) }
+        } catch {
+            core.publish { $0.apply(.unsupported) }
         }
     }
 
     deinit {
-        guard case .success(let thread) = Hub.thread else { return }
-        thread.perform { [core] in $0.close(core) }
+        try? CentralRegistry.perform { [core] in $0.close(core) }
     }
 
     // MARK: What it is
 
     /// Is told everything. Not retained; nothing is told once it is nil.
-    ///
-    /// Source: Apple's documentation of `CBCentralManager.delegate`.
     open weak var delegate: (any CBCentralManagerDelegate)? {
         get { core.lock.withLock { storedDelegate } }
         set { core.lock.withLock { storedDelegate = newValue } }
@@ -130,21 +116,15 @@ open class CBCentralManager: CBManager {
     open override var state: CBManagerState { core.lock.withLock { storedState } }
 
     /// Whether the app's scan runs.
-    ///
-    /// Source: Apple's documentation of `CBCentralManager.isScanning`.
     open var isScanning: Bool { core.lock.withLock { storedIsScanning } }
 
     /// Whether the system offers something; it does not.
-    ///
-    /// Source: Apple's documentation of `supports(_:)`.
     open class func supports(_ features: Feature) -> Bool { features.isEmpty }
 
     // MARK: Peripherals that are known
 
     /// The accessories with these identifiers that are granted to the app, also such that BlueZ does not know at the
     /// moment.
-    ///
-    /// Source: Apple's documentation of `retrievePeripherals(withIdentifiers:)`.
     ///
     /// - Returns: in the order of `identifiers`. The same object for the same identifier each time. Nothing while the
     ///   manager is not ``CBManagerState/poweredOn``.
@@ -156,8 +136,6 @@ open class CBCentralManager: CBManager {
 
     /// The accessories whose links the app has, through this manager or another program of the app, that have one of
     /// the services.
-    ///
-    /// Source: Apple's documentation of `retrieveConnectedPeripherals(withServices:)`.
     open func retrieveConnectedPeripherals(withServices serviceUUIDs: [CBUUID]) -> [CBPeripheral] {
         guard isPoweredOn("retrieveConnectedPeripherals") else { return [] }
         let services = serviceUUIDs.map(\.key)
@@ -175,8 +153,6 @@ open class CBCentralManager: CBManager {
 
     /// Looks for the app's accessories that advertise. A scan that runs is replaced.
     ///
-    /// Source: Apple's documentation of `scanForPeripherals(withServices:options:)`.
-    ///
     /// - Parameters:
     ///   - serviceUUIDs: only those that advertise one of these; nil or empty for all.
     ///   - options: ``CBCentralManagerScanOptionAllowDuplicatesKey``.
@@ -190,8 +166,6 @@ open class CBCentralManager: CBManager {
     }
 
     /// Ends the scan; nothing is told of it after this.
-    ///
-    /// Source: Apple's documentation of `stopScan()`.
     open func stopScan() {
         core.lock.withLock { storedIsScanning = false }
         core.perform { $0.stopScan() }
@@ -201,8 +175,6 @@ open class CBCentralManager: CBManager {
 
     /// Connects. There is no time-out: it is tried until it works, ``cancelPeripheralConnection(_:)`` is called, the
     /// app lets go of the manager, or the grant ends; also when BlueZ or the daemon is started again meanwhile.
-    ///
-    /// Source: Apple's documentation of `connect(_:options:)`.
     ///
     /// - Parameters:
     ///   - peripheral: one of this manager's.
@@ -218,8 +190,6 @@ open class CBCentralManager: CBManager {
     }
 
     /// Ends a link, or the attempt to make one; `didDisconnectPeripheral` follows, without an error.
-    ///
-    /// Source: Apple's documentation of `cancelPeripheralConnection(_:)`.
     open func cancelPeripheralConnection(_ peripheral: CBPeripheral) {
         guard isOwn(peripheral, "cancelPeripheralConnection") else { return }
         if peripheral.state != .disconnected { peripheral.apply(state: .disconnecting) }
@@ -227,8 +197,6 @@ open class CBCentralManager: CBManager {
     }
 
     /// Has the delegate told of links of the app as such, also of those that another program of the app makes.
-    ///
-    /// Source: Apple's documentation of `registerForConnectionEvents(options:)`.
     ///
     /// - Parameter options: which links; nil for none any more.
     open func registerForConnectionEvents(options: [CBConnectionEventMatchingOption: Any]? = nil) {

@@ -4,23 +4,15 @@
 public import Foundation
 
 /// Seconds since the beginning of 2001, which Foundation on Linux has no name for.
-///
-/// Source: Apple's documentation of `CFAbsoluteTime`.
 public typealias CFAbsoluteTime = Double
 
 /// A number of seconds.
-///
-/// Source: Apple's documentation of `CFTimeInterval`.
 public typealias CFTimeInterval = Double
 
 /// Now, to compare with the time of a disconnection. Foundation on Linux does not have it.
-///
-/// Source: Apple's documentation of `CFAbsoluteTimeGetCurrent()`.
 public func CFAbsoluteTimeGetCurrent() -> CFAbsoluteTime { Date().timeIntervalSinceReferenceDate }
 
 /// Is told what a central manager finds and connects.
-///
-/// Source: Apple's documentation of `CBCentralManagerDelegate`.
 public protocol CBCentralManagerDelegate: NSObjectProtocol {
     /// Whether Bluetooth can be used has changed. Below ``CBManagerState/poweredOn`` the scan has stopped, and all
     /// links are down: each was told before this.
@@ -69,25 +61,17 @@ public protocol CBCentralManagerDelegate: NSObjectProtocol {
     func centralManager(_ central: CBCentralManager, didUpdateANCSAuthorizationFor peripheral: CBPeripheral)
 }
 
+/// Apple's optional methods: by default they do nothing.
 extension CBCentralManagerDelegate {
-    /// Does nothing.
     public func centralManager(_ central: CBCentralManager, willRestoreState dict: [String: Any]) {}
-
-    /// Does nothing.
     public func centralManager(
         _ central: CBCentralManager, didDiscover peripheral: CBPeripheral, advertisementData: [String: Any],
         rssi RSSI: NSNumber
     ) {}
-
-    /// Does nothing.
     public func centralManager(_ central: CBCentralManager, didConnect peripheral: CBPeripheral) {}
-
-    /// Does nothing.
     public func centralManager(
         _ central: CBCentralManager, didFailToConnect peripheral: CBPeripheral, error: (any Error)?
     ) {}
-
-    /// Does nothing.
     public func centralManager(
         _ central: CBCentralManager, didDisconnectPeripheral peripheral: CBPeripheral, error: (any Error)?
     ) {}
@@ -100,11 +84,8 @@ extension CBCentralManagerDelegate {
         centralManager(central, didDisconnectPeripheral: peripheral, error: error)
     }
 
-    /// Does nothing.
     public func centralManager(
         _ central: CBCentralManager, connectionEventDidOccur event: CBConnectionEvent, for peripheral: CBPeripheral
     ) {}
-
-    /// Does nothing.
     public func centralManager(_ central: CBCentralManager, didUpdateANCSAuthorizationFor peripheral: CBPeripheral) {}
 }

@@ -5,88 +5,80 @@
 // MARK: Options of a manager
 
 /// Whether the system tells the person that Bluetooth is off. Taken and not used: on Linux nobody is told.
-///
-/// Source: Apple's documentation of the constant.
 public let CBCentralManagerOptionShowPowerAlertKey = "kCBInitOptionShowPowerAlert"
 /// A `String` that names the manager for state restoration: see
 /// ``CBCentralManagerDelegate/centralManager(_:willRestoreState:)``.
-///
-/// Source: Apple's documentation of the constant.
 public let CBCentralManagerOptionRestoreIdentifierKey = "kCBInitOptionRestoreIdentifier"
-/// Taken and not used. Source: Apple's documentation of the constant.
+/// Taken and not used.
 public let CBCentralManagerOptionDeviceAccessForMedia = "kCBInitOptionDeviceAccessForMedia"
 
 // MARK: Options of a scan
 
-/// A `Bool`: whether each advertisement is told, rather than each peripheral once. Source: Apple's documentation of the
-/// constant.
+/// A `Bool`: whether each advertisement is told, rather than each peripheral once.
 public let CBCentralManagerScanOptionAllowDuplicatesKey = "kCBScanOptionAllowDuplicates"
-/// Taken and not used: BlueZ does not tell solicited services. Source: Apple's documentation of the constant.
+/// Taken and not used: BlueZ does not tell solicited services.
 public let CBCentralManagerScanOptionSolicitedServiceUUIDsKey = "kCBScanOptionSolicitedServiceUUIDs"
 
 // MARK: Options of a connection
 
-/// Taken and not used. Source: Apple's documentation of the constant.
+/// Taken and not used.
 public let CBConnectPeripheralOptionNotifyOnConnectionKey = "kCBConnectOptionNotifyOnConnection"
-/// Taken and not used. Source: Apple's documentation of the constant.
+/// Taken and not used.
 public let CBConnectPeripheralOptionNotifyOnDisconnectionKey = "kCBConnectOptionNotifyOnDisconnection"
-/// Taken and not used. Source: Apple's documentation of the constant.
+/// Taken and not used.
 public let CBConnectPeripheralOptionNotifyOnNotificationKey = "kCBConnectOptionNotifyOnNotification"
-/// An `NSNumber`: seconds before the first attempt. Source: Apple's documentation of the constant.
+/// An `NSNumber`: seconds before the first attempt.
 public let CBConnectPeripheralOptionStartDelayKey = "kCBConnectOptionStartDelay"
-/// Taken and not used. Source: Apple's documentation of the constant.
+/// Taken and not used.
 public let CBConnectPeripheralOptionEnableTransportBridgingKey = "kCBConnectOptionEnableTransportBridging"
-/// Taken and not used: there is no ANCS on Linux. Source: Apple's documentation of the constant.
+/// Taken and not used: there is no ANCS on Linux.
 public let CBConnectPeripheralOptionRequiresANCS = "kCBConnectOptionRequiresANCS"
-/// A `Bool`: whether a link that is lost is made again without the app. Source: Apple's documentation of the constant.
+/// A `Bool`: whether a link that is lost is made again without the app.
 public let CBConnectPeripheralOptionEnableAutoReconnect = "kCBConnectOptionEnableAutoReconnect"
 
 // MARK: Restored state
 
-/// The key of the peripherals whose links still stand, a `[CBPeripheral]`. Source: Apple's documentation of the
-/// constant.
+/// The key of the peripherals whose links still stand, a `[CBPeripheral]`.
 public let CBCentralManagerRestoredStatePeripheralsKey = "kCBRestoredPeripherals"
-/// Never there: a scan ends with its process. Source: Apple's documentation of the constant.
+/// Never there: a scan ends with its process.
 public let CBCentralManagerRestoredStateScanServicesKey = "kCBRestoredScanServices"
-/// Never there: a scan ends with its process. Source: Apple's documentation of the constant.
+/// Never there: a scan ends with its process.
 public let CBCentralManagerRestoredStateScanOptionsKey = "kCBRestoredScanOptions"
 
 // MARK: Advertisement data
 
-/// The key of the advertised name, a `String`. Source: Apple's documentation of the constant.
+/// The key of the advertised name, a `String`.
 public let CBAdvertisementDataLocalNameKey = "kCBAdvDataLocalName"
-/// The key of the advertised services, a `[CBUUID]`. Source: Apple's documentation of the constant.
+/// The key of the advertised services, a `[CBUUID]`.
 public let CBAdvertisementDataServiceUUIDsKey = "kCBAdvDataServiceUUIDs"
-/// The key of the advertised service data, a `[CBUUID: Data]`. Source: Apple's documentation of the constant.
+/// The key of the advertised service data, a `[CBUUID: Data]`.
 public let CBAdvertisementDataServiceDataKey = "kCBAdvDataServiceData"
-/// The key of the advertised manufacturer data, a `Data`. Source: Apple's documentation of the constant.
+/// The key of the advertised manufacturer data, a `Data`.
 public let CBAdvertisementDataManufacturerDataKey = "kCBAdvDataManufacturerData"
-/// The key of the advertised transmission power in dBm, an `NSNumber`. Source: Apple's documentation of the constant.
+/// The key of the advertised transmission power in dBm, an `NSNumber`.
 public let CBAdvertisementDataTxPowerLevelKey = "kCBAdvDataTxPowerLevel"
 /// The key of whether it takes connections, an `NSNumber`. Always true here: BlueZ does not tell.
-///
-/// Source: Apple's documentation of the constant.
 public let CBAdvertisementDataIsConnectable = "kCBAdvDataIsConnectable"
-/// Never there: Apple's own way of advertising. Source: Apple's documentation of the constant.
+/// Never there: Apple's own way of advertising.
 public let CBAdvertisementDataOverflowServiceUUIDsKey = "kCBAdvDataOverflowServiceUUIDs"
-/// Never there: BlueZ does not tell. Source: Apple's documentation of the constant.
+/// Never there: BlueZ does not tell.
 public let CBAdvertisementDataSolicitedServiceUUIDsKey = "kCBAdvDataSolicitedServiceUUIDs"
 
 // MARK: Descriptors
 
-/// Its value is an `NSNumber`. Source: Apple's documentation of the constant.
+/// Its value is an `NSNumber`.
 public let CBUUIDCharacteristicExtendedPropertiesString = "2900"
-/// Its value is a `String`. Source: Apple's documentation of the constant.
+/// Its value is a `String`.
 public let CBUUIDCharacteristicUserDescriptionString = "2901"
-/// Its value is an `NSNumber`. Source: Apple's documentation of the constant.
+/// Its value is an `NSNumber`.
 public let CBUUIDClientCharacteristicConfigurationString = "2902"
-/// Its value is an `NSNumber`. Source: Apple's documentation of the constant.
+/// Its value is an `NSNumber`.
 public let CBUUIDServerCharacteristicConfigurationString = "2903"
-/// Its value is a `Data`. Source: Apple's documentation of the constant.
+/// Its value is a `Data`.
 public let CBUUIDCharacteristicFormatString = "2904"
-/// Its value is a `Data`. Source: Apple's documentation of the constant.
+/// Its value is a `Data`.
 public let CBUUIDCharacteristicAggregateFormatString = "2905"
-/// Its value is a `Data`. Source: Apple's documentation of the constant.
+/// Its value is a `Data`.
 public let CBUUIDCharacteristicValidRangeString = "2906"
-/// The characteristic that holds an L2CAP channel's PSM. Source: Apple's documentation of the constant.
+/// The characteristic that holds an L2CAP channel's PSM.
 public let CBUUIDL2CAPPSMCharacteristicString = "ABDD3056-28FA-441D-A470-55A75A52553A"

@@ -3,16 +3,12 @@
 
 public import Foundation
 
-/// The domain of ``CBError`` as an `NSError`. Source: Apple's documentation of `CBErrorDomain`.
+/// The domain of ``CBError`` as an `NSError`.
 public let CBErrorDomain: String = "CBErrorDomain"
 
 /// What went wrong with a link, a request or the radio.
-///
-/// Source: Apple's documentation of `CBError`.
 public struct CBError: CustomNSError, Hashable, Sendable {
     /// The kinds of errors; the raw values are Apple's. The table of the module's article says when each comes.
-    ///
-    /// Source: Apple's documentation of `CBError.Code`.
     public enum Code: Int, Hashable, Sendable {
         /// A failure without a code of its own.
         case unknown = 0
@@ -53,7 +49,7 @@ public struct CBError: CustomNSError, Hashable, Sendable {
         /// Never comes on Linux.
         case leGattNearBackgroundNotificationLimit = 18
 
-        /// The earlier spelling. Source: Apple's documentation of the code.
+        /// The earlier spelling.
         public static var unkownDevice: Code { .unknownDevice }
     }
 
@@ -99,46 +95,27 @@ extension CBError: CustomStringConvertible {
     public var description: String { "CBError.\(code): \(message)" }
 }
 
+/// The codes, as members of the error: `catch CBError.connectionTimeout`.
 extension CBError {
-    /// ``Code/unknown``
     public static var unknown: Code { .unknown }
-    /// ``Code/invalidParameters``
     public static var invalidParameters: Code { .invalidParameters }
-    /// ``Code/invalidHandle``
     public static var invalidHandle: Code { .invalidHandle }
-    /// ``Code/notConnected``
     public static var notConnected: Code { .notConnected }
-    /// ``Code/outOfSpace``
     public static var outOfSpace: Code { .outOfSpace }
-    /// ``Code/operationCancelled``
     public static var operationCancelled: Code { .operationCancelled }
-    /// ``Code/connectionTimeout``
     public static var connectionTimeout: Code { .connectionTimeout }
-    /// ``Code/peripheralDisconnected``
     public static var peripheralDisconnected: Code { .peripheralDisconnected }
-    /// ``Code/uuidNotAllowed``
     public static var uuidNotAllowed: Code { .uuidNotAllowed }
-    /// ``Code/alreadyAdvertising``
     public static var alreadyAdvertising: Code { .alreadyAdvertising }
-    /// ``Code/connectionFailed``
     public static var connectionFailed: Code { .connectionFailed }
-    /// ``Code/connectionLimitReached``
     public static var connectionLimitReached: Code { .connectionLimitReached }
-    /// ``Code/unknownDevice``
     public static var unknownDevice: Code { .unknownDevice }
-    /// ``Code/unknownDevice``, in its earlier spelling.
     public static var unkownDevice: Code { .unknownDevice }
-    /// ``Code/operationNotSupported``
     public static var operationNotSupported: Code { .operationNotSupported }
-    /// ``Code/peerRemovedPairingInformation``
     public static var peerRemovedPairingInformation: Code { .peerRemovedPairingInformation }
-    /// ``Code/encryptionTimedOut``
     public static var encryptionTimedOut: Code { .encryptionTimedOut }
-    /// ``Code/tooManyLEPairedDevices``
     public static var tooManyLEPairedDevices: Code { .tooManyLEPairedDevices }
-    /// ``Code/leGattExceededBackgroundNotificationLimit``
     public static var leGattExceededBackgroundNotificationLimit: Code { .leGattExceededBackgroundNotificationLimit }
-    /// ``Code/leGattNearBackgroundNotificationLimit``
     public static var leGattNearBackgroundNotificationLimit: Code { .leGattNearBackgroundNotificationLimit }
 }
 

@@ -36,8 +36,6 @@ public enum CBManagerAuthorization: Int, Sendable {
 }
 
 /// The common part of the managers.
-///
-/// Source: Apple's documentation of `CBManager`.
 open class CBManager: NSObject {
     /// For the two managers; nobody else makes one.
     init(ofRole role: Role) {
@@ -48,17 +46,11 @@ open class CBManager: NSObject {
     enum Role { case central, peripheral }
 
     /// Whether Bluetooth can be used, as of the last callback.
-    ///
-    /// Source: Apple's documentation of `CBManager.state`.
     open var state: CBManagerState { .unknown }
 
     /// Whether the app may use Bluetooth, as the process' managers were told last.
-    ///
-    /// Source: Apple's documentation of `CBManager.authorization`.
     open class var authorization: CBManagerAuthorization { Refusal.isStanding ? .denied : .allowedAlways }
 
     /// Whether the app may use Bluetooth, as this manager was told.
-    ///
-    /// Source: Apple's documentation of `CBManager.authorization`.
     open var authorization: CBManagerAuthorization { state == .unauthorized ? .denied : .allowedAlways }
 }

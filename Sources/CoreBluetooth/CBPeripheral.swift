@@ -6,8 +6,6 @@ internal import DBusKit
 public import Foundation
 
 /// How a peripheral's link is.
-///
-/// Source: Apple's documentation of `CBPeripheralState`.
 public enum CBPeripheralState: Int, Sendable {
     /// There is none.
     case disconnected = 0
@@ -26,8 +24,6 @@ public enum CBPeripheralState: Int, Sendable {
 /// answer is answered once: when the link breaks with an error, before `didDisconnectPeripheral`, or right after it if
 /// they were made in between. Requests without a
 /// link are logged and ignored.
-///
-/// Source: Apple's documentation of `CBPeripheral`.
 open class CBPeripheral: CBPeer {
     let core: CentralCore
     private let gate = CommandGate()
@@ -48,38 +44,26 @@ open class CBPeripheral: CBPeer {
     // MARK: What it is
 
     /// Is told what the peripheral answers. Not retained; nothing is told once it is nil.
-    ///
-    /// Source: Apple's documentation of `CBPeripheral.delegate`.
     open weak var delegate: (any CBPeripheralDelegate)? {
         get { lock.withLock { storedDelegate } }
         set { lock.withLock { storedDelegate = newValue } }
     }
 
     /// Its own name, else the one that the person gave it.
-    ///
-    /// Source: Apple's documentation of `CBPeripheral.name`.
     open var name: String? { lock.withLock { storedName } }
 
     /// How its link is, as of the last callback or the app's last wish.
-    ///
-    /// Source: Apple's documentation of `CBPeripheral.state`.
     open var state: CBPeripheralState { lock.withLock { storedState } }
 
     /// What has been discovered of its services, in the order of their handles; nil before, and again once the link is
     /// down.
-    ///
-    /// Source: Apple's documentation of `CBPeripheral.services`.
     open var services: [CBService]? { lock.withLock { storedServices } }
 
     /// Whether a write without response may be sent now; when not,
     /// ``CBPeripheralDelegate/peripheralIsReady(toSendWriteWithoutResponse:)`` follows.
-    ///
-    /// Source: Apple's documentation of `CBPeripheral.canSendWriteWithoutResponse`.
     open var canSendWriteWithoutResponse: Bool { state == .connected && gate.hasRoom }
 
     /// Always false: there is no ANCS on Linux.
-    ///
-    /// Source: Apple's documentation of `CBPeripheral.ancsAuthorized`.
     open var ancsAuthorized: Bool { false }
 
     /// For a log: identifier, name and state.
@@ -91,8 +75,6 @@ open class CBPeripheral: CBPeer {
 
     /// Discovers services. ``services`` then has them besides those of earlier calls.
     ///
-    /// Source: Apple's documentation of `discoverServices(_:)`.
-    ///
     /// - Parameter serviceUUIDs: only these; nil for all.
     open func discoverServices(_ serviceUUIDs: [CBUUID]?) {
         let wanted = serviceUUIDs?.map(\.key)
@@ -100,24 +82,18 @@ open class CBPeripheral: CBPeer {
     }
 
     /// Discovers the services that a service includes.
-    ///
-    /// Source: Apple's documentation of `discoverIncludedServices(_:for:)`.
     open func discoverIncludedServices(_ includedServiceUUIDs: [CBUUID]?, for service: CBService) {
         let wanted = includedServiceUUIDs?.map(\.key)
         request("discoverIncludedServices", service) { $0.discoverIncludedServices(wanted, of: $1) }
     }
 
     /// Discovers a service's characteristics.
-    ///
-    /// Source: Apple's documentation of `discoverCharacteristics(_:for:)`.
     open func discoverCharacteristics(_ characteristicUUIDs: [CBUUID]?, for service: CBService) {
         let wanted = characteristicUUIDs?.map(\.key)
         request("discoverCharacteristics", service) { $0.discoverCharacteristics(wanted, of: $1) }
     }
 
     /// Discovers a characteristic's descriptors.
-    ///
-    /// Source: Apple's documentation of `discoverDescriptors(for:)`.
     open func discoverDescriptors(for characteristic: CBCharacteristic) {
         request("discoverDescriptors", characteristic) { $0.discoverDescriptors(of: $1) }
     }
@@ -125,15 +101,11 @@ open class CBPeripheral: CBPeer {
     // MARK: Values
 
     /// Reads a characteristic.
-    ///
-    /// Source: Apple's documentation of `readValue(for:)`.
     open func readValue(for characteristic: CBCharacteristic) {
         request("readValue", characteristic) { $0.readCharacteristic($1) }
     }
 
     /// Writes a characteristic.
-    ///
-    /// Source: Apple's documentation of `writeValue(_:for:type:)`.
     ///
     /// - Parameters:
     ///   - data: at most ``maximumWriteValueLength(for:)`` bytes.
@@ -149,7 +121,7 @@ open class CBPeripheral: CBPeer {
             return Misuse.log(Self.invalidated("writeValue"))
         }
         if gate.send(data, to: path) { return }
-        guard gate.take() else {
+        guard gate.reserve() else {
             return Misuse.log("writeValue without response while canSendWriteWithoutResponse is false: dropped")
         }
         let value = [UInt8](data)
@@ -157,31 +129,23 @@ open class CBPeripheral: CBPeer {
     }
 
     /// The most bytes of one write: 512 with an answer, else what fits into a packet of the link.
-    ///
-    /// Source: Apple's documentation of `maximumWriteValueLength(for:)`.
     open func maximumWriteValueLength(for type: CBCharacteristicWriteType) -> Int {
         guard type == .withoutResponse else { return 512 }
-        let length: Int? = core.ask(nil) { [identifier] in $1($0.longestCommand(identifier)) }
+        let length: Int? = core.ask(nil) { [identifier] in $1($0.maxCommandLength(identifier)) }
         return length ?? 20
     }
 
     /// Asks a characteristic to tell its values, or not to any more.
-    ///
-    /// Source: Apple's documentation of `setNotifyValue(_:for:)`.
     open func setNotifyValue(_ enabled: Bool, for characteristic: CBCharacteristic) {
         request("setNotifyValue", characteristic) { $0.setNotifying($1, enabled) }
     }
 
     /// Reads a descriptor.
-    ///
-    /// Source: Apple's documentation of `readValue(for:)`.
     open func readValue(for descriptor: CBDescriptor) {
         request("readValue", descriptor) { $0.readDescriptor($1) }
     }
 
     /// Writes a descriptor. That of notifications cannot be written: use ``setNotifyValue(_:for:)``.
-    ///
-    /// Source: Apple's documentation of `writeValue(_:for:)`.
     open func writeValue(_ data: Data, for descriptor: CBDescriptor) {
         guard descriptor.uuid.key != CBUUIDClientCharacteristicConfigurationString else {
             return Misuse.log("writeValue for the descriptor of notifications: use setNotifyValue")
@@ -194,13 +158,11 @@ open class CBPeripheral: CBPeer {
 
     /// Reads the signal strength. BlueZ has it while a discovery hears the accessory, which it mostly does not while it
     /// is connected: then ``CBError/Code/operationNotSupported``.
-    ///
-    /// Source: Apple's documentation of `readRSSI()`.
     open func readRSSI() {
         guard state == .connected else { return Misuse.log("readRSSI while the peripheral is not connected") }
         core.perform { [identifier, core] client in
             let rssi = client.rssi(identifier)
-            core.tell(identifier) { _, peripheral in
+            core.publish(identifier) { _, peripheral in
                 peripheral.delegate?.peripheral(
                     peripheral, didReadRSSI: NSNumber(value: rssi ?? 127),
                     error: rssi == nil
@@ -210,10 +172,8 @@ open class CBPeripheral: CBPeer {
     }
 
     /// Not offered: the delegate gets ``CBError/Code/operationNotSupported``.
-    ///
-    /// Source: Apple's documentation of `openL2CAPChannel(_:)`.
     open func openL2CAPChannel(_ PSM: CBL2CAPPSM) {
-        core.tell(identifier) { _, peripheral in
+        core.publish(identifier) { _, peripheral in
             peripheral.delegate?.peripheral(
                 peripheral, didOpen: nil, error: CBError(.operationNotSupported, "L2CAP channels are not offered"))
         }
@@ -249,11 +209,9 @@ open class CBPeripheral: CBPeer {
 
     // MARK: What becomes of it, on the queue
 
-    func service(_ path: ObjectPath) -> CBService? { lock.withLock { attributes[path] as? CBService } }
-    func characteristic(_ path: ObjectPath) -> CBCharacteristic? {
-        lock.withLock { attributes[path] as? CBCharacteristic }
+    func attribute<Attribute: CBAttribute>(_ path: ObjectPath) -> Attribute? {
+        lock.withLock { attributes[path] as? Attribute }
     }
-    func descriptor(_ path: ObjectPath) -> CBDescriptor? { lock.withLock { attributes[path] as? CBDescriptor } }
 
     func apply(state: CBPeripheralState) { lock.withLock { storedState = state } }
 

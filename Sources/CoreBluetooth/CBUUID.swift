@@ -8,8 +8,6 @@ public import Foundation
 ///
 /// A short one equals its long form. Text or data that is no UUID ends the process, as it does on Apple's systems; the
 /// message names it.
-///
-/// Source: Apple's documentation of `CBUUID`.
 open class CBUUID: NSObject, NSCopying, @unchecked Sendable {
     // @unchecked because a class that is not final cannot be checked: every stored property is an immutable value of a
     // Sendable type. A subclass answers for its own.
@@ -45,8 +43,6 @@ open class CBUUID: NSObject, NSCopying, @unchecked Sendable {
 
     /// A UUID from text. Text that is no UUID ends the process; the message names it.
     ///
-    /// Source: Apple's documentation of `CBUUID.init(string:)`.
-    ///
     /// - Parameter string: 4, 8 or (with hyphens) 32 hexadecimal digits, in upper or lower case. Before 4 or 8 digits
     ///   there may be `0x`, which is no part of the UUID.
     public convenience init(string: String) {
@@ -61,8 +57,6 @@ open class CBUUID: NSObject, NSCopying, @unchecked Sendable {
     }
 
     /// A UUID from bytes. Any other number of them ends the process; the message names them.
-    ///
-    /// Source: Apple's documentation of `CBUUID.init(data:)`.
     ///
     /// - Parameter data: 2, 4 or 16 bytes, most significant first.
     public convenience init(data: Data) {
@@ -79,8 +73,6 @@ open class CBUUID: NSObject, NSCopying, @unchecked Sendable {
     }
 
     /// A UUID of 128 bits.
-    ///
-    /// Source: Apple's documentation of `CBUUID.init(nsuuid:)`.
     public convenience init(nsuuid uuid: UUID) {
         self.init(string: uuid.uuidString)
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Apple's umbrella header brings along: a file that imports CoreBluetooth and nothing else has these too.
+// The module's surface is Apple's: the source of each public declaration is Apple's documentation of the same name,
+// unless its comment names another. Like Apple's umbrella header, the module re-exports these.
 
 @_exported public import Dispatch
 @_exported public import Foundation

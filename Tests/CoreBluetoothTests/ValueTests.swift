@@ -173,8 +173,8 @@ import Testing
 
     private static func change(come: [ObjectPath] = [], gone: [ObjectPath] = []) -> DatabaseChange {
         var change = DatabaseChange()
-        for path in come { change.note(path, isGone: false) }
-        for path in gone { change.note(path, isGone: true) }
+        for path in come { change.add(path, isGone: false) }
+        for path in gone { change.add(path, isGone: true) }
         return change
     }
 
@@ -186,12 +186,12 @@ import Testing
         var unfinished: [Bool] = []
         for uuid in uuids {
             shown["/new/\(uuid)"] = uuid
-            change.note(ObjectPath("/new/\(uuid)")!, isGone: false)
+            change.add(ObjectPath("/new/\(uuid)")!, isGone: false)
             unfinished.append(change.isUnfinished(Self.services(shown)))
         }
         for uuid in uuids {
             shown["/old/\(uuid)"] = nil
-            change.note(ObjectPath("/old/\(uuid)")!, isGone: true)
+            change.add(ObjectPath("/old/\(uuid)")!, isGone: true)
             unfinished.append(change.isUnfinished(Self.services(shown)))
         }
         #expect(unfinished == [true, true, true, true, true, false])
@@ -205,14 +205,13 @@ import Testing
 
     @Test func oneThatComesBackAtItsOldPlaceIsNoOldOne() {
         var change = Self.change(gone: ["/a"])
-        change.note("/a", isGone: false)
+        change.add("/a", isGone: false)
         #expect(!change.isUnfinished(Self.services(["/a": "FF00", "/b": "180F"])))
         #expect(change.gone == ["/a"])
     }
 
     @Test func newServicesBesideOthersAreWaitedForAsLongAsADiscoveryTakes() {
         #expect(Self.change(come: ["/new/FF60"]).isUnfinished(Self.services(["/a": "FF00", "/new/FF60": "FF60"])))
-        #expect(DatabaseChange().isEmpty && !Self.change(come: ["/a"]).isEmpty && !Self.change(gone: ["/a"]).isEmpty)
     }
 }
 
@@ -335,13 +334,13 @@ import Testing
     @Test func theWindowFillsAndIsTold() {
         let gate = CommandGate()
         #expect(gate.hasRoom)
-        for _ in 0..<32 { #expect(gate.take()) }
+        for _ in 0..<32 { #expect(gate.reserve()) }
         #expect(!gate.hasRoom)
-        let told = (0..<32).map { _ in gate.give() }
+        let told = (0..<32).map { _ in gate.giveBack() }
         // Once, at half.
         #expect(told.filter { $0 }.count == 1 && told.firstIndex(of: true) == 15)
-        for _ in 0..<512 { #expect(gate.take()) }
-        #expect(!gate.take())
+        for _ in 0..<512 { #expect(gate.reserve()) }
+        #expect(!gate.reserve())
     }
 
     /// What is written goes the short way only while nothing that was asked for before is on its way.
@@ -351,7 +350,7 @@ import Testing
         let (path, value): (ObjectPath, Data) = ("/a", Data([1]))
         #expect(!gate.send(value, to: path))
         gate.open(path, end)
-        #expect(!gate.takeUse() && gate.send(value, to: path) && gate.takeUse() && !gate.takeUse())
+        #expect(!gate.consumeUse() && gate.send(value, to: path) && gate.consumeUse() && !gate.consumeUse())
         // Not to another characteristic; and a packet of no bytes would be the end.
         #expect(!gate.send(value, to: "/b") && !gate.send(Data(), to: path))
         gate.ask()
@@ -368,7 +367,7 @@ import Testing
         var sent = 2
         while gate.send(value, to: path) { sent += 1 }
         #expect(sent > 2 && !gate.hasRoom)
-        #expect(gate.take() && !gate.hasRoom && gate.give() && gate.hasRoom)
+        #expect(gate.reserve() && !gate.hasRoom && gate.giveBack() && gate.hasRoom)
         gate.close(other)
         var byte: UInt8 = 0
         var received = 0

@@ -280,10 +280,11 @@ open class NEHotspotConfigurationManager: NSObject, @unchecked Sendable {
         // The daemon knows the accessory's network, also one whose name is no text.
         let object = accessory.object
         let options: [String: DBusValue] = passphrase.map { ["passphrase": .string($0)] } ?? [:]
-        guard case .success(let thread) = Hub.thread else {
-            return Self.queue.async { completion(NEHotspotConfigurationError.userUnauthorized) }
+        do {
+            try SessionRegistry.perform { Self.join($0.client(having: object), object, options, completion) }
+        } catch {
+            Self.queue.async { completion(NEHotspotConfigurationError.userUnauthorized) }
         }
-        thread.perform { hub in Self.join(hub.client(having: object), object, options, completion) }
     }
 
     /// On the module's thread.
@@ -316,10 +317,13 @@ open class NEHotspotConfigurationManager: NSObject, @unchecked Sendable {
     /// The networks of the app's accessories that the machine is on.
     @preconcurrency
     open func getConfiguredSSIDs(completionHandler: @escaping @Sendable ([String]) -> Void) {
-        guard case .success(let thread) = Hub.thread else { return Self.queue.async { completionHandler([]) } }
-        thread.perform { hub in
-            let names = hub.joinedNetworks
-            Self.queue.async { completionHandler(names) }
+        do {
+            try SessionRegistry.perform { sessions in
+                let names = sessions.joinedNetworks
+                Self.queue.async { completionHandler(names) }
+            }
+        } catch {
+            Self.queue.async { completionHandler([]) }
         }
     }
 
@@ -334,10 +338,13 @@ open class NEHotspotConfigurationManager: NSObject, @unchecked Sendable {
     private static func onAccessory(
         where fits: @escaping @Sendable ([UInt8]) -> Bool, _ body: @escaping @Sendable (SessionClient?, ObjectPath?) -> Void
     ) {
-        guard case .success(let thread) = Hub.thread else { return body(nil, nil) }
-        thread.perform { hub in
-            let found = hub.accessory(withNetwork: fits)
-            body(found?.client, found?.object)
+        do {
+            try SessionRegistry.perform { sessions in
+                let found = sessions.accessory(withNetwork: fits)
+                body(found?.client, found?.object)
+            }
+        } catch {
+            body(nil, nil)
         }
     }
 }

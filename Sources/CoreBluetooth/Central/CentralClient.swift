@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The half of a central manager that lives on the module's thread: it hands the app's wishes and the news of the view
-// to who owns the matter: the session with the view, the scanner, and one link for each accessory.
+// The half of a central manager on the runtime's thread: routes the app's requests and the view's events to the session
+// with the view, the scanner, and one link for each accessory.
 
 internal import DBusKit
 internal import Foundation
@@ -9,24 +9,23 @@ internal import Foundation
 final class CentralClient {
     let core: CentralCore
     private(set) var session: ViewSession!
-    private unowned let hub: Hub
+    private unowned let registry: CentralRegistry
     private var scanner: Scanner!
     private var links: [UUID: PeripheralLink] = [:]
-    /// What the app wants to hear of links as such.
+    /// The links whose events the app has registered for.
     private var eventFilter: ConnectionEventFilter?
     private var hasRestored = false
 
-    /// Which links the app wants to hear of.
     struct ConnectionEventFilter: Sendable {
         /// Nil for any.
         var services: [String]?
         var peripherals: Set<UUID>?
     }
 
-    init(_ core: CentralCore, _ hub: Hub, _ loop: MainLoop) {
+    init(_ core: CentralCore, _ registry: CentralRegistry, _ loop: MainLoop) {
         self.core = core
-        self.hub = hub
-        session = ViewSession(core.address, loop) { [weak self] in self?.take($0) }
+        self.registry = registry
+        session = ViewSession(core.address, loop) { [weak self] in self?.handle($0) }
         scanner = Scanner(core, session) { [weak self] in self?.links.values.contains(where: \.needsDiscovery) ?? false
         }
     }
@@ -40,25 +39,25 @@ final class CentralClient {
     }
 
     func end() {
-        for link in links.values { link.abandon() }
+        for link in links.values { link.handle(.managerReleased) }
         links = [:]
         session.end()
     }
 
-    // MARK: News
+    // MARK: Events
 
-    private func take(_ news: ViewSession.News) {
-        switch news {
+    private func handle(_ event: ViewSession.Event) {
+        switch event {
         case .state(let state): stateChanged(state)
-        case .grants: grantsChanged()
+        case .grantsChanged: grantsChanged()
         case .loaded:
             grantsChanged()
-            for link in links.values { link.deviceChanged(["Connected", "ServicesResolved"]) }
+            for link in links.values { link.handle(.deviceChanged(["Connected", "ServicesResolved"])) }
         case .device(let path, let changed): deviceChanged(path, changed)
-        case .linkEnds(let path, let reason): links.values.first { $0.isUp && $0.path == path }?.ends(reason)
+        case .endAnnounced(let path, let reason): links.values.first { $0.path == path }?.handle(.endAnnounced(reason))
         case .attribute(let path, let isGone): link(of: path)?.requests?.attributeChanged(path, isGone: isGone)
         case .value(let path, let value): link(of: path)?.requests?.valueChanged(path, value)
-        case .released(let path): link(of: path)?.requests?.released([path])
+        case .released(let path): link(of: path)?.requests?.released(path)
         }
     }
 
@@ -66,29 +65,30 @@ final class CentralClient {
         let isOn = state == .poweredOn
         if !isOn {
             scanner.radioLost()
-            let error = CBError(.peripheralDisconnected, "Bluetooth cannot be used at the moment")
-            for link in links.values { link.radioLost(error) }
+            let error = CBError(.peripheralDisconnected, "Bluetooth is not available")
+            for link in links.values { link.handle(.radioLost(error)) }
         }
         if isOn { restore() }
-        core.tell { manager in manager.apply(state) }
+        core.publish { manager in manager.apply(state) }
         guard isOn else { return }
-        for link in links.values { link.radioCame() }
+        for link in links.values { link.handle(.poweredOn) }
+        searchesChanged()
     }
 
     private func grantsChanged() {
         let byIdentifier = Dictionary(session.grants.map { ($0.identifier, $0) }) { first, _ in first }
-        for link in links.values { link.granted(byIdentifier[link.identifier]) }
+        for link in links.values { link.handle(byIdentifier[link.identifier].map { .granted($0.path) } ?? .revoked) }
         links = links.filter { byIdentifier[$0.key] != nil }
         searchesChanged()
     }
 
     private func deviceChanged(_ path: ObjectPath, _ changed: Set<String>) {
         guard let grant = session.grants.first(where: { $0.path == path }) else { return }
-        if changed.contains("Connected") { tellConnectionEvent(grant) }
+        if changed.contains("Connected") { publishConnectionEvent(grant) }
         let link = links[grant.identifier]
-        link?.deviceChanged(changed)
+        link?.handle(.deviceChanged(changed))
         if !changed.isDisjoint(with: ["Name", "Alias"]), let name = session.tree.device(path)?.name {
-            core.tell(grant.identifier) { manager, peripheral in
+            core.publish(grant.identifier) { manager, peripheral in
                 guard peripheral.apply(name: name) else { return }
                 peripheral.delegate?.peripheralDidUpdateName(peripheral)
             }
@@ -96,15 +96,15 @@ final class CentralClient {
         if session.tree.device(path) != nil,
             !changed.isDisjoint(with: ["RSSI", "ManufacturerData", "ServiceData", "UUIDs"])
         {
-            scanner.heard(grant)
-            link?.heard()
+            scanner.advertised(grant)
+            link?.handle(.advertised)
         }
-        // An object that BlueZ has dropped is waited for; one that is back is tried.
+        // The discovery also finds objects that BlueZ has removed.
         if link?.needsDiscovery == true { scanner.update() }
     }
 
     private func link(of path: ObjectPath) -> PeripheralLink? {
-        links.values.first { $0.isUp && path.isBelow($0.path) }
+        links.values.first { $0.isConnected && path.isBelow($0.path) }
     }
 
     // MARK: For links
@@ -114,14 +114,14 @@ final class CentralClient {
     }
 
     func hold(_ device: ObjectPath) {
-        hub.hold(device, self)
+        registry.hold(device, self)
     }
 
-    func release(_ device: ObjectPath) -> Bool { hub.release(device, self) }
+    func release(_ device: ObjectPath) -> Bool { registry.release(device, self) }
 
     // MARK: Restoring
 
-    /// Once, before the first state: links of the app's that an earlier process has left standing.
+    /// Adopts links that an earlier process of the app has left up. Once, before the first state.
     private func restore() {
         guard !hasRestored else { return }
         hasRestored = true
@@ -129,14 +129,12 @@ final class CentralClient {
         var restored: [(UUID, String)] = []
         for grant in session.grants {
             guard let device = session.tree.device(grant.path), device.isConnected else { continue }
-            let link = PeripheralLink(grant, self)
-            links[grant.identifier] = link
-            link.adopt()
+            makeLink(grant).handle(.adopted)
             restored.append((grant.identifier, device.name ?? grant.name))
         }
         guard !restored.isEmpty else { return }
         let all = restored
-        core.tell { manager in
+        core.publish { manager in
             let peripherals = all.map { identifier, name in
                 let peripheral = manager.peripheral(identifier)
                 peripheral.apply(name: name)
@@ -148,10 +146,10 @@ final class CentralClient {
         }
     }
 
-    // MARK: The app's wishes
+    // MARK: The app's requests
 
-    /// Which of these are granted, with their names. Asks the daemon: what the app knows of may be granted, or not any
-    /// more, since just now, and the news of it not yet here.
+    /// The granted ones of these, with their names. Asks the daemon, since its signal of a new or ended grant may not
+    /// have arrived.
     func names(of identifiers: [UUID], _ answer: @escaping @Sendable ([UUID: String]) -> Void) {
         session.readGrants { [weak self] in answer(self?.names(of: identifiers) ?? [:]) }
     }
@@ -178,22 +176,21 @@ final class CentralClient {
     }
 
     func connect(_ identifier: UUID, reconnects: Bool, delay: Double) {
-        if let link = links[identifier] { return link.connect(reconnects: reconnects, delay: delay) }
-        guard let grant = session.grants.first(where: { $0.identifier == identifier }) else {
-            let error = CBError(.unknownDevice, "the accessory is not granted to the app")
-            return core.tell(identifier) { manager, peripheral in
-                peripheral.apply(state: .disconnected)
-                manager.delegate?.centralManager(manager, didFailToConnect: peripheral, error: error)
-            }
+        guard let link = links[identifier] ?? session.grants.first(where: { $0.identifier == identifier }).map(makeLink) else {
+            return core.publishFailure(identifier, CBError(.unknownDevice, "the accessory is not granted to the app"))
         }
+        link.handle(.connect(reconnects: reconnects, delay: delay))
+    }
+
+    private func makeLink(_ grant: ViewSession.Grant) -> PeripheralLink {
         let link = PeripheralLink(grant, self)
-        links[identifier] = link
-        link.connect(reconnects: reconnects, delay: delay)
+        links[grant.identifier] = link
+        return link
     }
 
     func cancel(_ identifier: UUID) {
-        if let link = links[identifier] { return link.cancel() }
-        core.tell(identifier) { _, peripheral in peripheral.apply(state: .disconnected) }
+        if let link = links[identifier] { return link.handle(.cancel) }
+        core.publish(identifier) { _, peripheral in peripheral.apply(state: .disconnected) }
     }
 
     func beginScan(_ request: Scanner.Request) {
@@ -205,37 +202,37 @@ final class CentralClient {
         scanner.stop()
     }
 
-    /// What the app wants of a peripheral's attributes. Without a link it is answered with an error: the app has asked
-    /// when it did not know yet.
+    /// The requests of a peripheral's link. The app may ask before it has processed the link's end: without a link each
+    /// request is answered with an error.
     func requests(_ identifier: UUID) -> AttributeRequests {
-        links[identifier]?.requests ?? AttributeRequests(withoutLinkOf: identifier, core, session)
+        links[identifier]?.requests ?? AttributeRequests(identifier, "/", core, session, isClosed: true)
     }
 
     func rssi(_ identifier: UUID) -> Int? {
         links[identifier].flatMap { session.tree.device($0.path)?.rssi }
     }
 
-    /// Bytes of a write without response.
-    func longestCommand(_ identifier: UUID) -> Int? {
+    /// The most bytes of a write without response; nil while it is not known.
+    func maxCommandLength(_ identifier: UUID) -> Int? {
         guard let link = links[identifier], let mtu = session.tree.mtu(of: link.path) ?? link.requests?.mtu else {
             return nil
         }
         return max(23, mtu) - 3
     }
 
-    // MARK: Links as such
+    // MARK: Connection events
 
     func setEventFilter(_ filter: ConnectionEventFilter?) {
         eventFilter = filter
     }
 
-    private func tellConnectionEvent(_ grant: ViewSession.Grant) {
+    private func publishConnectionEvent(_ grant: ViewSession.Grant) {
         guard let eventFilter else { return }
         if let peripherals = eventFilter.peripherals, !peripherals.contains(grant.identifier) { return }
         let device = session.tree.device(grant.path)
         if let services = eventFilter.services, Set(services).isDisjoint(with: device?.services ?? []) { return }
         let event: CBConnectionEvent = device?.isConnected == true ? .peerConnected : .peerDisconnected
-        core.tell(grant.identifier) { manager, peripheral in
+        core.publish(grant.identifier) { manager, peripheral in
             manager.delegate?.centralManager(manager, connectionEventDidOccur: event, for: peripheral)
         }
     }

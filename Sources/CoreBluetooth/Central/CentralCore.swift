@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a manager has in common with its client on the module's thread: the queue on which everything is told, in order,
-// and the way from one to the other. Both halves keep their own state; only Sendable values and closures pass here.
+// Between a manager and its client on the runtime's thread: the queue of all callbacks, in order, and jobs in the other
+// direction. Both halves keep their own state; only Sendable values and closures pass.
 
 internal import DBusKit
 internal import Dispatch
@@ -12,18 +12,18 @@ final class CentralCore: Sendable {
     let address: Connection.Address
     /// The name under which state is restored; nil for none.
     let restoreIdentifier: String?
-    /// Guards what public objects hold: apps call them from other threads than their queue, too.
+    /// Guards the state of public objects: apps may call them from any thread.
     let lock = NSLock()
-    /// Serial, and aimed at the app's: order is kept even if that one is concurrent.
+    /// Serial, with the app's queue as its target, which may be concurrent.
     private let queue: DispatchQueue
     private let manager = ManagerReference()
-    private let waiting = Mutex(Waiting())
+    private let pending = Mutex(Pending())
 
-    /// What waits for the app's queue, in order.
-    private struct Waiting {
+    /// Callbacks for the app's queue, in order.
+    private struct Pending {
         enum Item {
             case body(@Sendable (CBCentralManager) -> Void)
-            /// Values of one characteristic that came one after the other.
+            /// Successive values of one characteristic.
             case values(UUID, ObjectPath, [[UInt8]])
         }
 
@@ -39,7 +39,7 @@ final class CentralCore: Sendable {
         mutating func append(_ value: [UInt8], of path: ObjectPath, _ identifier: UUID) {
             count += 1
             if case .values(identifier, path, var values) = items.last {
-                // Only one of the two may hold the values while one is added.
+                // The list must not hold a second reference while one is added: that would copy all of them.
                 items.removeLast()
                 values.append(value)
                 items.append(.values(identifier, path, values))
@@ -49,9 +49,9 @@ final class CentralCore: Sendable {
         }
     }
 
-    /// So much may wait for the app's queue. What comes beyond is dropped and logged: an app that stands still must
-    /// not fill the memory.
-    private static let mostWaiting = 65_536
+    /// Values and advertisements beyond so many callbacks are dropped and logged: a blocked app must not fill the
+    /// memory.
+    private static let maxPendingCallbacks = 65_536
 
     init(_ address: Connection.Address, _ queue: DispatchQueue?, restoreIdentifier: String?) {
         self.address = address
@@ -59,68 +59,74 @@ final class CentralCore: Sendable {
         self.queue = DispatchQueue(label: "org.accessorysetup1.central", target: queue ?? .main)
     }
 
-    /// Before anything is told.
+    /// Called before the first callback.
     func begin(_ manager: CBCentralManager) {
         self.manager.value = manager
     }
 
     // MARK: To the app
 
-    /// Does something on the app's queue, after all that was told before; nothing when the app has let go of the
-    /// manager.
+    /// Runs `body` on the app's queue, after all callbacks before it, unless the app has released the manager.
     ///
-    /// - Parameter mayBeDropped: whether it can be left out when the app is behind.
-    func tell(mayBeDropped: Bool = false, _ body: @escaping @Sendable (CBCentralManager) -> Void) {
-        // One block does all that waits by then.
-        if put(mayBeDropped, { $0.append(body) }) == 1 { wakeQueue() }
+    /// - Parameter mayBeDropped: whether an app that is behind can do without it.
+    func publish(mayBeDropped: Bool = false, _ body: @escaping @Sendable (CBCentralManager) -> Void) {
+        // One block runs all that are pending by then.
+        if add(mayBeDropped, { $0.append(body) }) == 1 { wakeQueue() }
     }
 
-    /// Does something with a peripheral on the app's queue.
-    func tell(
+    /// As above, with a peripheral.
+    func publish(
         _ identifier: UUID, mayBeDropped: Bool = false,
         _ body: @escaping @Sendable (CBCentralManager, CBPeripheral) -> Void
     ) {
-        tell(mayBeDropped: mayBeDropped) { manager in body(manager, manager.peripheral(identifier)) }
+        publish(mayBeDropped: mayBeDropped) { manager in body(manager, manager.peripheral(identifier)) }
     }
 
-    /// Tells a characteristic's value. More may follow in the same turn of the thread's loop: the queue is woken at its
-    /// end.
-    func tell(_ value: [UInt8], of path: ObjectPath, _ identifier: UUID, endOfTurn loop: MainLoop) {
-        if put(true, { $0.append(value, of: path, identifier) }) == 1 { loop.atEndOfTurn { [self] in wakeQueue() } }
+    /// Publishes a characteristic's value. The queue is woken at the end of the loop's turn, since more may follow.
+    func publish(_ value: [UInt8], of path: ObjectPath, _ identifier: UUID, endOfTurn loop: MainLoop) {
+        if add(true, { $0.append(value, of: path, identifier) }) == 1 { loop.atEndOfTurn { [self] in wakeQueue() } }
     }
 
-    /// - Returns: how much waits then; nil when it was dropped.
-    private func put(_ mayBeDropped: Bool, _ append: (inout Waiting) -> Void) -> Int? {
-        let count = waiting.withLock { waiting -> Int? in
-            guard !mayBeDropped || waiting.count < Self.mostWaiting else { return nil }
-            append(&waiting)
-            return waiting.count
+    /// A link cannot be made.
+    func publishFailure(_ identifier: UUID, _ error: any Error & Sendable) {
+        publish(identifier) { manager, peripheral in
+            peripheral.apply(state: .disconnected)
+            manager.delegate?.centralManager(manager, didFailToConnect: peripheral, error: error)
         }
-        if count == nil { Misuse.log("\(Self.mostWaiting) callbacks wait for the app's queue: more are dropped") }
+    }
+
+    /// - Returns: the number of pending callbacks; nil when this one was dropped.
+    private func add(_ mayBeDropped: Bool, _ append: (inout Pending) -> Void) -> Int? {
+        let count = pending.withLock { pending -> Int? in
+            guard !mayBeDropped || pending.count < Self.maxPendingCallbacks else { return nil }
+            append(&pending)
+            return pending.count
+        }
+        if count == nil { Misuse.log("\(Self.maxPendingCallbacks) callbacks are pending on the app's queue: more are dropped") }
         return count
     }
 
     private func wakeQueue() {
-        queue.async { [self] in tellAll() }
+        queue.async { [self] in runPending() }
     }
 
-    private func tellAll() {
-        let items = waiting.withLock { waiting in
-            defer { waiting = Waiting() }
-            return waiting.items
+    private func runPending() {
+        let items = pending.withLock { pending in
+            defer { pending = Pending() }
+            return pending.items
         }
         for item in items {
-            // The app may let go of it in a callback.
+            // The app may release it in a callback.
             guard let manager = manager.value else { return }
             switch item {
             case .body(let body): body(manager)
-            case .values(let identifier, let path, let values): tellAll(values, of: path, manager.peripheral(identifier))
+            case .values(let identifier, let path, let values): deliver(values, of: path, manager.peripheral(identifier))
             }
         }
     }
 
-    private func tellAll(_ values: [[UInt8]], of path: ObjectPath, _ peripheral: CBPeripheral) {
-        guard let characteristic = peripheral.characteristic(path) else { return }
+    private func deliver(_ values: [[UInt8]], of path: ObjectPath, _ peripheral: CBPeripheral) {
+        guard let characteristic: CBCharacteristic = peripheral.attribute(path) else { return }
         for value in values where manager.value != nil {
             characteristic.apply(value: Data(value))
             peripheral.delegate?.peripheral(peripheral, didUpdateValueFor: characteristic, error: nil)
@@ -129,16 +135,15 @@ final class CentralCore: Sendable {
 
     // MARK: To the client
 
-    /// Does something on the module's thread, after all that was asked before.
+    /// Runs `body` on the runtime's thread, after all that was asked before.
     func perform(_ body: @escaping @Sendable (CentralClient) -> Void) {
-        guard case .success(let thread) = Hub.thread else { return }
-        thread.perform { [self] hub in
-            if let client = hub.client(of: self) { body(client) }
+        try? CentralRegistry.perform { [self] registry in
+            if let client = registry.client(of: self) { body(client) }
         }
     }
 
-    /// Asks the client and waits for its answer. The client's thread waits for nobody, so this is short; a question
-    /// that the daemon has to answer ends with `fallback` when that takes too long.
+    /// Asks the client and waits for its answer, `fallback` after 5 s. The client's thread never blocks, so this is
+    /// short but for questions that the daemon must answer.
     func ask<Answer: Sendable>(
         _ fallback: Answer,
         _ question: @escaping @Sendable (CentralClient, @escaping @Sendable (Answer) -> Void) -> Void
@@ -149,19 +154,18 @@ final class CentralCore: Sendable {
     }
 }
 
-/// An answer that somebody waits for.
 private final class Reply<Answer: Sendable>: Sendable {
     private let value = Mutex<Answer?>(nil)
-    private let isThere = DispatchSemaphore(value: 0)
-    private static var longest: DispatchTimeInterval { .seconds(5) }
+    private let arrived = DispatchSemaphore(value: 0)
+    private static var timeout: DispatchTimeInterval { .seconds(5) }
 
     func give(_ answer: Answer) {
         value.withLock { $0 = answer }
-        isThere.signal()
+        arrived.signal()
     }
 
     func wait() -> Answer? {
-        _ = isThere.wait(timeout: .now() + Self.longest)
+        _ = arrived.wait(timeout: .now() + Self.timeout)
         return value.withLock { $0 }
     }
 }
@@ -169,9 +173,8 @@ private final class Reply<Answer: Sendable>: Sendable {
 /// A manager on its way to the app's queue.
 ///
 /// @unchecked, as managers are not Sendable (Apple's are not either). It is safe because the reference is set once,
-/// before the core is given to another thread, and is then read on the core's serial queue only, which is the app's:
-/// what belongs to the app's queue is touched there and nowhere else. Reading a weak reference while the object goes is
-/// safe by itself.
+/// before the core is given to another thread, and is then read on the core's serial queue only, which is the app's.
+/// Reading a weak reference while the object is released is safe by itself.
 private final class ManagerReference: @unchecked Sendable {
     weak var value: CBCentralManager?
 }

@@ -15,9 +15,8 @@ final class CommandChannel {
     private var lastUse: Int64 = 0
     private var isOpen = true
 
-    /// While it is out nobody else, also of another app, can write to the characteristic: it is given back when it is
-    /// not used.
-    private static let longestIdle: Int64 = 1_000_000
+    /// The descriptor blocks all other writers, also of other apps: it is given back when it is not used.
+    private static let maxIdle: Int64 = 1_000_000
 
     init(_ descriptor: FileDescriptor, _ gate: CommandGate, _ loop: MainLoop, onIdle: @escaping () -> Void) {
         self.descriptor = descriptor
@@ -28,10 +27,10 @@ final class CommandChannel {
     }
 
     private func watchIdle() {
-        idle = loop.after(.milliseconds(Self.longestIdle / 1000)) { [weak self] in
+        idle = loop.after(.milliseconds(Self.maxIdle / 1000)) { [weak self] in
             guard let self, self.isOpen else { return }
-            if self.gate.takeUse() { self.lastUse = self.loop.now }
-            guard self.writable != nil || self.loop.now - self.lastUse < Self.longestIdle else {
+            if self.gate.consumeUse() { self.lastUse = self.loop.now }
+            guard self.writable != nil || self.loop.now - self.lastUse < Self.maxIdle else {
                 self.onIdle()
                 return self.close()
             }
@@ -57,7 +56,7 @@ final class CommandChannel {
         }
     }
 
-    /// Lets the app send the short way.
+    /// Opens the short way for the app.
     func openGate(to path: ObjectPath) {
         gate.open(path, descriptor)
     }

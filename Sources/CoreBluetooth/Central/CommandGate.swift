@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where an app's values without response enter, on whatever thread it writes: the short way straight to bluetoothd's
-// descriptor while nothing that was asked for earlier is still on its way there, else the long way over the module's
-// thread, with a window that tells the app when to wait.
+// Entry of an app's values without response, on any thread: the short way straight to bluetoothd's descriptor while no
+// earlier request is pending, else the long way over the runtime's thread, with a window that makes the app wait.
 
 internal import DBusKit
 internal import Foundation
@@ -12,9 +11,9 @@ final class CommandGate: Sendable {
     private struct State {
         /// Values on the long way.
         var onTheWay = 0
-        /// The app has filled the window, or looked at it full, and waits to be told.
+        /// The app has found the window full, and waits for the callback.
         var isAwaited = false
-        /// What the app has asked of the thread, and what of it has arrived there.
+        /// The app's requests to the thread, and those that have arrived there.
         var asked: UInt64 = 0
         var arrived: UInt64 = 0
         /// The short way; nil while it is closed.
@@ -24,10 +23,10 @@ final class CommandGate: Sendable {
         var isShortFull = false
     }
 
-    /// From so many on the long way on the app is asked to wait.
-    private static let limit = 32
-    /// So many are kept of an app that does not.
-    private static let most = 512
+    /// Values on the long way from which the app must wait.
+    private static let highWater = 32
+    /// Values kept for an app that does not.
+    private static let maxValues = 512
 
     private let state = Mutex(State())
 
@@ -36,7 +35,7 @@ final class CommandGate: Sendable {
     /// Whether another value may be written now.
     var hasRoom: Bool {
         state.withLock { state in
-            let hasRoom = state.onTheWay < Self.limit && !state.isShortFull
+            let hasRoom = state.onTheWay < Self.highWater && !state.isShortFull
             if !hasRoom { state.isAwaited = true }
             return hasRoom
         }
@@ -56,7 +55,7 @@ final class CommandGate: Sendable {
         }
     }
 
-    /// The app asks the thread for something: what it writes from now on comes after that, and goes the long way.
+    /// The app makes another request: values written after it take the long way.
     func ask() {
         state.withLock { state in
             state.asked &+= 1
@@ -64,37 +63,37 @@ final class CommandGate: Sendable {
         }
     }
 
-    /// Takes a place on the long way; false when there is none at all.
-    func take() -> Bool {
+    /// Takes a place on the long way; false when all are taken.
+    func reserve() -> Bool {
         state.withLock { state in
-            guard state.onTheWay < Self.most else { return false }
+            guard state.onTheWay < Self.maxValues else { return false }
             state.onTheWay += 1
-            if state.onTheWay >= Self.limit { state.isAwaited = true }
+            if state.onTheWay >= Self.highWater { state.isAwaited = true }
             return true
         }
     }
 
     // MARK: The thread's side
 
-    /// Something that the app has asked for has arrived.
+    /// A request has arrived.
     func arrive() {
         state.withLock { $0.arrived &+= 1 }
     }
 
     /// Gives a place back.
     ///
-    /// - Returns: whether the app is to be told that there is room.
-    func give() -> Bool {
+    /// - Returns: whether the app must be called back for room.
+    func giveBack() -> Bool {
         state.withLock { state in
             state.onTheWay -= 1
             if state.onTheWay == 0 { state.isShortFull = false }
-            guard state.isAwaited, !state.isShortFull, state.onTheWay <= Self.limit / 2 else { return false }
+            guard state.isAwaited, !state.isShortFull, state.onTheWay <= Self.highWater / 2 else { return false }
             state.isAwaited = false
             return true
         }
     }
 
-    /// Opens the short way when everything that has arrived is done, unless more is coming.
+    /// Opens the short way once all requests that have arrived are answered, unless more are under way.
     func open(_ path: ObjectPath, _ descriptor: FileDescriptor) {
         state.withLock { state in
             if state.asked == state.arrived { state.short = (path, descriptor) }
@@ -108,8 +107,8 @@ final class CommandGate: Sendable {
         }
     }
 
-    /// Whether something went the short way since this was asked last.
-    func takeUse() -> Bool {
+    /// Whether a value took the short way since the last call.
+    func consumeUse() -> Bool {
         state.withLock { state in
             defer { state.wasShortUsed = false }
             return state.wasShortUsed

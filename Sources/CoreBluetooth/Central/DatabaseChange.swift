@@ -1,41 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// What has come and gone of an accessory's attributes since its app was last told of other services, as a value. It
-// knows whether more is to be expected: BlueZ shows a change piece by piece, and an app is to hear of it once.
+// Attributes that were added and removed since the app's last `didModifyServices`, as a value, and whether more changes
+// are expected: BlueZ shows a change piece by piece, and the app must receive one callback.
 
 internal import DBusKit
 
-/// A change of a connected accessory's services that the app has not been told of.
+/// An unpublished change of a connected accessory's services.
 struct DatabaseChange {
-    /// The attributes that have gone.
+    /// The attributes that were removed.
     private(set) var gone: Set<ObjectPath> = []
-    private var come: Set<ObjectPath> = []
+    private var added: Set<ObjectPath> = []
 
-    /// How long a change that looks whole must stand still. Removed objects are a new database if the link still
-    /// stands after so long.
+    /// How long a change that looks complete must stay the same. Removed objects are a new database if the link is
+    /// still up after so long.
     static let settling = Duration.milliseconds(300)
-    /// How long one that does not. On a slow link there are seconds between two services that BlueZ finds; on a busy
-    /// machine, between two of its signals.
-    static let longestDiscovery = Duration.seconds(3)
+    /// How long one that does not look complete. On a slow link there are seconds between two services that BlueZ
+    /// finds; on a busy machine, between two of its signals.
+    static let maxDiscovery = Duration.seconds(3)
 
-    /// Whether nothing has changed.
-    var isEmpty: Bool { gone.isEmpty && come.isEmpty }
-
-    /// An attribute has come or gone.
-    mutating func note(_ path: ObjectPath, isGone: Bool) {
+    /// An attribute was added or removed.
+    mutating func add(_ path: ObjectPath, isGone: Bool) {
         if isGone {
-            come.remove(path)
+            added.remove(path)
             gone.insert(path)
         } else {
-            come.insert(path)
+            added.insert(path)
         }
     }
 
-    /// Whether more is to be expected. BlueZ takes away the old services when it has found all of the new: an old one
-    /// beside a new one with its UUID is most likely to go.
+    /// Whether more changes are expected. BlueZ removes the old services once it has found all new ones: an old one
+    /// beside a new one with its UUID is most likely removed next.
     ///
-    /// - Parameter services: what BlueZ shows of the accessory now.
+    /// - Parameter services: the accessory's services in BlueZ now.
     func isUnfinished(_ services: [AttributeInfo]) -> Bool {
-        let new = Set(services.filter { come.contains($0.path) }.map(\.uuid))
-        return gone.isEmpty || services.contains { !come.contains($0.path) && new.contains($0.uuid) }
+        let new = Set(services.filter { added.contains($0.path) }.map(\.uuid))
+        return gone.isEmpty || services.contains { !added.contains($0.path) && new.contains($0.uuid) }
     }
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The discovery of one manager: it runs while the app scans, and while a connect waits for an accessory to be heard.
-// What is heard is told as the app's scan asks for it. (BlueZ, org.bluez.Adapter(5))
+// The discovery of one manager: it runs while the app scans, and while a link waits for its accessory's advertisement.
+// Advertisements are published as the app's scan asks. (BlueZ, org.bluez.Adapter(5))
 
 internal import DBusKit
 internal import Foundation
 
-/// Whether to search, and what of it is told.
+/// Starts and stops the discovery, and publishes discovered accessories.
 final class Scanner {
-    /// What the app has asked for.
+    /// The app's scan.
     struct Request {
         /// Nil for any.
         let services: [String]?
@@ -22,13 +22,13 @@ final class Scanner {
 
     private let core: CentralCore
     private let session: ViewSession
-    /// Whether a connect waits to hear its accessory.
+    /// Whether a link waits for an advertisement.
     private let isNeeded: () -> Bool
     private var request: Request?
-    private var told: Set<UUID> = []
+    private var discovered: Set<UUID> = []
     private var phase = Phase.off
     private var retry: LoopSource?
-    /// Answers that belong to an earlier connection to the radio are not for this one.
+    /// Counted up when the radio is lost: later answers of the former one are ignored.
     private var generation = 0
 
     init(_ core: CentralCore, _ session: ViewSession, isNeeded: @escaping () -> Bool) {
@@ -39,11 +39,11 @@ final class Scanner {
 
     // MARK: The app's scan
 
-    /// Begins a scan, in the place of one that runs.
+    /// Begins a scan, in place of a running one.
     func begin(_ request: Request) {
         self.request = request
-        told = []
-        if case .on = phase { tellPresent() }
+        discovered = []
+        if case .on = phase { publishKnown() }
         update()
     }
 
@@ -52,7 +52,7 @@ final class Scanner {
         update()
     }
 
-    /// Without power there is no discovery, and the scan of the app is over.
+    /// Without power there is no discovery, and the app's scan ends.
     func radioLost() {
         request = nil
         generation += 1
@@ -60,20 +60,20 @@ final class Scanner {
         retry?.cancel()
     }
 
-    // MARK: What is heard
+    // MARK: Advertisements
 
-    /// An accessory of the app's was heard.
-    func heard(_ grant: ViewSession.Grant) {
+    /// An advertisement of a granted accessory was received.
+    func advertised(_ grant: ViewSession.Grant) {
         guard let request, let device = session.tree.device(grant.path), !device.isConnected else { return }
         let advertisement = device.advertisement
-        guard advertisement.fits(request.services), request.allowsDuplicates || told.insert(grant.identifier).inserted
+        guard advertisement.fits(request.services), request.allowsDuplicates || discovered.insert(grant.identifier).inserted
         else {
             return
         }
         let name = device.name ?? grant.name
-        // 127 stands for a strength that is not known (Core 5.4, Vol 4, Part E, 7.7.65.2).
+        // 127: unknown (Core 5.4, Vol 4, Part E, 7.7.65.2).
         let rssi = device.rssi ?? 127
-        core.tell(grant.identifier, mayBeDropped: true) { manager, peripheral in
+        core.publish(grant.identifier, mayBeDropped: true) { manager, peripheral in
             peripheral.apply(name: name)
             guard manager.isScanning else { return }
             manager.delegate?.centralManager(
@@ -82,19 +82,19 @@ final class Scanner {
         }
     }
 
-    /// What the running discovery has heard before the scan began.
-    private func tellPresent() {
-        for grant in session.grants where session.tree.device(grant.path)?.rssi != nil { heard(grant) }
+    /// Accessories that the running discovery has found before the scan began.
+    private func publishKnown() {
+        for grant in session.grants where session.tree.device(grant.path)?.rssi != nil { advertised(grant) }
     }
 
     // MARK: The discovery
 
-    /// Starts or stops as it is needed now.
+    /// Starts or stops the discovery as needed.
     func update() {
         guard session.state == .poweredOn, let adapter = session.tree.adapter, phase != .changing else { return }
         let isConnecting = isNeeded()
         let isWanted = request != nil || isConnecting
-        // What waits must hear each packet: without that an accessory that is back looks as if it had never gone.
+        // A waiting link needs every packet: otherwise an accessory that has returned is not noticed.
         let everything = isConnecting || request?.allowsDuplicates == true
         switch phase {
         case .off where isWanted: start(adapter, everything)
@@ -110,7 +110,7 @@ final class Scanner {
         setFilter(adapter, everything) { scanner in
             scanner.change(adapter, "StartDiscovery") {
                 $0.phase = .on(everything: everything)
-                $0.tellPresent()
+                $0.publishKnown()
             }
         }
     }
@@ -145,7 +145,7 @@ final class Scanner {
 }
 
 extension BlueZTree.Advertisement {
-    /// As the app gets it.
+    /// With Apple's keys.
     var dictionary: [String: Any] {
         var data: [String: Any] = [CBAdvertisementDataIsConnectable: NSNumber(value: true)]
         if let localName { data[CBAdvertisementDataLocalNameKey] = localName }

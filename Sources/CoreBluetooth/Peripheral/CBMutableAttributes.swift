@@ -5,8 +5,6 @@
 public import Foundation
 
 /// What a characteristic of the app's own allows.
-///
-/// Source: Apple's documentation of `CBAttributePermissions`.
 public struct CBAttributePermissions: OptionSet, Sendable {
     /// The bits.
     public let rawValue: UInt
@@ -25,23 +23,19 @@ public struct CBAttributePermissions: OptionSet, Sendable {
 }
 
 /// A service of the app's own.
-///
-/// Source: Apple's documentation of `CBMutableService`.
 open class CBMutableService: CBService {
     /// A service without characteristics.
-    ///
-    /// Source: Apple's documentation of `init(type:primary:)`.
     public init(type UUID: CBUUID, primary isPrimary: Bool) {
         super.init(UUID, nil, NSLock(), isPrimary: isPrimary, peripheral: nil)
     }
 
-    /// The services that it includes. Source: Apple's documentation of the property.
+    /// The services that it includes.
     open override var includedServices: [CBService]? {
         get { super.includedServices }
         set { apply(included: newValue) }
     }
 
-    /// Its characteristics. Source: Apple's documentation of the property.
+    /// Its characteristics.
     open override var characteristics: [CBCharacteristic]? {
         get { super.characteristics }
         set { apply(characteristics: newValue) }
@@ -49,15 +43,11 @@ open class CBMutableService: CBService {
 }
 
 /// A characteristic of the app's own.
-///
-/// Source: Apple's documentation of `CBMutableCharacteristic`.
 open class CBMutableCharacteristic: CBCharacteristic {
     private var storedPermissions: CBAttributePermissions
     private var ownProperties: CBCharacteristicProperties
 
     /// A characteristic.
-    ///
-    /// Source: Apple's documentation of `init(type:properties:value:permissions:)`.
     public init(
         type UUID: CBUUID, properties: CBCharacteristicProperties, value: Data?, permissions: CBAttributePermissions
     ) {
@@ -67,41 +57,37 @@ open class CBMutableCharacteristic: CBCharacteristic {
         apply(value: value)
     }
 
-    /// What it allows. Source: Apple's documentation of the property.
+    /// What it allows.
     open var permissions: CBAttributePermissions {
         get { lock.withLock { storedPermissions } }
         set { lock.withLock { storedPermissions = newValue } }
     }
 
-    /// What it can do. Source: Apple's documentation of the property.
+    /// What it can do.
     open override var properties: CBCharacteristicProperties {
         get { lock.withLock { ownProperties } }
         set { lock.withLock { ownProperties = newValue } }
     }
 
-    /// Its value. Source: Apple's documentation of the property.
+    /// Its value.
     open override var value: Data? {
         get { super.value }
         set { apply(value: newValue) }
     }
 
-    /// Its descriptors. Source: Apple's documentation of the property.
+    /// Its descriptors.
     open override var descriptors: [CBDescriptor]? {
         get { super.descriptors }
         set { apply(descriptors: newValue) }
     }
 
-    /// Nobody. Source: Apple's documentation of the property.
+    /// Nobody.
     open var subscribedCentrals: [CBCentral]? { nil }
 }
 
 /// A descriptor of the app's own.
-///
-/// Source: Apple's documentation of `CBMutableDescriptor`.
 open class CBMutableDescriptor: CBDescriptor {
     /// A descriptor.
-    ///
-    /// Source: Apple's documentation of `init(type:value:)`.
     public init(type UUID: CBUUID, value: Any?) {
         super.init(UUID, nil, NSLock(), value: value, characteristic: nil)
     }

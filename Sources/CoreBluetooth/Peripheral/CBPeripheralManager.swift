@@ -5,39 +5,33 @@
 public import Dispatch
 public import Foundation
 
-/// A channel's number. Source: Apple's documentation of `CBL2CAPPSM`.
+/// A channel's number.
 public typealias CBL2CAPPSM = UInt16
 
 /// A channel to a peer. There is none on Linux: a descriptor from the daemon would be a way past the view.
-///
-/// Source: Apple's documentation of `CBL2CAPChannel`.
 open class CBL2CAPChannel: NSObject {
     init(_ psm: CBL2CAPPSM) {
         storedPSM = psm
     }
 
     private let storedPSM: CBL2CAPPSM
-    /// The other end. Source: Apple's documentation of the property.
+    /// The other end.
     open var peer: CBPeer! { nil }
-    /// What arrives. Source: Apple's documentation of the property.
+    /// What arrives.
     open var inputStream: InputStream! { nil }
-    /// What is sent. Source: Apple's documentation of the property.
+    /// What is sent.
     open var outputStream: OutputStream! { nil }
-    /// The channel's number. Source: Apple's documentation of the property.
+    /// The channel's number.
     open var psm: CBL2CAPPSM { storedPSM }
 }
 
 /// A central that uses the app's services. There is none on Linux.
-///
-/// Source: Apple's documentation of `CBCentral`.
 open class CBCentral: CBPeer {
-    /// Bytes of one notification. Source: Apple's documentation of the property.
+    /// Bytes of one notification.
     open var maximumUpdateValueLength: Int { 20 }
 }
 
 /// A request of a central's. There is none on Linux.
-///
-/// Source: Apple's documentation of `CBATTRequest`.
 open class CBATTRequest: NSObject {
     init(_ central: CBCentral, _ characteristic: CBCharacteristic) {
         storedCentral = central
@@ -46,17 +40,17 @@ open class CBATTRequest: NSObject {
 
     private let storedCentral: CBCentral
     private let storedCharacteristic: CBCharacteristic
-    /// Who asks. Source: Apple's documentation of the property.
+    /// Who asks.
     open var central: CBCentral { storedCentral }
-    /// What is asked for. Source: Apple's documentation of the property.
+    /// What is asked for.
     open var characteristic: CBCharacteristic { storedCharacteristic }
-    /// From which byte on. Source: Apple's documentation of the property.
+    /// From which byte on.
     open var offset: Int { 0 }
-    /// What is written, or the answer. Source: Apple's documentation of the property.
+    /// What is written, or the answer.
     open var value: Data?
 }
 
-/// How fast a central is served. Source: Apple's documentation of `CBPeripheralManagerConnectionLatency`.
+/// How fast a central is served.
 public enum CBPeripheralManagerConnectionLatency: Int, Sendable {
     /// Fast.
     case low = 0
@@ -81,18 +75,16 @@ public enum CBPeripheralManagerAuthorizationStatus: Int, Sendable {
     case authorized = 3
 }
 
-/// The options of a peripheral manager. Taken and not used. Source: Apple's documentation of the constant.
+/// The options of a peripheral manager. Taken and not used.
 public let CBPeripheralManagerOptionShowPowerAlertKey = "kCBInitOptionShowPowerAlert"
-/// Taken and not used. Source: Apple's documentation of the constant.
+/// Taken and not used.
 public let CBPeripheralManagerOptionRestoreIdentifierKey = "kCBInitOptionRestoreIdentifier"
-/// Never there. Source: Apple's documentation of the constant.
+/// Never there.
 public let CBPeripheralManagerRestoredStateServicesKey = "kCBRestoredServices"
-/// Never there. Source: Apple's documentation of the constant.
+/// Never there.
 public let CBPeripheralManagerRestoredStateAdvertisementDataKey = "kCBRestoredAdvertisement"
 
 /// Publishes the app's own services: on Linux it is always ``CBManagerState/unsupported``, and says so.
-///
-/// Source: Apple's documentation of `CBPeripheralManager`.
 open class CBPeripheralManager: CBManager {
     private let queue: DispatchQueue
     private let reference = PeripheralManagerReference()
@@ -106,15 +98,11 @@ open class CBPeripheralManager: CBManager {
     }
 
     /// A manager.
-    ///
-    /// Source: Apple's documentation of `init(delegate:queue:)`.
     public convenience init(delegate: (any CBPeripheralManagerDelegate)?, queue: DispatchQueue?) {
         self.init(delegate: delegate, queue: queue, options: nil)
     }
 
     /// A manager, which tells at once that it is not supported.
-    ///
-    /// Source: Apple's documentation of `init(delegate:queue:options:)`.
     public init(delegate: (any CBPeripheralManagerDelegate)?, queue: DispatchQueue?, options: [String: Any]? = nil) {
         storedDelegate = delegate
         self.queue = DispatchQueue(label: "org.accessorysetup1.peripheral", target: queue ?? .main)
@@ -127,16 +115,12 @@ open class CBPeripheralManager: CBManager {
     }
 
     /// Is told everything. Not retained.
-    ///
-    /// Source: Apple's documentation of `CBPeripheralManager.delegate`.
     open weak var delegate: (any CBPeripheralManagerDelegate)? {
         get { lock.withLock { storedDelegate } }
         set { lock.withLock { storedDelegate = newValue } }
     }
 
     /// Whether the app may use Bluetooth, in the words of Apple's earlier systems.
-    ///
-    /// Source: Apple's documentation of `CBPeripheralManager.authorizationStatus()`.
     @available(*, deprecated, message: "Use CBManager.authorization instead")
     open class func authorizationStatus() -> CBPeripheralManagerAuthorizationStatus {
         authorization == .allowedAlways ? .authorized : .denied
@@ -144,43 +128,39 @@ open class CBPeripheralManager: CBManager {
 
     /// ``CBManagerState/unsupported``, from the first callback on.
     open override var state: CBManagerState { lock.withLock { storedState } }
-    /// Never. Source: Apple's documentation of the property.
+    /// Never.
     open var isAdvertising: Bool { false }
 
     /// The delegate gets ``CBError/Code/operationNotSupported``.
-    ///
-    /// Source: Apple's documentation of `startAdvertising(_:)`.
     open func startAdvertising(_ advertisementData: [String: Any]?) {
         tell { $0.delegate?.peripheralManagerDidStartAdvertising($0, error: Self.unsupported) }
     }
 
-    /// Nothing to stop. Source: Apple's documentation of `stopAdvertising()`.
+    /// Nothing to stop.
     open func stopAdvertising() {}
 
     /// The delegate gets ``CBError/Code/operationNotSupported``.
-    ///
-    /// Source: Apple's documentation of `add(_:)`.
     open func add(_ service: CBMutableService) {
         let service = OwnService(service)
         tell { $0.delegate?.peripheralManager($0, didAdd: service.value, error: Self.unsupported) }
     }
 
-    /// Nothing to remove. Source: Apple's documentation of `remove(_:)`.
+    /// Nothing to remove.
     open func remove(_ service: CBMutableService) {}
-    /// Nothing to remove. Source: Apple's documentation of `removeAllServices()`.
+    /// Nothing to remove.
     open func removeAllServices() {}
 
-    /// Ignored, with a log line. Source: Apple's documentation of `setDesiredConnectionLatency(_:for:)`.
+    /// Ignored, with a log line.
     open func setDesiredConnectionLatency(_ latency: CBPeripheralManagerConnectionLatency, for central: CBCentral) {
         Misuse.log("setDesiredConnectionLatency: the peripheral role is not supported")
     }
 
-    /// Ignored, with a log line. Source: Apple's documentation of `respond(to:withResult:)`.
+    /// Ignored, with a log line.
     open func respond(to request: CBATTRequest, withResult result: CBATTError.Code) {
         Misuse.log("respond: the peripheral role is not supported")
     }
 
-    /// Always false. Source: Apple's documentation of `updateValue(_:for:onSubscribedCentrals:)`.
+    /// Always false.
     open func updateValue(
         _ value: Data, for characteristic: CBMutableCharacteristic, onSubscribedCentrals centrals: [CBCentral]?
     ) -> Bool {
@@ -189,15 +169,11 @@ open class CBPeripheralManager: CBManager {
     }
 
     /// The delegate gets ``CBError/Code/operationNotSupported``.
-    ///
-    /// Source: Apple's documentation of `publishL2CAPChannel(withEncryption:)`.
     open func publishL2CAPChannel(withEncryption encryptionRequired: Bool) {
         tell { $0.delegate?.peripheralManager($0, didPublishL2CAPChannel: 0, error: Self.unsupported) }
     }
 
     /// The delegate gets ``CBError/Code/operationNotSupported``.
-    ///
-    /// Source: Apple's documentation of `unpublishL2CAPChannel(_:)`.
     open func unpublishL2CAPChannel(_ PSM: CBL2CAPPSM) {
         tell { $0.delegate?.peripheralManager($0, didUnpublishL2CAPChannel: PSM, error: Self.unsupported) }
     }
@@ -231,8 +207,6 @@ private final class OwnService: @unchecked Sendable {
 }
 
 /// Is told what a peripheral manager does.
-///
-/// Source: Apple's documentation of `CBPeripheralManagerDelegate`.
 public protocol CBPeripheralManagerDelegate: NSObjectProtocol {
     /// The role is not supported.
     func peripheralManagerDidUpdateState(_ peripheral: CBPeripheralManager)
@@ -264,36 +238,26 @@ public protocol CBPeripheralManagerDelegate: NSObjectProtocol {
     func peripheralManager(_ peripheral: CBPeripheralManager, didOpen channel: CBL2CAPChannel?, error: (any Error)?)
 }
 
+/// Apple's optional methods: by default they do nothing.
 extension CBPeripheralManagerDelegate {
-    /// Does nothing.
     public func peripheralManager(_ peripheral: CBPeripheralManager, willRestoreState dict: [String: Any]) {}
-    /// Does nothing.
     public func peripheralManagerDidStartAdvertising(_ peripheral: CBPeripheralManager, error: (any Error)?) {}
-    /// Does nothing.
     public func peripheralManager(_ peripheral: CBPeripheralManager, didAdd service: CBService, error: (any Error)?) {}
-    /// Does nothing.
     public func peripheralManager(
         _ peripheral: CBPeripheralManager, central: CBCentral, didSubscribeTo characteristic: CBCharacteristic
     ) {}
-    /// Does nothing.
     public func peripheralManager(
         _ peripheral: CBPeripheralManager, central: CBCentral, didUnsubscribeFrom characteristic: CBCharacteristic
     ) {}
-    /// Does nothing.
     public func peripheralManager(_ peripheral: CBPeripheralManager, didReceiveRead request: CBATTRequest) {}
-    /// Does nothing.
     public func peripheralManager(_ peripheral: CBPeripheralManager, didReceiveWrite requests: [CBATTRequest]) {}
-    /// Does nothing.
     public func peripheralManagerIsReady(toUpdateSubscribers peripheral: CBPeripheralManager) {}
-    /// Does nothing.
     public func peripheralManager(
         _ peripheral: CBPeripheralManager, didPublishL2CAPChannel PSM: CBL2CAPPSM, error: (any Error)?
     ) {}
-    /// Does nothing.
     public func peripheralManager(
         _ peripheral: CBPeripheralManager, didUnpublishL2CAPChannel PSM: CBL2CAPPSM, error: (any Error)?
     ) {}
-    /// Does nothing.
     public func peripheralManager(
         _ peripheral: CBPeripheralManager, didOpen channel: CBL2CAPChannel?, error: (any Error)?
     ) {}

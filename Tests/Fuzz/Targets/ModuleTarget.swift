@@ -84,9 +84,8 @@ private final class Heard: Sendable {
 
 /// Calls that are made on the module's thread are done when this returns.
 private func waitForModule() {
-    guard case .success(let thread) = AccessorySetupKit.Hub.thread else { found("no thread") }
     let isDone = DispatchSemaphore(value: 0)
-    thread.perform { _ in isDone.signal() }
+    guard (try? SessionRegistry.perform { _ in isDone.signal() }) != nil else { found("no thread") }
     guard isDone.wait(timeout: .now() + 240) == .success else { found("AccessorySetupKit's thread stands still") }
 }
 

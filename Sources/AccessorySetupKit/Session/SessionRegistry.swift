@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The module's one thread: the buses that sessions need, each connected on first use and let go with its last session.
-// An app without a session has no connection, and a session at rest wakes nobody.
+// The buses of the process' sessions, each connected on first use and disconnected with its last session.
 
 internal import AccessoryBus
+internal import CoreBluetooth
 internal import DBusKit
 
-/// Lives on the module's thread only.
-final class Hub {
-    /// Started with the process' first session; it then lives as long as the process and sleeps when there is nothing
-    /// to do.
-    static let thread = Result { () throws(BusError) in
-        try LoopThread(name: "accessorysetup") { Hub($0) }
-    }
-
+/// Lives on the runtime's thread only.
+final class SessionRegistry: AppRuntimePart {
     private let loop: MainLoop
     private var links: [Connection.Address: Link] = [:]
 
-    private init(_ loop: MainLoop) {
+    init(_ loop: MainLoop) {
         self.loop = loop
     }
 

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// The objects of org.bluez, loaded whole and kept up by signals on one connection. (BlueZ, org.bluez.Adapter(5),
+// org.bluez.Device(5), org.bluez.GattCharacteristic(5))
+
+internal import DBusKit
+
+/// The object tree of one connection to the view.
+final class ObjectFeed {
+    enum Event {
+        /// Another process owns the name: the objects of the former one are gone.
+        case replaced
+        /// The owner, the loading or the adapter may have changed.
+        case stateChanged
+        /// The view takes the process for no app.
+        case refused
+        case view(ViewSession.Event)
+    }
+
+    enum State {
+        case unknown
+        /// org.bluez has no owner.
+        case absent
+        /// `GetManagedObjects` is in flight. Signals that arrive meanwhile may be newer than its answer.
+        case loading(PendingCall?, [(ObjectFeed) -> Void])
+        /// It failed, and is called again after a pause; until then signals are applied.
+        case unreadable(LoopSource)
+        case loaded
+    }
+
+    private static let maxHeldSignals = 16_384
+    private static let reloadPause = Duration.seconds(1)
+
+    private let connection: Connection
+    private let loop: MainLoop
+    private let onEvent: (Event) -> Void
+    private var nameWatch: Subscription?
+    private var subscriptions: [Subscription] = []
+    private(set) var state = State.unknown
+    private(set) var tree = BlueZTree()
+    /// The path of the latest signal.
+    private var latestPath: ObjectPath?
+
+    init(_ connection: Connection, _ loop: MainLoop, onEvent: @escaping (Event) -> Void) {
+        self.connection = connection
+        self.loop = loop
+        self.onEvent = onEvent
+        nameWatch = connection.watchName(BlueZTree.service) { [weak self] in self?.ownerChanged($0) }
+    }
+
+    func end() {
+        nameWatch?.cancel()
+        unload()
+    }
+
+    private func unload() {
+        for subscription in subscriptions { subscription.cancel() }
+        subscriptions = []
+        tree = BlueZTree()
+        setState(.absent)
+    }
+
+    private func setState(_ new: State) {
+        switch state {
+        case .loading(let call, _): call?.cancel()
+        case .unreadable(let timer): timer.cancel()
+        case .unknown, .absent, .loaded: break
+        }
+        state = new
+    }
+
+    private func ownerChanged(_ owner: String?) {
+        unload()
+        guard let owner else { return onEvent(.stateChanged) }
+        onEvent(.replaced)
+        subscriptions = [
+            connection.subscribe(sender: owner, path: "/", interface: Bus.objectManager, member: "InterfacesAdded") {
+                [weak self] message in
+                guard let arguments = try? message.arguments(limits: .generous), arguments.count == 2,
+                    let path = arguments[0].objectPathValue
+                else { return }
+                self?.apply { $0.added(path, arguments[1]) }
+            },
+            connection.subscribe(sender: owner, path: "/", interface: Bus.objectManager, member: "InterfacesRemoved") {
+                [weak self] message in
+                guard let arguments = try? message.arguments(), arguments.count == 2,
+                    let path = arguments[0].objectPathValue, let names = arguments[1].stringsValue
+                else { return }
+                self?.apply { $0.removed(path, names) }
+            },
+            connection.subscribe(sender: owner, interface: Bus.properties, member: "PropertiesChanged") { [weak self] in
+                self?.propertiesChanged($0)
+            },
+            connection.subscribe(sender: owner, interface: BlueZTree.deviceInterface, member: "Disconnected") {
+                [weak self] message in
+                guard let path = message.path, let reason = (try? message.arguments())?.first?.stringValue else { return }
+                self?.apply { $0.publish(.endAnnounced(path, reason: reason)) }
+            },
+        ]
+        load()
+    }
+
+    // MARK: Loading
+
+    private func load() {
+        setState(.loading(nil, []))
+        let call = connection.call(BlueZTree.service, "/", Bus.objectManager, "GetManagedObjects", limits: .generous) {
+            [weak self] in self?.loaded($0)
+        }
+        state = .loading(call, [])
+    }
+
+    private func loaded(_ result: Result<[DBusValue], BusError>) {
+        guard case .loading(_, let signals) = state else { return }
+        switch result {
+        case .success(let values):
+            tree.load(values.first)
+            state = .loaded
+            for signal in signals { signal(self) }
+            publish(.loaded)
+            onEvent(.stateChanged)
+        case .failure(let error) where error.isStandard("AccessDenied"): onEvent(.refused)
+        case .failure: state = .unreadable(loop.after(Self.reloadPause) { [weak self] in self?.load() })
+        }
+    }
+
+    /// Applies a signal, now or once the objects are loaded.
+    private func apply(_ signal: @escaping (ObjectFeed) -> Void) {
+        guard case .loading(let call, var signals) = state else { return signal(self) }
+        guard signals.count < Self.maxHeldSignals else { return }
+        // The state must not hold a second reference while one is added: that would copy all of them.
+        state = .unknown
+        signals.append(signal)
+        state = .loading(call, signals)
+    }
+
+    private func publish(_ event: ViewSession.Event) { onEvent(.view(event)) }
+
+    // MARK: Signals
+
+    private func propertiesChanged(_ message: Message) {
+        guard let path = path(of: message) else { return }
+        if let value = Self.valueAlone(message) { return apply { $0.publish(.value(path, value)) } }
+        guard let arguments = try? message.arguments(), arguments.count == 3, let interface = arguments[0].stringValue,
+            let changed = arguments[1].vardictValue
+        else { return }
+        let invalidated = arguments[2].stringsValue ?? []
+        apply { $0.changed(path, interface, changed, invalidated) }
+    }
+
+    /// A message's path. Many signals in a row come from one object, and a path costs as much to make as the rest.
+    private func path(of message: Message) -> ObjectPath? {
+        if let latestPath, message.hasPath(latestPath) { return latestPath }
+        latestPath = message.path
+        return latestPath
+    }
+
+    /// A characteristic's value, where the signal has nothing else: nearly all signals are such, thousands a second.
+    private static func valueAlone(_ message: Message) -> [UInt8]? {
+        guard message.hasFirstText(BlueZTree.characteristicInterface) else { return nil }
+        var value: [UInt8]?
+        var hasMore = false
+        message.withArguments { cursor in
+            cursor.next()
+            cursor.forEachEntry { entry in
+                guard entry.isString("Value") else {
+                    hasMore = true
+                    return
+                }
+                entry.next()
+                entry.withVariant { value = $0.bytes }
+            }
+        }
+        return hasMore ? nil : value
+    }
+
+    private func added(_ path: ObjectPath, _ interfaces: DBusValue) {
+        let hadAdapter = tree.adapter != nil
+        tree.add(path, interfaces)
+        if !hadAdapter, tree.adapter != nil { return load() }
+        let names = interfaces.entries?.compactMap(\.key.stringValue) ?? []
+        if names.contains(BlueZTree.deviceInterface), let device = tree.device(path) {
+            var changed: Set<String> = ["Connected", "ServicesResolved", "Name"]
+            // An object without a strength was loaded from disk, not discovered.
+            if device.rssi != nil { changed.insert("RSSI") }
+            publish(.device(path, changed: changed))
+        } else if names.contains(where: { $0.hasPrefix("org.bluez.Gatt") }) {
+            publish(.attribute(path, isGone: false))
+        }
+    }
+
+    private func removed(_ path: ObjectPath, _ names: [String]) {
+        tree.remove(path, names)
+        if names.contains(BlueZTree.deviceInterface) {
+            publish(.device(path, changed: ["Connected"]))
+        } else if names.contains(where: { $0.hasPrefix("org.bluez.Gatt") }) {
+            publish(.attribute(path, isGone: true))
+        }
+        if names.contains(BlueZTree.adapterInterface) { onEvent(.stateChanged) }
+    }
+
+    private func changed(
+        _ path: ObjectPath, _ interface: String, _ changed: [String: DBusValue], _ invalidated: [String]
+    ) {
+        let wasPowered = tree.isPowered
+        tree.change(path, interface, changed, invalidated: invalidated)
+        switch interface {
+        case BlueZTree.characteristicInterface:
+            if let value = changed["Value"]?.bytesValue { publish(.value(path, value)) }
+            if changed["WriteAcquired"]?.booleanValue == false { publish(.released(path)) }
+        case BlueZTree.deviceInterface: publish(.device(path, changed: Set(changed.keys)))
+        case BlueZTree.adapterInterface:
+            // With the first grant the adapter gets its power, and its objects are signalled after that.
+            if !wasPowered, tree.isPowered { load() } else { onEvent(.stateChanged) }
+        default: break
+        }
+    }
+}
