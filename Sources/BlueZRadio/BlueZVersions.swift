@@ -7,7 +7,7 @@
 // - A device whose pairing failed is removed (`FailedPairings.removeUnpaired`): 5.66 empties its `UUIDs` for good.
 // - An accessory is recognized by the service that it was set up by (`Ledger.recalling`): once its services are
 //   resolved, 5.66 no longer distinguishes those that are only advertised.
-// - The view answers `Connect` itself for connected devices with a random address (`BlueZSide.connect`): up to 5.87
+// - The view answers `Connect` itself for connected devices with a random address (`BlueZProxy.connect`): up to 5.87
 //   bluetoothd then pages the classic side, unless the advert's flags exclude one, and ends the link.
 
 internal import BlueZInterfaces

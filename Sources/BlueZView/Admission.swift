@@ -23,11 +23,11 @@ struct Admission: Hashable, Sendable {
         var takesLongMessages = false
     }
 
-    private let limits: ViewLimits
+    private let limits: ViewLimits.Places
     private var places: [String: Place] = [:]
     private var admitted = 0
 
-    init(_ limits: ViewLimits) {
+    init(_ limits: ViewLimits.Places) {
         self.limits = limits
     }
 
@@ -46,7 +46,7 @@ struct Admission: Hashable, Sendable {
         }
         var victim: String?
         if strangers.count >= limits.strangers || places.count >= limits.clients {
-            victim = whoGoes(for: party)
+            victim = self.victim(for: party)
             guard let victim else { return .refused(why: "\(limits.clients) clients are here already") }
             places[victim] = nil
         }
@@ -85,9 +85,9 @@ struct Admission: Hashable, Sendable {
     /// Who has to go because too much waits to be read; nil while it is not too much.
     ///
     /// - Parameter unread: the bytes that wait for each client.
-    func whoReadsLeast(_ unread: [String: Int]) -> String? {
+    func slowestReader(_ unread: [String: Int]) -> String? {
         let known = unread.filter { places[$0.key] != nil }
-        guard known.values.reduce(0, +) > limits.unreadBytesOfAll else { return nil }
+        guard known.values.reduce(0, +) > limits.unreadBytes else { return nil }
         let byUser = Dictionary(grouping: known) { places[$0.key]?.party }
         let most = byUser.values.max { total($0) < total($1) }
         return most?.max { ($0.value, places[$0.key]?.number ?? 0) < ($1.value, places[$1.key]?.number ?? 0) }?.key
@@ -102,7 +102,7 @@ struct Admission: Hashable, Sendable {
 
     /// First who has not said hello, then the latest connection of the user who has most, if that is more than this
     /// one's would be.
-    private func whoGoes(for party: Party) -> String? {
+    private func victim(for party: Party) -> String? {
         let counts = Dictionary(grouping: places.values, by: \.party).mapValues(\.count)
         let strangers = places.filter(\.value.isStranger)
         if let stranger = strangers.max(by: {

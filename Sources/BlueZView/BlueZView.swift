@@ -62,36 +62,43 @@ public protocol ViewService: AnyObject {
     func dismiss(_ peer: Connection)
 }
 
-/// What the view grants its clients at most; Docs/Limits.md has the numbers.
+/// The view's limits; Docs/Limits.md has the numbers.
 public struct ViewLimits: Hashable, Sendable {
-    /// Connections, in all.
-    public var clients = 256
-    /// Connections of one user.
-    public var clientsPerUser = 64
-    /// Connections that have not said hello, in all.
-    public var strangers = 64
-    /// Connections of one user that have not said hello.
-    public var strangersPerUser = 8
-    /// Seconds to say it in.
+    /// Places that all users share.
+    public struct Places: Hashable, Sendable {
+        /// Connections, in all and of one user.
+        public var clients = 256
+        public var clientsPerUser = 64
+        /// Connections before Hello, in all and of one user.
+        public var strangers = 64
+        public var strangersPerUser = 8
+        /// Connections of apps that may send long messages, with images; in all and of one user.
+        public var longMessageClients = 48
+        public var longMessageClientsPerUser = 16
+        /// Unread bytes of all clients together; beyond them the client with most of the user with most is
+        /// disconnected.
+        public var unreadBytes = 64 << 20
+    }
+
+    /// One user's share.
+    public struct User: Hashable, Sendable {
+        public var matchRules = 1024
+        /// Connections with match rules for signals of org.bluez.
+        public var listeners = 16
+        /// Unanswered calls to org.bluez.
+        public var callsInFlight = 512
+        /// Descriptors of AcquireWrite and AcquireNotify.
+        public var descriptors = 128
+    }
+
+    public var places = Places()
+    public var user = User()
+    /// Seconds until Hello.
     public var timeToHello = 5.0
-    /// Match rules of one user.
-    public var matchRules = 1024
-    /// Connections of one user with match rules for signals of org.bluez.
-    public var listeners = 16
-    /// Calls of one user to org.bluez that are not answered yet.
-    public var callsInFlight = 512
-    /// Descriptors handed out by AcquireWrite and AcquireNotify to one user.
-    public var descriptors = 128
-    /// Connections of apps that may send long messages, with images in them; in all, and of one user.
-    public var longMessageClients = 48
-    /// See `longMessageClients`.
-    public var longMessageClientsPerUser = 16
     /// Bytes of a long message.
     public var longMessageBytes = 4 << 20
-    /// Bytes that wait for a client to read them; with more it is cut off.
+    /// Unread bytes of one client; beyond them it is disconnected.
     public var unreadBytes = 4 << 20
-    /// Bytes that wait for all clients together; with more the one with most goes, of the user with most.
-    public var unreadBytesOfAll = 64 << 20
     /// Seconds that an app's links outlive its last connection.
     public var linger = 30.0
 
@@ -148,7 +155,7 @@ public final class BlueZView {
             links: LinkCoordinator(feed, loop: loop, linger: .seconds(limits.linger), log: log),
             queue: ServiceQueue { [loop] in loop.after(.milliseconds(1), $0) }, limits: limits, bus: bus,
             identifier: server.identifier, log: log)
-        admission = Admission(limits)
+        admission = Admission(limits.places)
         server.onConnection = { [weak self] in self?.admit($0, to: nil) }
         links.start(observer: self)
         if let left { feed.resume(left.state) }
@@ -174,7 +181,7 @@ public final class BlueZView {
                 states.append(state)
                 devices.formUnion(known)
             } else {
-                client.bidFarewell()
+                client.endForRestart()
             }
         }
         let shares = links.left
@@ -191,7 +198,7 @@ public final class BlueZView {
         guard let left else { return }
         environment.feed.followObjects(true)
         environment.feed.whenReady { [weak self] in
-            self?.environment.feed.tellMissed(since: left.state) { self?.resumeClients(left.state, left.baggage) }
+            self?.environment.feed.signalMissed(since: left.state) { self?.resumeClients(left.state, left.baggage) }
         }
     }
 
@@ -217,7 +224,7 @@ public final class BlueZView {
         else { return }
         guard app.map({ servers[$0] != nil }) ?? true, let client = admit(peer, to: app) else { return peer.close() }
         guard client.resume(state, baggage) else {
-            client.bidFarewell()
+            client.endForRestart()
             return remove(left.uniqueName)
         }
     }
@@ -260,16 +267,13 @@ public final class BlueZView {
             remove(victim)
         case .admitted(nil): break
         }
-        let share = shares[party] ?? Share(of: party, environment.limits)
+        let share = shares[party] ?? Share(of: party, environment.limits.user)
         shares[party] = share
-        let client = ViewClient(
-            peer, caller, share, environment, onHello: { [weak self] in self?.admission.greeted(name) },
-            onBacklog: { [weak self] in self?.noteBacklog() }, followNeeds: { [weak self] in self?.followNeeds() },
-            catchUpOthers: { [weak self] in self?.catchUpOthers(of: name) })
+        let client = ViewClient(peer, caller, share, environment, observer: self)
         clients[name] = client
         allowLongMessages(name)
         peer.onCall = { [weak client, reception] call in
-            if let client { reception.take(call, from: client) }
+            if let client { reception.enqueue(call, from: client) }
             return true
         }
         peer.onDisconnect = { [weak self] in self?.remove(name) }
@@ -293,7 +297,7 @@ public final class BlueZView {
             reception.forget(client.party)
         }
         links.handle(.clientGone(client: name))
-        followNeeds()
+        clientNeedsChanged()
     }
 
     /// An app may send long messages, and nobody else.
@@ -310,24 +314,12 @@ public final class BlueZView {
         for name in clients.keys { allowLongMessages(name) }
     }
 
-    /// Passes on pending signals to the other connections of a client's app.
-    private func catchUpOthers(of name: String) {
-        guard clients.count > 1, let app = clients[name]?.app else { return }
-        for other in clients.values where other.app == app && other.name != name { other.catchUp() }
-    }
-
-    // MARK: What concerns all
-
-    /// Much waits for some client. Whether it is too much for all together is looked at later: nobody goes in the
-    /// middle of what others are told.
-    private func noteBacklog() {
-        relief = relief ?? loop.after(.zero) { [weak self] in self?.relieve() }
-    }
+    // MARK: All clients
 
     private func relieve() {
         relief = nil
-        while let name = admission.whoReadsLeast(clients.mapValues(\.unreadBytes)) {
-            clients[name]?.cutOff("it does not read, nor do others: \(environment.limits.unreadBytesOfAll) bytes wait for all")
+        while let name = admission.slowestReader(clients.mapValues(\.unreadBytes)) {
+            clients[name]?.cutOff("it does not read, nor do others: \(environment.limits.places.unreadBytes) bytes wait for all")
             remove(name)
         }
     }
@@ -337,21 +329,12 @@ public final class BlueZView {
         for client in clients.values { client.updateScope() }
         shareLongMessages()
         links.endShares { device, app in environment.authority.devices(of: app).contains { $0.paths.contains(device) } }
-        followNeeds()
-    }
-
-    /// Follows what clients need, and nothing when none does.
-    private func followNeeds() {
-        noteApps()
-        let used = clients.values.compactMap(\.followedDevices)
-        let held = links.heldDevices
-        environment.feed.followObjects(!used.isEmpty || !held.isEmpty || left != nil)
-        environment.feed.followLinks(of: used.reduce(into: held) { $0.formUnion($1) })
+        clientNeedsChanged()
     }
 
     /// An app is gone with its last client; also when that one does not speak for it any more, because it has become
     /// another program or has died with calls on the way.
-    private func noteApps() {
+    private func updateApps() {
         let present = Set(clients.values.compactMap(\.app))
         for app in apps.subtracting(present).sorted() { links.handle(.appGone(app)) }
         for app in present.subtracting(apps).sorted() { links.handle(.appPresent(app)) }
@@ -373,10 +356,35 @@ private final class ClientNames {
     }
 }
 
+extension BlueZView: ViewClientObserver {
+    func clientGreeted(_ name: String) {
+        admission.greeted(name)
+    }
+
+    /// Checked later: no client may be removed in the middle of another's signal.
+    func clientHasBacklog() {
+        relief = relief ?? loop.after(.zero) { [weak self] in self?.relieve() }
+    }
+
+    /// Follows the devices that clients and their links need.
+    func clientNeedsChanged() {
+        updateApps()
+        let used = clients.values.compactMap(\.followedDevices)
+        let held = links.heldDevices
+        environment.feed.followObjects(!used.isEmpty || !held.isEmpty || left != nil)
+        environment.feed.followLinks(of: used.reduce(into: held) { $0.formUnion($1) })
+    }
+
+    func catchUpOthers(of name: String) {
+        guard clients.count > 1, let app = clients[name]?.app else { return }
+        for other in clients.values where other.app == app && other.name != name { other.bluez.catchUp() }
+    }
+}
+
 extension BlueZView: RadioFeedObserver {
     func serviceChanged() {
         for client in clients.values { client.serviceChanged() }
-        followNeeds()
+        clientNeedsChanged()
     }
 
     func adapterChanged(_ path: ObjectPath) {
@@ -384,17 +392,17 @@ extension BlueZView: RadioFeedObserver {
     }
 
     func objectsAdded(_ path: ObjectPath, _ interfaces: [String: DBusValue]) {
-        for client in clients.values { client.objectsAdded(path, interfaces) }
+        for client in clients.values { client.bluez.objectsAdded(path, interfaces) }
     }
 
     func objectsRemoved(_ path: ObjectPath, _ interfaces: [String]) {
-        for client in clients.values { client.objectsRemoved(path, interfaces) }
+        for client in clients.values { client.bluez.objectsRemoved(path, interfaces) }
     }
 
     func linkHeard(_ event: LinkShares.Event) {
         switch event {
         // Values that came before would be nobody's after it.
-        case .reported(_, isConnected: false?, _), .deviceRemoved: for client in clients.values { client.catchUp() }
+        case .reported(_, isConnected: false?, _), .deviceRemoved: for client in clients.values { client.bluez.catchUp() }
         default: break
         }
         links.handle(event)
@@ -402,17 +410,17 @@ extension BlueZView: RadioFeedObserver {
 
     func linkEnds(_ device: ObjectPath, _ message: Message) {
         environment.links.beforeEnd(device) { [weak self] in
-            for client in self?.clients.values ?? [:].values { client.linkEnds(device, message) }
+            for client in self?.clients.values ?? [:].values { client.bluez.linkEnds(device, message) }
         }
     }
 }
 
 extension BlueZView: LinkObserver {
     func linkChanged(_ device: ObjectPath) {
-        for client in clients.values { client.linkChanged(device) }
+        for client in clients.values { client.bluez.linkChanged(device) }
     }
 
     func lingerEnded() {
-        followNeeds()
+        clientNeedsChanged()
     }
 }

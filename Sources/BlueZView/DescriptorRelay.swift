@@ -30,11 +30,11 @@ final class DescriptorRelay {
     private var isLeft = false
 
     /// Far above the longest attribute (512 bytes).
-    private static let longestPacket = 4096
+    private static let maxPacket = 4096
     /// Packets that one call receives, or sends.
-    private static let batch = 8
+    private static let packetsPerCall = 8
     /// Such calls in one turn of the loop.
-    private static let burst = 8
+    private static let callsPerTurn = 8
 
     /// - Parameter pace: when a stream is read.
     /// - Returns: the relay and the app's socket; nil when `descriptor` is no socket that keeps packets apart, or there
@@ -124,13 +124,13 @@ final class DescriptorRelay {
     /// How many packets were passed on; nil when nothing is to be read any more.
     private func pass(from side: Int) -> Int? {
         guard isAllowed(from: side) else { return nil }
-        return withUnsafeTemporaryAllocation(byteCount: Self.batch * Self.longestPacket, alignment: 16) { space in
+        return withUnsafeTemporaryAllocation(byteCount: Self.packetsPerCall * Self.maxPacket, alignment: 16) { space in
             let bytes = space.baseAddress!.assumingMemoryBound(to: UInt8.self)
             var packets = csystem_packets()
             packets.bytes = bytes
-            packets.size = UInt32(Self.longestPacket)
+            packets.size = UInt32(Self.maxPacket)
             var taken = 0
-            for _ in 0..<Self.burst {
+            for _ in 0..<Self.callsPerTurn {
                 let count = Int(csystem_receive(sockets[side].rawValue, &packets))
                 if count < 0 {
                     if errno == EAGAIN || errno == EINTR { return taken }
@@ -146,7 +146,7 @@ final class DescriptorRelay {
                 }
                 taken += count
                 // Nothing was left.
-                if count < Self.batch { break }
+                if count < Self.packetsPerCall { break }
             }
             return taken
         }
@@ -187,7 +187,7 @@ final class DescriptorRelay {
                 let left = (sent..<end).map { index in
                     Array(
                         UnsafeBufferPointer(
-                            start: packets.bytes + index * Self.longestPacket, count: length(of: index, in: packets))
+                            start: packets.bytes + index * Self.maxPacket, count: length(of: index, in: packets))
                     )
                 }
                 hold(left, for: side)

@@ -61,18 +61,34 @@ final class RadioFeed {
     private var nameWatch: Subscription?
     private var subscriptions: [Subscription] = []
     private var linkSubscriptions: [ObjectPath: [Subscription]] = [:]
-    private var generation = 0
-    /// The service's owner when an earlier run ended: its clients know it by the last generation.
-    private var leftOwner: String?
-    private var isNeeded = false
-    private var isLoading = false
-    /// What is to be done once everything is known.
+    private var aliases = Aliases()
+    private var following = Following.off
+    /// Called once adapters and objects are known.
     private var waiting: [() -> Void] = []
-    private var process: (owner: String, answer: ServiceProcess)?
-    private var waitingForProcess: [(Result<ServiceProcess, BusError>) -> Void] = []
+    private let processes: ProcessReader
+
+    private enum Following {
+        case off
+        /// `GetManagedObjects` is in flight.
+        case loading
+        case on
+    }
+
+    /// The names of the service for clients: another one for each owner.
+    private struct Aliases {
+        var generation = 0
+        /// The owner when an earlier run ended: its clients use the last generation.
+        var formerOwner: String?
+
+        mutating func next(for owner: String) -> String {
+            if owner != formerOwner { (generation, formerOwner) = (generation + 1, nil) }
+            return ":bluez.\(generation)"
+        }
+    }
 
     init(on connection: Connection) {
         self.connection = connection
+        processes = ProcessReader(connection)
     }
 
     /// Begins with the name's owner.
@@ -86,34 +102,23 @@ final class RadioFeed {
     /// The unique name of the service on its own bus; nil while it is gone.
     var owner: String? { if case .present(let owner, _) = service { owner } else { nil } }
 
-    /// Asks for the process of the service, as its bus names it: the bus is asked once for each owner.
+    /// Asks the bus for the process of the service.
     func readProcess(_ completion: @escaping (Result<ServiceProcess, BusError>) -> Void) {
-        if let process, process.owner == owner { return completion(.success(process.answer)) }
-        waitingForProcess.append(completion)
-        guard waitingForProcess.count == 1 else { return }
-        let asked = owner ?? Scope.service
-        connection.call(.credentials, at: Bus.path, [.string(asked)]) { [weak self] result in
-            guard let self else { return }
-            let answer = result.map { ServiceProcess($0.first?.vardictValue ?? [:]) }
-            if case .success(let answer) = answer { self.process = (asked, answer) }
-            let completions = self.waitingForProcess
-            self.waitingForProcess = []
-            for completion in completions { completion(answer) }
-        }
+        processes.read(owner ?? Scope.service, completion)
     }
 
     // MARK: Following
 
     /// Follows adapters and objects for as long as somebody needs them.
     func followObjects(_ areNeeded: Bool) {
-        guard areNeeded != isNeeded else { return }
-        isNeeded = areNeeded
+        guard areNeeded != (following != .off) else { return }
+        following = areNeeded ? .on : .off
         if areNeeded { load() } else { unload() }
     }
 
     /// Calls `body` once what is asked for is known, at once if it is.
     func whenReady(_ body: @escaping () -> Void) {
-        guard service == .unknown || isLoading else { return body() }
+        guard service == .unknown || following == .loading else { return body() }
         waiting.append(body)
     }
 
@@ -122,10 +127,9 @@ final class RadioFeed {
         let wasPresent = alias != nil
         unload()
         if let new {
-            if new != leftOwner { (generation, leftOwner) = (generation + 1, nil) }
-            service = .present(owner: new, alias: ":bluez.\(generation)")
+            service = .present(owner: new, alias: aliases.next(for: new))
             if wasPresent { observer?.serviceChanged() }
-            if isNeeded { return load() }
+            if following != .off { return load() }
         } else {
             service = .absent
         }
@@ -135,7 +139,7 @@ final class RadioFeed {
 
     /// Everything is known, or will not be.
     private func finishLoading() {
-        isLoading = false
+        if following == .loading { following = .on }
         let bodies = waiting
         waiting = []
         for body in bodies { body() }
@@ -147,7 +151,7 @@ final class RadioFeed {
     func leave(_ devices: Set<ObjectPath>) -> LeftState {
         let known = objects.filter { path, _ in devices.contains { $0 == path || path.isBelow($0) } }
         return [
-            "Owner": .string(owner ?? ""), "Generation": .uint32(UInt32(generation)),
+            "Owner": .string(owner ?? ""), "Generation": .uint32(UInt32(aliases.generation)),
             "KnownDevices": .objectPaths(devices.sorted()),
             "Objects": .dictionary(
                 key: "o", value: "as", known.map { .init(.objectPath($0.key), .strings($0.value.sorted())) }),
@@ -156,18 +160,20 @@ final class RadioFeed {
 
     /// Goes on where an earlier run has ended, before anything is known.
     func resume(_ state: LeftState) {
-        generation = state["Generation"]?.integerValue ?? 0
-        leftOwner = state.text("Owner")
+        aliases.generation = state["Generation"]?.integerValue ?? 0
+        aliases.formerOwner = state.text("Owner")
     }
 
     /// Tells what clients do not know yet of the devices that they knew: objects that have come and gone between two
     /// runs.
     ///
     /// - Parameter completion: called before that, once it is known.
-    func tellMissed(since state: LeftState, _ completion: @escaping () -> Void) {
+    func signalMissed(since state: LeftState, _ completion: @escaping () -> Void) {
         connection.call(.viewObjects, at: "/") { [weak self] result in
             completion()
-            guard let self, self.owner == self.leftOwner, let entries = (try? result.get())?.first?.entries else { return }
+            guard let self, self.owner == self.aliases.formerOwner, let entries = (try? result.get())?.first?.entries else {
+                return
+            }
             var known: [ObjectPath: Set<String>] = [:]
             for entry in state["Objects"]?.entries ?? [] {
                 if let path = entry.key.objectPathValue { known[path] = Set(entry.value.stringsValue ?? []) }
@@ -189,7 +195,7 @@ final class RadioFeed {
 
     private func load() {
         guard let owner else { return }
-        isLoading = true
+        following = .loading
         subscriptions = [
             connection.subscribe(sender: owner, path: "/", interface: Bus.objectManager, member: "InterfacesAdded") { [weak self] in
                 self?.interfacesAdded($0)
@@ -202,7 +208,7 @@ final class RadioFeed {
             ) { [weak self] in self?.adapterPropertiesChanged($0) },
         ]
         connection.call(.viewObjects, at: "/") { [weak self] result in
-            guard let self, self.owner == owner, self.isNeeded else { return }
+            guard let self, self.owner == owner, self.following != .off else { return }
             if case .failure = result { self.loadLater(owner) }
             for entry in (try? result.get())?.first?.entries ?? [] {
                 guard let path = entry.key.objectPathValue else { continue }
@@ -216,7 +222,7 @@ final class RadioFeed {
     /// What could not be read is read again: until then clients see what signals tell.
     private func loadLater(_ asked: String) {
         connection.loop.after(.seconds(2)) { [weak self] in
-            guard let self, self.owner == asked, self.isNeeded, !self.isLoading else { return }
+            guard let self, self.owner == asked, self.following == .on else { return }
             for subscription in self.subscriptions { subscription.cancel() }
             self.load()
         }
@@ -229,7 +235,7 @@ final class RadioFeed {
         observer?.linkHeard(.allUnfollowed)
         adapters = [:]
         objects = [:]
-        if isLoading { finishLoading() }
+        if service != .unknown { finishLoading() }
     }
 
     private func note(_ path: ObjectPath, _ interfaces: [String: DBusValue]) {
@@ -240,7 +246,8 @@ final class RadioFeed {
     }
 
     private func interfacesAdded(_ message: Message) {
-        guard !isLoading, let arguments = try? message.arguments(), arguments.count == 2, let path = arguments[0].objectPathValue
+        guard following != .loading, let arguments = try? message.arguments(), arguments.count == 2,
+            let path = arguments[0].objectPathValue
         else { return }
         let interfaces = arguments[1].dictionary
         let hadAdapter = adapters[path] != nil
@@ -250,7 +257,8 @@ final class RadioFeed {
     }
 
     private func interfacesRemoved(_ message: Message) {
-        guard !isLoading, let arguments = try? message.arguments(), arguments.count == 2, let path = arguments[0].objectPathValue,
+        guard following != .loading, let arguments = try? message.arguments(), arguments.count == 2,
+            let path = arguments[0].objectPathValue,
             let names = arguments[1].stringsValue
         else { return }
         if let left = objects[path]?.subtracting(names) { objects[path] = left.isEmpty ? nil : left }
@@ -277,7 +285,7 @@ final class RadioFeed {
             linkSubscriptions[path] = nil
             observer?.linkHeard(.unfollowed(path))
         }
-        guard let owner, isNeeded else { return }
+        guard let owner, following != .off else { return }
         for path in devices where linkSubscriptions[path] == nil {
             linkSubscriptions[path] = [
                 connection.subscribe(
@@ -315,6 +323,31 @@ final class RadioFeed {
     /// - Parameter completion: called when it has ended, or has not in time.
     func disconnect(_ device: ObjectPath, completion: @escaping () -> Void) {
         connection.call(.viewDisconnect, at: device) { _ in completion() }
+    }
+}
+
+/// Reads the process of a name from the bus, once for each owner.
+private final class ProcessReader {
+    private let connection: Connection
+    private var known: (name: String, process: ServiceProcess)?
+    private var completions: [(Result<ServiceProcess, BusError>) -> Void] = []
+
+    init(_ connection: Connection) {
+        self.connection = connection
+    }
+
+    func read(_ name: String, _ completion: @escaping (Result<ServiceProcess, BusError>) -> Void) {
+        if let known, known.name == name { return completion(.success(known.process)) }
+        completions.append(completion)
+        guard completions.count == 1 else { return }
+        connection.call(.credentials, at: Bus.path, [.string(name)]) { [weak self] result in
+            guard let self else { return }
+            let process = result.map { ServiceProcess($0.first?.vardictValue ?? [:]) }
+            if case .success(let process) = process { self.known = (name, process) }
+            let completions = self.completions
+            self.completions = []
+            for completion in completions { completion(process) }
+        }
     }
 }
 

@@ -31,7 +31,7 @@ final class Reception {
     }
 
     /// Takes a client's call.
-    func take(_ call: Message, from client: ViewClient) {
+    func enqueue(_ call: Message, from client: ViewClient) {
         let party = client.party
         guard served[party] == loop.turn || !waiting.elements(of: party).isEmpty else {
             served[party] = loop.turn

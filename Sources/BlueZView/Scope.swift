@@ -56,15 +56,15 @@ struct Scope: Hashable, Sendable {
         if adapters.isEmpty, let adapter { adapters = [adapter] }
     }
 
-    /// Keeps those adapters that the radio service has, as far as it is known here (`isThere`).
+    /// Keeps those adapters that the radio service has, as far as it is known here (`isPresent`).
     ///
     /// The daemon and the view follow the service on separate connections, and either may be ahead. Where the daemon
     /// has lost the last adapter first, only the view's next signal shows whether the adapter has gone or the whole
     /// service, and clients must receive the signal that fits.
-    mutating func keepAdapters(of old: Scope, _ isThere: (ObjectPath) -> Bool) {
-        adapters = adapters.filter(isThere)
+    mutating func keepAdapters(of old: Scope, _ isPresent: (ObjectPath) -> Bool) {
+        adapters = adapters.filter(isPresent)
         guard adapters.isEmpty else { return }
-        adapters = old.adapters.filter(isThere)
+        adapters = old.adapters.filter(isPresent)
         keepsAdaptersInSight = !adapters.isEmpty && old.hasAdaptersInSight
     }
 

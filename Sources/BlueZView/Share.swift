@@ -1,50 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the connections of one user have together: limits are for users, because a user may have many connections.
+// Limits of one user, over all of the user's connections.
 
 internal import AccessoryModel
 internal import DBusKit
 
-/// One user's part of what there is for all.
+/// One user's share of the view's resources.
 final class Share {
-    /// The resources that are counted.
-    enum Good: Hashable, Sendable {
+    enum Resource: Hashable, Sendable {
         case matchRules
-        /// Connections that receive signals of org.bluez: each of these receives what a user does.
+        /// Connections that receive signals of org.bluez.
         case listeners
-        /// Calls to org.bluez that are not answered yet.
+        /// Unanswered calls to org.bluez.
         case calls
         /// Descriptors of AcquireWrite and AcquireNotify.
         case descriptors
     }
 
     let party: Party
-    private let limits: ViewLimits
-    private var taken: [Good: Int] = [:]
+    private let limits: ViewLimits.User
+    private var taken: [Resource: Int] = [:]
 
-    init(of party: Party, _ limits: ViewLimits) {
+    init(of party: Party, _ limits: ViewLimits.User) {
         self.party = party
         self.limits = limits
     }
 
     /// - Throws: `LimitsExceeded`.
-    func take(_ good: Good) throws(BusError) {
-        let (limit, what) =
-            switch good {
+    func reserve(_ resource: Resource) throws(BusError) {
+        let (limit, things) =
+            switch resource {
             case .matchRules: (limits.matchRules, "match rules")
             case .listeners: (limits.listeners, "connections with match rules for org.bluez")
-            case .calls: (limits.callsInFlight, "calls to org.bluez that are not answered yet")
+            case .calls: (limits.callsInFlight, "unanswered calls to org.bluez")
             case .descriptors: (limits.descriptors, "descriptors of characteristics")
             }
-        guard taken[good, default: 0] < limit else { throw .limitsExceeded("\(party) has \(limit) \(what)") }
-        taken[good, default: 0] += 1
+        guard taken[resource, default: 0] < limit else { throw .limitsExceeded("\(party) has \(limit) \(things)") }
+        taken[resource, default: 0] += 1
     }
 
-    /// Takes what an earlier run has granted, whatever the limit is now.
-    func resume(_ good: Good, _ count: Int) {
-        taken[good, default: 0] += count
+    /// Reserves resources of an earlier run, whatever the limit is now.
+    func resume(_ resource: Resource, _ count: Int) {
+        taken[resource, default: 0] += count
     }
 
-    func giveBack(_ good: Good, _ count: Int = 1) {
-        taken[good, default: 0] -= count
+    func release(_ resource: Resource, _ count: Int = 1) {
+        taken[resource, default: 0] -= count
     }
 }

@@ -7,8 +7,8 @@ import Testing
 @testable import BlueZView
 
 @Suite struct AdmissionTests {
-    private func limits(clients: Int, perUser: Int, strangers: Int, strangersPerUser: Int) -> ViewLimits {
-        var limits = ViewLimits()
+    private func limits(clients: Int, perUser: Int, strangers: Int, strangersPerUser: Int) -> ViewLimits.Places {
+        var limits = ViewLimits.Places()
         (limits.clients, limits.clientsPerUser) = (clients, perUser)
         (limits.strangers, limits.strangersPerUser) = (strangers, strangersPerUser)
         return limits
@@ -40,7 +40,7 @@ import Testing
     }
 
     @Test func fewMaySendLongMessages() {
-        var limits = ViewLimits()
+        var limits = ViewLimits.Places()
         (limits.longMessageClients, limits.longMessageClientsPerUser) = (3, 2)
         var admission = Admission(limits)
         admit(["a", "b", "c"], of: .user(1), to: &admission)
@@ -61,18 +61,18 @@ import Testing
         #expect(ask("e", "d") == [true, false])
     }
 
-    @Test func whoReadsLeastGoesOfTheUserForWhomMostWaits() {
-        var limits = ViewLimits()
-        limits.unreadBytesOfAll = 100
+    @Test func slowestReaderGoesOfTheUserForWhomMostWaits() {
+        var limits = ViewLimits.Places()
+        limits.unreadBytes = 100
         var admission = Admission(limits)
         admit(["a", "b", "c"], of: .user(1), to: &admission)
         admit(["d"], of: .user(2), to: &admission)
-        #expect(admission.whoReadsLeast(["a": 20, "b": 30, "c": 10, "d": 40]) == nil)
-        #expect(admission.whoReadsLeast(["a": 20, "b": 30, "c": 10, "d": 41]) == "b")
-        #expect(admission.whoReadsLeast(["a": 30, "b": 30, "c": 10, "d": 41]) == "b")
+        #expect(admission.slowestReader(["a": 20, "b": 30, "c": 10, "d": 40]) == nil)
+        #expect(admission.slowestReader(["a": 20, "b": 30, "c": 10, "d": 41]) == "b")
+        #expect(admission.slowestReader(["a": 30, "b": 30, "c": 10, "d": 41]) == "b")
         // What waits for somebody who has gone is nobody's.
         admission.left("b")
-        #expect(admission.whoReadsLeast(["a": 20, "b": 90, "c": 10, "d": 41]) == nil)
+        #expect(admission.slowestReader(["a": 20, "b": 90, "c": 10, "d": 41]) == nil)
     }
 
     @Test func strangersGoFirst() {

@@ -14,7 +14,7 @@ struct AgentTests {
         var agent = Agent()
         return calls.map { member, arguments in
             do throws(BusError) {
-                try agent.take(member, arguments)
+                try agent.handle(member, arguments)
                 return "taken"
             } catch {
                 return String(error.name.split(separator: ".").last ?? "")

@@ -119,7 +119,7 @@ private func expectation(
         guard world.endAttempt(client, hasWorked: false) else { break }
         if hasWorked { world.attempts[client, default: [:]][true, default: 0] += 1 }
         // The last of those for whom it was kept did not get it.
-        if world.attempts.isEmpty, world.isUpForAttempts { drop(.nobodyElseConnected, &world) }
+        if world.attempts.isEmpty, world.isUpForAttempts { drop(.unusedAfterAttempts, &world) }
     case .connectAbandoned(_, let client):
         if world.endAttempt(client, hasWorked: false) { callsOff = world.attempts.isEmpty && holders.isEmpty }
     case .connectConfirmed(_, let client, let isGranted):
@@ -331,7 +331,7 @@ private func expectation(
             #expect(play(waiting + [end] + worked).shares.shares.map(\.app) == [blue], "\(end)")
             #expect(
                 play(waiting + [end, .connectAnswered(dice, blue1, hasWorked: false)]).effects.last
-                    == [.drop(dice, because: .nobodyElseConnected)], "\(end)")
+                    == [.drop(dice, because: .unusedAfterAttempts)], "\(end)")
             #expect(play(waiting + [end, .connectAbandoned(dice, blue1)]).effects.last == [.callOff(dice)], "\(end)")
         }
     }

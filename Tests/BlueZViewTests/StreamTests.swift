@@ -151,12 +151,12 @@ private let anHour = StreamPace(pause: .seconds(3600))
         let stage = try Stage(loop, anHour)
         for number: Int32 in 1...2 {
             Stage.send(number, to: stage.app)
-            var isThere = false
+            var isPresent = false
             let source = loop.onReadable(stage.service.rawValue) {
-                isThere = Stage.receive(stage.service) == number
+                isPresent = Stage.receive(stage.service) == number
                 return false
             }
-            #expect(loop.run(until: { isThere }, timeout: .hang))
+            #expect(loop.run(until: { isPresent }, timeout: .hang))
             source.cancel()
         }
         #expect(stage.relay.isPausing)
@@ -189,7 +189,7 @@ private let anHour = StreamPace(pause: .seconds(3600))
                 return true
             }
             upstream = Upstream(
-                to: .server(bus.address), loop: loop, ServiceQueue(), Share(of: .user(1000), ViewLimits()), pace: pace,
+                to: .server(bus.address), loop: loop, ServiceQueue(), Share(of: .user(1000), ViewLimits.User()), pace: pace,
                 log: Logger(label: "test"))
             #expect(upstream.open {})
             upstream.subscribe(to: [device], of: service.uniqueName) { [unowned self] message, _ in

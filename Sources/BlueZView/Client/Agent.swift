@@ -22,7 +22,7 @@ struct Agent: Hashable, Sendable {
     /// Takes a call to `org.bluez.AgentManager1`.
     ///
     /// - Throws: the errors of org.bluez.AgentManager(5).
-    mutating func take(_ member: String, _ arguments: [DBusValue]) throws(BusError) {
+    mutating func handle(_ member: String, _ arguments: [DBusValue]) throws(BusError) {
         guard let path = arguments.first?.objectPathValue else { throw Self.invalidArguments }
         switch (member, arguments.count) {
         case ("RegisterAgent", 2):

@@ -32,7 +32,7 @@ final class Clearance {
     /// Why something may not leave; nil when it may.
     func refusal(of matter: Matter) -> BusError? {
         if case .bus = matter { return nil }
-        if let changed = identity.refusalToTell { return changed }
+        if let changed = identity.transmissionRefusal { return changed }
         switch matter {
         case .bus, .app: return nil
         case .device(let device): return scope.devices[device] == nil ? .unknownObject(device) : nil
@@ -46,7 +46,7 @@ final class Clearance {
     func allows(_ matter: Matter) -> Bool { refusal(of: matter) == nil }
 
     /// Whether what the client writes to a descriptor of a device's is passed on to it.
-    func takes(packetsFor device: ObjectPath) -> Bool { identity.mayBeHeard && link(of: device).isConnected }
+    func takes(packetsFor device: ObjectPath) -> Bool { identity.isAccepted && link(of: device).isConnected }
 
     /// A link as the client's app sees it.
     func link(of device: ObjectPath) -> LinkShares.State { links.state(of: device, seenBy: identity.app) }

@@ -10,8 +10,7 @@ final class ClientConnection {
     private let peer: Connection
     private let limits: ViewLimits
     private let log: Logger
-    /// Called when so much waits for it that others may have to care.
-    private let onBacklog: () -> Void
+    private weak var observer: (any ViewClientObserver)?
     private let share: Share
     private let clearance: Clearance
     private var rules: [(text: String, rule: MatchRule)] = []
@@ -22,15 +21,15 @@ final class ClientConnection {
 
     init(
         _ peer: Connection, _ limits: ViewLimits, _ share: Share, _ clearance: Clearance, _ log: Logger,
-        onBacklog: @escaping () -> Void
+        observer: any ViewClientObserver
     ) {
         self.share = share
         self.clearance = clearance
         self.peer = peer
         self.limits = limits
         self.log = log
-        self.onBacklog = onBacklog
-        peer.detouredSender = BusSide.serviceAlias
+        self.observer = observer
+        peer.detouredSender = BusDriver.serviceAlias
         // Whatever leaves passes here, also what the session API sends past all of this.
         peer.refusal = { message in
             guard let why = clearance.refusal(of: .app), message.sender != Bus.name else { return nil }
@@ -53,8 +52,8 @@ final class ClientConnection {
 
     /// The connection is closed: its rules are for others of its user.
     func closed() {
-        share.giveBack(.matchRules, rules.count)
-        if isListening { share.giveBack(.listeners) }
+        share.release(.matchRules, rules.count)
+        if isListening { share.release(.listeners) }
         (rules, isListening) = ([], false)
     }
 
@@ -64,7 +63,7 @@ final class ClientConnection {
     @discardableResult
     func addRule(_ text: String) throws(BusError) -> MatchRule {
         let rule = try MatchRule(text)
-        try share.take(.matchRules)
+        try share.reserve(.matchRules)
         rules.append((text, rule))
         return rule
     }
@@ -74,7 +73,7 @@ final class ClientConnection {
     /// - Throws: `LimitsExceeded`.
     func listen() throws(BusError) {
         guard !isListening else { return }
-        try share.take(.listeners)
+        try share.reserve(.listeners)
         isListening = true
     }
 
@@ -87,7 +86,7 @@ final class ClientConnection {
             throw .standard("MatchRuleNotFound", "no such match rule")
         }
         rules.remove(at: index)
-        share.giveBack(.matchRules)
+        share.release(.matchRules)
     }
 
     private func isWanted(_ message: Message, from names: [String]) -> Bool {
@@ -179,6 +178,6 @@ final class ClientConnection {
         let unread = peer.outgoingBytes
         if unread > limits.unreadBytes { return cutOff("it does not read: \(unread) bytes wait for it") }
         // Less than its share cannot be too much, whatever waits for others.
-        if unread > limits.unreadBytesOfAll / limits.clients { onBacklog() }
+        if unread > limits.places.unreadBytes / limits.places.clients { observer?.clientHasBacklog() }
     }
 }

@@ -39,7 +39,7 @@ final class ClientIdentity {
 
     /// Why nothing may leave to it: it goes by what it executes, and executes something else by now, or has ended. Nil
     /// where it may.
-    var refusalToTell: BusError? {
+    var transmissionRefusal: BusError? {
         if refusal == nil, identity?.goesByExecutable == true, !pinned.runsTheSame(in: loop.turn) {
             reconsider()
             if refusal == nil { return .accessDenied("process \(pid) has ended") }
@@ -48,8 +48,8 @@ final class ClientIdentity {
     }
 
     /// Whether what it sends counts: also that of a process that has ended since.
-    var mayBeHeard: Bool {
-        _ = refusalToTell
+    var isAccepted: Bool {
+        _ = transmissionRefusal
         return refusal == nil
     }
 
@@ -71,7 +71,7 @@ final class ClientIdentity {
     var grantedDevices: [GrantedDevice] { app.map { authority.devices(of: $0) } ?? [] }
 
     /// The app uses an accessory: the first time is noted.
-    func noteUse(of accessory: AccessoryID, as what: String) {
+    func recordUse(of accessory: AccessoryID, as what: String) {
         guard let app, used.insert(accessory).inserted else { return }
         authority.used(accessory, by: app, pinned, as: what)
     }

@@ -51,9 +51,9 @@ final class GATTSessions {
         guard let arguments = try? reply.arguments(), arguments.count == 2, let descriptor = arguments[0].fileDescriptorValue,
             let mtu = arguments[1].integerValue.flatMap({ UInt16(exactly: $0) })
         else { throw .failed("org.bluez did not answer with a descriptor") }
-        try share.take(.descriptors)
+        try share.reserve(.descriptors)
         guard let (relay, outer) = DescriptorRelay.make(for: descriptor, loop: loop) else {
-            share.giveBack(.descriptors)
+            share.release(.descriptors)
             throw .bluez("NotSupported", "this kind of descriptor cannot be relayed")
         }
         keep(relay, of: characteristic, device)
@@ -71,7 +71,7 @@ final class GATTSessions {
     private func drop(_ isMeant: (Acquisition) -> Bool) {
         let count = acquisitions.count
         acquisitions.removeAll(where: isMeant)
-        share.giveBack(.descriptors, count - acquisitions.count)
+        share.release(.descriptors, count - acquisitions.count)
     }
 
     /// Leaves all to the next run. A descriptor that cannot be left ends.

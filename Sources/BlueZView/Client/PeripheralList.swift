@@ -38,12 +38,12 @@ final class PeripheralList {
     /// Answers a call to the object.
     func serve(_ call: Message) {
         if let refusal = identity.refusal {
-            return connection.fail(call, .accessDenied("\(refusal)"), from: BusSide.serviceAlias)
+            return connection.fail(call, .accessDenied("\(refusal)"), from: BusDriver.serviceAlias)
         }
         do throws(BusError) {
-            connection.reply(to: call, [try answer(call)], from: BusSide.serviceAlias, about: .app)
+            connection.reply(to: call, [try answer(call)], from: BusDriver.serviceAlias, about: .app)
         } catch {
-            connection.fail(call, error, from: BusSide.serviceAlias)
+            connection.fail(call, error, from: BusDriver.serviceAlias)
         }
     }
 
@@ -86,6 +86,6 @@ final class PeripheralList {
             let signal = try? Message.signal(
                 path: Self.path, interface: Bus.properties, member: "PropertiesChanged", arguments)
         else { return }
-        connection.broadcast(signal, from: [service.name, BusSide.serviceAlias], as: BusSide.serviceAlias, about: .app)
+        connection.broadcast(signal, from: [service.name, BusDriver.serviceAlias], as: BusDriver.serviceAlias, about: .app)
     }
 }

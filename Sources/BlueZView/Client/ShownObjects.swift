@@ -42,12 +42,12 @@ final class ShownObjects {
         scope = new
         scope.keepAdapters(of: old) { feed.adapters[$0] != nil }
         let added = Set(scope.devices.keys.filter { old.devices[$0] == nil })
-        noteLinks(of: added)
+        recordLinks(of: added)
         return (old.devices.keys.filter { scope.devices[$0] == nil }.sorted(), added)
     }
 
     /// The app's links may be there already, by another of its clients: the objects show them, and their end is told.
-    func noteLinks(of devices: some Sequence<ObjectPath>) {
+    func recordLinks(of devices: some Sequence<ObjectPath>) {
         for device in devices { shownLinks[device] = clearance.link(of: device) }
     }
 
@@ -110,7 +110,7 @@ final class ShownObjects {
 
     func isPowered(_ adapter: ObjectPath) -> Bool { !scope.isEmpty && properties(of: adapter)["Powered"]?.booleanValue == true }
 
-    /// Notes whether the client searches with an adapter; `tellAdapters` signals it.
+    /// Notes whether the client searches with an adapter; `signalAdapters` signals it.
     func setDiscovering(_ isDiscovering: Bool, with adapter: ObjectPath) {
         if isDiscovering { discovering.insert(adapter) } else { discovering.remove(adapter) }
     }
@@ -122,7 +122,7 @@ final class ShownObjects {
     func endDiscoveryWithoutPower() { discovering = discovering.filter { scope.adapters.contains($0) && isPowered($0) } }
 
     /// Signals changes of adapters since the client followed them, those that have gone, and those that have come.
-    func tellAdapters() {
+    func signalAdapters() {
         let old = shownAdapters
         shownAdapters = adapterProperties
         guard hasSeenAdapters else { return }
@@ -134,7 +134,7 @@ final class ShownObjects {
                 emit("/", Bus.objectManager, "InterfacesAdded", [.objectPath(path), ObjectTree.value(Self.adapterObject(new))])
                 continue
             }
-            tellProperties(
+            signalProperties(
                 path, Scope.adapterInterface, new.filter { former[$0.key] != $0.value },
                 gone: former.keys.filter { new[$0] == nil }.sorted())
         }
@@ -192,23 +192,23 @@ final class ShownObjects {
     // MARK: What is told
 
     /// Tells of objects that the client may see from now on, among all there are.
-    func tellObjects(_ entries: [DBusValue.Entry], of devices: Set<ObjectPath>) {
+    func signalObjects(_ entries: [DBusValue.Entry], of devices: Set<ObjectPath>) {
         for entry in entries {
             guard let path = entry.key.objectPathValue, let device = scope.device(of: path), devices.contains(device) else {
                 continue
             }
-            tellAdded(path, entry.value.dictionary)
+            signalAdded(path, entry.value.dictionary)
         }
     }
 
     /// Tells of interfaces that the radio service has added, as far as they are for the client.
-    func tellAdded(_ path: ObjectPath, _ added: [String: DBusValue]) {
+    func signalAdded(_ path: ObjectPath, _ added: [String: DBusValue]) {
         guard let device = scope.device(of: path), case let shown = interfaces(added, of: path), !shown.isEmpty else { return }
         emit("/", Bus.objectManager, "InterfacesAdded", [.objectPath(path), ObjectTree.value(shown)], about: .device(device))
     }
 
     /// Tells of interfaces that the radio service has removed, as far as they were for the client.
-    func tellRemoved(_ path: ObjectPath, _ removed: [String]) {
+    func signalRemoved(_ path: ObjectPath, _ removed: [String]) {
         guard scope.device(of: path) != nil else { return }
         let shown = removed.filter { Scope.shown.contains($0) }
         if !shown.isEmpty { emit("/", Bus.objectManager, "InterfacesRemoved", [.objectPath(path), .strings(shown)]) }
@@ -216,10 +216,10 @@ final class ShownObjects {
 
     /// Tells that a device, which is out of scope by now, is there no more: in the order in which a device that is
     /// removed goes.
-    func tellGone(_ device: ObjectPath) {
-        tellServicesGone(device)
+    func signalGone(_ device: ObjectPath) {
+        signalServicesGone(device)
         if shownLinks.removeValue(forKey: device)?.isConnected == true {
-            tellProperties(device, Scope.deviceInterface, ["Connected": .boolean(false)])
+            signalProperties(device, Scope.deviceInterface, ["Connected": .boolean(false)])
         }
         let gone = feed.objects.filter { $0.key == device || $0.key.isBelow(device) }
         for (path, interfaces) in gone.sorted(by: { $1.key < $0.key }) {
@@ -230,35 +230,35 @@ final class ShownObjects {
     /// Tells what has changed of a link since it was shown.
     ///
     /// - Parameter beforeDown: what is to be done before the client hears that the link is down.
-    func tellLink(_ device: ObjectPath, beforeDown: () -> Void) {
+    func signalLink(_ device: ObjectPath, beforeDown: () -> Void) {
         guard scope.devices[device] != nil else { return }
         let old = shownLinks[device] ?? LinkShares.State()
         let new = clearance.link(of: device)
         guard new != old else { return }
         if !new.isConnected { beforeDown() }
         // As from bluetoothd, services go before the link, and come after it.
-        if !new.areServicesResolved { tellServicesGone(device) }
+        if !new.areServicesResolved { signalServicesGone(device) }
         shownLinks[device] = new
         if new.isConnected != old.isConnected {
-            tellProperties(device, Scope.deviceInterface, ["Connected": .boolean(new.isConnected)])
+            signalProperties(device, Scope.deviceInterface, ["Connected": .boolean(new.isConnected)])
         }
         if new.areServicesResolved, !old.areServicesResolved {
-            tellProperties(device, Scope.deviceInterface, ["ServicesResolved": .boolean(true)])
+            signalProperties(device, Scope.deviceInterface, ["ServicesResolved": .boolean(true)])
         }
     }
 
     /// Signals that a link's services are gone, unless the client has heard so.
-    func tellServicesGone(_ device: ObjectPath) {
+    func signalServicesGone(_ device: ObjectPath) {
         guard shownLinks[device]?.areServicesResolved == true else { return }
         shownLinks[device]?.areServicesResolved = false
-        tellProperties(device, Scope.deviceInterface, ["ServicesResolved": .boolean(false)])
+        signalProperties(device, Scope.deviceInterface, ["ServicesResolved": .boolean(false)])
     }
 
     /// Passes on that properties of a device's have changed, or of what is below it. Values of attributes are for who
     /// holds the link.
-    func tellChanged(_ message: Message, of device: ObjectPath) {
+    func signalChanged(_ message: Message, of device: ObjectPath) {
         // Nearly all are values.
-        if message.hasFirstText(Scope.characteristicInterface) { return tellValue(message, of: device) }
+        if message.hasFirstText(Scope.characteristicInterface) { return passValue(message, of: device) }
         guard let interface = message.firstText, Scope.shown.contains(interface) else { return }
         if interface == Scope.deviceInterface {
             guard let arguments = try? message.arguments(), arguments.count == 3, let changes = arguments[1].vardictValue,
@@ -266,20 +266,20 @@ final class ShownObjects {
             else { return }
             // These are told as the link is the app's.
             let ofTheLink: Set = ["Connected", "ServicesResolved"]
-            return tellProperties(
+            return signalProperties(
                 device, interface, changes.filter { !ofTheLink.contains($0.key) }, gone: gone.filter { !ofTheLink.contains($0) },
                 about: .device(device))
         }
-        tellValue(message, of: device)
+        passValue(message, of: device)
     }
 
     /// Passes on why a link ends, to a client that has not heard of its end. (The app may have given its share back.)
-    func tellEnd(_ message: Message, of device: ObjectPath) {
+    func passEnd(_ message: Message, of device: ObjectPath) {
         guard scope.devices[device] != nil, shownLinks[device]?.isConnected == true else { return }
         pass(message, about: .device(device))
     }
 
-    private func tellValue(_ message: Message, of device: ObjectPath) { pass(message, about: .value(device)) }
+    private func passValue(_ message: Message, of device: ObjectPath) { pass(message, about: .value(device)) }
 
     private func pass(_ signal: Message, about matter: Matter) {
         connection.pass(signal: signal, from: [Scope.service, service], as: service, about: matter)
@@ -287,7 +287,7 @@ final class ShownObjects {
 
     /// - Parameter gone: properties that are there no more, such as how strongly a device is heard when nobody
     ///   searches.
-    private func tellProperties(
+    private func signalProperties(
         _ path: ObjectPath, _ interface: String, _ changes: [String: DBusValue], gone: [String] = [],
         about matter: Matter = .app
     ) {

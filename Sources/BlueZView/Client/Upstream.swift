@@ -118,6 +118,8 @@ final class Upstream {
 
     // MARK: Signals
 
+    var isSubscribed: Bool { !subscriptions.isEmpty }
+
     /// Listens to `PropertiesChanged` of devices and of what is below them, beside those that are listened to.
     ///
     /// - Parameter busKnows: the bus was asked for them by an earlier run.
@@ -152,7 +154,7 @@ final class Upstream {
         completion: @escaping (Outcome) -> Void
     ) throws(BusError) {
         guard connection != nil else { throw .notReady }
-        try share.take(.calls)
+        try share.reserve(.calls)
         callsMade += 1
         let number = callsMade
         calls[number] = CallInFlight(device: device, completion: completion)
@@ -189,7 +191,7 @@ final class Upstream {
 
     private func finish(_ number: Int, _ outcome: Outcome) {
         guard let call = calls.removeValue(forKey: number) else { return }
-        share.giveBack(.calls)
+        share.release(.calls)
         call.completion(outcome)
     }
 

@@ -1,11 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// One client of the view: puts its sides together, and has each call go to the one it is for. Before Hello there is
-// only the bus.
+// One client of the view: routes its calls to the bus driver, to org.bluez or to our own service. Before Hello only the
+// bus driver answers.
 
 internal import AccessoryModel
 internal import CallerIdentity
 internal import DBusKit
 internal import Logging
+
+/// What clients have the view do for them.
+protocol ViewClientObserver: AnyObject {
+    func clientGreeted(_ name: String)
+    /// Many bytes are unread.
+    func clientHasBacklog()
+    /// The client needs other devices followed.
+    func clientNeedsChanged()
+    /// The app's other connections must receive pending signals first.
+    func catchUpOthers(of name: String)
+}
 
 /// A connection to the view.
 final class ViewClient {
@@ -15,35 +26,28 @@ final class ViewClient {
     private let environment: ViewEnvironment
     private let connection: ClientConnection
     private let identity: ClientIdentity
-    private let bus: BusSide
-    private let bluez: BlueZSide
+    private let bus: BusDriver
+    let bluez: BlueZProxy
     private let peripherals: PeripheralList
-    /// Called when the client has said hello.
-    private let onHello: () -> Void
+    private weak var observer: (any ViewClientObserver)?
     private var helloDeadline: LoopSource?
     private var hasSaidHello = false
 
-    /// - Parameters:
-    ///   - onHello: called when it has said hello.
-    ///   - onBacklog: called when much waits for it.
-    ///   - followNeeds: called when other devices are to be followed for it.
-    ///   - catchUpOthers: has the app's other clients catch up.
     init(
-        _ peer: Connection, _ pinned: PinnedCaller, _ share: Share, _ environment: ViewEnvironment, onHello: @escaping () -> Void,
-        onBacklog: @escaping () -> Void, followNeeds: @escaping () -> Void, catchUpOthers: @escaping () -> Void
+        _ peer: Connection, _ pinned: PinnedCaller, _ share: Share, _ environment: ViewEnvironment,
+        observer: any ViewClientObserver
     ) {
         self.peer = peer
         self.pinned = pinned
         self.share = share
         self.environment = environment
-        self.onHello = onHello
+        self.observer = observer
         identity = ClientIdentity(pinned, of: peer.uniqueName, on: peer.loop, environment.authority, environment.log)
         let clearance = Clearance(identity, environment.links)
-        connection = ClientConnection(peer, environment.limits, share, clearance, environment.log, onBacklog: onBacklog)
-        let bluez = BlueZSide(
-            environment, connection, identity, clearance, share, followNeeds: followNeeds, catchUpOthers: catchUpOthers)
+        connection = ClientConnection(peer, environment.limits, share, clearance, environment.log, observer: observer)
+        let bluez = BlueZProxy(environment, connection, identity, clearance, share, observer: observer)
         self.bluez = bluez
-        bus = BusSide(environment, connection, identity) { [weak bluez] in bluez?.engage(completion: $0) }
+        bus = BusDriver(environment, connection, identity) { [weak bluez] in bluez?.engage(completion: $0) }
         peripherals = PeripheralList(connection, identity, environment.service)
         helloDeadline = peer.loop.after(.seconds(environment.limits.timeToHello)) { [weak connection] in
             connection?.cutOff("it did not say hello in time")
@@ -86,7 +90,7 @@ final class ViewClient {
     /// Leaves the client to the next run; nil when that is not possible.
     func leave(_ baggage: inout Baggage) -> LeftState? {
         guard hasSaidHello, identity.refusal == nil, let begun = bluez.leave(&baggage) else { return nil }
-        bus.tellOwnName(isThere: false)
+        bus.signalOwnName(isPresent: false)
         guard var state = connection.leave(&baggage) else { return nil }
         for part in [begun, bus.left, peripherals.left] { state.merge(part) { $1 } }
         state["Process"] = process
@@ -105,17 +109,17 @@ final class ViewClient {
         bus.resume(state)
         peripherals.resume(state)
         environment.service.adopt(peer, pinned)
-        onHello()
+        observer?.clientGreeted(name)
         guard bluez.resume(state, baggage) else { return false }
-        bus.tellOwnName(isThere: true)
+        bus.signalOwnName(isPresent: true)
         return true
     }
 
     /// Ends the connection of a client that the next run does not go on with: it hears that all is gone first.
-    func bidFarewell() {
+    func endForRestart() {
         if hasSaidHello {
             bluez.endAll()
-            bus.tellOwnName(isThere: false)
+            bus.signalOwnName(isPresent: false)
         }
         _ = peer.leave(answering: ClientConnection.restarting)
         peer.close()
@@ -146,19 +150,19 @@ final class ViewClient {
     /// Has a call go to the one it is for.
     func serve(_ call: Message) {
         guard hasSaidHello else { return greet(call) }
-        if call.hasInterface(Bus.peer) { return bus.servePeer(call) }
+        if call.hasInterface(Bus.peer) { return bus.answerPeer(call) }
         switch bus.receiver(of: call) {
         case .bus: bus.serve(call)
         case .bluez: bluez.serve(call)
         case .service where call.hasPath(PeripheralList.path): servePeripherals(call)
         case .service: environment.service.receive(call, from: peer)
-        case .nobody(let name): bus.refuseUnknown(call, to: name)
+        case .unknown(let name): bus.refuseUnknownName(call, to: name)
         }
     }
 
     private func servePeripherals(_ call: Message) {
         // It may be another program by now, and then none of the app's.
-        if !identity.mayBeHeard { updateScope() }
+        if !identity.isAccepted { updateScope() }
         peripherals.serve(call)
     }
 
@@ -169,7 +173,7 @@ final class ViewClient {
         environment.service.adopt(peer, pinned)
         environment.log.debug(
             "client of the view", metadata: ["client": "\(connection.name)", "caller": "\(pinned.caller.summary)"])
-        onHello()
+        observer?.clientGreeted(name)
     }
 
     // MARK: What changes
@@ -183,35 +187,10 @@ final class ViewClient {
 
     /// The radio service has come, gone, or been replaced.
     func serviceChanged() {
-        if bus.hasNewsOfService {
+        if bus.hasNewServiceOwner {
             bluez.serviceReplaced()
-            bus.tellServiceOwner()
+            bus.signalServiceOwner()
         }
         updateScope()
-    }
-
-    /// The radio service has added interfaces.
-    func objectsAdded(_ path: ObjectPath, _ interfaces: [String: DBusValue]) {
-        bluez.objectsAdded(path, interfaces)
-    }
-
-    /// The radio service has removed interfaces.
-    func objectsRemoved(_ path: ObjectPath, _ interfaces: [String]) {
-        bluez.objectsRemoved(path, interfaces)
-    }
-
-    /// What the radio service has sent so far, and waits to be read, is passed on.
-    func catchUp() {
-        bluez.catchUp()
-    }
-
-    /// Why a link ends.
-    func linkEnds(_ device: ObjectPath, _ message: Message) {
-        bluez.linkEnds(device, message)
-    }
-
-    /// A link looks different to some app.
-    func linkChanged(_ device: ObjectPath) {
-        bluez.linkChanged(device)
     }
 }

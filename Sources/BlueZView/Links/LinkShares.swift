@@ -99,7 +99,7 @@ struct LinkShares: Hashable, Sendable {
         case appGone(AppID)
         case grantEnded(AppID)
         case grantEndedMeanwhile
-        case nobodyElseConnected
+        case unusedAfterAttempts
         case discovery(AppID)
 
         var description: String {
@@ -107,7 +107,7 @@ struct LinkShares: Hashable, Sendable {
             case .appGone(let app): "\(app) is gone"
             case .grantEnded(let app): "\(app) may no longer use it"
             case .grantEndedMeanwhile: "the grant was revoked meanwhile"
-            case .nobodyElseConnected: "its holders let go of it, and who waited for it did not get it"
+            case .unusedAfterAttempts: "its holders let go of it, and who waited for it did not get it"
             case .discovery(let app): "nobody uses it, and \(app) looks for its accessories"
             }
         }
@@ -312,7 +312,7 @@ struct LinkShares: Hashable, Sendable {
 
     private mutating func dropIfUpForAttempts(_ device: ObjectPath) -> [Effect] {
         guard attempts[device] == nil, links[device]?.isUpForAttempts == true else { return [] }
-        return dropIfUnused(device, .nobodyElseConnected)
+        return dropIfUnused(device, .unusedAfterAttempts)
     }
 
     /// The radio service would go on connecting, or stay connected, for nobody, unless somebody else waits for the link

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One accessory's link as one manager wants it, as a value: attempts are repeated for as long as the app wants the link,
-// and a lost link is made again where the app asked for that. (BlueZ, org.bluez.Device(5), Connect)
+// One accessory's link as one manager wants it, as a value: attempts are repeated for as long as the app wants the
+// link, and a lost link is made again where the app asked for that. (BlueZ, org.bluez.Device(5), Connect)
 
 internal import DBusKit
 

@@ -160,8 +160,8 @@ func sendToView(_ bytes: UnsafeRawBufferPointer) {
     let authority = Authority()
     let path = scratch + "/view"
     var limits = ViewLimits()
-    limits.matchRules = 8
-    limits.callsInFlight = 8
+    limits.user.matchRules = 8
+    limits.user.callsInFlight = 8
     guard let connection = try? Connection(bus.address, loop: loop),
         let view = try? BlueZView(
             .path(path), on: connection, bus: bus.address, authority: authority, service: authority, limits: limits, log: log)

@@ -5,7 +5,7 @@
 internal import CallsOut
 internal import DBusKit
 
-extension BlueZSide {
+extension BlueZProxy {
     func answerDeviceProperty(_ call: Message, _ device: ObjectPath) {
         guard let arguments = try? call.arguments(), let interface = arguments.first?.stringValue else {
             return refuse(call, .invalidArguments("\(call.member ?? "") takes an interface, not (\(call.signature))"))

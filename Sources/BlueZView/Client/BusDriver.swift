@@ -7,7 +7,7 @@ internal import DBusKit
 internal import Glibc
 
 /// What a client says to the bus, and what the bus tells it.
-final class BusSide {
+final class BusDriver {
     /// The unique name that our own service goes by here.
     static let serviceAlias = ":accessorysetup.1"
 
@@ -21,13 +21,13 @@ final class BusSide {
     /// The unique name that the client knows org.bluez by; nil for none.
     private var knownService: String?
     /// Called when the client has asked for signals that may be org.bluez', with the work for when it receives them.
-    private let onListening: (_ completion: @escaping () -> Void) -> Void
+    private let onListen: (_ completion: @escaping () -> Void) -> Void
 
     init(
         _ environment: ViewEnvironment, _ connection: ClientConnection, _ identity: ClientIdentity,
-        onListening: @escaping (_ completion: @escaping () -> Void) -> Void
+        onListen: @escaping (_ completion: @escaping () -> Void) -> Void
     ) {
-        self.onListening = onListening
+        self.onListen = onListen
         self.connection = connection
         self.identity = identity
         feed = environment.feed
@@ -75,7 +75,7 @@ final class BusSide {
         case bus
         case bluez
         case service
-        case nobody(String)
+        case unknown(String)
     }
 
     /// Who has the name that a call is for.
@@ -86,26 +86,26 @@ final class BusSide {
         case nil, Bus.name: .bus
         case feed.alias: .bluez
         case serviceName, Self.serviceAlias: .service
-        case let other?: .nobody(other)
+        case let other?: .unknown(other)
         }
     }
 
     /// Whether org.bluez has another owner than the client knows.
-    var hasNewsOfService: Bool { feed.alias != knownService }
+    var hasNewServiceOwner: Bool { feed.alias != knownService }
 
     /// Tells that org.bluez has another owner.
-    func tellServiceOwner() {
+    func signalServiceOwner() {
         let old = knownService
         knownService = feed.alias
-        tellOwner(of: Scope.service, old, knownService)
+        signalOwner(of: Scope.service, old, knownService)
     }
 
     /// Tells that our own name has come or gone.
-    func tellOwnName(isThere: Bool) {
-        tellOwner(of: serviceName, isThere ? nil : Self.serviceAlias, isThere ? Self.serviceAlias : nil)
+    func signalOwnName(isPresent: Bool) {
+        signalOwner(of: serviceName, isPresent ? nil : Self.serviceAlias, isPresent ? Self.serviceAlias : nil)
     }
 
-    private func tellOwner(of name: String, _ old: String?, _ new: String?) {
+    private func signalOwner(of name: String, _ old: String?, _ new: String?) {
         let arguments: [DBusValue] = [.string(name), .string(old ?? ""), .string(new ?? "")]
         guard
             let signal = try? Message.signal(path: Bus.path, interface: Bus.name, member: "NameOwnerChanged", arguments)
@@ -133,7 +133,7 @@ final class BusSide {
     }
 
     /// Answers whoever asks whether somebody is at the other end: whoever it is for, it is answered here.
-    func servePeer(_ call: Message) {
+    func answerPeer(_ call: Message) {
         switch call.member {
         case "Ping": reply(to: call, [])
         case "GetMachineId": reply(to: call, [.string(Bus.machineID)])
@@ -143,7 +143,7 @@ final class BusSide {
     }
 
     /// Refuses a call to a name that nobody has.
-    func refuseUnknown(_ call: Message, to name: String) {
+    func refuseUnknownName(_ call: Message, to name: String) {
         connection.fail(call, Self.unknownService(name), from: Bus.name)
     }
 
@@ -187,7 +187,7 @@ final class BusSide {
                 throw error
             }
             // Changes after the answer are signalled.
-            onListening { [weak self] in self?.reply(to: call, []) }
+            onListen { [weak self] in self?.reply(to: call, []) }
         case "RemoveMatch":
             try connection.removeRule(try text())
             reply(to: call, [])

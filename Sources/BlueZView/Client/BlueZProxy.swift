@@ -8,7 +8,7 @@ internal import DBusKit
 internal import Logging
 
 /// What a client says to org.bluez, and what it is answered.
-final class BlueZSide {
+final class BlueZProxy {
     private let environment: ViewEnvironment
     private let connection: ClientConnection
     private let identity: ClientIdentity
@@ -17,27 +17,21 @@ final class BlueZSide {
     let shown: ShownObjects
     private let upstream: Upstream
     private let sessions: GATTSessions
-    /// Called when other devices are to be followed.
-    private let followNeeds: () -> Void
-    /// Called before an answer of the service is passed on.
-    private let catchUpOthers: () -> Void
-    /// Whether the client has called org.bluez, or asked for its signals, which it receives from then on.
-    private(set) var isEngaged = false
-    private var following = Following.notYet
-    /// Whether signals of org.bluez are subscribed to.
-    private var listens = false
+    private weak var observer: (any ViewClientObserver)?
+    private var engagement = Engagement.none
 
-    /// How far the client has followed the radio service.
-    private enum Following {
-        /// The service has been absent since the client asked for it.
-        case notYet
-        case present
-        /// The service has gone or been replaced: adapter and devices must be announced anew.
+    private enum Engagement {
+        /// The client has neither called org.bluez nor asked for its signals.
+        case none
+        /// It has, and the service has been absent since.
+        case awaitingService
+        case following
+        /// The service was lost or replaced: adapter and devices must be announced anew.
         case replaced
     }
 
-    /// The call that came last, and what is done with it: most clients go on to ask the same.
-    private var known: KnownCall?
+    /// The latest call and its verdict: most clients repeat it.
+    private var latestCall: RoutedCall?
     private var agent = Agent()
 
     private var feed: RadioFeed { environment.feed }
@@ -47,20 +41,22 @@ final class BlueZSide {
 
     init(
         _ environment: ViewEnvironment, _ connection: ClientConnection, _ identity: ClientIdentity,
-        _ clearance: Clearance, _ share: Share, followNeeds: @escaping () -> Void, catchUpOthers: @escaping () -> Void
+        _ clearance: Clearance, _ share: Share, observer: any ViewClientObserver
     ) {
-        self.catchUpOthers = catchUpOthers
         self.environment = environment
         self.connection = connection
         self.identity = identity
         self.clearance = clearance
         self.share = share
-        self.followNeeds = followNeeds
+        self.observer = observer
         shown = ShownObjects(connection, clearance, environment.feed)
         upstream = Upstream(
             to: environment.bus, loop: connection.loop, environment.queue, share, log: environment.log)
         sessions = GATTSessions(share, clearance, loop: connection.loop)
     }
+
+    /// Whether the client receives signals of org.bluez.
+    var isEngaged: Bool { engagement != .none }
 
     /// The devices that exist for the client.
     var devices: Dictionary<ObjectPath, AccessoryID>.Keys { scope.devices.keys }
@@ -80,15 +76,15 @@ final class BlueZSide {
         if !isEngaged {
             // What it may reach is known before anything is followed for it.
             updateScope()
-            isEngaged = true
-            shown.noteLinks(of: scope.devices.keys)
-            followNeeds()
+            engagement = .awaitingService
+            shown.recordLinks(of: scope.devices.keys)
+            observer?.clientNeedsChanged()
             feed.whenReady { [weak self] in
                 guard let self else { return }
-                if self.feed.alias != nil, self.following != .present { self.updateScope() }
+                if self.feed.alias != nil, self.engagement != .following { self.updateScope() }
                 _ = self.shown.showAdapters()
             }
-        } else if connection.isListening, !listens {
+        } else if connection.isListening, !upstream.isSubscribed {
             openUpstream()
         }
         feed.whenReady(completion)
@@ -97,9 +93,9 @@ final class BlueZSide {
     /// Takes a call, and answers it once the service's presence is known.
     func serve(_ call: Message) {
         do throws(BusError) {
-            try share.take(.calls)
+            try share.reserve(.calls)
             engage { [weak self, share] in
-                share.giveBack(.calls)
+                share.release(.calls)
                 self?.dispatch(call)
             }
         } catch {
@@ -112,7 +108,7 @@ final class BlueZSide {
             return connection.fail(
                 call, .standard("ServiceUnknown", "The name org.bluez was not provided by any .service files"), from: Bus.name)
         }
-        if following == .notYet || !identity.mayBeHeard { updateScope() }
+        if engagement == .awaitingService || !identity.isAccepted { updateScope() }
         if let refusal = identity.refusal { return connection.fail(call, .accessDenied("\(refusal)"), from: service) }
         guard let (path, member, verdict) = verdict(on: call) else { return }
         switch verdict {
@@ -133,11 +129,11 @@ final class BlueZSide {
     }
 
     private func verdict(on call: Message) -> (ObjectPath, String, Scope.Verdict)? {
-        if let known, known.isSame(as: call) { return (known.path, known.member, known.verdict) }
+        if let latestCall, latestCall.isSame(as: call) { return (latestCall.path, latestCall.member, latestCall.verdict) }
         guard let path = call.path, let member = call.member else { return nil }
         let interface = call.interface
         let verdict = scope.verdict(path: path, interface: interface, member: member)
-        known = KnownCall(path: path, interface: interface, member: member, verdict: verdict)
+        latestCall = RoutedCall(path: path, interface: interface, member: member, verdict: verdict)
         return (path, member, verdict)
     }
 
@@ -155,8 +151,8 @@ final class BlueZSide {
         connection.fail(call, error, from: service)
     }
 
-    private func noteUse(of device: ObjectPath, as what: String) {
-        if let accessory = scope.devices[device] { identity.noteUse(of: accessory, as: what) }
+    private func recordUse(of device: ObjectPath, as what: String) {
+        if let accessory = scope.devices[device] { identity.recordUse(of: accessory, as: what) }
     }
 
     // MARK: Passing on
@@ -200,7 +196,7 @@ final class BlueZSide {
             let mayStart = { [clearance] in need.flatMap { clearance.refusal(of: $0) } }
             try upstream.forward(other ?? call, about: device, in: lane, mayStart: mayStart) { [weak self] outcome in
                 // Signals before the answer come first, also for a client that listens on a connection of its own.
-                self?.catchUpOthers()
+                if let self { self.observer?.catchUpOthers(of: self.connection.name) }
                 if case .reply(let answer) = outcome { onReply(answer) } else { self?.answerFailure(call, outcome) }
             }
         } catch {
@@ -222,7 +218,7 @@ final class BlueZSide {
 
     private func passToAttribute(_ call: Message, _ path: ObjectPath, _ member: String, _ device: ObjectPath) {
         if let why = clearance.refusal(of: .value(device)) { return refuse(call, why) }
-        noteUse(of: device, as: member)
+        recordUse(of: device, as: member)
         // Of what was written the app hears although it has given the link back meanwhile.
         let matter: Matter = GATTSessions.reveals(member) ? .value(device) : .device(device)
         pass(call, about: device, as: matter, in: .link(device), needing: .value(device)) { [weak self] answer throws(BusError) in
@@ -240,7 +236,7 @@ final class BlueZSide {
     /// An app that connects holds the link from then on, whoever else does.
     private func connect(_ call: Message, _ device: ObjectPath) {
         guard let app = identity.app else { return }
-        noteUse(of: device, as: "Connect")
+        recordUse(of: device, as: "Connect")
         let client = LinkShares.Client(name: connection.name, app: app)
         guard links.handle(.connectRequested(device, client)) == .forward else { return reply(to: call, []) }
         // Of what is connected bluetoothd might connect the classic side instead (BlueZVersions.swift): it is only
@@ -290,7 +286,7 @@ final class BlueZSide {
             let isGranted = self.scope.devices[device] != nil && self.identity.app == client.app
             switch self.links.handle(.connectConfirmed(device, client, isGranted: isGranted)) {
             case .held:
-                self.followNeeds()
+                self.observer?.clientNeedsChanged()
                 self.reply(to: call, [])
             case .broken: onBroken(.bluez("Failed", "the link broke at once"))
             default: self.refuse(call, .unknownObject(device))
@@ -307,7 +303,7 @@ final class BlueZSide {
         links.beginDisconnect(device)
         switch links.handle(.disconnectRequested(device, app)) {
         case .released:
-            shown.tellServicesGone(device)
+            shown.signalServicesGone(device)
             reply(to: call, [])
         case .notConnected: refuse(call, .bluez("NotConnected", "Not Connected"))
         default: return passDisconnect(call, device)
@@ -319,7 +315,7 @@ final class BlueZSide {
         do throws(BusError) {
             try upstream.forward(call, about: device, in: nil) { [weak self, links] outcome in
                 if case .reply(let answer) = outcome, let self {
-                    self.shown.tellServicesGone(device)
+                    self.shown.signalServicesGone(device)
                     self.answer(call, answer, about: .app)
                 } else {
                     self?.answerFailure(call, outcome)
@@ -334,20 +330,20 @@ final class BlueZSide {
 
     /// A link is about to be told of as ended: what the radio service has sent so far goes first.
     func catchUp() {
-        if listens { upstream.catchUp() }
+        if upstream.isSubscribed { upstream.catchUp() }
         sessions.catchUp()
     }
 
     /// A link looks different to some app: tells it if that is this one, and takes away what only a link gives.
     func linkChanged(_ device: ObjectPath) {
         guard isEngaged else { return }
-        shown.tellLink(device) { endSessions(of: device) }
+        shown.signalLink(device) { endSessions(of: device) }
     }
 
     /// Passes on why a link ends.
     func linkEnds(_ device: ObjectPath, _ message: Message) {
         guard isEngaged else { return }
-        shown.tellEnd(message, of: device)
+        shown.passEnd(message, of: device)
     }
 
     private func endSessions(of device: ObjectPath) {
@@ -358,7 +354,7 @@ final class BlueZSide {
 
     private func answerAgent(_ call: Message, _ member: String) {
         do throws(BusError) {
-            try agent.take(member, try call.arguments())
+            try agent.handle(member, try call.arguments())
             reply(to: call, [])
         } catch {
             refuse(call, error)
@@ -412,7 +408,7 @@ final class BlueZSide {
             // Clients wait for the answer first, as from bluetoothd.
             if member == "StartDiscovery" || member == "StopDiscovery" {
                 self.shown.setDiscovering(member == "StartDiscovery", with: adapter)
-                self.shown.tellAdapters()
+                self.shown.signalAdapters()
             }
         }
     }
@@ -421,12 +417,12 @@ final class BlueZSide {
 
     /// The radio service has added interfaces.
     func objectsAdded(_ path: ObjectPath, _ interfaces: [String: DBusValue]) {
-        if isEngaged { shown.tellAdded(path, interfaces) }
+        if isEngaged { shown.signalAdded(path, interfaces) }
     }
 
     /// The radio service has removed interfaces.
     func objectsRemoved(_ path: ObjectPath, _ interfaces: [String]) {
-        if isEngaged { shown.tellRemoved(path, interfaces) }
+        if isEngaged { shown.signalRemoved(path, interfaces) }
     }
 
     /// The radio service has gone, or is another one: nothing that was begun there is left.
@@ -435,7 +431,7 @@ final class BlueZSide {
         closeUpstream()
         shown.reset()
         agent = Agent()
-        if isEngaged { following = .replaced }
+        if isEngaged { engagement = .replaced }
     }
 
     /// Asks what is granted now: what is no longer granted is cut off before this returns.
@@ -443,8 +439,8 @@ final class BlueZSide {
         let app = identity.app
         identity.reconsider()
         // Who spoke for an app and does not any more may have been its last client.
-        defer { if app != nil, identity.app != app { followNeeds() } }
-        known = nil
+        defer { if app != nil, identity.app != app { observer?.clientNeedsChanged() } }
+        latestCall = nil
         let change = shown.setScope(Scope(adapter: environment.authority.adapter, granted: identity.grantedDevices))
         guard isEngaged else { return }
         for device in change.removed { cutOff(device) }
@@ -452,17 +448,17 @@ final class BlueZSide {
         openUpstream()
         announce(change.added)
         shown.endDiscoveryWithoutPower()
-        if feed.alias != nil { shown.tellAdapters() }
+        if feed.alias != nil { shown.signalAdapters() }
     }
 
     /// Announces devices that come into the client's scope. At first the client asks for them itself.
     private func announce(_ added: Set<ObjectPath>) {
-        guard feed.alias != nil, following != .replaced || !scope.adapters.isEmpty else { return }
-        let isFirst = following == .notYet
-        let news = following == .replaced ? Set(scope.devices.keys) : added
-        following = .present
-        guard !isFirst, !news.isEmpty else { return }
-        upstream.managedObjects { [weak self] in self?.shown.tellObjects($0, of: news) }
+        guard feed.alias != nil, engagement != .replaced || !scope.adapters.isEmpty else { return }
+        let former = engagement
+        engagement = .following
+        let devices = former == .replaced ? Set(scope.devices.keys) : added
+        guard former != .awaitingService, !devices.isEmpty else { return }
+        upstream.managedObjects { [weak self] in self?.shown.signalObjects($0, of: devices) }
     }
 
     /// Cuts a device off that is out of scope: calls, the link, notifications, descriptors, and then the objects.
@@ -471,7 +467,7 @@ final class BlueZSide {
         links.handle(.clientCutOff(device, client: connection.name))
         endSessions(of: device)
         upstream.unsubscribe(from: device)
-        shown.tellGone(device)
+        shown.signalGone(device)
     }
 
     private func openUpstream() {
@@ -480,8 +476,7 @@ final class BlueZSide {
         }
         // What a client has no rule for need not come.
         guard connection.isListening else { return }
-        listens = true
-        upstream.subscribe(to: scope.devices.keys, of: owner) { [weak self] in self?.shown.tellChanged($0, of: $1) }
+        upstream.subscribe(to: scope.devices.keys, of: owner) { [weak self] in self?.shown.signalChanged($0, of: $1) }
     }
 
     // MARK: Between two runs
@@ -500,16 +495,14 @@ final class BlueZSide {
     /// - Returns: false when something that the client relies on is lost.
     func resume(_ state: LeftState, _ baggage: Baggage) -> Bool {
         guard state["Devices"] != nil else { return true }
-        isEngaged = true
-        following = .present
+        engagement = .following
         agent = Agent(path: state.path("Agent"))
         shown.resume(state)
         sessions.resume(state, baggage)
-        listens = connection.isListening
         return upstream.resume(
-            state, baggage, devices: listens ? Array(scope.devices.keys) : [], of: feed.owner ?? Scope.service,
+            state, baggage, devices: connection.isListening ? Array(scope.devices.keys) : [], of: feed.owner ?? Scope.service,
             onDisconnect: { [weak self] in self?.closeUpstream() },
-            { [weak self] in self?.shown.tellChanged($0, of: $1) })
+            { [weak self] in self?.shown.signalChanged($0, of: $1) })
     }
 
     /// The client hears that all that it has is gone, before its connection closes.
@@ -517,19 +510,18 @@ final class BlueZSide {
         guard isEngaged else { return }
         upstream.abandonCalls(ClientConnection.restarting)
         for device in shown.setScope(Scope()).removed { cutOff(device) }
-        shown.tellAdapters()
+        shown.signalAdapters()
     }
 
     private func closeUpstream() {
         upstream.close()
-        listens = false
         sessions.forgetNotifications()
         shown.endDiscovery()
     }
 }
 
-/// A call's header, and what the scope says of it.
-private struct KnownCall {
+/// A call's header and verdict.
+private struct RoutedCall {
     let path: ObjectPath
     let interface: String?
     let member: String
