@@ -18,7 +18,7 @@ public final class AccessoryService {
     let engine: AccessoryEngine
     let manifests: ManifestStore
     /// The path of an app's own socket, by the app's identifier; nil for one without.
-    public var socketOfApp: (String) -> String? = { _ in nil }
+    let socketOfApp: (String) -> String?
     let policies: PolicyStore
     /// The bus' configuration and the policy that a lock-down includes there.
     let lockdown: LockdownFiles
@@ -56,16 +56,20 @@ public final class AccessoryService {
         public init() {}
     }
 
-    /// - Parameter pickerGroup: the group whose members may show pickers.
+    /// - Parameters:
+    ///   - pickerGroup: the group whose members may show pickers.
+    ///   - socketOfApp: the path of an app's own socket, by the app's identifier; nil for one without.
     public init(
         engine: AccessoryEngine, manifests: ManifestStore, policies: PolicyStore, lockdown: LockdownFiles = LockdownFiles(),
-        resolver: CallerResolver, connection: Connection, pickerGroup: String = "accessory-picker", log: Logger
+        resolver: CallerResolver, connection: Connection, pickerGroup: String = "accessory-picker",
+        socketOfApp: @escaping (String) -> String? = { _ in nil }, log: Logger
     ) {
         self.engine = engine
         self.manifests = manifests
         self.policies = policies
         self.lockdown = lockdown
         self.connection = connection
+        self.socketOfApp = socketOfApp
         self.log = log
         clients = ClientRegistry(on: connection, resolver: resolver, pickerGroup: pickerGroup, log: log)
         server = ObjectServer(on: connection, root: AccessoryBus.root)
@@ -83,7 +87,7 @@ public final class AccessoryService {
         for accessory in engine.ledger.accessories.values { accessoryAppeared(accessory) }
         for grant in engine.ledger.grants.values { grantAppeared(grant) }
         manifestsChanged()
-        manifests.onChange = { [unowned self] in manifestsChanged() }
+        manifests.observe { [unowned self] in manifestsChanged() }
         policies.onProblems = { [unowned self] in adminObject?.publish() }
         engine.listen { [unowned self] in tell($0) }
         server.onRefused = { [unowned self] client, member, error in

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All manifests of the machine: the vendor's directory, overridden file by file by the admin's, both watched.
+// All manifests of the machine: the vendor's directory, overridden file by file by the admin's; both are watched.
 
 public import AccessoryModel
 public import DBusKit
@@ -12,22 +12,21 @@ public final class ManifestStore {
     public private(set) var apps: [AppID: AppManifest] = [:]
     /// Problems, by file.
     public private(set) var problems: [String: [KeyFileProblem]] = [:]
-    /// Called when apps or problems have changed.
-    public var onChange: (() -> Void)?
     /// Vendor first, admin last.
     public let directories: [String]
 
     private let log: Logger
     private var reading: RepeatedReading?
-    /// The work that waits for the next reading.
+    private var observers: [() -> Void] = []
+    /// Work for after the next reading.
     private var waiting: [() -> Void] = []
 
     /// The vendor's directory, then the admin's.
     public static let standardDirectories = ["/usr/share/accessory-setup/apps", "/etc/accessory-setup/apps"]
 
     /// - Parameters:
-    ///   - directories: where files are, later ones going before earlier ones. They need not exist.
-    ///   - loop: where changes are heard of.
+    ///   - directories: files of later ones override those of earlier ones. They need not exist.
+    ///   - loop: for watching.
     public init(directories: [String], loop: MainLoop, log: Logger) {
         self.directories = directories
         self.log = log
@@ -35,28 +34,29 @@ public final class ManifestStore {
         reading?.read()
     }
 
+    /// Has `body` called after each change of apps or problems, in the order of registration.
+    public func observe(_ body: @escaping () -> Void) { observers.append(body) }
+
     /// Reads pending changes, before a program is matched with manifests.
     public func flush() {
         reading?.flush()
     }
 
-    /// Calls `body` once the files that are being written have been read: when they are closed, or after
-    /// 5 s.
+    /// Calls `body` after files that are open for writing have been read: when they are closed, or after 5 s.
     ///
-    /// - Returns: whether one is; otherwise `body` is not called.
+    /// - Returns: false if none is open, or too many callers wait; `body` is not called then.
     public func wait(_ body: @escaping () -> Void) -> Bool {
-        guard reading?.isUnfinished == true, waiting.count < Self.mostWaiting else { return false }
+        guard reading?.isUnfinished == true, waiting.count < Self.maxWaiting else { return false }
         waiting.append(body)
         return true
     }
 
-    private static let mostWaiting = 256
+    private static let maxWaiting = 256
 
     private func load(_ files: inout RememberedFiles) {
         var paths: [String: String] = [:]
         for directory in directories {
             let names = (try? files.names(in: directory)) ?? []
-            // A later directory's file of the same name takes the place of the earlier one's.
             for name in names where name.hasSuffix(".conf") { paths[name] = "\(directory)/\(name)" }
         }
         var apps: [AppID: AppManifest] = [:]
@@ -74,28 +74,28 @@ public final class ManifestStore {
         let changed = apps != self.apps || problems != self.problems
         self.apps = apps
         self.problems = problems
-        if changed { onChange?() }
+        if changed { for observer in observers { observer() } }
         guard reading?.isUnfinished != true else { return }
         let bodies = waiting
         waiting = []
         for body in bodies { body() }
     }
 
-    /// One manifest, good or bad.
+    /// One manifest, valid or not.
     public struct Entry: Hashable, Sendable {
-        /// The identifier; of a manifest with problems, its file's name without `.conf`.
+        /// The identifier; for a manifest with problems, the file's name without `.conf`.
         public let id: String
-        /// For people; empty for a manifest with problems.
+        /// The app's name for people; empty for a manifest with problems.
         public let name: String
         /// The file's path.
         public let source: String
-        /// What is wrong with it, with file, line and key; empty for one that counts.
+        /// With file, line and key; empty for a valid manifest.
         public let problems: [String]
-        /// What it says; nil for a manifest with problems.
+        /// Nil for a manifest with problems.
         public let manifest: AppManifest?
     }
 
-    /// Every manifest; one that could not be read goes by its file's name.
+    /// Every manifest, including those with problems.
     public var entries: [Entry] {
         apps.values.map { Entry(id: $0.id.rawValue, name: $0.name, source: $0.source, problems: [], manifest: $0) }
             + problems.map { path, list in

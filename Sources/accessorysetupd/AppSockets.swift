@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sockets of apps that have one of their own (`Socket=yes`): made, permitted, served and closed as the manifests
-// say. An admin mounts a socket's directory into the app's container, so the directory stays; the service manager keeps
-// the listening socket over a restart, so that connections from the container wait instead of failing.
+// Sockets of single apps (`Socket=yes`), as the manifests demand. An admin mounts a socket's directory into the app's
+// container, so the directory stays. The service manager keeps the listening socket over a restart, so that connections
+// from the container wait instead of failing.
 
 internal import AccessoryModel
 internal import AdminFiles
@@ -14,7 +14,7 @@ internal import ProgramSupport
 
 final class AppSockets {
     static let standardDirectory = "/run/accessory-setup/app"
-    /// Of the descriptors that the service manager keeps.
+    /// Prefix of the names at the service manager.
     static let prefix = "app-"
 
     private struct Listening {
@@ -23,35 +23,33 @@ final class AppSockets {
     }
 
     private let directory: String
-    private let view: BlueZView
     private let log: Logger
     private var listening: [AppID: Listening] = [:]
-    /// From the run before, until the manifests were read.
+    /// Sockets of the previous run, until the first update.
     private var kept: [AppID: FileDescriptor]
 
-    /// - Parameter kept: what the service manager has kept, by the names that it has there.
-    init(_ directory: String, _ view: BlueZView, kept: [(name: String, descriptor: FileDescriptor)], log: Logger) {
+    /// - Parameter inherited: all descriptors from the service manager, with their names.
+    init(directory: String, inherited: [(name: String, descriptor: FileDescriptor)], log: Logger) {
         self.directory = directory
-        self.view = view
         self.log = log
         self.kept = Dictionary(
-            kept.compactMap { name, descriptor in
+            inherited.compactMap { name, descriptor in
                 guard name.hasPrefix(Self.prefix), let app = AppID(String(name.dropFirst(Self.prefix.count))) else { return nil }
                 return (app, descriptor)
             }, uniquingKeysWith: { first, _ in first })
     }
 
-    /// Where an app's socket is; nil for one that has none.
+    /// The path of an app's socket; nil for an app without one.
     func path(of app: String) -> String? { AppID(app).flatMap { listening[$0] == nil ? nil : path(of: $0) } }
 
-    /// Takes over what the manifests say now.
-    func update(_ apps: [AppID: AppManifest]) {
-        for app in listening.keys.sorted() where apps[app]?.socket == nil { close(app) }
+    /// Opens, changes and closes sockets of the view as the manifests demand.
+    func update(_ apps: [AppID: AppManifest], in view: BlueZView) {
+        for app in listening.keys.sorted() where apps[app]?.socket == nil { close(app, in: view) }
         for app in kept.keys.sorted() where apps[app]?.socket == nil { ServiceManager.forget(Self.prefix + app.rawValue) }
         for (app, manifest) in apps.sorted(by: { $0.key < $1.key }) {
             guard let wanted = manifest.socket, listening[app]?.permitted != wanted else { continue }
             do throws(Failure) {
-                try open(app, wanted)
+                try open(app, wanted, in: view)
             } catch {
                 log.error("no socket for app", metadata: ["app": "\(app)", "reason": "\(error.reason)"])
             }
@@ -62,30 +60,30 @@ final class AppSockets {
     private struct Failure: Error {
         let reason: String
 
-        init(_ what: String) {
-            reason = "\(what): \(String(cString: strerror(errno)))"
+        init(_ subject: String) {
+            reason = "\(subject): \(String(cString: strerror(errno)))"
         }
     }
 
     private func path(of app: AppID) -> String { "\(directory)/\(app.rawValue)/bus" }
 
-    private func open(_ app: AppID, _ wanted: AppSocket) throws(Failure) {
-        if var known = listening[app] {
+    private func open(_ app: AppID, _ wanted: AppSocket, in view: BlueZView) throws(Failure) {
+        if var current = listening[app] {
             try permit(path(of: app), wanted)
-            known.permitted = wanted
-            listening[app] = known
+            current.permitted = wanted
+            listening[app] = current
             return
         }
         var socket = kept[app]
-        // A container that may write to its directory may have put anything there.
+        // The container may be able to write to its directory, and may have replaced the socket.
         if socket == nil || (try? permit(path(of: app), wanted)) == nil { socket = try make(app, wanted) }
         guard let socket, (try? view.listen(on: socket, for: app)) != nil else { throw Failure("cannot listen") }
         listening[app] = Listening(permitted: wanted, socket: socket)
         log.info("socket for app", metadata: ["app": "\(app)", "socket": "\(path(of: app))"])
     }
 
-    /// Makes the socket where only the daemon writes and renames it into place once its permissions are set: whatever a
-    /// container has put there is replaced, never followed.
+    /// Makes the socket in a directory that only the daemon can write to, and renames it into place after its
+    /// permissions are set: a file of the container in that place is replaced, never followed.
     private func make(_ app: AppID, _ wanted: AppSocket) throws(Failure) -> FileDescriptor {
         let folder = "\(directory)/\(app.rawValue)"
         umask(0o022)
@@ -117,11 +115,11 @@ final class AppSockets {
         }
     }
 
-    private func close(_ app: AppID) {
+    private func close(_ app: AppID, in view: BlueZView) {
         listening[app] = nil
         view.stopListening(for: app)
         unlink(path(of: app))
         ServiceManager.forget(Self.prefix + app.rawValue)
-        log.info("no socket for app any more", metadata: ["app": "\(app)"])
+        log.info("closed socket for app", metadata: ["app": "\(app)"])
     }
 }

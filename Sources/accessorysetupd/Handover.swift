@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between two runs of the daemon the service manager keeps the view's clients: their sockets, and their state in
-// sealed memory. (systemd.service(5), `FileDescriptorStoreMax=`)
+// Hands the view's clients over to the next run: the service manager stores their sockets, and their state in sealed
+// memory (systemd.service(5), `FileDescriptorStoreMax=`).
 
 internal import BlueZView
 internal import DBusKit
@@ -8,32 +8,32 @@ internal import Logging
 internal import ProgramSupport
 
 enum Handover {
-    /// Of the descriptors that the service manager keeps.
+    /// Names of descriptors at the service manager.
     private static let names = (state: "view-state", socket: "view-client")
-    /// Bytes of state: far more than for the clients that there may be.
-    private static let longest = 64 << 20
+    /// In bytes of state: far more than the maximum number of clients needs.
+    private static let maxSize = 64 << 20
 
-    /// Whether a descriptor from the service manager is one of these.
+    /// Whether a descriptor from the service manager belongs to the handover.
     static func owns(_ name: String) -> Bool { name == names.state || name == names.socket }
 
-    /// What the run before has left; the service manager keeps it no longer.
+    /// Takes the clients of the previous run from the service manager.
     ///
-    /// - Parameter given: all that the service manager has handed over.
-    static func take(_ given: [(name: String, descriptor: FileDescriptor)]) -> ViewHandover? {
-        guard given.contains(where: { owns($0.name) }) else { return nil }
+    /// - Parameter inherited: all descriptors from the service manager, with their names.
+    static func take(_ inherited: [(name: String, descriptor: FileDescriptor)]) -> ViewHandover? {
+        guard inherited.contains(where: { owns($0.name) }) else { return nil }
         ServiceManager.forget(names.state)
         ServiceManager.forget(names.socket)
-        guard let state = given.last(where: { $0.name == names.state })?.descriptor.readFile(limit: longest) else { return nil }
-        return ViewHandover(state: state, descriptors: given.filter { $0.name == names.socket }.map(\.descriptor))
+        guard let state = inherited.last(where: { $0.name == names.state })?.descriptor.readFile(limit: maxSize) else { return nil }
+        return ViewHandover(state: state, descriptors: inherited.filter { $0.name == names.socket }.map(\.descriptor))
     }
 
-    /// Leaves the view's clients to the next run. Where nothing could keep them they hear that all is gone.
+    /// Leaves the view's clients to the next run. Without a service manager their objects are removed.
     static func leave(_ view: BlueZView, _ log: Logger) {
-        guard let left = view.leave(isKept: ServiceManager.isThere) else { return }
-        guard let state = FileDescriptor.sealed(left.state, name: names.state) else {
+        guard let handover = view.leave(isKept: ServiceManager.isThere) else { return }
+        guard let state = FileDescriptor.sealed(handover.state, name: names.state) else {
             return log.error("the view's clients cannot be handed over: no memory")
         }
-        for descriptor in left.descriptors { ServiceManager.keep(descriptor, named: names.socket) }
+        for descriptor in handover.descriptors { ServiceManager.keep(descriptor, named: names.socket) }
         ServiceManager.keep(state, named: names.state)
         ServiceManager.waitUntilTaken()
     }

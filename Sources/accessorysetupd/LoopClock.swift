@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine's time: the main loop's timers and the system's clocks.
+// The engine's clock: the main loop's timers and the system's clocks.
 
 public import AccessoryEngine
 public import DBusKit

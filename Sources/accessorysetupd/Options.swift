@@ -1,57 +1,90 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon's command line, read by GLib: swift-argument-parser, which the tools use, brings more code than the whole
-// daemon has (Docs/Decisions/0017-without-foundation.md).
+// The daemon's command line, parsed by GLib: the tools' swift-argument-parser is larger than the whole daemon
+// (Docs/Decisions/0017-without-foundation.md).
 
 internal import AccessoryModel
 internal import AccessoryService
 internal import AdminFiles
 internal import CGLib
+internal import DBusKit
 internal import Glibc
 internal import Logging
+internal import SystemFiles
 
-/// What the command line says.
+/// The options of the command line.
 struct Options {
     /// The bus to serve: `system`, `session`, or an address.
     var bus = "system"
-    /// The bus that carries org.bluez and the Wi-Fi services; nil for the same.
+    /// The bus of org.bluez and the Wi-Fi services; nil for the same.
     var bluezBus: String?
-    /// Where the store is; nil for the usual place.
-    var stateDirectory: String?
-    /// Directories of manifests, later ones override; empty for the usual ones.
-    var appDirectories: [String] = []
-    var policyDirectory = PolicyStore.standardDirectory
-    var lockdown = AccessoryService.LockdownFiles()
-    /// The configuration file; nil for the usual one, which may be absent.
-    var config: String?
+    /// The directory of the store; nil for the default one.
+    private var stateDirectory: String?
+    /// The files of admins and vendors.
+    var files = Files()
     var inputDirectory = "/sys/class/input"
     // Process 1's: the daemon may have no network of its own.
     var routeDirectory = "/proc/1/net"
-    /// The socket of the scoped view; nil for the usual place.
+    /// The socket of the scoped view; nil for the default one.
     var viewPath: String?
-    /// The directory of apps' own sockets; nil for the usual place.
-    var appSockets: String?
+    /// The directory of apps' own sockets; nil for the default one.
+    private var appSockets: String?
     var logLevel = Logger.Level.info
-    /// What only is to be printed, when the help or the version is asked for.
-    var answer: String?
+
+    struct Files {
+        /// Later directories override earlier ones.
+        var manifests: [String] { given.isEmpty ? ManifestStore.standardDirectories : given }
+        fileprivate var given: [String] = []
+        var policies = PolicyStore.standardDirectory
+        var lockdown = AccessoryService.LockdownFiles()
+        /// Nil for the default one, which may be absent.
+        fileprivate var configuration: String?
+    }
+
+    /// The action of the process.
+    enum Invocation {
+        /// Print help or version.
+        case print(String)
+        case run(Options)
+    }
 
     private init() {}
 
-    /// Why the command line makes no sense.
+    /// - Throws: the first mistake, with file, line and key.
+    func configuration() throws -> Configuration {
+        if let path = files.configuration { return try Configuration(path: path) }
+        return SystemFile.exists(Configuration.standardPath) ? try Configuration(path: Configuration.standardPath) : Configuration()
+    }
+
+    var storeDirectory: String {
+        // systemd sets a list if several are configured.
+        let given = getenv("STATE_DIRECTORY").map { String(cString: $0) }?.split(separator: ":").first.map(String.init)
+        return stateDirectory ?? given ?? "/var/lib/accessory-setup"
+    }
+
+    /// The directory of apps' own sockets; nil if there is none.
+    var appSocketDirectory: String? {
+        if let appSockets { return appSockets }
+        guard Connection.Address(bus) == .system, access(AppSockets.standardDirectory, W_OK) == 0 else { return nil }
+        return AppSockets.standardDirectory
+    }
+
+    // MARK: Parsing
+
+    /// A mistake in the command line.
     struct Problem: Error, CustomStringConvertible {
         let description: String
     }
 
     private static let summary = "Lets apps set up exactly the Bluetooth and Wi-Fi accessories that they declare."
     private static let exitStatus = """
-        Exit status: 0 after SIGTERM or SIGINT, 1 when the bus or the store cannot be used now, 64 for wrong arguments,
-        78 for what no further try mends: a mistake in the configuration, a store of a newer daemon.
+        Exit status: 0 after SIGTERM or SIGINT, 1 if the bus or the store cannot be used now, 64 for wrong arguments, 78
+        for errors that a restart cannot fix: a mistake in the configuration, or a store of a newer daemon.
         """
 
-    /// An option, with what is done with its value.
     private struct Option: Sendable {
         let name: StaticString
         var letter: Character = "\0"
-        /// What stands for the value in the help; nil for an option without one.
+        /// The placeholder of the value in the help; nil for an option without one.
         let value: StaticString?
         let help: StaticString
         let set: @Sendable (inout Options, String) throws(Problem) -> Void
@@ -62,52 +95,56 @@ struct Options {
             options, value in options.bus = value
         },
         Option(
-            name: "bluez-bus", value: "BUS", help: "The bus that carries org.bluez and the Wi-Fi services, when it is another one"
+            name: "bluez-bus", value: "BUS", help: "The bus of org.bluez and the Wi-Fi services, if it is another one"
         ) { options, value in options.bluezBus = value },
         Option(
             name: "state-directory", value: "DIRECTORY",
-            help: "Where the store is (default: $STATE_DIRECTORY, else /var/lib/accessory-setup)"
+            help: "The directory of the store (default: $STATE_DIRECTORY, else /var/lib/accessory-setup)"
         ) { options, value in options.stateDirectory = value },
         Option(
             name: "apps", value: "DIRECTORY",
             help:
-                "A directory of app manifests; may be given again, later ones override (default: /usr/share and /etc/accessory-setup/apps)"
-        ) { options, value in options.appDirectories.append(value) },
+                "A directory of app manifests; repeatable, later ones override (default: /usr/share and /etc/accessory-setup/apps)"
+        ) { options, value in options.files.given.append(value) },
         Option(
             name: "policy", value: "DIRECTORY", help: "The directory of policy files (default: /etc/accessory-setup/policy.d)"
-        ) { options, value in options.policyDirectory = value },
+        ) { options, value in options.files.policies = value },
         Option(
             name: "lockdown-file", value: "FILE",
             help:
-                "The bus' configuration file in which the lock-down is switched on (default: /etc/dbus-1/system-local.conf)"
-        ) { options, value in options.lockdown.configuration = value },
+                "The configuration file of the bus that enables the lock-down (default: /etc/dbus-1/system-local.conf)"
+        ) { options, value in options.files.lockdown.configuration = value },
         Option(
             name: "lockdown-policy", value: "FILE",
-            help: "The policy that is included there (default: /usr/share/accessory-setup/org.bluez.lockdown.conf)"
-        ) { options, value in options.lockdown.policy = value },
+            help: "The policy that it includes (default: /usr/share/accessory-setup/org.bluez.lockdown.conf)"
+        ) { options, value in options.files.lockdown.policy = value },
         Option(
             name: "lockdown-units", value: "DIRECTORY",
-            help: "The directory of units in which the lock-down has its drop-ins (default: /etc/systemd/system)"
-        ) { options, value in options.lockdown.units = value },
-        Option(name: "config", value: "FILE", help: "The configuration file; the default one may be absent") {
-            options, value in options.config = value
+            help: "The directory of units for the drop-ins of the lock-down (default: /etc/systemd/system)"
+        ) { options, value in options.files.lockdown.units = value },
+        Option(
+            name: "config", value: "FILE",
+            help: "The configuration file (default: /etc/accessory-setup/accessorysetupd.conf, which may be absent)"
+        ) {
+            options, value in options.files.configuration = value
         },
         Option(
-            name: "input-directory", value: "DIRECTORY", help: "Where the kernel lists input devices (default: /sys/class/input)"
+            name: "input-directory", value: "DIRECTORY", help: "The kernel's directory of input devices (default: /sys/class/input)"
         ) { options, value in options.inputDirectory = value },
         Option(
-            name: "route-directory", value: "DIRECTORY", help: "Where the kernel's routing tables are (default: /proc/1/net)"
+            name: "route-directory", value: "DIRECTORY", help: "The directory of the kernel's routing tables (default: /proc/1/net)"
         ) { options, value in options.routeDirectory = value },
         Option(
             name: "view", value: "SOCKET",
             help: """
-                Where apps find the scoped view of org.bluez: a socket's path (default: the socket that systemd hands over, else \
-                /run/accessory-setup/bus when --bus is system)
+                The socket of the scoped view of org.bluez (default: the socket from systemd, else /run/accessory-setup/bus if --bus \
+                is system)
                 """
         ) { options, value in options.viewPath = value },
         Option(
             name: "app-sockets", value: "DIRECTORY",
-            help: "Where apps with Socket=yes find theirs, as ID/bus (default: /run/accessory-setup/app when --bus is system)"
+            help:
+                "The directory of sockets of apps with Socket=yes, as ID/bus (default: /run/accessory-setup/app if --bus is system)"
         ) { options, value in options.appSockets = value },
         Option(
             name: "log-level", value: "LEVEL",
@@ -118,34 +155,36 @@ struct Options {
             }
             options.logLevel = level
         },
-        Option(name: "version", value: nil, help: "Show the version") { options, _ in options.answer = Version.current },
-        Option(name: "help", letter: "h", value: nil, help: "Show this help") { options, _ in options.answer = "" },
+        Option(name: "version", value: nil, help: "Show the version") { _, _ in },
+        Option(name: "help", letter: "h", value: nil, help: "Show this help") { _, _ in },
     ]
 
-    /// What GLib's callback works on.
+    /// The state of GLib's callback.
     private final class Reading {
         var options = Options()
+        var names: [String] = []
         var problem: Problem?
     }
 
-    /// - Throws: what is wrong with it.
-    init(arguments: [String]) throws(Problem) {
+    /// - Throws: the first mistake.
+    static func parse(_ arguments: [String]) throws(Problem) -> Invocation {
         let reading = Reading()
-        let take:
+        let callback:
             @convention(c) (
                 UnsafePointer<gchar>?, UnsafePointer<gchar>?, gpointer?, UnsafeMutablePointer<UnsafeMutablePointer<GError>?>?
             ) -> gboolean = { name, value, reading, failure in
                 guard let name, let reading else { return 0 }
-                let known = Unmanaged<Reading>.fromOpaque(reading).takeUnretainedValue()
+                let current = Unmanaged<Reading>.fromOpaque(reading).takeUnretainedValue()
                 let given = String(cString: name)
                 guard let option = Options.all.first(where: { "--\($0.name)" == given || "-\($0.letter)" == given }) else {
                     return 0
                 }
                 do throws(Problem) {
-                    try option.set(&known.options, value.map { String(cString: $0) } ?? "")
+                    try option.set(&current.options, value.map { String(cString: $0) } ?? "")
+                    current.names.append("\(option.name)")
                     return 1
                 } catch {
-                    known.problem = error
+                    current.problem = error
                     g_set_error_literal(failure, g_option_error_quark(), gint(G_OPTION_ERROR_BAD_VALUE.rawValue), "bad value")
                     return 0
                 }
@@ -156,7 +195,7 @@ struct Options {
             entry.short_name = gchar(option.letter.asciiValue ?? 0)
             entry.flags = option.value == nil ? gint(G_OPTION_FLAG_NO_ARG.rawValue) : 0
             entry.arg = G_OPTION_ARG_CALLBACK
-            entry.arg_data = unsafeBitCast(take, to: gpointer.self)
+            entry.arg_data = unsafeBitCast(callback, to: gpointer.self)
             entry.description = Self.text(option.help)
             entry.arg_description = option.value.map(Self.text)
             return entry
@@ -181,20 +220,23 @@ struct Options {
         if let vector, vector[0] != nil, let rest = vector[1] {
             throw Problem(description: "unexpected argument \(String(cString: rest))")
         }
-        self = reading.options
-        if answer == "", let help = g_option_context_get_help(context, 1, nil) {
-            answer = String(cString: help)
-            g_free(help)
+        return try withExtendedLifetime(reading) { () throws(Problem) -> Invocation in
+            switch reading.names.last(where: { ["version", "help"].contains($0) }) {
+            case "version": return .print(Version.current)
+            case "help":
+                guard let help = g_option_context_get_help(context, 1, nil) else { return .print("") }
+                defer { g_free(help) }
+                return .print(String(cString: help))
+            default: return .run(reading.options)
+            }
         }
-        withExtendedLifetime(reading) {}
     }
 
-    /// Literals live as long as the process.
     private static func text(_ literal: StaticString) -> UnsafePointer<gchar> {
         UnsafeRawPointer(literal.utf8Start).assumingMemoryBound(to: gchar.self)
     }
 
-    /// A copy that GLib may change and free.
+    /// A copy that GLib changes and the caller frees.
     private static func vector(_ arguments: [String]) -> UnsafeMutablePointer<UnsafeMutablePointer<gchar>?>? {
         let size = gsize((arguments.count + 1) * MemoryLayout<UnsafeMutablePointer<gchar>?>.stride)
         let vector = g_malloc0(size)?.assumingMemoryBound(to: UnsafeMutablePointer<gchar>?.self)

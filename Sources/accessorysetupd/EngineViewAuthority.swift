@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the scoped view asks: who a caller is by the manifests, and what the ledger grants it. Composed here, because
-// nothing else knows both the engine and the radio's paths.
+// Answers the scoped view: the app of a caller by the manifests, and its devices by the ledger. It is part of the
+// program, because it needs both the engine and the radio's paths.
 
 internal import AccessoryBus
 internal import AccessoryCore
@@ -13,12 +13,12 @@ internal import AdminFiles
 internal import CallerIdentity
 internal import DBusKit
 
-final class ViewGate: ViewAuthority {
+final class EngineViewAuthority: ViewAuthority {
     private let engine: AccessoryEngine
     private let manifests: ManifestStore
     private let radio: BlueZRadio
 
-    init(_ engine: AccessoryEngine, _ manifests: ManifestStore, _ radio: BlueZRadio) {
+    init(engine: AccessoryEngine, manifests: ManifestStore, radio: BlueZRadio) {
         self.engine = engine
         self.manifests = manifests
         self.radio = radio
@@ -29,7 +29,7 @@ final class ViewGate: ViewAuthority {
     }
 
     func app(of caller: PinnedCaller) throws(IdentityFailure) -> ViewIdentity? {
-        // Most who look at the bus are no app, and that is no failure.
+        // Most clients of a bus are no apps.
         guard let match = try? AppMatching.match(caller.caller, in: manifests) else { return nil }
         if match.basis == .executable { try caller.check() }
         return ViewIdentity(app: match.app.id, goesByExecutable: match.basis == .executable)
@@ -39,8 +39,8 @@ final class ViewGate: ViewAuthority {
         engine.reachable(for: app).compactMap { granted in
             guard let address = granted.address, case let accessory = granted.accessory else { return nil }
             var paths: Set<ObjectPath> = []
-            if let known = engine.device(of: accessory).flatMap({ ObjectPath($0.rawValue) }) { paths.insert(known) }
-            // Where it will be once it is heard again, for one that the radio has forgotten.
+            if let current = engine.device(of: accessory).flatMap({ ObjectPath($0.rawValue) }) { paths.insert(current) }
+            // BlueZ may have removed the device: the path that it will have after the next advert.
             let element = "dev_" + String(address.description.map { $0 == ":" ? "_" : $0 })
             if paths.isEmpty, let later = radio.object(of: accessory.adapter)?.appending(element) { paths.insert(later) }
             return GrantedDevice(accessory: accessory.id, name: accessory.displayName, paths: paths)
@@ -57,8 +57,8 @@ final class ViewGate: ViewAuthority {
 
     var adapter: ObjectPath? { radio.adapter }
 
-    func used(_ accessory: AccessoryID, by app: AppID, _ caller: PinnedCaller, as what: String) {
-        engine.noteUse(of: accessory, by: app, requester: .app(caller.caller.program), as: what)
+    func used(_ accessory: AccessoryID, by app: AppID, _ caller: PinnedCaller, as use: String) {
+        engine.noteUse(of: accessory, by: app, requester: .app(caller.caller.program), as: use)
     }
 
     func linkEndedAtOnce(_ accessory: AccessoryID) -> String? { engine.linkEndedAtOnce(accessory) }
@@ -69,8 +69,8 @@ final class ViewGate: ViewAuthority {
 }
 
 extension AccessoryService: ViewService {
-    /// The daemon's own name on the bus.
+    /// The daemon's name on the bus.
     public var name: String { AccessoryBus.name }
-    /// Of `org.accessorysetup1.View`.
+    /// The interface `org.accessorysetup1.View`.
     public var peripheralsXML: String { AccessoryBus.viewXML }
 }
