@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A property list in Apple's binary form (`bplist00`; CFBinaryPList.c of CoreFoundation), which Xcode writes into
-// bundles. The file may be anyone's: every offset, count and depth is checked.
+// bundles. The file is untrusted: every offset, count and depth is checked.
 
-/// Reads one list.
+/// A reader for one list.
 struct BinaryPropertyList {
     static let magic = Array("bplist00".utf8)
 
@@ -11,7 +11,7 @@ struct BinaryPropertyList {
     private let offsetSize: Int
     private let table: Int
     private let count: Int
-    /// Objects may be part of several: their sum is bounded, whatever the file's size is.
+    /// Objects may be part of several others: bounds the total number of values.
     private var budget: Int
 
     private static let trailer = 32
@@ -32,7 +32,7 @@ struct BinaryPropertyList {
             budget: bytes.count)
         guard (1...8).contains(list.references), (1...8).contains(list.offsetSize), list.count <= bytes.count,
             list.table <= bytes.count - Self.trailer - list.count * list.offsetSize
-        else { throw PropertyListProblem("the binary list's trailer makes no sense") }
+        else { throw PropertyListProblem("the binary list's trailer is invalid") }
         return (list, try number(trailer[(at + 16)..<(at + 24)]))
     }
 
@@ -52,8 +52,8 @@ struct BinaryPropertyList {
 
     private mutating func object(_ index: Int, depth: Int) throws(PropertyListProblem) -> PropertyList {
         budget -= 1
-        guard depth < PropertyList.deepest, budget > 0 else { throw PropertyListProblem("the binary list is nested too deeply") }
-        guard index < count else { throw PropertyListProblem("the binary list refers to an object that is not there") }
+        guard depth < PropertyList.maxDepth, budget > 0 else { throw PropertyListProblem("the binary list is nested too deeply") }
+        guard index < count else { throw PropertyListProblem("the binary list refers to a missing object") }
         var at = try Self.number(slice(table + index * offsetSize, offsetSize))
         let marker = try slice(at, 1).first ?? 0
         at += 1
@@ -67,7 +67,7 @@ struct BinaryPropertyList {
         switch marker >> 4 {
         case 0x1:
             let digits = try slice(at, 1 << length)
-            // Eight bytes are signed; more are an unsigned number, which no key of ours has.
+            // Eight bytes are signed; sixteen are for unsigned numbers, which no supported key has.
             guard digits.count <= 8 else { return .other("a number of more than 63 bits") }
             return .integer(Int(truncatingIfNeeded: digits.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }))
         case 0x5: return .text(String(decoding: try slice(at, length), as: UTF8.self))
@@ -80,7 +80,7 @@ struct BinaryPropertyList {
             let values = try objects(at + length * references, length, depth)
             var dictionary: [String: PropertyList] = [:]
             for (key, value) in zip(keys, values) {
-                guard case .text(let name) = key else { throw PropertyListProblem("a key of the binary list is no text") }
+                guard case .text(let name) = key else { throw PropertyListProblem("a key of the binary list is not text") }
                 dictionary[name] = value
             }
             return .dictionary(dictionary)

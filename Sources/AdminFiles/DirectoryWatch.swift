@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Watches directories of small files that an admin or a package manager writes, and says once, when it is quiet, that
-// they changed; and which files are still being written.
+// Watches directories of small files that an admin or a package manager writes. It reports changes once the directory
+// is quiet, and the files that are still being written.
 
 internal import CSystem
 internal import DBusKit
 internal import Glibc
 
 final class DirectoryWatch {
-    /// Called when something has changed.
+    /// Called after changes.
     var onChange: (() -> Void)?
     private let directories: [String]
     private let loop: MainLoop
@@ -20,15 +20,15 @@ final class DirectoryWatch {
     /// Files that are open for writing, by the events so far, with the time of the first one (microseconds).
     private var open: [String: Int64] = [:]
 
-    /// How long a file may stay open before it is read all the same.
-    private static let longestWait: Duration = .seconds(5)
-    private static let longestWaitMicroseconds: Int64 = 5_000_000
+    /// A file that stays open longer is read all the same.
+    private static let maxWait: Duration = .seconds(5)
+    private static let maxWaitMicroseconds: Int64 = 5_000_000
 
     private static let events = UInt32(
         IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CREATE | IN_MODIFY | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF
     )
 
-    /// Watches nothing yet.
+    /// `renew()` starts the watch.
     init(_ directories: [String], loop: MainLoop) {
         self.directories = directories
         self.loop = loop
@@ -43,7 +43,7 @@ final class DirectoryWatch {
 
     /// Watches each directory, or while it does not exist the nearest one above it, so that its creation is noticed.
     ///
-    /// - Returns: whether all of them are; the kernel has only so many descriptors and watches to give.
+    /// - Returns: whether all are watched; the kernel limits descriptors and watches.
     func renew() -> Bool {
         guard descriptor >= 0 || begin() else { return false }
         var isWatched = true
@@ -61,53 +61,53 @@ final class DirectoryWatch {
         return isWatched
     }
 
-    /// The files that are being written now.
+    /// Files that are open for writing.
     var filesBeingWritten: Set<String> {
-        open = open.filter { loop.now - $0.value < Self.longestWaitMicroseconds }
+        open = open.filter { loop.now - $0.value < Self.maxWaitMicroseconds }
         return Set(open.keys)
     }
 
     /// Reports pending changes now.
     func flush() {
-        takeEvents()
+        readEvents()
         guard pause != nil else { return }
-        say()
+        report()
     }
 
     private func begin() -> Bool {
         descriptor = inotify_init1(Int32(IN_NONBLOCK | IN_CLOEXEC))
         guard descriptor >= 0 else { return false }
         source = loop.onReadable(descriptor) { [weak self] in
-            self?.takeEvents()
+            self?.readEvents()
             return self != nil
         }
         return true
     }
 
-    private func say() {
+    private func report() {
         pause?.cancel()
         pause = nil
         onChange?()
     }
 
-    private func takeEvents() {
+    private func readEvents() {
         guard descriptor >= 0 else { return }
         var buffer = [UInt8](repeating: 0, count: 4096)
         var hasChanged = false
         while case let count = read(descriptor, &buffer, buffer.count), count > 0 {
             var rest = buffer[..<count]
-            while let event = Event(taking: &rest) {
-                if take(event) { hasChanged = true }
+            while let event = Event(removingFrom: &rest) {
+                if isChange(event) { hasChanged = true }
             }
         }
         guard hasChanged else { return }
-        // Package managers write many files: read them once, when it is quiet.
+        // Package managers write many files: report them once.
         pause?.cancel()
-        pause = loop.after(.milliseconds(100)) { [weak self] in self?.say() }
+        pause = loop.after(.milliseconds(100)) { [weak self] in self?.report() }
     }
 
-    /// - Returns: whether something is to be read now. A file that is being written is read when it is closed.
-    private func take(_ event: Event) -> Bool {
+    /// Whether the directory must be read now. A file that is open for writing is read when it is closed.
+    private func isChange(_ event: Event) -> Bool {
         guard let directory = paths[event.watch], !event.name.isEmpty else { return true }
         let path = "\(directory)/\(event.name)"
         guard event.has(IN_MODIFY) || event.has(IN_CREATE) && Self.isNewFile(path) else {
@@ -121,18 +121,18 @@ final class DirectoryWatch {
         return false
     }
 
-    /// Has files that stay open read, too.
+    /// Reports files that stay open, too.
     private func limitWait() {
         guard patience == nil else { return }
-        patience = loop.after(Self.longestWait) { [weak self] in
+        patience = loop.after(Self.maxWait) { [weak self] in
             guard let self else { return }
             self.patience = nil
-            self.say()
+            self.report()
             if !self.filesBeingWritten.isEmpty { self.limitWait() }
         }
     }
 
-    /// A link is whole when it is made, and is not closed.
+    /// A link is complete from the beginning, and no close event follows.
     private static func isNewFile(_ path: String) -> Bool {
         var status = stat()
         return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFREG && status.st_nlink == 1
@@ -146,8 +146,8 @@ private struct Event {
     /// In the watched directory; empty for the directory itself.
     let name: String
 
-    /// Takes the first of the events that were read.
-    init?(taking bytes: inout ArraySlice<UInt8>) {
+    /// Removes the first event from the bytes.
+    init?(removingFrom bytes: inout ArraySlice<UInt8>) {
         let header = MemoryLayout<inotify_event>.size
         guard bytes.count >= header else { return nil }
         let event = bytes.withUnsafeBytes { $0.loadUnaligned(as: inotify_event.self) }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One manifest file to one app: strict, every problem with file, line and key, and a file with a problem gives no app
-// at all.
+// Reads an app's manifest. A file with any problem gives no app; every problem has file, line and key.
 
 public import AccessoryModel
 internal import Glibc
@@ -19,13 +18,13 @@ public enum ManifestReader {
         setup: ["Supports", "BluetoothServices", "BluetoothNames", "BluetoothCompanyIdentifiers", "Networks", "InfoPlist"],
     ]
 
-    /// The app that a file declares, or all that is wrong with it.
+    /// The app that a file declares, or all problems of the file.
     public static func read(path: String) -> Result<AppManifest, ManifestProblems> {
         var files = RememberedFiles()
         return read(path: path, &files)
     }
 
-    /// - Parameter files: where the file, and what it names, is read.
+    /// - Parameter files: for reading the file, and the Info.plist that it names.
     static func read(path: String, _ files: inout RememberedFiles) -> Result<AppManifest, ManifestProblems> {
         do throws(KeyFileProblem) {
             return try read(try KeyFile(path: path, &files), &files)
@@ -38,15 +37,15 @@ public enum ManifestReader {
         _ file: KeyFile, _ files: inout RememberedFiles
     ) throws(KeyFileProblem) -> Result<AppManifest, ManifestProblems> {
         var problems = file.unknown(besides: known)
-        let note = { (group: String, key: String, reason: String) in problems.append(file.problem(group, key, reason)) }
+        let report = { (group: String, key: String, reason: String) in problems.append(file.problem(group, key, reason)) }
 
         let idText = try file.string(application, "Id") ?? ""
         let id = AppID(idText)
-        if id == nil { note(application, "Id", idText.isEmpty ? "is missing" : "\(idText): not an identifier") }
+        if id == nil { report(application, "Id", idText.isEmpty ? "is missing" : "\(idText): not an identifier") }
         let stem = file.path.split(separator: "/").last.map { $0.hasSuffix(".conf") ? String($0.dropLast(5)) : String($0) } ?? ""
-        if id != nil, stem != idText { note(application, "Id", "\(idText): the file must be called \(idText).conf") }
+        if id != nil, stem != idText { report(application, "Id", "\(idText): the file must be called \(idText).conf") }
         let name = try file.string(application, "Name") ?? ""
-        if let problem = ShownName.problem(with: name) { note(application, "Name", name.isEmpty ? "is missing" : problem) }
+        if let problem = ShownName.problem(with: name) { report(application, "Name", name.isEmpty ? "is missing" : problem) }
 
         var manifest = AppManifest(id: id ?? AppID("invalid")!, name: name, source: file.path)
         manifest.units = Set(try file.list(application, "Unit"))
@@ -56,43 +55,43 @@ public enum ManifestReader {
         let executables = try file.list(application, "Executable")
         manifest.executables = Set(executables)
         manifest.users = Set(try file.list(application, "User"))
-        // In the order of the file: read again it has the same problems, and nobody is told of others.
+        // In the order of the file: the same file must give equal problems, or each reading would signal a change.
         for executable in executables where !executable.hasPrefix("/") {
-            note(application, "Executable", "\(executable): not an absolute path")
+            report(application, "Executable", "\(executable): not an absolute path")
         }
-        let speakers = [manifest.securityLabels, manifest.flatpaks, manifest.snaps, manifest.units, manifest.executables]
-        manifest.socket = try socket(file) { note(application, $0, $1) }
-        if speakers.allSatisfy(\.isEmpty), !file.has(application, "Socket") {
-            note(
+        let identities = [manifest.securityLabels, manifest.flatpaks, manifest.snaps, manifest.units, manifest.executables]
+        manifest.socket = try socket(file) { report(application, $0, $1) }
+        if identities.allSatisfy(\.isEmpty), !file.has(application, "Socket") {
+            report(
                 application, "Unit",
-                "is missing, and so are Socket, SecurityLabel, Flatpak, Snap and Executable: nobody could speak for this app")
+                "is missing, and so are Socket, SecurityLabel, Flatpak, Snap and Executable: no process could match this app")
         }
         let restricted = [manifest.executables, manifest.flatpaks, manifest.snaps, manifest.securityLabels]
         if !manifest.users.isEmpty, restricted.allSatisfy(\.isEmpty) {
-            note(application, "User", "needs Executable, Flatpak, Snap or SecurityLabel")
+            report(application, "User", "needs Executable, Flatpak, Snap or SecurityLabel")
         }
 
         for technology in try file.list(setup, "Supports") {
             if let technology = Technology(rawValue: technology) {
                 manifest.supports.insert(technology)
             } else {
-                note(setup, "Supports", "\(technology): neither Bluetooth nor WiFi")
+                report(setup, "Supports", "\(technology): neither Bluetooth nor WiFi")
             }
         }
         let plist = try file.string(setup, "InfoPlist")
-        if manifest.supports.isEmpty, !file.has(setup, "Supports"), plist == nil { note(setup, "Supports", "is missing") }
+        if manifest.supports.isEmpty, !file.has(setup, "Supports"), plist == nil { report(setup, "Supports", "is missing") }
         for text in try file.list(setup, "BluetoothServices") {
             if let uuid = BluetoothUUID(text) {
                 manifest.services.insert(uuid)
             } else {
-                note(setup, "BluetoothServices", "\(text): not a UUID")
+                report(setup, "BluetoothServices", "\(text): not a UUID")
             }
         }
         for text in try file.list(setup, "BluetoothCompanyIdentifiers") {
             if let company = CompanyIdentifier(hexadecimal: text) {
                 manifest.companies.insert(company)
             } else {
-                note(setup, "BluetoothCompanyIdentifiers", "\(text): not four hexadecimal digits")
+                report(setup, "BluetoothCompanyIdentifiers", "\(text): not four hexadecimal digits")
             }
         }
         manifest.names = Set(try file.list(setup, "BluetoothNames"))
@@ -102,31 +101,31 @@ public enum ManifestReader {
                 if let network = network(text) {
                     manifest.networks?.insert(network)
                 } else {
-                    note(
+                    report(
                         setup, "Networks",
                         "\(text): neither a name of 1 to 32 bytes nor one of \(AppManifest.Network.shortestPrefix) to 32 bytes and an asterisk"
                     )
                 }
             }
         }
-        if let plist { InfoPlist.read(plist, into: &manifest, &files) { note(setup, "InfoPlist", "\(plist): \($0)") } }
+        if let plist { InfoPlist.read(plist, into: &manifest, &files) { report(setup, "InfoPlist", "\(plist): \($0)") } }
         return problems.isEmpty ? .success(manifest) : .failure(ManifestProblems(list: problems))
     }
 }
 
 extension ManifestReader {
-    /// A name, or with an asterisk at its end, the beginning of names.
+    /// A name, or a prefix of names, followed by an asterisk.
     private static func network(_ text: String) -> AppManifest.Network? {
         guard text.hasSuffix("*") else { return SSID(text).map { .name($0) } }
         let prefix = Array(text.utf8.dropLast())
         return (AppManifest.Network.shortestPrefix...SSID.length.upperBound).contains(prefix.count) ? .prefix(prefix) : nil
     }
 
-    /// The socket that a manifest asks for.
-    private static func socket(_ file: KeyFile, note: (String, String) -> Void) throws(KeyFileProblem) -> AppSocket? {
-        let wanted = try file.string(application, "Socket") ?? "no"
-        guard ["yes", "no"].contains(wanted) else {
-            note("Socket", "\(wanted): neither yes nor no")
+    /// The socket that a manifest declares.
+    private static func socket(_ file: KeyFile, report: (String, String) -> Void) throws(KeyFileProblem) -> AppSocket? {
+        let declared = try file.string(application, "Socket") ?? "no"
+        guard ["yes", "no"].contains(declared) else {
+            report("Socket", "\(declared): neither yes nor no")
             return nil
         }
         var socket = AppSocket()
@@ -134,29 +133,29 @@ extension ManifestReader {
             if let number = UInt32(user) ?? getpwnam(user).map({ $0.pointee.pw_uid }) {
                 socket.user = number
             } else {
-                note("SocketUser", "\(user): no such user")
+                report("SocketUser", "\(user): no such user")
             }
         }
         if let group = try file.string(application, "SocketGroup") {
             socket.group = UInt32(group) ?? getgrnam(group).map { $0.pointee.gr_gid }
-            if socket.group == nil { note("SocketGroup", "\(group): no such group") }
+            if socket.group == nil { report("SocketGroup", "\(group): no such group") }
         }
         if let mode = try file.string(application, "SocketMode") {
             if let number = UInt16(mode, radix: 8), number <= 0o777 {
                 socket.mode = number
             } else {
-                note("SocketMode", "\(mode): not an octal number from 0 to 777")
+                report("SocketMode", "\(mode): not an octal number from 0 to 777")
             }
         }
-        for key in ["SocketUser", "SocketGroup", "SocketMode"] where wanted == "no" && file.has(application, key) {
-            note(key, "needs Socket=yes")
+        for key in ["SocketUser", "SocketGroup", "SocketMode"] where declared == "no" && file.has(application, key) {
+            report(key, "needs Socket=yes")
         }
-        return wanted == "yes" ? socket : nil
+        return declared == "yes" ? socket : nil
     }
 }
 
 extension KeyFile {
-    /// - Throws: a problem when the file cannot be read or is not a key file.
+    /// - Throws: if the file cannot be read or is not a key file.
     convenience init(path: String, _ files: inout RememberedFiles) throws(KeyFileProblem) {
         let bytes: [UInt8]
         do throws(SystemFileError) {
@@ -168,8 +167,8 @@ extension KeyFile {
     }
 }
 
-/// All that is wrong with one file.
+/// All problems of one file.
 public struct ManifestProblems: Error, Hashable, Sendable {
-    /// In the order in which they were found; never empty.
+    /// Never empty.
     public let list: [KeyFileProblem]
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The admin's policy files: read as strictly as manifests, all of them together (Docs/Policy.md).
+// The admin's policy files, which together are the policy (Docs/Policy.md).
 
 public import AccessoryCore
 internal import AccessoryModel
@@ -15,7 +15,9 @@ public enum PolicyReader {
         "App", "Address", "BluetoothServiceUUID", "BluetoothCompanyIdentifier", "BluetoothNameSubstring", "SSID", "SSIDPrefix",
     ]
 
-    /// One file's rules, added to `policy`; or all that is wrong with it, and `policy` stays as it is.
+    /// Adds one file's rules to `policy`.
+    ///
+    /// - Returns: the file's problems; with any, `policy` is unchanged.
     static func read(path: String, into policy: inout AccessPolicy, _ files: inout RememberedFiles) -> [KeyFileProblem] {
         do throws(KeyFileProblem) {
             var changed = policy
@@ -37,13 +39,13 @@ public enum PolicyReader {
             }
         }
         var problems = file.unknown(besides: known)
-        let note = { (group: String, key: String, reason: String) in problems.append(file.problem(group, key, reason)) }
+        let report = { (group: String, key: String, reason: String) in problems.append(file.problem(group, key, reason)) }
         func apps(_ group: String, _ key: String) throws(KeyFileProblem) -> Set<AppID> {
             var apps: Set<AppID> = []
             for text in try file.list(group, key) {
-                if let app = AppID(text) { apps.insert(app) } else { note(group, key, "\(text): not an app's identifier") }
+                if let app = AppID(text) { apps.insert(app) } else { report(group, key, "\(text): not an app's identifier") }
             }
-            if file.has(group, key), apps.isEmpty { note(group, key, "names no app") }
+            if file.has(group, key), apps.isEmpty { report(group, key, "names no app") }
             return apps
         }
 
@@ -57,20 +59,20 @@ public enum PolicyReader {
         }
         for group in file.groups where known[group] != nil && group != picker {
             let name = String(group.drop { $0 != " " }.dropFirst())
-            let target = try target(file, group, note)
+            let target = try target(file, group, report)
             let concerned = file.has(group, "App") ? try apps(group, "App") : nil
             guard group.hasPrefix("Approve ") else {
                 policy.denials.append(.init(name: name, source: file.path, apps: concerned, target: target))
                 continue
             }
             if concerned?.count != 1 {
-                note(group, "App", concerned == nil ? "is missing" : "one app has to be named, not several")
+                report(group, "App", concerned == nil ? "is missing" : "must name one app")
             }
             if target == AccessPolicy.Target() {
-                note(group, "BluetoothServiceUUID", "is missing, and so are the other traits: this would approve every accessory")
+                report(group, "BluetoothServiceUUID", "is missing, and so are the other traits: this would approve every accessory")
             }
             let strength = try file.integer(group, "MinimumRSSI") ?? Matcher.Nearness().threshold
-            if !(-127...20).contains(strength) { note(group, "MinimumRSSI", "\(strength): must be −127 to 20") }
+            if !(-127...20).contains(strength) { report(group, "MinimumRSSI", "\(strength): must be −127 to 20") }
             if let app = concerned?.first {
                 policy.approvals.append(
                     .init(name: name, source: file.path, app: app, target: target, minimumRSSI: strength))
@@ -80,22 +82,22 @@ public enum PolicyReader {
     }
 
     private static func target(
-        _ file: KeyFile, _ group: String, _ note: (String, String, String) -> Void
+        _ file: KeyFile, _ group: String, _ report: (String, String, String) -> Void
     ) throws(KeyFileProblem) -> AccessPolicy.Target {
         var target = AccessPolicy.Target()
         if let text = try file.string(group, "Address") {
             target.address = BluetoothAddress(text, kind: .public)?.value
-            if target.address == nil { note(group, "Address", "\(text): not an address (C0:FF:EE:00:00:01)") }
+            if target.address == nil { report(group, "Address", "\(text): not an address (C0:FF:EE:00:00:01)") }
         }
         var descriptor = DiscoveryDescriptor()
         if let text = try file.string(group, "BluetoothServiceUUID") {
             descriptor.serviceUUID = BluetoothUUID(text)
-            if descriptor.serviceUUID == nil { note(group, "BluetoothServiceUUID", "\(text): not a UUID") }
+            if descriptor.serviceUUID == nil { report(group, "BluetoothServiceUUID", "\(text): not a UUID") }
         }
         if let text = try file.string(group, "BluetoothCompanyIdentifier") {
             descriptor.companyIdentifier = CompanyIdentifier(hexadecimal: text)
             if descriptor.companyIdentifier == nil {
-                note(group, "BluetoothCompanyIdentifier", "\(text): not four hexadecimal digits")
+                report(group, "BluetoothCompanyIdentifier", "\(text): not four hexadecimal digits")
             }
         }
         descriptor.nameSubstring = try file.string(group, "BluetoothNameSubstring")
@@ -103,7 +105,7 @@ public enum PolicyReader {
         descriptor.ssidPrefix = (try file.string(group, "SSIDPrefix")).map { Array($0.utf8) }
         if descriptor != DiscoveryDescriptor() {
             do throws(SetupError) { try DescriptorRules.check(descriptor) } catch {
-                note(
+                report(
                     group, descriptor.ssidPrefix != nil ? "SSIDPrefix" : descriptor.ssid != nil ? "SSID" : "BluetoothNameSubstring",
                     error.message)
             }
@@ -113,22 +115,21 @@ public enum PolicyReader {
     }
 }
 
-/// All policy files of a directory, watched. A file with a problem makes the whole policy unreliable: nothing new is
-/// set up, nothing is approved, until it is mended.
+/// All policy files of a watched directory. While a file has a problem, no accessory is set up and no rule approves.
 public final class PolicyStore {
-    /// What all files say together. With a `problem` set it is not to be relied on.
+    /// The policy of all files. With a `problem` it must not be used.
     public private(set) var policy = AccessPolicy()
-    /// All that is wrong, over all files; empty for a policy that counts.
+    /// The problems of all files; empty for a valid policy.
     public private(set) var problems: [KeyFileProblem] = []
-    /// Called when the policy has changed.
+    /// Called after a change of the policy.
     public var onChange: ((AccessPolicy) -> Void)?
-    /// Called when the problems have changed, after `onChange` where the policy has, too.
+    /// Called after a change of the problems, and after `onChange`.
     public var onProblems: (() -> Void)?
     private let directory: String
     private let log: Logger
     private var reading: RepeatedReading?
 
-    /// The admin's directory; there is none of the vendor's.
+    /// The admin's directory; vendors have none.
     public static let standardDirectory = "/etc/accessory-setup/policy.d"
 
     /// - Parameter loop: for watching; nil reads once.
@@ -152,7 +153,7 @@ public final class PolicyStore {
                 problems += PolicyReader.read(path: "\(directory)/\(name)", into: &policy, &files)
             }
         } catch {
-            // No policy is a policy.
+            // Without the directory, the policy is empty.
             if !error.isMissing { problems.append(KeyFileProblem(file: directory, line: 0, key: "", reason: error.reason)) }
         }
         policy.problem = problems.first.map { "\($0)" }
@@ -171,7 +172,7 @@ public final class PolicyStore {
                 ])
             onChange?(policy)
         }
-        // A second mistake changes no rule.
+        // Another problem does not always change the policy.
         if hasNewProblems { onProblems?() }
     }
 }

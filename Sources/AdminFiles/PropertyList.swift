@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A property list (Apple's PropertyList-1.0.dtd), as far as an Info.plist's own keys need it: dictionaries, arrays,
-// texts and numbers. XML in UTF-8 or UTF-16, which GLib reads, or the binary form.
+// A property list (Apple's PropertyList-1.0.dtd), as far as keys of an Info.plist need it: dictionaries, arrays, texts
+// and numbers. XML in UTF-8 or UTF-16, parsed by GLib, or the binary form.
 
 internal import CGLib
 
-/// The reason why something is no property list.
+/// Why a file is not a property list.
 struct PropertyListProblem: Error {
-    /// For people.
+    /// For the admin.
     let reason: String
 
     init(_ reason: String) {
@@ -20,11 +20,11 @@ indirect enum PropertyList: Hashable {
     case array([PropertyList])
     case text(String)
     case integer(Int)
-    /// A date, data, a fraction, a truth value or a number of more than 63 bits, which no key of ours has.
+    /// A date, data, a fraction, a truth value or a number of more than 63 bits: no supported key has one.
     case other(String)
 
-    /// How deeply values may be nested.
-    static let deepest = 64
+    /// The maximum depth of nested values.
+    static let maxDepth = 64
 
     /// The root of a list in any of its forms.
     static func read(_ bytes: [UInt8]) throws(PropertyListProblem) -> PropertyList {
@@ -54,7 +54,7 @@ indirect enum PropertyList: Hashable {
 
 /// Builds the values while GLib walks through the elements.
 private final class PropertyListReader {
-    /// An element that is open, with what it holds so far.
+    /// An open element, with its content so far.
     private struct Level {
         let element: String
         var text = ""
@@ -64,7 +64,7 @@ private final class PropertyListReader {
 
     private var root: PropertyList?
     private var levels: [Level] = []
-    /// Why the last element is out of place.
+    /// Why the last element is invalid.
     private var problem: String?
 
     func read(_ xml: [UInt8]) throws(PropertyListProblem) -> PropertyList {
@@ -95,8 +95,8 @@ private final class PropertyListReader {
         if isRead, let root { return root }
         var line: gint = 0
         g_markup_parse_context_get_position(context, &line, nil)
-        let said = failure.map { String(cString: $0.pointee.message) } ?? "it is empty"
-        throw PropertyListProblem("line \(line): \(problem ?? said)")
+        let message = failure.map { String(cString: $0.pointee.message) } ?? "it is empty"
+        throw PropertyListProblem("line \(line): \(problem ?? message)")
     }
 
     private static func of(_ pointer: UnsafeMutableRawPointer) -> PropertyListReader {
@@ -104,7 +104,7 @@ private final class PropertyListReader {
     }
 
     private static func stop(_ failure: UnsafeMutablePointer<UnsafeMutablePointer<GError>?>?) {
-        g_set_error_literal(failure, g_markup_error_quark(), gint(G_MARKUP_ERROR_INVALID_CONTENT.rawValue), "no property list")
+        g_set_error_literal(failure, g_markup_error_quark(), gint(G_MARKUP_ERROR_INVALID_CONTENT.rawValue), "not a property list")
     }
 
     private func refuse(_ reason: String) -> Bool {
@@ -114,7 +114,7 @@ private final class PropertyListReader {
 
     private func begin(_ element: String) -> Bool {
         levels.append(Level(element: element))
-        guard levels.count <= PropertyList.deepest else { return refuse("<\(element)> is nested too deeply") }
+        guard levels.count <= PropertyList.maxDepth else { return refuse("<\(element)> is nested too deeply") }
         return (levels.count > 1) == (element != "plist")
             || refuse("<\(element)> is out of place: the outermost element is <plist>")
     }
@@ -153,11 +153,11 @@ private final class PropertyListReader {
             } else if UInt64(bare, radix: isHexadecimal ? 16 : 10) != nil {
                 value = .other(digits)
             } else {
-                return refuse("<integer>\(level.text)</integer> is no number")
+                return refuse("<integer>\(level.text)</integer> is not a number")
             }
         case "true", "false": value = .other(level.element)
         case "real", "date", "data": value = .other(level.text)
-        default: return refuse("<\(level.element)> is no element of a property list")
+        default: return refuse("<\(level.element)> is not an element of a property list")
         }
         guard !levels.isEmpty else { return false }
         levels[levels.count - 1].values.append(value)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The admin's small files, remembered as they were read last. What cannot be read just now (no descriptor is free, the
-// disk has an error, somebody is replacing the file) counts as it was, and is looked at again soon: a moment's trouble
-// takes no app and no rule away.
+// The admin's small files, as they were read last. A file that cannot be read for a moment (no descriptor is free, the
+// disk has an error, an editor replaces the file) keeps its last content and is read again soon, so that a transient
+// error removes no app and no rule.
 
 internal import Glibc
 internal import SystemFiles
@@ -9,27 +9,27 @@ internal import SystemFiles
 struct RememberedFiles {
     private var names: [String: [String]] = [:]
     private var contents: [String: [UInt8]] = [:]
-    /// Since when something is missing that was there, in microseconds.
+    /// The time since when a known path is missing, in microseconds.
     private var missing: [String: Int64] = [:]
-    /// Paths that did not exist at the last successful look.
+    /// Paths that did not exist at the last successful reading.
     private var absent: Set<String> = []
-    /// What the reading that goes on has asked for.
-    private var asked: Set<String> = []
+    /// Paths of the current reading.
+    private var requested: Set<String> = []
     private var now: Int64 = 0
 
-    /// Files that are being written: new ones do not count yet, others count as they were.
+    /// Files that are open for writing: new ones are ignored, others keep their last content.
     private var beingWritten: Set<String> = []
 
-    /// What could not be read just now, by path, with the reason.
+    /// Paths that could not be read for a moment, with the reason.
     private(set) var unreadable: [String: SystemFileError] = [:]
 
-    /// How long something may be missing that is being replaced, and when to look again.
+    /// The time that a path may be missing while it is replaced, and the time to the next reading.
     static let pause: Duration = .seconds(5)
     private static let microseconds: Int64 = 5_000_000
     /// A manifest or a policy file has a few kilobytes.
-    static let largest = 1 << 20
+    static let maxSize = 1 << 20
 
-    /// A reading begins.
+    /// Begins a reading.
     ///
     /// - Parameters:
     ///   - now: microseconds of a monotonic clock.
@@ -37,23 +37,23 @@ struct RememberedFiles {
     mutating func begin(at now: Int64, beingWritten: Set<String> = []) {
         self.now = now
         self.beingWritten = beingWritten
-        asked = []
+        requested = []
         unreadable = [:]
     }
 
-    /// A reading has ended: what it did not ask for is forgotten.
+    /// Ends a reading: forgets all paths that it did not request.
     mutating func end() {
-        names = names.filter { asked.contains($0.key) }
-        contents = contents.filter { asked.contains($0.key) }
-        missing = missing.filter { asked.contains($0.key) }
-        absent.formIntersection(asked)
+        names = names.filter { requested.contains($0.key) }
+        contents = contents.filter { requested.contains($0.key) }
+        missing = missing.filter { requested.contains($0.key) }
+        absent.formIntersection(requested)
     }
 
     /// The names in a directory, in order.
     ///
-    /// - Throws: when it cannot be read, and could not before.
+    /// - Throws: if it cannot be read, and could not before.
     mutating func names(in path: String) throws(SystemFileError) -> [String] {
-        asked.insert(path)
+        requested.insert(path)
         do throws(SystemFileError) {
             let found = try SystemFile.names(in: path)
             let whole = found.filter { contents["\(path)/\($0)"] != nil || !beingWritten.contains("\(path)/\($0)") }
@@ -62,7 +62,7 @@ struct RememberedFiles {
             absent.remove(path)
             return whole
         } catch {
-            if mayPass(error, at: path, wasThere: names[path] != nil), let earlier = names[path] { return earlier }
+            if isTransient(error, at: path, wasThere: names[path] != nil), let earlier = names[path] { return earlier }
             names[path] = nil
             if error.isMissing { absent.insert(path) }
             // A transient error does not make a missing directory an unreadable one.
@@ -70,39 +70,39 @@ struct RememberedFiles {
         }
     }
 
-    /// What is in a file of 1 MiB at most.
+    /// The content of a file of at most 1 MiB.
     ///
-    /// - Throws: when it cannot be read, and could not before.
+    /// - Throws: if it cannot be read, and could not before.
     mutating func contents(of path: String) throws(SystemFileError) -> [UInt8] {
-        asked.insert(path)
+        requested.insert(path)
         if beingWritten.contains(path), let earlier = contents[path] { return earlier }
         do throws(SystemFileError) {
-            let found = try SystemFile.contents(path, limit: Self.largest)
+            let found = try SystemFile.contents(path, limit: Self.maxSize)
             contents[path] = found
             missing[path] = nil
             return found
         } catch {
-            if mayPass(error, at: path, wasThere: contents[path] != nil), let earlier = contents[path] { return earlier }
+            if isTransient(error, at: path, wasThere: contents[path] != nil), let earlier = contents[path] { return earlier }
             contents[path] = nil
             throw error
         }
     }
 
-    /// Whether it is worth another look.
-    private mutating func mayPass(_ error: SystemFileError, at path: String, wasThere: Bool) -> Bool {
+    /// Whether the error may be transient.
+    private mutating func isTransient(_ error: SystemFileError, at path: String, wasThere: Bool) -> Bool {
         if error.isMissing {
-            // Between the end of the old file and the beginning of the new one; who goes for good is missing longer.
+            // Between removal of the old file and creation of the new one. A removed file is missing for longer.
             guard wasThere, now - missing[path, default: now] < Self.microseconds else { return false }
             missing[path] = missing[path] ?? now
         } else {
-            guard Self.passing.contains(error.code) else { return false }
+            guard Self.transientErrors.contains(error.code) else { return false }
         }
         unreadable[path] = error
         return true
     }
 
-    /// Errors that say nothing of the file.
-    private static let passing: Set<Int32> = [
+    /// Errors that are not the file's.
+    private static let transientErrors: Set<Int32> = [
         EAGAIN, EBUSY, EINTR, EIO, EMFILE, ENFILE, ENOBUFS, ENOLCK, ENOMEM, ESTALE, ETIMEDOUT,
     ]
 }

@@ -5,46 +5,45 @@
 
 internal import SystemFiles
 
-/// The drop-ins that are there, each known by its unit: "bluetooth.service", or "service" for all services.
+/// The installed drop-ins, by unit: "bluetooth.service", or "service" for all services.
 public struct SocketLockdown: Sendable {
-    /// Where the admin's units are.
+    /// The directory of the admin's units.
     public static let standardUnits = "/etc/systemd/system"
 
-    /// Why they cannot be changed.
+    /// Why the drop-ins cannot be changed.
     public struct Problem: Error, Hashable, Sendable, CustomStringConvertible {
         /// For the admin.
         public let description: String
     }
 
-    /// Last in the order of drop-ins: with one that is read later, a unit's list of what is allowed would only be taken
-    /// out of the list of what is denied.
+    /// Last in the order of drop-ins: if a unit's allow-list were read later, it would only be subtracted from the
+    /// deny-list.
     private static let name = "zz-accessorysetupd-lockdown.conf"
     private static let all = "service"
-    /// BlueZ' daemon, which the lock-down leaves as the only way.
+    /// BlueZ' daemon needs Bluetooth sockets.
     private static let always = ["bluetooth.service"]
 
     private static let mark = "# accessorysetupd: lock-down, by accessoryctl lockdown; do not edit\n"
-    /// A filter of socket(2) looks neither into the system calls of other architectures nor into a ring of io_uring. An
-    /// error that is no unit's default: with that one, ENOSYS since systemd 257 at the latest, a service with a list of
-    /// what is allowed would not start.
-    private static let noWayAround = """
+    /// A filter of socket(2) checks neither system calls of other architectures nor those of an io_uring. The error
+    /// must not be a unit's default (ENOSYS since systemd 257): with that, a service with an allow-list would not
+    /// start.
+    private static let noBypass = """
         SystemCallArchitectures=
         SystemCallArchitectures=native
         SystemCallFilter=~io_uring_setup:EOPNOTSUPP
 
         """
-    private static let closed = mark + "[Service]\nRestrictAddressFamilies=~AF_BLUETOOTH\n" + noWayAround
-    /// For units with `RestrictAddressFamilies=none`, in which `~AF_BLUETOOTH` would open all other families.
-    private static let closedAlready = mark + "# This unit has RestrictAddressFamilies=none.\n[Service]\n" + noWayAround
+    private static let closed = mark + "[Service]\nRestrictAddressFamilies=~AF_BLUETOOTH\n" + noBypass
+    /// For units with `RestrictAddressFamilies=none`, where `~AF_BLUETOOTH` would allow all other families.
+    private static let closedAlready = mark + "# This unit has RestrictAddressFamilies=none.\n[Service]\n" + noBypass
     private static let exception = mark + "# An exception: this file takes the place of the one for all services.\n"
 
-    /// The directory of units.
     private let units: String
-    /// The contents of the drop-ins, by unit.
+    /// The content of each drop-in, by unit.
     private let drops: [String: String]
 
-    /// - Parameter units: the directory; where it is not there, nothing is switched on.
-    /// - Throws: when it, or a drop-in, cannot be read.
+    /// - Parameter units: the directory of units, which may be absent.
+    /// - Throws: if it, or a drop-in, cannot be read.
     public init(_ units: String) throws {
         self.units = units
         var drops: [String: String] = [:]
@@ -60,10 +59,10 @@ public struct SocketLockdown: Sendable {
         self.drops = drops
     }
 
-    /// Whether services that start from now on have no Bluetooth sockets.
+    /// Whether services start without Bluetooth sockets.
     public var isOn: Bool { drops[Self.all] == Self.closed }
 
-    /// Whether nothing is there.
+    /// Whether no drop-in is installed.
     public var isOff: Bool { drops.isEmpty }
 
     /// The units that keep Bluetooth sockets, in order.
@@ -76,13 +75,12 @@ public struct SocketLockdown: Sendable {
 
     /// With the lock-down switched on.
     ///
-    /// - Parameter exceptions: services, besides BlueZ' own; nil for those that there are. A name without a suffix is a
-    ///   service's.
-    /// - Throws: for a name that is none of a service, and for edited drop-ins.
+    /// - Parameter exceptions: services besides BlueZ' own; nil for the current ones. `.service` may be omitted.
+    /// - Throws: for an invalid name of a service, and for edited drop-ins.
     public func switchedOn(except exceptions: [String]?) throws -> SocketLockdown {
         guard changed.isEmpty else {
             throw Problem(
-                description: "\(changed.joined(separator: ", ")): was changed; move it away, and switch the lock-down on again")
+                description: "\(changed.joined(separator: ", ")): was changed; move it away and switch the lock-down on again")
         }
         var drops = [Self.all: Self.closed]
         for unit in try unitsWithoutSockets() { drops[unit] = Self.closedAlready }
@@ -90,19 +88,19 @@ public struct SocketLockdown: Sendable {
         return SocketLockdown(units, drops)
     }
 
-    /// With the lock-down switched off; edited drop-ins stay.
+    /// With the lock-down switched off, except for edited drop-ins.
     public func switchedOff() -> SocketLockdown { SocketLockdown(units, drops.filter { changed.contains(path($0.key)) }) }
 
-    /// Whether the drop-ins are the same.
+    /// Whether the drop-ins are equal.
     public func isAs(_ other: SocketLockdown) -> Bool { drops == other.drops }
 
-    /// Each drop-in whole or not at all: systemd may read them at any time. A directory without any other file goes
-    /// with the drop-in.
+    /// Writes each drop-in atomically, as systemd may read it at any time. A directory without another file is removed
+    /// with its drop-in.
     ///
-    /// - Parameter old: the drop-ins as they are.
-    /// - Throws: when something cannot be written.
+    /// - Parameter old: the installed drop-ins.
+    /// - Throws: if one cannot be written.
     public func write(over old: SocketLockdown) throws {
-        // What locks comes last and goes first: there is no moment in which an exception is missing.
+        // Exceptions are written before the lock and removed after it.
         let isFirst = { (one: String, other: String) in (one == Self.all ? 1 : 0, one) < (other == Self.all ? 1 : 0, other) }
         for unit in old.drops.keys.sorted(by: isFirst).reversed() where drops[unit] == nil && SystemFile.exists(path(unit)) {
             try SystemFile.remove(path(unit))
@@ -114,9 +112,9 @@ public struct SocketLockdown: Sendable {
         }
     }
 
-    /// Removes what `write` leaves when its process is killed in the middle.
+    /// Removes the drafts of a `write` that was killed.
     ///
-    /// - Parameter units: the directory.
+    /// - Parameter units: the directory of units.
     public static func removeDrafts(in units: String) throws {
         for directory in try names(in: units) where directory.hasSuffix(".d") {
             SystemFile.removeDraft(of: "\(units)/\(directory)/\(name)")
@@ -132,7 +130,7 @@ public struct SocketLockdown: Sendable {
         }
     }
 
-    /// The name of a service (systemd.unit(5)), and so of a directory.
+    /// The complete name of a service (systemd.unit(5)), which becomes part of a path.
     private static func service(_ name: String) throws -> String {
         let unit = name.hasSuffix(".service") ? name : name + ".service"
         let isValid = unit.utf8.allSatisfy { byte in
@@ -152,22 +150,22 @@ public struct SocketLockdown: Sendable {
 
     // MARK: Units without any socket
 
-    /// Where systemd looks for units.
+    /// systemd's directories of units.
     private static let places = [
         "/run/systemd/system", "/run/systemd/generator", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
         "/lib/systemd/system",
     ]
 
-    /// The services that say `RestrictAddressFamilies=none`, in their own file or in a drop-in.
+    /// Services with `RestrictAddressFamilies=none` in their file or in a drop-in.
     private func unitsWithoutSockets() throws -> Set<String> {
         var found: Set<String> = []
         for place in units == Self.standardUnits ? [units] + Self.places : [units] {
             for entry in try Self.names(in: place) {
                 if entry.hasSuffix(".service") {
-                    if Self.saysNone("\(place)/\(entry)") { found.insert(entry) }
+                    if Self.isNone("\(place)/\(entry)") { found.insert(entry) }
                 } else if entry.hasSuffix(".service.d") {
                     let drops = (try? SystemFile.names(in: "\(place)/\(entry)")) ?? []
-                    if drops.contains(where: { $0.hasSuffix(".conf") && Self.saysNone("\(place)/\(entry)/\($0)") }) {
+                    if drops.contains(where: { $0.hasSuffix(".conf") && Self.isNone("\(place)/\(entry)/\($0)") }) {
                         found.insert(String(entry.dropLast(2)))
                     }
                 }
@@ -176,8 +174,8 @@ public struct SocketLockdown: Sendable {
         return found
     }
 
-    /// Whether that is the last word of a file.
-    private static func saysNone(_ path: String) -> Bool {
+    /// Whether the last assignment in a file is `none`.
+    private static func isNone(_ path: String) -> Bool {
         guard let text = try? SystemFile.text(path, limit: 1 << 20) else { return false }
         let values = text.split(separator: "\n").compactMap { line -> String? in
             let parts = line.split(separator: "=", maxSplits: 1).map { $0.filter { !$0.isWhitespace } }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SQLite as a Clang module, and two macros that Swift cannot import: a destructor that is a number, and a variadic call.
+// SQLite as a Clang module, and two macros that Swift cannot import: a destructor that is a number, and a variadic
+// call.
 #pragma once
 #include <sqlite3.h>
 

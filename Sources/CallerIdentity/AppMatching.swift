@@ -1,42 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which app a caller speaks for: the one whose manifest fits what the kernel says of it.
+// The app of a caller: the one whose manifest matches the kernel's data on the process.
 
 public import AccessoryModel
 public import AdminFiles
 internal import Glibc
 
-/// Which app a caller speaks for.
+/// Matches callers with manifests.
 public enum AppMatching {
-    /// What a match rests on, strongest first.
+    /// The evidence of a match, strongest first.
     public enum Basis: String, Hashable, Sendable {
-        /// The admin's word: the caller came by the app's own socket.
+        /// From the admin: the caller connected to the app's own socket.
         case socket
-        /// The kernel's word, where a process cannot choose it.
+        /// From the kernel, if a process cannot choose it.
         case label = "security label"
-        /// systemd's: a system service of the snap's, or the label as above.
+        /// From systemd, for a system service of the snap, or the label as above.
         case snap
-        /// systemd's.
+        /// From systemd.
         case unit
-        /// Weak, as a process may have made it so itself: only for the users that the manifest names.
+        /// Weak, as a process may have set it itself: only for the users in the manifest.
         case flatpak = "Flatpak"
         case chosenLabel = "security label that it may have chosen"
-        /// Weak: anybody who can run the program as that user speaks for the app.
+        /// Weak: every process of that user that runs the program is the app.
         case executable
     }
 
-    /// The one app whose manifest fits, and by what.
+    /// The app of a caller, and the evidence.
     public struct Match: Hashable, Sendable {
-        /// The app that the caller speaks for.
+        /// The caller's app.
         public let app: AppManifest
-        /// The strongest ground that it fits on.
+        /// The strongest evidence.
         public let basis: Basis
     }
 
-    /// - Throws: why there is none, for the developer who reads the refusal.
+    /// - Throws: the reason for the app's developer, and a line for the manifest that would match.
     public static func match(_ caller: Caller, in store: ManifestStore) throws(IdentityFailure) -> Match {
         if let id = caller.socket {
             guard let app = store.apps[id], app.socket != nil else {
-                throw IdentityFailure(description: "no manifest has the socket of \(id) any more")
+                throw IdentityFailure(description: "the manifest of \(id) no longer has a socket")
             }
             return Match(app: app, basis: .socket)
         }
@@ -51,7 +51,7 @@ public enum AppMatching {
             let isNamed = !unrestricted(caller, in: store).isEmpty
             let weakness =
                 isNamed
-                ? "; a manifest names it without User=, and what a process can make itself counts for the users named there only"
+                ? "; a manifest names it without User=, and identities that a process can set itself count only for users named there"
                 : ""
             let would = "a file \(directory)/ID.conf with \(line(for: caller)) would"
             throw IdentityFailure(
@@ -60,7 +60,7 @@ public enum AppMatching {
         return Match(app: app, basis: basis)
     }
 
-    /// Why it is not known for what it may be.
+    /// The missing permission of the daemon, if any.
     private static func obstacle(for caller: Caller) -> String {
         if caller.isOpaque {
             return "; its executable could not be read: the daemon may not look into other users' processes, and goes by "
@@ -74,10 +74,10 @@ public enum AppMatching {
         return ""
     }
 
-    /// The line of a manifest that would fit.
+    /// The line of a manifest that would match.
     private static func line(for caller: Caller) -> String {
         if caller.isContained { return "Socket=yes (and the directory of that socket mounted into the container)" }
-        // Most scopes are named anew at every start: a login's, for example.
+        // Most scopes have another name at every start.
         if let unit = caller.unit, !unit.hasSuffix(".scope") { return "Unit=\(unit)" }
         if let flatpak = caller.flatpak { return "Flatpak=\(flatpak) and User=\(caller.uid)" }
         if let snap = caller.snap { return "Snap=\(snap)" + (caller.choosesLabel ? " and User=\(caller.uid)" : "") }
@@ -86,9 +86,9 @@ public enum AppMatching {
         return "Executable=\(caller.executable ?? "/path/to/the/app")"
     }
 
-    /// Strongest first: the kernel's word, systemd's, then what a process may have made itself, and what it executes.
-    /// Who runs inside a sandbox, or says so, is that and no other app by its executable: that has any name it likes in
-    /// there.
+    /// Strongest first: evidence from the kernel and from systemd, then evidence that a process may have set itself,
+    /// and its executable. A process that is, or claims to be, in a sandbox never matches by its executable, which may
+    /// have any path in there.
     private static func fitting(_ caller: Caller, in store: ManifestStore) -> ([AppManifest], Basis) {
         func named(_ name: String?, _ names: KeyPath<AppManifest, Set<String>>) -> [AppManifest] {
             guard let name else { return [] }
@@ -114,7 +114,7 @@ public enum AppMatching {
         return (store.apps.values.filter { fits($0, caller) }, .executable)
     }
 
-    /// Manifests that name what the caller says of itself, for no user.
+    /// Manifests without `User=` that name an identity which the caller may have set itself.
     private static func unrestricted(_ caller: Caller, in store: ManifestStore) -> [AppManifest] {
         store.apps.values.filter { app in
             app.users.isEmpty

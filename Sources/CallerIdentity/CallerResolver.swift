@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is calling: asked once per connection, from the kernel by way of the bus, with the process pinned so that its
-// number cannot be taken over by another. On doubt the caller is nobody.
+// Identifies callers, once per connection, by the kernel's data on the process, which is pinned so that its number
+// cannot belong to another process. A caller in doubt is no app.
 
 public import AccessoryModel
 internal import CSystem
@@ -9,7 +9,7 @@ public import DBusKit
 
 /// Why a caller could not be identified.
 public struct IdentityFailure: Error, Hashable, Sendable, CustomStringConvertible {
-    /// For the developer or the admin: what was looked for and not found.
+    /// For the developer or the admin.
     public let description: String
 
     /// - Parameter description: a sentence without a full stop.
@@ -18,17 +18,16 @@ public struct IdentityFailure: Error, Hashable, Sendable, CustomStringConvertibl
     }
 }
 
-/// A caller, pinned: its process cannot be taken for a later one with the same number. That takes a descriptor while it
-/// is looked up, and none afterwards, when the time of its beginning tells it from later ones: a thousand callers do
-/// not cost a thousand descriptors.
+/// A caller whose process cannot be confused with a later one of the same number. The lookup needs a descriptor;
+/// afterwards the start time identifies the process, so that a thousand callers do not need a thousand descriptors.
 public final class PinnedCaller {
-    /// Who it is, as it was when it was looked up.
+    /// The caller at the time of the lookup.
     public let caller: Caller
-    /// When its process began, in ticks since the system started; nil where that could not be read.
+    /// The start time of its process, in ticks since boot; nil if unreadable.
     public let began: UInt64?
     private let image: ProcessFacts.Image?
-    /// The answer of `runsTheSame`, and when it was asked.
-    private var seen: (turn: Int, runsTheSame: Bool)?
+    /// The last result of `runsTheSame`.
+    private var result: (turn: Int, runsTheSame: Bool)?
 
     init(_ caller: Caller, began: UInt64?, image: ProcessFacts.Image?) {
         self.caller = caller
@@ -36,52 +35,51 @@ public final class PinnedCaller {
         self.image = image
     }
 
-    /// Whether the process runs what it ran when it was looked up: asked before something leaves to it, for who goes by
-    /// its executable. False for a process that has ended: no process stands behind its connection.
+    /// Whether the process still runs the program of the lookup: checked before data is sent to a client that matched
+    /// by its executable. False for a process that has ended.
     ///
-    /// The kernel is asked once in a turn of the loop. In less, a program can hardly be executed, start and read.
+    /// The kernel is asked once per turn of the loop. In less time, a program can hardly be executed, start and read.
     public func runsTheSame(in turn: Int) -> Bool {
-        if let seen, seen.turn == turn { return seen.runsTheSame }
+        if let result, result.turn == turn { return result.runsTheSame }
         let runsTheSame = image != nil && ProcessFacts.image(caller.pid) == image
-        seen = (turn, runsTheSame)
+        result = (turn, runsTheSame)
         return runsTheSame
     }
 
-    /// Whether the process still runs what it ran when it was looked up: for who goes by its executable. (A unit, a
-    /// sandbox and a label are the process' own, whatever it executes.) A process that has ended has not changed: what
-    /// it sent is still from it.
+    /// Checks that the process still runs the program of the lookup, for a client that matched by its executable.
+    /// (Unit, sandbox and label do not depend on it.) A process that has ended passes: its messages are still its own.
     ///
-    /// - Throws: what it runs now.
+    /// - Throws: with the current program.
     public func check() throws(IdentityFailure) {
-        // By the file itself: a program that was upgraded meanwhile still runs what it ran.
+        // The file and not its path: a program that was upgraded still runs the old file.
         guard let executable = caller.executable, ProcessFacts.image(caller.pid) != image, isAlive else { return }
         let now = ProcessFacts.executable(caller.pid) ?? "unreadable"
         throw IdentityFailure(
-            description: "process \(caller.pid) was \(executable) when it connected and is \(now) now: connect anew")
+            description: "process \(caller.pid) was \(executable) when it connected and is \(now) now: connect again")
     }
 }
 
-/// Looks callers up, on a bus or at a socket.
+/// Resolves callers on a bus or a socket.
 public final class CallerResolver {
     private let connection: Connection
 
-    /// Whether callers on a bus without `ProcessFD` are nobody.
+    /// Whether callers on a bus without `ProcessFD` are refused.
     private let needsDescriptor: Bool
 
-    /// - Parameter needsDescriptor: whether callers on a bus that hands out no `ProcessFD` are nobody
+    /// - Parameter needsDescriptor: whether callers on a bus without `ProcessFD` are refused
     ///   (`BusIdentity=pidfd-only`).
     public init(on connection: Connection, needsDescriptor: Bool = false) {
         self.connection = connection
         self.needsDescriptor = needsDescriptor
     }
 
-    /// Resolves the process behind a unique name. `completion` is called exactly once.
+    /// Resolves the process of a unique name. `completion` is called exactly once.
     public func resolve(_ name: String, completion: @escaping (Result<PinnedCaller, IdentityFailure>) -> Void) {
         connection.call(.credentials, at: Bus.path, [.string(name)]) { [self] result in
             guard let credentials = (try? result.get())?.first?.vardictValue,
                 let pid = credentials["ProcessID"]?.integerValue.flatMap({ Int32(exactly: $0) }),
                 let uid = credentials["UnixUserID"]?.integerValue.flatMap({ UInt32(exactly: $0) })
-            else { return completion(.failure(IdentityFailure(description: "the bus does not say who \(name) is"))) }
+            else { return completion(.failure(IdentityFailure(description: "the bus has no credentials of \(name)"))) }
             let given = credentials["ProcessFD"]?.fileDescriptorValue
             var caller = Caller(uid: uid, pid: pid)
             caller.groups = Set(
@@ -92,12 +90,12 @@ public final class CallerResolver {
                     .failure(
                         IdentityFailure(
                             description:
-                                "this bus does not hand out process descriptors (ProcessFD), which BusIdentity=pidfd-only demands: "
+                                "this bus has no process descriptors (ProcessFD), which BusIdentity=pidfd-only requires: "
                                 + "use the socket of the view")))
             }
-            // Without a descriptor from the bus the number may have been reused between the connection and now: open
-            // one, read, see that it is a process of the user who connected, and that the name still belongs to it.
-            // What is left: another process of the same user (Docs/Security.md).
+            // Without a descriptor from the bus the number may have been reused since the connection: open one, read,
+            // check that the process belongs to the user who connected, and that the name still belongs to the process.
+            // Another process of the same user remains possible (Docs/Security.md).
             let pinned: PinnedCaller
             do throws(IdentityFailure) {
                 pinned = try Self.pin(caller, given)
@@ -118,14 +116,14 @@ public final class CallerResolver {
         }
     }
 
-    /// Resolves who has just connected to a socket of ours.
+    /// Resolves the client of a new connection to a socket of the daemon.
     ///
-    /// - Parameter app: whose own socket that is; nil for one that is for all.
-    /// - Throws: why it cannot be known.
+    /// - Parameter app: the owner of the socket; nil for a shared one.
+    /// - Throws: if the client cannot be identified.
     public static func resolve(socket: Int32, of app: AppID? = nil) throws(IdentityFailure) -> PinnedCaller {
         var peer = csystem_peer()
         guard csystem_peer_credentials(socket, &peer) == 0, peer.pid > 0 else {
-            throw IdentityFailure(description: "the kernel does not say who connected")
+            throw IdentityFailure(description: "the kernel has no credentials of the client")
         }
         var caller = Caller(uid: peer.uid, pid: peer.pid)
         caller.socket = app
@@ -137,8 +135,8 @@ public final class CallerResolver {
         caller.securityLabel = ProcessFacts.label(label.prefix(Int(max(0, length))).map { UInt8(bitPattern: $0) })
         let given = csystem_peer_pidfd(socket)
         guard given < 0 else { return try pin(caller, FileDescriptor(owning: given)) }
-        // An older kernel: who began after the connection is not who connected. What is left is the moment between
-        // connecting and being accepted, in which a number would have to come round once.
+        // Older kernels: a process that began after the connection was accepted is another one. Reuse of the number
+        // between connecting and accepting remains possible.
         let accepted = ProcessFacts.ticksSinceBoot
         let pinned = try pin(caller, nil)
         guard let began = ProcessFacts.beginning(peer.pid), began <= accepted, pinned.isAlive else {
@@ -150,11 +148,11 @@ public final class CallerResolver {
     private static func pin(_ caller: Caller, _ given: FileDescriptor?) throws(IdentityFailure) -> PinnedCaller {
         let descriptor = given ?? FileDescriptor(owning: csystem_pidfd_open(caller.pid))
         guard descriptor.rawValue >= 0, ProcessFacts.isAlive(descriptor) else {
-            throw IdentityFailure(description: "process \(caller.pid) is gone")
+            throw IdentityFailure(description: "process \(caller.pid) has ended")
         }
         var caller = caller
         let began = ProcessFacts.beginning(caller.pid)
-        // Before its name is read: what it executes in between shows at the next check.
+        // Before the path is read: a program that it executes in between fails the next check.
         let image = ProcessFacts.image(caller.pid)
         try ProcessFacts.read(caller.pid, into: &caller)
         guard ProcessFacts.isAlive(descriptor) else {

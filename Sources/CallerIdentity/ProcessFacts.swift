@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel says of a process through /proc: its executable, its control group, and whether it runs inside a
-// Flatpak or a snap. Whoever reads these has pinned the process before, and sees afterwards that it still lives.
+// The kernel's data on a process from /proc: its executable, its control group, and whether it runs inside a Flatpak or
+// a snap. Callers must pin the process before reading, and check afterwards that it is alive.
 
 public import AccessoryModel
 internal import DBusKit
@@ -8,17 +8,17 @@ internal import Glibc
 internal import KeyFiles
 internal import SystemFiles
 
-/// What the kernel says of a process (proc(5)).
+/// The kernel's data on a process (proc(5)).
 public enum ProcessFacts {
-    /// A Flatpak's information is a few hundred bytes.
-    private static let largestInfo = 64 << 10
+    /// In bytes; `.flatpak-info` has a few hundred.
+    private static let maxInfoSize = 64 << 10
 
-    /// A process that is no caller on the bus, for a developer who wants to know how it would be seen.
+    /// A process as a caller, for developers.
     ///
-    /// - Throws: when there is no such process, or it may not be looked at.
+    /// - Throws: if the process does not exist, or may not be inspected.
     public static func caller(pid: Int32) throws(IdentityFailure) -> Caller {
         guard let uid = ProcessStatus("/proc/\(pid)")?["Uid"].dropFirst().first.flatMap({ UInt32($0) })
-        else { throw IdentityFailure(description: "there is no process \(pid)") }
+        else { throw IdentityFailure(description: "no process \(pid)") }
         var caller = Caller(uid: uid, pid: pid)
         if let text = try? SystemFile.text("/proc/\(pid)/attr/current") {
             caller.securityLabel = label(String(text.split(whereSeparator: \.isNewline).first ?? ""))
@@ -27,13 +27,13 @@ public enum ProcessFacts {
         return caller
     }
 
-    /// - Parameter procfs: `/proc`, or in tests a directory like it.
+    /// - Parameter procfs: `/proc`, or its substitute in tests.
     static func read(_ pid: Int32, into caller: inout Caller, procfs: String = "/proc") throws(IdentityFailure) {
         let process = "\(procfs)/\(pid)"
         caller.executable = executable(pid, procfs: procfs)
         if let text = try? SystemFile.text(process + "/cgroup") {
             caller.unit = unit(cgroup: text)
-            // A unit of the system's was made by root: systemd vouches for the snap's service as for any other.
+            // Root made the system's units, so a snap's service is as trustworthy as any other.
             caller.snap = snap(label: caller.unit)
             caller.isSnapService = caller.snap != nil
             caller.isInSnapScope = isInSnapScope(text)
@@ -43,28 +43,28 @@ public enum ProcessFacts {
         caller.choosesLabel = caller.securityLabel != nil && labelsAreChosen(procfs)
         let status = ProcessStatus(process)
         caller.isContained = isContained(process, status, of: caller.uid, procfs: procfs)
-        // A root directory that cannot be read is no reason to refuse a caller that its socket identifies.
+        // A caller on an app's own socket needs no readable root directory.
         if caller.socket == nil { caller.flatpak = try flatpak(process, &caller) }
         guard caller.groups.isEmpty, let status else { return }
         caller.groups = Set((status["Gid"] + status["Groups"]).compactMap { UInt32($0) })
     }
 
-    /// What a process executes; nil when it may not be known, was replaced, or when its path is another file here.
-    /// Whoever may make namespaces (on most systems everybody) can mount a program of their own over any path, and that
-    /// is the name which the kernel then tells: only the file itself shows which program runs.
+    /// The path of a process' program; nil if it is unreadable, was replaced, or leads to another file here. A user who
+    /// may make namespaces (on most systems every user) can mount a program over any path, which the kernel then
+    /// reports: only the file itself identifies the program.
     static func executable(_ pid: Int32, procfs: String = "/proc") -> String? {
         let link = "\(procfs)/\(pid)/exe"
         guard let path = target(of: link), let running = image(link), running == image(path) else { return nil }
         return path
     }
 
-    /// A file, whatever it is called.
+    /// The identity of a file, independent of its path.
     struct Image: Hashable {
         let device: UInt64
         let inode: UInt64
     }
 
-    /// The file that a process executes; nil when it may not be known.
+    /// The file that a process executes; nil if unreadable.
     static func image(_ pid: Int32) -> Image? { image("/proc/\(pid)/exe") }
 
     private static func image(_ path: String) -> Image? {
@@ -80,22 +80,22 @@ public enum ProcessFacts {
         return poll(&entry, 1, 0) == 0
     }
 
-    /// The users that a process acts as: real, effective, saved and of the file system; nil when there is none.
+    /// The users of a process: real, effective, saved and of the file system; nil if it does not exist.
     static func users(_ pid: Int32, procfs: String = "/proc") -> Set<UInt32>? {
         ProcessStatus("\(procfs)/\(pid)").map { Set($0["Uid"].compactMap { UInt32($0) }) }
     }
 
-    /// When a process began, in clock ticks since the machine did; nil when there is none.
+    /// The start time of a process, in clock ticks since boot; nil if it does not exist.
     static func beginning(_ pid: Int32) -> UInt64? { field(22, of: pid) }
 
     /// Whether it is a thread of the kernel (PF_KTHREAD of its flags).
     static func isKernelThread(_ pid: Int32) -> Bool { field(9, of: pid).map { $0 & 0x20_0000 != 0 } ?? false }
 
-    /// A field of proc_pid_stat(5), which counts from 1; nil when there is no such process.
+    /// A field of proc_pid_stat(5), which counts from 1; nil if the process does not exist.
     private static func field(_ number: Int, of pid: Int32) -> UInt64? {
         guard let text = try? SystemFile.text("/proc/\(pid)/stat"), let name = text.lastIndex(of: ")")
         else { return nil }
-        // The name, which may hold spaces and brackets, is the second.
+        // The second field, the name, may contain spaces and brackets.
         let fields = text[text.index(after: name)...].split(separator: " ")
         return fields.count > number - 3 ? UInt64(fields[number - 3]) : nil
     }
@@ -112,9 +112,9 @@ public enum ProcessFacts {
     /// CAP_SYS_ADMIN (capabilities(7)): with it, a process of the machine can enter every mount namespace.
     private static let entersNamespaces: UInt64 = 1 << 21
 
-    /// Whether a process is in a user, mount or pid namespace of its own. The namespaces of other users' processes are
-    /// not for the daemon to see (namespaces(7)). Then the map of users and the list of numbers show the first and the
-    /// last, and of root's in the machine's own only one with CAP_SYS_ADMIN is known to have the run of its files.
+    /// Whether a process is in a user, mount or pid namespace of its own. The daemon may not see the namespaces of
+    /// other users' processes (namespaces(7)); their user and pid namespaces show in `uid_map` and `NSpid`. A process
+    /// of root with CAP_SYS_ADMIN can enter every mount namespace, so only without it the mount namespace matters.
     static func isContained(_ process: String, _ status: ProcessStatus?, of uid: UInt32, procfs: String) -> Bool {
         guard let status, status["NSpid"].count == 1, let users = try? SystemFile.text(process + "/uid_map"),
             users == (try? SystemFile.text(procfs + "/self/uid_map"))
@@ -126,7 +126,7 @@ public enum ProcessFacts {
         return uid == 0 && (status["CapEff"].first.flatMap { UInt64($0, radix: 16) } ?? 0) & entersNamespaces == 0
     }
 
-    /// Where a symbolic link leads; nil for no link, and for one that may not be read.
+    /// The target of a symbolic link; nil if it is not a link or not readable.
     private static func target(of link: String) -> String? {
         var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
         let length = buffer.withUnsafeMutableBytes { readlink(link, $0.baseAddress!, $0.count) }
@@ -135,26 +135,24 @@ public enum ProcessFacts {
 
     // MARK: Units
 
-    /// The system unit of a control group: the first service, scope or the like below system.slice. User units are the
-    /// user's own to name, so they identify nobody here.
+    /// The system unit of a control group: the first service or scope below a slice of the system. Users choose the
+    /// names of user units, so these identify no app.
     static func unit(cgroup: String) -> String? {
         let parts = path(cgroup)
         guard parts.first?.hasSuffix(".slice") == true, parts.first != "user.slice" else { return nil }
         return unit(in: parts)
     }
 
-    /// The unit of the system manager's that a control group belongs to, whichever process named it: also a session, or
-    /// a user's manager.
+    /// The unit of the system manager that a control group belongs to, including sessions and users' managers.
     static func anyUnit(cgroup: String) -> String? { unit(in: path(cgroup)) }
 
     private static func unit(in parts: [Substring]) -> String? {
         parts.first { $0.hasSuffix(".service") || $0.hasSuffix(".scope") }.map(unescape)
     }
 
-    /// The container of a control group that no user could have made, for people: `podman 0123456789ab`. Docker,
-    /// containerd, CRI-O and podman name scopes after the engine and the container's number, nspawn and LXC after the
-    /// machine.
-    /// The first match counts: a container chooses the names below it.
+    /// The container of a control group that only root could make, as text: `podman 0123456789ab`. Docker, containerd,
+    /// CRI-O and podman name scopes after the engine and the container's number, nspawn and LXC after the machine. The
+    /// first match counts, because the container chooses the names below it.
     static func container(cgroup: String) -> String? {
         let parts = path(cgroup)
         guard parts.first != "user.slice" else { return nil }
@@ -167,7 +165,7 @@ public enum ProcessFacts {
         return nil
     }
 
-    /// How they name the control groups of containers.
+    /// Prefix and suffix of the names of containers' control groups.
     private static let engines = [
         ("libpod-", ".scope", "podman"), ("docker-", ".scope", "docker"), ("cri-containerd-", ".scope", "containerd"),
         ("crio-", ".scope", "CRI-O"), ("machine-", ".scope", "machine"), ("lxc.payload.", "", "LXC"),
@@ -177,22 +175,22 @@ public enum ProcessFacts {
         cgroup.split(separator: "\n").first { $0.hasPrefix("0::/") }?.dropFirst(3).split(separator: "/") ?? []
     }
 
-    /// systemd escapes nothing else in the names of units in control groups than a leading underscore.
+    /// In control groups, systemd escapes only a leading underscore of a unit's name.
     private static func unescape(_ name: Substring) -> String {
         String(name.hasPrefix("_") ? name.dropFirst() : name)
     }
 
     // MARK: Security labels and snaps
 
-    /// A label without AppArmor's mode; nil for what is not confined.
+    /// A label without AppArmor's mode; nil for an unconfined process.
     static func label(_ text: String) -> String? {
         var name = text[...]
-        // The mode is the last word: "snap.dice.play (enforce)".
+        // "snap.dice.play (enforce)"
         if text.hasSuffix(")"), let mode = text.lastIndex(of: " "), text[mode...].hasPrefix(" (") { name = text[..<mode] }
         return name.isEmpty || name == "unconfined" ? nil : String(name)
     }
 
-    /// A label as the kernel hands it out, perhaps with a NUL behind it.
+    /// A label from the kernel, which may end with a NUL.
     static func label(_ bytes: [UInt8]) -> String? { label(String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)) }
 
     /// AppArmor's label of a snap's program is `snap.NAME.PROGRAM`.
@@ -201,14 +199,13 @@ public enum ProcessFacts {
         return String(parts[1])
     }
 
-    /// snapd tracks its programs in scopes `snap.NAME.PROGRAM-UUID.scope` and units `snap.NAME.PROGRAM.service`.
-    /// Anybody can make such a scope below user.slice, so this gives nothing and only takes away: who is there is no
-    /// app by what it executes.
+    /// snapd tracks its programs in scopes `snap.NAME.PROGRAM-UUID.scope` and units `snap.NAME.PROGRAM.service`. Every
+    /// user can make such a scope below user.slice, so it identifies no app; but a process in one must not match by its
+    /// executable.
     static func isInSnapScope(_ cgroup: String) -> Bool { path(cgroup).contains { snap(label: String($0)) != nil } }
 
-    /// Whether a process may choose its label: under AppArmor any that nothing confines may change to any profile,
-    /// unless the kernel restricts that (apparmor.d(7), change_profile; the switch is there since Linux 6.7). SELinux
-    /// and Smack ask their policy.
+    /// Whether a process may choose its label: with AppArmor, an unconfined process may change to any profile unless
+    /// the kernel restricts that (apparmor.d(7), change_profile; since Linux 6.7). SELinux and Smack decide by policy.
     static func labelsAreChosen(_ procfs: String, modules: String = "/sys/module") -> Bool {
         guard let enabled = try? SystemFile.text(modules + "/apparmor/parameters/enabled"),
             enabled.hasPrefix("Y")
@@ -219,27 +216,27 @@ public enum ProcessFacts {
 
     // MARK: Flatpaks
 
-    /// The Flatpak that a process says it runs in: its root has `/.flatpak-info`, as the portals look for it. Nobody
-    /// inside can change that; but whoever may make namespaces can make such a root, so it takes more to be that app
-    /// (`AppMatching`). No such file means no Flatpak; anything else that goes wrong means that we do not know.
+    /// The Flatpak by `/.flatpak-info` in the process' root, as the portals determine it. A process in the sandbox
+    /// cannot change that file; but a user who may make namespaces can make such a root, so more is needed to match
+    /// (`AppMatching`). Without the file the process is in no Flatpak; after any other error it is unknown.
     private static func flatpak(_ process: String, _ caller: inout Caller) throws(IdentityFailure) -> String? {
         let root = open(process + "/root", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard root >= 0 else {
             let reason = errno
             if reason == EACCES || reason == EPERM {
-                // Without the right to look, a unit or a label is still somebody's word that counts, and so are its
-                // user and groups. Else it is no app: it might be any Flatpak's.
+                // Unit, label, user and groups are still valid. By its executable it matches no app: it might be in any
+                // Flatpak.
                 caller.isOpaque = true
                 return nil
             }
-            throw IdentityFailure(description: "process \(caller.pid) cannot be looked at: \(String(cString: strerror(reason)))")
+            throw IdentityFailure(description: "process \(caller.pid) cannot be inspected: \(String(cString: strerror(reason)))")
         }
         defer { close(root) }
         let file = openat(root, ".flatpak-info", O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
         guard file >= 0 else {
             if errno == ENOENT { return nil }
             if errno == EACCES || errno == EPERM {
-                // Its user's alone to read, as flatpak makes it. As above, and by its executable it is nobody either.
+                // flatpak makes it readable for its user only. As above.
                 caller.isInUnreadableFlatpak = true
                 return nil
             }
@@ -247,10 +244,10 @@ public enum ProcessFacts {
                 description: "process \(caller.pid): its Flatpak cannot be read: \(String(cString: strerror(errno)))")
         }
         let descriptor = FileDescriptor(owning: file)
-        guard let bytes = descriptor.readFile(limit: largestInfo),
+        guard let bytes = descriptor.readFile(limit: maxInfoSize),
             let info = try? KeyFile(contents: String(decoding: bytes, as: UTF8.self), path: ".flatpak-info"),
             let name = (try? info.string("Application", "name")) ?? nil, !name.isEmpty
-        else { throw IdentityFailure(description: "process \(caller.pid): its Flatpak says no name") }
+        else { throw IdentityFailure(description: "process \(caller.pid): its Flatpak has no name") }
         return name
     }
 }
@@ -259,13 +256,13 @@ public enum ProcessFacts {
 struct ProcessStatus {
     private let text: String
 
-    /// - Parameter process: its directory. Nil when there is none.
+    /// - Parameter process: its directory; the result is nil if it does not exist.
     init?(_ process: String) {
         guard let text = try? SystemFile.text(process + "/status") else { return nil }
         self.text = text
     }
 
-    /// The words of a line behind its key; empty for a key that is absent.
+    /// The words after a key; empty for an absent key.
     subscript(key: String) -> [Substring] {
         let line = text.split(separator: "\n").first { $0.hasPrefix(key + ":") }
         return line.map { Array($0.split(whereSeparator: \.isWhitespace).dropFirst()) } ?? []

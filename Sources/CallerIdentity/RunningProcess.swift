@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// All processes of the machine as the lock-down sees them: which have the filter of system calls that services begin
-// with, and of which it is not known.
+// The processes of the machine, and whether the lock-down's filter of system calls applies to each.
 
 internal import Glibc
 internal import SystemFiles
 
-/// A process that runs.
+/// A running process.
 public struct RunningProcess: Hashable, Sendable {
     /// Its number.
     public let pid: Int32
-    /// Its parent's; 1 also for one whose parent has ended.
+    /// Its parent's number; 1 also if the parent has ended.
     public let parent: Int32
     /// Its user.
     public let uid: UInt32
-    /// As the kernel abbreviates it: 15 bytes, of the process' own choice.
+    /// At most 15 bytes, chosen by the process itself.
     public let name: String
-    /// The service or scope of the system manager that it is in; nil for none.
+    /// Its service or scope of the system manager; nil for none.
     public let unit: String?
-    /// Whether any filter of system calls holds it (seccomp(2)); which one, only a tracer learns.
+    /// Whether it has a filter of system calls (seccomp(2)); only a tracer can see which.
     public let isFiltered: Bool
-    /// When it began, in clock ticks since the machine did.
+    /// Its start time, in clock ticks since boot.
     public let beginning: UInt64
-    /// Whether it is systemd's own code that no user can change: its program, out of reach for a tracer without rights.
-    /// Such is "(sd-pam)", which waits for the end of a user's manager, and was made before the filter.
+    /// Whether it runs systemd's own code, which no user can change or trace. An example is "(sd-pam)", which waits for
+    /// the end of a user's manager, and starts before the filter is set.
     public let isServiceManagers: Bool
 
     /// For tests.
@@ -40,23 +39,22 @@ public struct RunningProcess: Hashable, Sendable {
         self.isServiceManagers = isServiceManagers
     }
 
-    /// All that run, in the order of their numbers: without the kernel's own, those that have ended, the first, which
-    /// starts all others, and the one that asks.
+    /// All running processes by number, without kernel threads, zombies, process 1 and this process.
     ///
-    /// - Throws: when the list of processes cannot be read.
+    /// - Throws: if the list of processes cannot be read.
     public static func all() throws -> [RunningProcess] {
         let numbers = try SystemFile.names(in: "/proc").compactMap { Int32($0) }.sorted()
         return numbers.filter { $0 != 1 && $0 != getpid() }.compactMap(read)
     }
 
-    /// Nil for one that has ended meanwhile, or is the kernel's.
+    /// Nil for a process that has ended, and for a kernel thread.
     private static func read(_ pid: Int32) -> RunningProcess? {
         guard let status = ProcessStatus("/proc/\(pid)"), status["State"].first != "Z", let beginning = ProcessFacts.beginning(pid),
             let parent = status["PPid"].first.flatMap({ Int32($0) }), let uid = status["Uid"].first.flatMap({ UInt32($0) }),
             let cgroup = try? SystemFile.text("/proc/\(pid)/cgroup")
         else { return nil }
         guard !ProcessFacts.isKernelThread(pid) else { return nil }
-        // Whose files are, other than the directory, is root where only root may trace.
+        // The files in the directory belong to root if only root may trace the process.
         var file = stat()
         let isOurs = stat("/proc/\(pid)/status", &file) == 0 && file.st_uid == 0
         return RunningProcess(
@@ -66,24 +64,24 @@ public struct RunningProcess: Hashable, Sendable {
             isServiceManagers: isOurs && ProcessFacts.executable(pid).map(systemd.contains) ?? false)
     }
 
-    /// What runs before a service's own program does, and the latter since systemd 255.
+    /// The programs that run before a service's own; the executor since systemd 255.
     private static let systemd = ["/usr/lib/systemd/systemd", "/usr/lib/systemd/systemd-executor"]
 
-    /// Now, as `beginning` counts.
+    /// The time on the clock of `beginning`.
     public static var now: UInt64 { ProcessFacts.ticksSinceBoot }
 }
 
-/// The processes that may still have Bluetooth sockets while the lock-down is on.
+/// The processes that may have Bluetooth sockets although the lock-down is on.
 public struct UnlockedProcesses: Sendable {
-    /// What is known.
+    /// Why a process may have Bluetooth sockets.
     public enum Filter: String, Hashable, Sendable {
         /// It has no filter at all.
         case none
-        /// It has one, but began before the lock-down did, or was begun by such a one: the filter may be another.
+        /// It, or its parent, started before the lock-down: its filter may be another.
         case earlier
     }
 
-    /// Those, in the order of their numbers.
+    /// By number.
     public let found: [(process: RunningProcess, filter: Filter)]
 
     private enum State {
@@ -92,26 +90,26 @@ public struct UnlockedProcesses: Sendable {
     }
 
     /// - Parameters:
-    ///   - since: when systemd had read the drop-ins, in clock ticks since the machine began: 0 where it was locked
-    ///     down from the beginning, nil where that is not known.
-    ///   - exceptions: services that keep Bluetooth sockets, with all that they start; `name@.service` for its
+    ///   - since: the time when systemd had read the drop-ins, in clock ticks since boot: 0 if they existed at boot,
+    ///     nil if unknown.
+    ///   - exceptions: services that keep Bluetooth sockets, with all their children; `name@.service` for its
     ///     instances.
     public init(among processes: [RunningProcess], since: UInt64?, exceptions: [String]) {
-        let known = Dictionary(processes.map { ($0.pid, $0) }) { first, _ in first }
+        let byNumber = Dictionary(processes.map { ($0.pid, $0) }) { first, _ in first }
         var states: [Int32: State] = [:]
 
         func state(of process: RunningProcess) -> State {
             if let state = states[process.pid] { return state }
-            // Against a circle, which numbers that come round could make between two looks.
+            // Reused numbers could make a cycle of parents.
             states[process.pid] = .closed
-            let parent = known[process.parent].map(state)
+            let parent = byNumber[process.parent].map(state)
             var result = State.closed
             if Self.isExcepted(process.unit, exceptions) {
                 result = .excepted
             } else if case .excepted? = parent {
                 result = .excepted
             } else if !process.isFiltered {
-                // A filter passes to all children: a child without its parent's was made before that, by systemd.
+                // Children inherit filters: systemd started this one before it set its own filter.
                 if process.isServiceManagers, case .closed? = parent { result = .closed } else { result = .unlocked(.none) }
             } else if since.map({ process.beginning <= $0 }) ?? true {
                 result = .unlocked(.earlier)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens the store's file. A file that is damaged, or that another version of the store's schema wrote, is kept aside byte
-// for byte, and a new store takes its place.
+// Opens the store's file. A file that is damaged, or that another version of the store's schema wrote, is kept aside
+// byte for byte, and a new store takes its place.
 
 internal import AccessoryEngine
 internal import AccessoryModel

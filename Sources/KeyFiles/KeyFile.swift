@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// A key file (desktop-entry syntax), parsed by GLib, with problems that say file, line and key. Only the keys that the
-// reader knows are allowed, so that a typing mistake is an error and not silence.
+// A key file (desktop-entry syntax), parsed by GLib. Problems have file, line and key. Unknown keys are errors, so that
+// a typing mistake is reported.
 
 internal import CGLib
 internal import Glibc
 
-/// What is wrong with a key file.
+/// A mistake in a key file.
 public struct KeyFileProblem: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The file's path, as it was given.
+    /// The path of the file.
     public let file: String
     /// 1…; 0 when it concerns the whole file.
     public let line: Int
     /// The key, or a section's name in brackets; empty when it concerns neither.
     public let key: String
-    /// What is wrong, for who wrote the file.
+    /// For the author of the file.
     public let reason: String
 
     /// - Parameters:
     ///   - line: 1…; 0 for the whole file.
-    ///   - key: empty when it concerns none.
+    ///   - key: empty if it concerns none.
     public init(file: String, line: Int, key: String, reason: String) {
         self.file = file
         self.line = line
@@ -26,20 +26,20 @@ public struct KeyFileProblem: Error, Hashable, Sendable, CustomStringConvertible
         self.reason = reason
     }
 
-    /// `file:line: key: reason`, without what is not known.
+    /// `file:line: key: reason`, without unknown parts.
     public var description: String {
         file + (line > 0 ? ":\(line)" : "") + ": " + (key.isEmpty ? "" : "\(key): ") + reason
     }
 }
 
-/// The contents of one key file (Desktop Entry Specification, "Basic format of the file").
+/// A parsed key file (Desktop Entry Specification, "Basic format of the file").
 public final class KeyFile {
-    /// What problems name as the file.
+    /// The path in problems.
     public let path: String
     private let raw: OpaquePointer
     private let lines: [Substring]
 
-    /// - Throws: a problem when the file cannot be read or is not a key file.
+    /// - Throws: if the file cannot be read or is not a key file.
     public convenience init(path: String) throws(KeyFileProblem) {
         var text: UnsafeMutablePointer<gchar>?
         var length: gsize = 0
@@ -50,8 +50,8 @@ public final class KeyFile {
             contents: String(decoding: UnsafeRawBufferPointer(start: text, count: Int(length)), as: UTF8.self), path: path)
     }
 
-    /// - Parameter path: what problems name as the file.
-    /// - Throws: a problem when this is not a key file.
+    /// - Parameter path: for problems.
+    /// - Throws: if this is not a key file.
     public init(contents: String, path: String) throws(KeyFileProblem) {
         self.path = path
         raw = g_key_file_new()
@@ -59,8 +59,7 @@ public final class KeyFile {
         var failure: UnsafeMutablePointer<GError>?
         guard g_key_file_load_from_data(raw, contents, gsize(contents.utf8.count), GKeyFileFlags(rawValue: 0), &failure) != 0 else {
             var problem = Self.problem(path, &failure)
-            // GLib quotes the line that it did not understand, if any; else it stumbled over the first that says
-            // anything.
+            // GLib quotes the invalid line, or fails at the first one that is not empty or a comment.
             let line =
                 lines.firstIndex { !$0.isEmpty && strstr(problem.reason, "“\($0)”") != nil }
                 ?? lines.firstIndex { line in line.trimmingSpaces.first.map { $0 != "#" } ?? false } ?? 0
@@ -82,7 +81,7 @@ public final class KeyFile {
     /// The sections, in the order of the file.
     public var groups: [String] { strings(g_key_file_get_groups(raw, nil)) }
 
-    /// Everything that stands in the file and is not in `known` (group → keys).
+    /// Sections and keys that are not in `known` (section → keys).
     public func unknown(besides known: [String: Set<String>]) -> [KeyFileProblem] {
         var problems: [KeyFileProblem] = []
         for group in groups {
@@ -98,15 +97,15 @@ public final class KeyFile {
         return problems
     }
 
-    /// A problem with a key, with its line.
+    /// A problem of a key, with its line.
     public func problem(_ group: String, _ key: String, _ reason: String) -> KeyFileProblem {
         KeyFileProblem(file: path, line: line(of: key, in: group), key: key, reason: reason)
     }
 
-    /// Whether a section has this key, with a value or an empty one.
+    /// Whether a section has this key, also with an empty value.
     public func has(_ group: String, _ key: String) -> Bool { g_key_file_has_key(raw, group, key, nil) != 0 }
 
-    /// The text of a key; nil when it is absent.
+    /// The text of a key; nil if absent.
     public func string(_ group: String, _ key: String) throws(KeyFileProblem) -> String? {
         guard has(group, key) else { return nil }
         guard let text = g_key_file_get_string(raw, group, key, nil) else {
@@ -116,7 +115,7 @@ public final class KeyFile {
         return String(cString: text)
     }
 
-    /// The list of a key, separated by `;`; empty when it is absent.
+    /// The list of a key, separated by `;`; empty if absent.
     public func list(_ group: String, _ key: String) throws(KeyFileProblem) -> [String] {
         guard has(group, key) else { return [] }
         guard let list = g_key_file_get_string_list(raw, group, key, nil, nil) else {
@@ -125,7 +124,7 @@ public final class KeyFile {
         return strings(list)
     }
 
-    /// The whole number of a key; nil when it is absent.
+    /// The whole number of a key; nil if absent.
     public func integer(_ group: String, _ key: String) throws(KeyFileProblem) -> Int? {
         guard let text = try string(group, key) else { return nil }
         guard let value = Int(text) else { throw problem(group, key, "\(text): not a whole number") }

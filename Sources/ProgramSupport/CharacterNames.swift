@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes the place of the Swift runtime's table of the names of all characters, which no program of ours reads: half a
-// megabyte in each (Makefile, `--wrap`; Docs/Decisions/0017).
+// Replaces the Swift runtime's table of character names, which no program here uses: half a megabyte in each (Makefile,
+// `--wrap`; Docs/Decisions/0017).
 
-/// The runtime's `_swift_stdlib_getScalarName`, for no character has a name here: `Unicode.Scalar.Properties.name` is
-/// nil.
+/// Replaces the runtime's `_swift_stdlib_getScalarName`: `Unicode.Scalar.Properties.name` is nil for every character.
 ///
 /// - Returns: 0, the number of bytes written to the buffer.
 @_cdecl("__wrap__swift_stdlib_getScalarName")

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where our programs' log goes: to the journal with its fields when the journal is listening, else to standard error in
-// a form that people and, by its priority prefix, the journal can read.
+// The programs' log: to the journal with fields if standard error is the journal, else to standard error with a
+// priority prefix, which systemd understands.
 
+internal import Glibc
 public import Logging
-
-#if canImport(Glibc)
-    internal import Glibc
-#elseif canImport(Musl)
-    internal import Musl
-#endif
 
 /// A swift-log handler for daemons and their tools.
 public struct LogOutput: LogHandler {
@@ -19,7 +14,7 @@ public struct LogOutput: LogHandler {
     private let label: String
     private let journal: JournalSocket?
 
-    /// - Parameter label: the program's or the part's name.
+    /// - Parameter label: the name of the program or its part.
     public init(label: String, level: Logger.Level) {
         self.label = label
         logLevel = level
@@ -32,18 +27,18 @@ public struct LogOutput: LogHandler {
         set { metadata[key] = newValue }
     }
 
-    /// Writes one line, with the handler's fields and the event's; of a field that both have, the event's counts.
+    /// Writes one line with the fields of the handler and the event, whose fields override the handler's.
     public func log(event: LogEvent) {
         let fields = metadata.merging(event.metadata ?? [:]) { $1 }.sorted { $0.key < $1.key }
         var message = "\(event.message)"
         for (key, value) in fields { message += " \(key)=\(quoted("\(value)"))" }
         if let journal {
-            // For people in the text, for programs in fields.
+            // Fields are in the text for people, and separate for programs.
             journal.send(priority: event.level.priority, message: message, label: label, fields: fields)
             return
         }
         var line = (isatty(2) == 1 ? "\(label): \(event.level): " : "<\(event.level.priority)>\(label): ") + message
-        // One write a line, so that lines of several programs do not mix.
+        // One write per line, so that lines of several programs do not mix.
         line += "\n"
         _ = line.withCString { write(2, $0, strlen($0)) }
     }
@@ -72,7 +67,7 @@ private final class JournalSocket: Sendable {
     static let shared = JournalSocket()
     private let descriptor: Int32
 
-    /// Nil unless standard error goes to the journal: a log that somebody redirected must go where it was sent.
+    /// Nil unless standard error is the journal: a redirected log must not go there.
     private init?() {
         guard let stream = getenv("JOURNAL_STREAM") else { return nil }
         var status = stat()
@@ -91,7 +86,7 @@ private final class JournalSocket: Sendable {
         func field(_ name: String, _ value: String) {
             text += Array(name.utf8)
             if value.utf8.contains(UInt8(ascii: "\n")) {
-                // A value with line breaks: its length, 64 bits little endian, then its bytes.
+                // A value with line breaks: its length in 64 bits, little endian, then its bytes.
                 text.append(UInt8(ascii: "\n"))
                 withUnsafeBytes(of: UInt64(value.utf8.count).littleEndian) { text += Array($0) }
             } else {

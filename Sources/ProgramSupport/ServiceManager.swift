@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the service manager hears of a daemon: that it is ready, that it ends, that its loop still turns; and the
-// sockets that it keeps for it.
+// Notifications to the service manager: ready, stopping, watchdog; and the descriptors that it stores for the daemon.
 
 internal import CSystem
 public import DBusKit
+internal import Glibc
 
-#if canImport(Glibc)
-    internal import Glibc
-#elseif canImport(Musl)
-    internal import Musl
-#endif
-
-/// What the service manager wants to know (sd_notify(3)); nothing happens where there is none.
+/// The service manager (sd_notify(3)). Without one, calls have no effect.
 public enum ServiceManager {
     /// - Parameter state: assignments as in sd_notify(3), for example `READY=1`.
     public static func notify(_ state: String) {
@@ -29,35 +23,35 @@ public enum ServiceManager {
 
     // MARK: Descriptors
 
-    /// Has the service manager keep a descriptor, which the next run gets (`FileDescriptorStoreMax=`).
+    /// Stores a descriptor at the service manager for the next run (`FileDescriptorStoreMax=`).
     ///
     /// - Parameter name: at most 255 characters of ASCII, no colon.
     public static func keep(_ descriptor: FileDescriptor, named name: String) {
         withSocket { _ = csystem_send_descriptor($0, "FDSTORE=1\nFDNAME=\(name)", descriptor.rawValue) }
     }
 
-    /// Whether there is a service manager that may keep descriptors.
+    /// Whether a service manager may store descriptors.
     public static var isThere: Bool { getenv("NOTIFY_SOCKET") != nil }
 
-    /// Waits until the service manager has taken in what it was sent, which it could else no longer trace to a process
-    /// that has ended (sd_notify_barrier(3)). A service manager that does not answer is waited for for two seconds.
+    /// Waits at most two seconds until the service manager has processed all notifications, which it could not
+    /// attribute to a process that has ended (sd_notify_barrier(3)).
     public static func waitUntilTaken() {
         guard let (own, other) = FileDescriptor.packetPair() else { return }
         var sent: FileDescriptor? = other
         withSocket { socket in _ = sent.map { csystem_send_descriptor(socket, "BARRIER=1", $0.rawValue) } }
-        // The service manager's is the last one then.
+        // The service manager has the last copy now.
         sent = nil
         var end = pollfd(fd: own.rawValue, events: 0, revents: 0)
         _ = poll(&end, 1, 2000)
     }
 
-    /// Has the service manager close what it keeps by this name.
+    /// Closes stored descriptors of this name.
     public static func forget(_ name: String) {
         notify("FDSTOREREMOVE=1\nFDNAME=\(name)")
     }
 
-    /// Takes the descriptors that the service manager has handed to this process: those of its socket units, and those
-    /// that it kept (sd_listen_fds(3)). It does so once: a program that this one starts must not take them for its own.
+    /// The descriptors from the service manager: those of socket units and stored ones (sd_listen_fds(3)). The
+    /// environment is cleared, so that child processes do not use them.
     public static func takeDescriptors() -> [(name: String, descriptor: FileDescriptor)] {
         let names = getenv("LISTEN_FDNAMES").map { String(cString: $0) } ?? ""
         let named = names.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
@@ -76,8 +70,8 @@ public enum ServiceManager {
 
     // MARK: The watchdog
 
-    /// Tells the service manager twice in each interval of its watchdog that the loop turns, if it asked for that
-    /// (sd_watchdog_enabled(3)). A timer of the loop itself: a loop that hangs misses it.
+    /// Notifies the watchdog twice in each interval, if it is enabled (sd_watchdog_enabled(3)). A timer of the loop
+    /// does it: a loop that hangs must miss it.
     public static func keepAlive(on loop: MainLoop) {
         guard let interval = watchdogInterval else { return }
         loop.every(interval / 2) {
@@ -90,7 +84,7 @@ public enum ServiceManager {
         guard let microseconds = getenv("WATCHDOG_USEC").flatMap({ Int64(String(cString: $0)) }), microseconds > 0 else {
             return nil
         }
-        // The variables may have been meant for the process that started us.
+        // The variables may be for the parent process.
         if let process = getenv("WATCHDOG_PID"), Int32(String(cString: process)) != getpid() { return nil }
         return max(.microseconds(microseconds), .milliseconds(2))
     }

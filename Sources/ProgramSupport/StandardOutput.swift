@@ -2,24 +2,18 @@
 // Lines on standard output, unbuffered: scripts and tests wait for them.
 
 internal import AccessoryModel
+internal import Glibc
 
-#if canImport(Glibc)
-    internal import Glibc
-#elseif canImport(Musl)
-    internal import Musl
-#endif
-
-/// What our programs write for people and scripts.
+/// The programs' output for people and scripts.
 public enum StandardOutput {
     /// Writes a line at once.
     public static func line(_ text: String) { write(text + "\n") }
 
-    /// Writes text as it is, at once, or in ASCII where the locale has no more. A program that cannot
-    /// write ends with status 1, so that a script does not take a part for the whole. (A pipe without a reader is no
-    /// failure.)
+    /// Writes text at once, in ASCII if the locale demands that. A program that cannot write exits with status 1, so
+    /// that a script never takes incomplete output for complete. (A pipe without a reader is not a failure.)
     public static func write(_ text: String) { write(data: inLocale(text)) }
 
-    /// Text as `write` writes it, for callers that measure it first.
+    /// Text as `write` writes it, for callers that measure it.
     public static func inLocale(_ text: String) -> String { isASCII ? ascii(text) : text }
 
     /// Writes text that is UTF-8 in every locale, such as JSON.
@@ -33,14 +27,13 @@ public enum StandardOutput {
     /// A line on standard error.
     public static func errorLine(_ text: String) { _ = put(inLocale(text) + "\n", 2) }
 
-    /// Whether the locale asks for ASCII: `C` or `POSIX`. Without a locale it is UTF-8, as everywhere on systemd's
-    /// machines.
+    /// Whether the locale is `C` or `POSIX`. Without a locale the output is UTF-8, systemd's default.
     private static var isASCII: Bool {
         let values = ["LC_ALL", "LC_CTYPE", "LANG"].compactMap { (name: String) in getenv(name).map { String(cString: $0) } }
         return values.first { !$0.isEmpty }.map { ["C", "POSIX"].contains($0) } ?? false
     }
 
-    /// Replaces our own signs by ASCII, and any other character by “?”.
+    /// Replaces the programs' symbols by ASCII, and any other character by “?”.
     static func ascii(_ text: String) -> String {
         let signs: [UnicodeScalar: String] = [
             "“": "\"", "”": "\"", "’": "'", "…": "...", "–": "-", "−": "-", "→": "->", "↑": "^", "↓": "v", "▮": "#", "▯": ".",
@@ -52,7 +45,7 @@ public enum StandardOutput {
         }
     }
 
-    /// - Returns: errno(3)'s number if a part was not written; 0 otherwise.
+    /// - Returns: errno(3)'s number on failure; else 0.
     private static func put(_ text: String, _ descriptor: Int32) -> Int32 {
         var bytes = Array(text.utf8)[...]
         while !bytes.isEmpty {
@@ -65,14 +58,10 @@ public enum StandardOutput {
     }
 
     private static func writeOnce(_ descriptor: Int32, _ buffer: UnsafeRawBufferPointer) -> Int {
-        #if canImport(Glibc)
-            Glibc.write(descriptor, buffer.baseAddress!, buffer.count)
-        #else
-            Musl.write(descriptor, buffer.baseAddress!, buffer.count)
-        #endif
+        Glibc.write(descriptor, buffer.baseAddress!, buffer.count)
     }
 
-    /// Text from strangers (an accessory's name) as a terminal may have it, which obeys control characters; see
+    /// Untrusted text (an accessory's name) without control characters, which a terminal would obey; see
     /// `ShownName.marked`.
     public static func printable(_ text: String) -> String { ShownName.marked(text) }
 }

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small files and directories, by path, through the C library: what the daemon and its tools need without Foundation,
-// which is five times their size (Docs/Decisions/0017-without-foundation.md).
+// Small files and directories, by path, through the C library: Foundation is five times the size of the daemon
+// (Docs/Decisions/0017-without-foundation.md).
 
 internal import Effects
 public import Glibc
 
 /// Why a file could not be used.
 public struct SystemFileError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The path, as it was given.
+    /// The path of the call.
     public let path: String
     /// The C library's number (errno(3)).
     public let code: Int32
 
-    /// Whether it is simply not there.
+    /// Whether the file does not exist.
     public var isMissing: Bool { code == ENOENT }
 
-    /// The C library's words for it: "No such file or directory". For a pipe it has none.
+    /// The C library's message, such as "No such file or directory".
     public var reason: String { code == Self.pipe ? "Is a pipe" : String(cString: strerror(code)) }
 
-    /// In the place of one of errno(3)'s numbers: where a file is to be, there is a pipe.
+    /// Not a number of errno(3): a pipe is in the file's place.
     static let pipe: Int32 = -1
 
     /// Path and reason.
     public var description: String { "\(path): \(reason)" }
 
-    /// - Parameter code: errno(3)'s number; nil for what went wrong last.
+    /// - Parameter code: errno(3)'s number; nil for the current `errno`.
     public init(_ path: String, code: Int32? = nil) {
         self.code = code ?? errno
         self.path = path
@@ -33,12 +33,12 @@ public struct SystemFileError: Error, Hashable, Sendable, CustomStringConvertibl
 
 /// Files by path. Errors are `SystemFileError`.
 public enum SystemFile {
-    /// What is in a file, also in one of the kernel's that has no size. It waits for nobody.
+    /// The content of a file, including files of the kernel without a size. It never blocks.
     ///
     /// - Parameters:
     ///   - limit: bytes; a longer file is an error (`EFBIG`).
-    ///   - waits: whether it may be a pipe or a terminal, too, which is read to its end.
-    /// - Throws: when it is not there, is no file, may not be read or is too long.
+    ///   - waits: allows a pipe or a terminal, which is read to its end.
+    /// - Throws: if it does not exist, is not a file, may not be read or is too long.
     public static func contents(
         _ path: String, limit: Int = 64 << 20, orWaits waits: Bool = false
     ) throws(SystemFileError) -> [UInt8] {
@@ -63,17 +63,17 @@ public enum SystemFile {
         return bytes
     }
 
-    /// What is in a file, as text; what is no UTF-8 becomes U+FFFD.
+    /// The content of a file as text; invalid UTF-8 becomes U+FFFD.
     ///
     /// - Throws: as `contents`.
     public static func text(_ path: String, limit: Int = 64 << 20) throws(SystemFileError) -> String {
         String(decoding: try contents(path, limit: limit), as: UTF8.self)
     }
 
-    /// Writes a whole file, over one that is there: readers may see half of it. See `replace`.
+    /// Writes a file in place: readers may see a part. See `replace`.
     ///
     /// - Parameter mode: of a new file, less the process' mask.
-    /// - Throws: when it cannot be written.
+    /// - Throws: if it cannot be written.
     public static func write(_ bytes: some Collection<UInt8>, to path: String, mode: mode_t = 0o666) throws(SystemFileError) {
         let file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)
         guard file >= 0 else { throw SystemFileError(path) }
@@ -81,11 +81,11 @@ public enum SystemFile {
         try write(bytes, into: file, path)
     }
 
-    /// Puts a whole file in the place of one that is there, or where there is none. At every moment, and after a power
-    /// cut, there is the old one or the new one; when the call returns the new one is on the disk.
+    /// Replaces or makes a file atomically, also with regard to power cuts. The new one is on the disk when the call
+    /// returns.
     ///
     /// - Parameter mode: of the file.
-    /// - Throws: when it cannot be written; the old one is there then, unless only its directory could not be synced.
+    /// - Throws: if it cannot be written; the old one stays then, unless only its directory could not be synced.
     public static func replace(_ path: String, with bytes: some Collection<UInt8>, mode: mode_t) throws(SystemFileError) {
         let draft = Self.draft(of: path)
         do throws(SystemFileError) {
@@ -103,16 +103,16 @@ public enum SystemFile {
         try syncDirectory(of: path)
     }
 
-    /// Removes what `replace` leaves when its process is killed in the middle.
+    /// Removes the draft of a `replace` that was killed.
     public static func removeDraft(of path: String) {
         if exists(draft(of: path)) { try? remove(draft(of: path)) }
     }
 
     private static func draft(of path: String) -> String { path + ".new" }
 
-    /// Has what was made, renamed or removed beside a file reach the disk.
+    /// Syncs the directory of a file, after files in it were made, renamed or removed.
     ///
-    /// - Throws: when the directory cannot be read or synced.
+    /// - Throws: if the directory cannot be read or synced.
     public static func syncDirectory(of path: String) throws(SystemFileError) {
         let slash = path.lastIndex(of: "/")
         let directory = slash.map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
@@ -135,44 +135,44 @@ public enum SystemFile {
         }
     }
 
-    /// The last part of a path, for who lists what is changed.
+    /// The last part of a path, for the list of effects.
     private static func name(_ path: String) -> Substring {
         path[(path.lastIndex(of: "/").map(path.index(after:)) ?? path.startIndex)...]
     }
 
-    /// Bytes of a file; nil when there is none.
+    /// Bytes of a file; nil if it does not exist.
     public static func size(_ path: String) -> Int? {
         var status = stat()
         return stat(path, &status) == 0 ? Int(status.st_size) : nil
     }
 
-    /// The permission bits of a file; nil when there is none.
+    /// The permission bits of a file; nil if it does not exist.
     public static func mode(_ path: String) -> mode_t? {
         var status = stat()
         return stat(path, &status) == 0 ? status.st_mode & 0o7777 : nil
     }
 
-    /// Whether something is there that is no file and leads to none: a directory, a pipe, a device, a link to nothing.
+    /// Whether the path is of something other than a file: a directory, a pipe, a device, a link to none.
     public static func isNoFile(_ path: String) -> Bool {
         var status = stat()
         guard lstat(path, &status) == 0 else { return false }
         return stat(path, &status) != 0 || status.st_mode & S_IFMT != S_IFREG
     }
 
-    /// Whether something is there.
+    /// Whether the path leads to something that exists.
     public static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
-    /// - Throws: when it is not ours to change.
+    /// - Throws: if the mode cannot be changed.
     public static func setMode(_ path: String, _ mode: mode_t) throws(SystemFileError) {
         let effect = Effect(.file, "setMode \(name(path))")
         defer { effect.done() }
         guard chmod(path, mode) == 0 else { throw SystemFileError(path) }
     }
 
-    /// Makes a directory, and those above it.
+    /// Makes a directory and its parents.
     ///
-    /// - Parameter mode: of those that are made, less the process' mask.
-    /// - Throws: when one cannot be made, or something else has its name.
+    /// - Parameter mode: of new directories, less the process' mask.
+    /// - Throws: if one cannot be made, or its path is not a directory.
     public static func makeDirectory(_ path: String, mode: mode_t = 0o777) throws(SystemFileError) {
         let effect = Effect(.file, "makeDirectory \(name(path))")
         defer { effect.done() }
@@ -191,7 +191,7 @@ public enum SystemFile {
 
     /// The names in a directory, in order, without `.` and `..`.
     ///
-    /// - Throws: when it is not there, or may not be read.
+    /// - Throws: if it does not exist or may not be read.
     public static func names(in path: String) throws(SystemFileError) -> [String] {
         guard let directory = opendir(path) else { throw SystemFileError(path) }
         defer { closedir(directory) }
@@ -208,36 +208,18 @@ public enum SystemFile {
         return names.sorted()
     }
 
-    /// Renames; what has the new name already goes.
+    /// Renames, over an existing file.
     ///
-    /// - Throws: when it cannot be done.
+    /// - Throws: if the file cannot be renamed.
     public static func move(_ path: String, to target: String) throws(SystemFileError) {
         let effect = Effect(.file, "move \(name(path))")
         defer { effect.done() }
         guard rename(path, target) == 0 else { throw SystemFileError(path) }
     }
 
-    /// - Throws: when one cannot be read or the other not be written.
-    public static func copy(_ path: String, to target: String) throws(SystemFileError) {
-        let effect = Effect(.file, "copy \(name(path))")
-        defer { effect.done() }
-        let source = open(path, O_RDONLY | O_CLOEXEC)
-        guard source >= 0 else { throw SystemFileError(path) }
-        defer { close(source) }
-        let copy = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard copy >= 0 else { throw SystemFileError(target) }
-        defer { close(copy) }
-        while true {
-            let count = sendfile(copy, source, nil, 1 << 20)
-            if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw SystemFileError(target) }
-            if count == 0 { return }
-        }
-    }
-
     /// Removes a file or an empty directory.
     ///
-    /// - Throws: when it is not there, or cannot be removed.
+    /// - Throws: if it does not exist or cannot be removed.
     public static func remove(_ path: String) throws(SystemFileError) {
         let effect = Effect(.file, "remove \(name(path))")
         defer { effect.done() }

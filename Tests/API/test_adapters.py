@@ -142,7 +142,7 @@ class Heard(TwoAdapters):
                 self.world.config.write_text(f"[Bluetooth]\nAdapter={value}\n")
                 daemon = Program(BIN / "accessorysetupd", "--bus", self.world.bus.address, "--config", self.world.config)
                 self.assertNotEqual(daemon.wait_end(), 0)
-                self.assertRegex("\n".join(daemon.lines), r"accessorysetupd.conf:2: .*Adapter: .*is neither an adapter's name")
+                self.assertRegex("\n".join(daemon.lines), r"accessorysetupd.conf:2: .*Adapter: .*neither an adapter's name")
         self.world.config.write_text("")
         self.world.start_daemon()
 

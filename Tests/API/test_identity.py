@@ -45,10 +45,10 @@ class Identities(APITest):
         for client in (app, view):
             client.become_another_program()
         for _ in range(3):
-            self.assertFails(BUS_ERROR + "AccessDenied", app.call, app.session, SESSION, "Invalidate", says=["dice", "python", "connect anew"])
+            self.assertFails(BUS_ERROR + "AccessDenied", app.call, app.session, SESSION, "Invalidate", says=["dice", "python", "connect again"])
             self.assertFails(BUS_ERROR + "AccessDenied", view.call, "/", OBJECT_MANAGER, "GetManagedObjects", to="org.bluez",
-                             says=["dice", "python", "connect anew"])
-        refused = lambda: [each for each in self.world.daemon.lines if "refused" in each and "connect anew" in each and "audit" not in each]
+                             says=["dice", "python", "connect again"])
+        refused = lambda: [each for each in self.world.daemon.lines if "refused" in each and "connect again" in each and "audit" not in each]
         wait(lambda: len(refused()) == 2, what=lambda: f"one line for each, was {refused()}")
 
     def test_an_upgrade_of_the_program_changes_nothing_for_who_runs(self):
@@ -64,7 +64,7 @@ class Identities(APITest):
         app = App(self.world)
         app.call(ROOT, "org.freedesktop.DBus.Properties", "GetAll", "s", MANAGER)
         app.become_another_program()
-        self.assertFails(error("ActivationFailed"), app.create_session, says=["connect anew"])
+        self.assertFails(error("ActivationFailed"), app.create_session, says=["connect again"])
 
     def test_a_process_that_dies_while_it_is_looked_up(self):
         client = Client(self.world, Identity("dice"))
@@ -75,7 +75,7 @@ class Identities(APITest):
         client.drain()
         client.kill()
         self.world.daemon.resume()
-        self.world.daemon.wait_for(f"client refused.*({pid} is gone|does not say who)")
+        self.world.daemon.wait_for(f"client refused.*({pid} has ended|has no credentials)")
         self.assertEqual(len([each for each in self.world.daemon.lines if "client refused" in each]), 1)
         self.assertEqual(self.world.admin.paths("session"), [])
 

@@ -83,9 +83,9 @@ private let good = """
         #expect(found.contains { $0.contains(mistake.says) }, "\(found)")
     }
 
-    @Test func nobodyToSpeakForIt() throws {
+    @Test func noProcessMatches() throws {
         let text = good.split(separator: "\n").filter { !$0.hasPrefix("Unit") && !$0.hasPrefix("Exec") && !$0.hasPrefix("User") }
-        #expect(try problems(text.joined(separator: "\n")).contains { $0.contains("nobody could speak") })
+        #expect(try problems(text.joined(separator: "\n")).contains { $0.contains("no process could match") })
     }
 
     /// Whoever is told of new problems hears of none that are only in another order.
@@ -423,8 +423,8 @@ private let good = """
         ("<dict>", "not a property list: line 1: "),
         ("<dict>\n<string>x</string></dict>", "line 2: <dict> has keys without values"),
         ("<dict><key>a</key>\n<key>b</key></dict>", "line 2: <key>b</key> is out of place"),
-        ("<dict><key>a</key>\n\n<wrong/></dict>", "line 3: <wrong> is no element"),
-        ("<dict><key>a</key><integer>x</integer></dict>", "line 1: <integer>x</integer> is no number"),
+        ("<dict><key>a</key>\n\n<wrong/></dict>", "line 3: <wrong> is not an element"),
+        ("<dict><key>a</key><integer>x</integer></dict>", "line 1: <integer>x</integer> is not a number"),
         (String(repeating: "<array>", count: 100) + String(repeating: "</array>", count: 100), "not a property"),
         ("<dict/><dict/>", "<plist> has 2 values instead of one"),
         (
