@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Swift's runtime for arm64 asks of a newer glibc than Debian 12 has: `cross` links this in. Debian builds that
-// runtime for its unstable release, whose headers turn strtol and its kin into the functions of C23, there since glibc
-// 2.38. Those differ in binary numbers ("0b1") alone, and the runtime reads its settings with them, in environment
-// variables.
+// Functions of newer versions of glibc than Debian 12's that Swift's runtime for arm64 needs; `cross` links them.
+// Debian builds that runtime for unstable, whose headers replace strtol and similar functions by those of C23 (glibc
+// 2.38). These differ only for binary numbers ("0b1"), and the runtime uses them to parse environment variables.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
