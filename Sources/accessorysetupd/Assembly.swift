@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon's parts: constructed in one place, connected, run and ended. Objects are exported before the name is owned,
-// and the service manager is notified after that.
+// The daemon's parts: constructed in one place, connected, run and ended. Objects are exported before the name is
+// owned, and the service manager is notified after that.
 
 internal import AccessoryBus
 internal import AccessoryCore
@@ -127,7 +127,8 @@ struct Assembly {
         if isDisconnected { throw Disconnected() }
     }
 
-    /// Subscribes the parts to changes of each other. Manifests decide which app a client is, so they change scopes too.
+    /// Subscribes the parts to changes of each other. Manifests decide which app a client is, so they change scopes
+    /// too.
     private func connect() {
         engine.setPolicy(policies.policy)
         policies.onChange = { [engine] in engine.setPolicy($0) }
