@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which item of a picker an advert belongs to. Items are compiled once per picker into an index by what every one of
-// them must name (a service UUID or a company identifier), so that an advert costs look-ups for what it advertises and
-// not for every item.
+// Finds the item of a picker that an advert matches. Items are compiled once per picker into an index by the service
+// UUID or company identifier that each must name, so that an advert costs look-ups for its own and not for every item.
 
 public import AccessoryModel
 
@@ -62,17 +61,19 @@ public struct Matcher: Sendable {
     ///   - smoothedRSSI: dBm; nil when unknown, which is never near.
     ///   - isOffered: whether this device is offered already, for the hysteresis of nearness.
     public mutating func firstMatch(_ advert: Advertisement, smoothedRSSI: Int?, isOffered: Bool = false) -> Int? {
-        var best = Int.max
+        let circumstances = Circumstances(
+            rssi: smoothedRSSI, threshold: nearness.threshold - (isOffered ? Nearness.hysteresis : 0), networks: networks)
+        var best = rules.count
         for service in advert.serviceUUIDs {
-            scan(byService[service], payload: advert.serviceData[service], advert, smoothedRSSI, isOffered, &best)
+            scan(byService[service]?.candidates(for: advert.serviceData[service]), advert, circumstances, &best)
         }
         for (service, payload) in advert.serviceData where !advert.serviceUUIDs.contains(service) {
-            scan(byService[service], payload: payload, advert, smoothedRSSI, isOffered, &best)
+            scan(byService[service]?.candidates(for: payload), advert, circumstances, &best)
         }
         for (company, payload) in advert.manufacturerData {
-            scan(byCompany[company], payload: payload, advert, smoothedRSSI, isOffered, &best)
+            scan(byCompany[company]?.candidates(for: payload), advert, circumstances, &best)
         }
-        return best == Int.max ? nil : best
+        return best == rules.count ? nil : best
     }
 
     /// The first item with Wi-Fi only that looks for this network, or nil.
@@ -85,35 +86,16 @@ public struct Matcher: Sendable {
         descriptors.firstIndex { $0.wifiAware?.fits(service) == true }
     }
 
+    /// - Parameter candidates: ascending; behind the best match so far, none can be better.
     private mutating func scan(
-        _ bucket: Bucket?, payload: [UInt8]?, _ advert: Advertisement, _ rssi: Int?, _ isOffered: Bool, _ best: inout Int
+        _ candidates: [Int]?, _ advert: Advertisement, _ circumstances: Circumstances, _ best: inout Int
     ) {
-        guard let bucket else { return }
-        scan(bucket.others, advert, rssi, isOffered, &best)
-        if let first = payload?.first, let group = bucket.byFirstByte[first] {
-            scan(group, advert, rssi, isOffered, &best)
-        }
-    }
-
-    private mutating func scan(
-        _ candidates: [Int], _ advert: Advertisement, _ rssi: Int?, _ isOffered: Bool, _ best: inout Int
-    ) {
-        for index in candidates {
-            // Ascending: what comes later cannot be the first match.
-            if index >= best { return }
-            if accepts(index, advert, rssi, isOffered) {
-                best = index
-                return
-            }
-        }
-    }
-
-    private mutating func accepts(_ index: Int, _ advert: Advertisement, _ rssi: Int?, _ isOffered: Bool) -> Bool {
-        let circumstances = Circumstances(
-            rssi: rssi, threshold: nearness.threshold - (isOffered ? Nearness.hysteresis : 0), networks: networks)
-        // The answers about names are kept here; the list of rules is a value that is asked.
+        guard let candidates else { return }
         let rules = rules
-        return rules[index].holds(for: advert, circumstances) { matches($0, of: index, $1) }
+        for index in candidates {
+            if index >= best { return }
+            if rules[index].holds(for: advert, circumstances, matches: { matches($0, of: index, $1) }) { return best = index }
+        }
     }
 
     private mutating func matches(_ rule: NameRule, of index: Int, _ name: String) -> Bool {
@@ -130,18 +112,22 @@ public struct Matcher: Sendable {
     }
 }
 
-/// Items under one key. Where many share a key and differ in their data, the data's first byte tells them apart.
+/// Items under one key, ascending. Where many share a key and differ in their data, the data's first byte selects.
 private struct Bucket: Sendable {
-    var others: [Int] = []
-    var byFirstByte: [UInt8: [Int]] = [:]
+    private var others: [Int] = []
+    /// With the others among them.
+    private var byFirstByte: [UInt8: [Int]] = [:]
 
     mutating func add(_ index: Int, _ data: MaskedData?) {
         if let data, data.mask[0] == 0xFF {
-            byFirstByte[data.blob[0], default: []].append(index)
+            byFirstByte[data.blob[0], default: others].append(index)
         } else {
             others.append(index)
+            for byte in byFirstByte.keys { byFirstByte[byte]?.append(index) }
         }
     }
+
+    func candidates(for payload: [UInt8]?) -> [Int] { payload?.first.flatMap { byFirstByte[$0] } ?? others }
 }
 
 extension WiFiAware {

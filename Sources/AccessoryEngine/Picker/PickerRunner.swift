@@ -104,20 +104,15 @@ final class PickerRunner {
         guard run.machine.needsScan else { return }
         let ledger = services.registry.ledger
         let recalled = changes.map { HeardDevice(address: $0.address, rssi: $0.rssi, content: $0.content.map(ledger.recalling)) }
-        if run.inRange.hear(recalled, now: services.clock.uptime) { heardChange() }
+        if run.inRange.hear(recalled, now: services.clock.uptime) { refreshOffers() }
     }
 
     func heard(_ networks: [WiFiNetwork]) {
-        if run.machine.needsScan, run.inRange.hear(networks) { heardChange() }
+        if run.machine.needsScan, run.inRange.hear(networks) { refreshOffers() }
     }
 
     func heard(_ aware: [AwareService]) {
-        if run.machine.needsScan, run.inRange.hear(aware) { heardChange() }
-    }
-
-    private func heardChange() {
-        if run.hasUndisclosed { search.discloseSoon { [weak self] in self?.publishDiscoveries() } }
-        refreshOffers()
+        if run.machine.needsScan, run.inRange.hear(aware) { refreshOffers() }
     }
 
     func deviceDropped(_ address: BluetoothAddress) { run.inRange.dropDevice(address, now: services.clock.uptime) }
@@ -141,9 +136,11 @@ final class PickerRunner {
         }
     }
 
-    /// Makes the offers anew, after something that they depend on has changed.
+    /// Makes the offers anew, after something that they depend on has changed, and discloses new matches to an app that
+    /// filters.
     func refreshOffers() {
         guard run.machine.needsScan else { return }
+        if run.hasUndisclosed { search.discloseSoon { [weak self] in self?.publishDiscoveries() } }
         let offers = run.offers(services.registry.ledger, services.registry.policy)
         switch run.machine.state {
         case .discovering(let discovery) where discovery.offers == offers: return
