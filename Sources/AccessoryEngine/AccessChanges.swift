@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What takes access away, gives it back or changes it, with the bonds that come and go along: revoking, removing,
-// switching, renaming, and the app's confirmation of what waits for it.
+// Changes of access together with their bonds: revoking, removing, switching, renaming, and the app's confirmation.
 
 internal import AccessoryCore
 internal import AccessoryModel
@@ -26,7 +25,8 @@ final class AccessChanges {
         self.log = log
     }
 
-    /// Called after each change, when everybody has been told: what a running picker is about may have been taken away.
+    /// Sets the closure to call after each change and its events: the subject of a running picker may have been
+    /// revoked.
     func afterChange(_ body: @escaping () -> Void) { onChange = body }
 
     /// Whether the classic side of an accessory is being paired.
@@ -44,7 +44,7 @@ final class AccessChanges {
         try commit(change.steps, removing: change.bonds, reason: reason, by: requester, completion: completion)
     }
 
-    /// Takes an accessory away from everybody.
+    /// Removes an accessory and all its grants.
     func remove(_ accessory: Accessory, reason: String, by requester: Requester, completion: @escaping () -> Void)
         throws(SetupError)
     {
@@ -89,10 +89,9 @@ final class AccessChanges {
         try commit([.grant(changed)], reason: isEnabled ? "switched on" : "switched off", by: requester)
     }
 
-    /// Another name for an accessory, for everybody (rule 14).
+    /// Renames an accessory for all apps (rule 14).
     ///
-    /// - Parameter grant: the grant of an app whose network has this name from now on, too; the app tells the
-    ///   accessory.
+    /// - Parameter grant: the grant whose network is renamed too; the app renames it on the accessory.
     func rename(
         _ accessory: Accessory, to name: String, withNetworkOf grant: Grant? = nil, reason: String, by requester: Requester
     ) throws(SetupError) {
@@ -112,7 +111,7 @@ final class AccessChanges {
         if let peer = accessory.peer { radio.setAlias(peer, name) }
     }
 
-    /// Writes a change down, has everybody told, then removes the bonds that nobody holds any more.
+    /// Stores and publishes a change, then removes bonds without a holder.
     private func commit(
         _ steps: [Ledger.Step], removing peers: [BluetoothPeer] = [], finishing finished: [BondIntent] = [],
         line: AuditWriter.Line? = nil, reason: String, by requester: Requester, accepted: () -> Void = {},
@@ -142,8 +141,8 @@ final class AccessChanges {
         _ settings: AuthorizationSettings, _ requester: Requester, _ bridges: Bool, _ unseen: SSID?
     ) -> Void
 
-    /// The app finishes an authorization that waits for its confirmation (rule 12). What the classic side makes of it
-    /// comes as an event.
+    /// The app finishes an authorization that waits for its confirmation (rule 12). The result of bridging comes as an
+    /// event.
     ///
     /// - Parameters:
     ///   - picker: the picker that waits for this confirmation, if one does.
@@ -266,7 +265,7 @@ final class AccessChanges {
                     guard case .failure(let failure) = result else { return }
                     throw SetupError(.connectionFailed, failure.message)
                 }
-                // Revoked meanwhile: there is nobody to give it to, and another app's grant is another app's.
+                // Revoked meanwhile; another app's grant must not change instead.
                 guard let grant = self.registry.ledger.grants[grant.id], grant.state == .awaitingAuthorization else {
                     throw SetupError(.connectionFailed, "the accessory was removed meanwhile")
                 }
@@ -286,8 +285,8 @@ final class AccessChanges {
     /// The classic side of another address becomes a bond of its own, noted before it is made; nil where it has been
     /// made for this accessory already.
     ///
-    /// - Throws: `ConnectionFailed` for an address that is paired as something else: an app names any address, and may
-    ///   not have what another program, or another accessory, is bonded with. It is not told which.
+    /// - Throws: `ConnectionFailed`, without the reason, for an address that is bonded as another accessory or by
+    ///   another program: an app may name any address.
     private func bridgingIntent(
         _ classic: BluetoothAddress?, of accessory: Accessory, _ peer: BluetoothPeer, for grant: Grant
     ) throws(SetupError) -> BondIntent? {

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine: what may be asked of it and what it is told, each handed to the one who owns the matter. The owners are:
-// `GrantRegistry` (what is granted), `AccessChanges` (taking it away), `BondKeeper` (whose bond is whose), `Sessions`,
-// `PickerCoordinator` (the run and its programs), `AccessoryNetworks` (joining), `Explanations`, `AuditWriter`, `News`
-// (telling the outside). It lives on one thread and is not Sendable, so the compiler keeps it there
-// (Docs/Decisions/0003).
+// The engine's face: requests and events of the radios, each forwarded to its owner: `GrantRegistry`, `AccessChanges`,
+// `BondKeeper`, `Sessions`, `PickerCoordinator`, `AccessoryNetworks`, `Explanations`, `AuditWriter`. It lives on one
+// thread and is not Sendable, so the compiler keeps it there (Docs/Decisions/0003).
 
 public import AccessoryCore
 public import AccessoryModel
 public import Logging
 
-/// What the daemon does, without a bus: apps' requests, the radios' news and the store's state meet here. Used on the
-/// main loop's thread only.
+/// The daemon without a bus: apps' requests, the radios' events and the store meet here. Used on the main loop's thread
+/// only.
 public final class AccessoryEngine {
     /// Things an admin can set.
     public struct Configuration: Hashable, Sendable {
-        /// What `immediate` means, dBm.
+        /// The strength of `immediate`, dBm.
         public var nearness = Matcher.Nearness()
         /// The daemon's own settings.
         public init() {}
@@ -27,7 +25,7 @@ public final class AccessoryEngine {
     private let networks: AccessoryNetworks
     private let explanations: Explanations
 
-    /// - Throws: what the store throws when it cannot be read.
+    /// - Throws: the store's error when it cannot be read.
     public init(
         radio: any Radio, networks networkRadio: any NetworkRadio, store: any LedgerStore, clock: any EngineClock,
         configuration: Configuration = Configuration(),
@@ -41,7 +39,7 @@ public final class AccessoryEngine {
         explanations = Explanations(services, pickers)
     }
 
-    /// Begins: follows the radios, and finishes what an earlier run left unfinished, as soon as Bluetooth is ready.
+    /// Begins to follow the radios, and finishes the work of an earlier run as soon as Bluetooth is ready.
     public func start() {
         services.radio.observer = self
         services.networkRadio.observer = self
@@ -50,26 +48,26 @@ public final class AccessoryEngine {
         services.bonds.removeLeftovers()
     }
 
-    // MARK: What there is
+    // MARK: State
 
-    /// Told all news from now on, in their order, after those who listen already.
+    /// Adds a listener to all events, after those that exist.
     public func listen(_ listener: @escaping (EngineNews) -> Void) { services.publisher.listen(listener) }
 
-    /// Says who a client is, for the audit trail.
+    /// Describes a client for the audit trail.
     public var describeClient: (ClientID) -> String {
         get { services.sessions.describe }
         set { services.sessions.describe = newValue }
     }
 
-    /// Which accessories there are, and which app has which.
+    /// All accessories and grants.
     public var ledger: Ledger { services.registry.ledger }
-    /// What the admin allows.
+    /// The admin's rules.
     public var policy: AccessPolicy { services.registry.policy }
     /// The sessions that are open, by their numbers.
     public var sessions: [Int: Session] { services.sessions.all }
     /// At most one: there is one person (rule 7).
     public var picker: PickerRun? { pickers.run }
-    /// Registered picker programs; the first of them shows the next picker.
+    /// Registered picker programs; the first shows the next picker.
     public var pickerPrograms: [PickerProgram] { pickers.programs.all }
     /// The Bluetooth adapters of the machine.
     public var adapters: [RadioAdapter] { services.radio.adapters }
@@ -83,7 +81,7 @@ public final class AccessoryEngine {
         accessory.peer.flatMap { services.radio.device(for: $0) }
     }
 
-    /// What is known of the link with an accessory: as it was when the radio looked last.
+    /// The link with an accessory, as of the radio's last refresh.
     public func link(with accessory: Accessory) -> RadioLink {
         accessory.peer.map { services.radio.link(with: $0) } ?? RadioLink()
     }
@@ -140,7 +138,7 @@ public final class AccessoryEngine {
         networks.reviewHolders()
     }
 
-    /// A connection is gone: its sessions end, and its picker.
+    /// A connection has closed: its sessions end, and its picker.
     public func clientGone(_ client: ClientID) {
         for session in services.sessions.of(client) { invalidate(session, reason: "the app's connection closed") }
         pickers.programs.unregister(client)
@@ -152,11 +150,10 @@ public final class AccessoryEngine {
     /// A program that shows pickers; one that is registered already may give itself another label.
     ///
     /// - Parameters:
-    ///   - label: what it calls itself, a name that may be shown; nil leaves what it has said before.
-    ///   - lease: seconds after which the registration ends unless it is renewed by another one, see
-    ///     `Limits.pickerLease`; nil leaves what it has said before, at first that it does not end.
-    ///   - isUnattended: whether no person sees it, for the trail; nil leaves what it has said before, at first that
-    ///     one does.
+    ///   - label: its name for people, which may be shown; nil keeps the present one.
+    ///   - lease: seconds after which the registration ends unless renewed, see `Limits.pickerLease`; nil keeps the
+    ///     present one, at first that it does not end.
+    ///   - isUnattended: whether it answers without a person; nil keeps the present value, at first false.
     ///   - user: its user's account name, asked for of a program that is new.
     /// - Throws: `InvalidRequest` past `Limits.pickers`.
     public func registerPicker(
@@ -184,7 +181,7 @@ public final class AccessoryEngine {
 
     /// Shows accessories that the app has looked at (rule 9).
     ///
-    /// - Throws: `InvalidRequest` without such a picker, or for what it has not discovered.
+    /// - Throws: `InvalidRequest` without such a picker, or for an accessory that was not discovered.
     public func updatePicker(_ session: Session, items: [DiscoveredItem]) throws(SetupError) {
         try pickers.update(session, items: items)
     }
@@ -197,8 +194,8 @@ public final class AccessoryEngine {
         try pickers.finishDiscovery(session, accepted: accepted)
     }
 
-    /// The app calls its own picker off, of whatever kind: it ends as if the person had cancelled. What is just being
-    /// written is written.
+    /// The app cancels its own picker of any kind, which ends as if the person had cancelled. A write in progress
+    /// completes.
     ///
     /// - Parameter accepted: called between the checks and the first event.
     /// - Throws: `InvalidRequest` without a picker of this session, or a request for one that waits.
@@ -210,7 +207,7 @@ public final class AccessoryEngine {
     /// Has the person rename an accessory of the app's.
     ///
     /// - Parameter accepted: called with the run between the checks and the first event.
-    /// - Throws: as `showPicker`, and `InvalidRequest` for what is not the app's.
+    /// - Throws: as `showPicker`, and `InvalidRequest` for an accessory of another app.
     public func renameAccessory(
         _ session: Session, _ id: AccessoryID, options: RenameOptions, accepted: (PickerRun) -> Void = { _ in }
     ) throws(SetupError) {
@@ -219,10 +216,10 @@ public final class AccessoryEngine {
         }
     }
 
-    /// Has the person give an accessory of the app's what a new descriptor asks for.
+    /// Has the person give an accessory of the app's the side that a new descriptor asks for.
     ///
     /// - Parameter accepted: called with the run between the checks and the first event.
-    /// - Throws: as `showPicker`, and `InvalidRequest` for what is not the app's.
+    /// - Throws: as `showPicker`, and `InvalidRequest` for an accessory of another app.
     public func updateAuthorization(
         _ session: Session, _ id: AccessoryID, descriptor: DiscoveryDescriptor, accepted: (PickerRun) -> Void = { _ in }
     ) throws(SetupError) {
@@ -233,12 +230,12 @@ public final class AccessoryEngine {
 
     /// The person picked an offer.
     ///
-    /// - Throws: `InvalidRequest` for what was not offered, or not now.
+    /// - Throws: `InvalidRequest` for an unknown offer, or in another state.
     public func pick(_ run: PickerRun, offer: String) throws(SetupError) { try pickers.pick(run, offer: offer) }
 
     /// The person answered a prompt.
     ///
-    /// - Throws: `InvalidRequest` for an answer to what was not asked.
+    /// - Throws: `InvalidRequest` for an answer that fits no prompt.
     public func respond(_ run: PickerRun, answer: PromptAnswer) throws(SetupError) { try pickers.respond(run, answer: answer) }
 
     /// The person gave a name that `WireDecoding.checkName` accepts.
@@ -253,7 +250,7 @@ public final class AccessoryEngine {
 
     /// The product image of an offer that is shown.
     ///
-    /// - Throws: `InvalidRequest` for what is not offered.
+    /// - Throws: `InvalidRequest` for an unknown offer.
     public func image(_ run: PickerRun, offer id: String) throws(SetupError) -> ProductImage? {
         guard let offer = run.presentation.offers.first(where: { $0.id == id }) else {
             throw .invalid("offer", id, "is not offered")
@@ -269,7 +266,7 @@ public final class AccessoryEngine {
     /// Takes the caller's grant away (rule 13).
     ///
     /// - Parameter completion: called once the bond is gone too, where it goes.
-    /// - Throws: `InvalidRequest` for what is not the app's, `Unknown` when the store refuses.
+    /// - Throws: `InvalidRequest` for an accessory of another app, `Unknown` when the store refuses.
     public func removeAccessory(_ session: Session, _ id: AccessoryID, completion: @escaping () -> Void) throws(SetupError) {
         guard session.state == .active else { throw session.wrongState("RemoveAccessory") }
         guard let grant = ledger.grant(of: id, to: session.app.id) else {
@@ -289,7 +286,7 @@ public final class AccessoryEngine {
         try services.access.revoke(grant, reason: reason, by: requester, completion: completion)
     }
 
-    /// Takes an accessory away from everybody.
+    /// Removes an accessory and all its grants.
     ///
     /// - Parameter completion: called once the bond is gone too, where it goes.
     /// - Throws: `Unknown` when the store refuses.
@@ -317,7 +314,7 @@ public final class AccessoryEngine {
         try services.access.setEnabled(grant, isEnabled, by: requester)
     }
 
-    /// Another name for an accessory, for everybody (rule 14).
+    /// Renames an accessory for all apps (rule 14).
     ///
     /// - Throws: `Unknown` when the store refuses.
     public func rename(
@@ -326,12 +323,12 @@ public final class AccessoryEngine {
         try services.access.rename(accessory, to: name, reason: reason, by: requester)
     }
 
-    /// The app finishes an authorization that waits for its confirmation (rule 12). What the classic side makes of it
-    /// comes as an event.
+    /// The app finishes an authorization that waits for its confirmation (rule 12). The result of bridging comes as an
+    /// event.
     ///
     /// - Parameter accepted: called between the checks and the first event.
-    /// - Throws: `InvalidRequest` for what does not wait, or settings that do not fit, `Unknown` when the store
-    ///   refuses.
+    /// - Throws: `InvalidRequest` for an accessory that does not wait, or settings that do not fit, `Unknown` when the
+    ///   store refuses.
     public func finishAuthorization(
         _ session: Session, _ id: AccessoryID, settings: AuthorizationSettings, accepted: () -> Void = {}
     ) throws(SetupError) {
@@ -342,7 +339,7 @@ public final class AccessoryEngine {
     /// The app gives an accessory back that waits for its confirmation.
     ///
     /// - Parameter completion: called once the bond is gone too, where it goes.
-    /// - Throws: `InvalidRequest` for what does not wait, `Unknown` when the store refuses.
+    /// - Throws: `InvalidRequest` for an accessory that does not wait, `Unknown` when the store refuses.
     public func failAuthorization(_ session: Session, _ id: AccessoryID, completion: @escaping () -> Void) throws(SetupError) {
         try services.access.failAuthorization(session, id, completion: completion)
     }
@@ -363,13 +360,13 @@ public final class AccessoryEngine {
 
     // MARK: Rules, reasons and the trail
 
-    /// The admin's policy has changed: what it denies is neither offered nor reached any more.
+    /// The admin's policy has changed: denied accessories are neither offered nor reached any more.
     public func setPolicy(_ new: AccessPolicy) {
         services.registry.setPolicy(new)
         pickers.runner?.refreshOffers()
     }
 
-    /// Manifests have changed: an app may use what its manifest declares now. An app without one may use nothing.
+    /// Manifests have changed: each app may use only accessories that its manifest declares.
     public func setManifests(_ manifests: [AppID: AppManifest]) { services.registry.setManifests(manifests) }
 
     /// Whether an app may use an accessory now by a technology: its grant is switched on, stands and includes it, its
@@ -388,7 +385,7 @@ public final class AccessoryEngine {
     /// Looks around for some seconds with an app's items: those of its picker when it shows one, else `dryItems`; for
     /// an app with Wi-Fi also without items.
     ///
-    /// - Throws: `InvalidRequest` without items, `PickerRestricted` without a radio that could find one of them.
+    /// - Throws: `InvalidRequest` without items, `PickerRestricted` when no radio could find any item.
     public func explain(
         _ app: AppManifest, dryItems: [DisplayItem], seconds: Double,
         completion: @escaping ([DisplayItem], [ExplainedDevice]) -> Void
@@ -408,7 +405,7 @@ public final class AccessoryEngine {
 
     /// The trail's lines, in pages of `count`, 1 or more.
     ///
-    /// - Throws: what the store throws.
+    /// - Throws: the store's error.
     public func auditPages(_ query: AuditQuery, of count: Int) throws -> AuditPages { try services.audit.pages(query, of: count) }
 
     // MARK: Networks
@@ -419,7 +416,7 @@ public final class AccessoryEngine {
     /// - Parameters:
     ///   - network: the network that the app means; nil for the accessory's.
     ///   - completion: called once, with why not.
-    /// - Throws: `InvalidRequest` for what is not granted, `UserRestricted` where the admin denies it.
+    /// - Throws: `InvalidRequest` for a network that is not granted, `UserRestricted` where the admin denies it.
     public func joinNetwork(
         of id: AccessoryID, for client: ClientID, _ app: AppID, passphrase: NetworkJoin.Passphrase?, isHidden: Bool,
         network: SSID?, completion: @escaping (SetupError?) -> Void
@@ -444,11 +441,11 @@ public final class AccessoryEngine {
     public func leaveNetworks(_ completion: @escaping () -> Void) { networks.end(completion) }
 }
 
-// MARK: - What Bluetooth tells
+// MARK: - Bluetooth
 
 extension AccessoryEngine: RadioObserver {
-    /// Tells everybody. When Bluetooth is ready, finishes what was left undone; else a picker ends that can find
-    /// nothing without it.
+    /// Publishes the state. When Bluetooth is ready, finishes earlier work; else a picker ends that can find nothing
+    /// without it.
     public func radioChanged(_ state: RadioState, reason: String) {
         services.log.notice("Bluetooth is \(state.rawValue)", metadata: ["reason": "\(reason)"])
         services.publisher.publish(.bluetooth(state))
@@ -473,7 +470,7 @@ extension AccessoryEngine: RadioObserver {
         pickers.runner?.radioLost(.bluetooth, "discovery failed: \(failure)", pickers.requests)
     }
 
-    /// Hands them to the picker that searches, and to who asked for reasons.
+    /// Forwards them to the picker that searches, and to explanations.
     public func heard(_ changes: [HeardDevice]) {
         explanations.heard(changes)
         pickers.runner?.heard(changes)
@@ -483,12 +480,12 @@ extension AccessoryEngine: RadioObserver {
     public func lost(_ address: BluetoothAddress) { pickers.runner?.deviceDropped(address) }
     /// Has the picker show it.
     public func pairingPrompted(_ prompt: PairingPrompt) { pickers.runner?.feed(.prompted(prompt)) }
-    /// Has the picker, and the app, told.
+    /// Reports it to the picker and the app.
     public func bridgingStarted() { pickers.runner?.feed(.bridgingStarted) }
     /// Goes on with the run that has paired, or was about to.
     public func pairingEnded(_ result: Result<PairedIdentity, RadioFailure>) { pickers.runner?.pairingEnded(result) }
 
-    /// Tells who follows the accessory's object of the services.radio.
+    /// Publishes the change of the radio's object.
     public func deviceChanged(_ address: BluetoothAddress?) {
         if let address {
             if let accessory = ledger.accessory(at: address) { services.publisher.publish(.deviceChanged(of: accessory)) }
@@ -500,10 +497,10 @@ extension AccessoryEngine: RadioObserver {
     }
 }
 
-// MARK: - What Wi-Fi tells
+// MARK: - Wi-Fi
 
 extension AccessoryEngine: NetworkRadioObserver {
-    /// Tells everybody. Unless Wi-Fi is ready, a picker ends that can find nothing without it.
+    /// Publishes the state. Unless Wi-Fi is ready, a picker ends that can find nothing without it.
     public func networkRadioChanged(_ state: RadioState, reason: String) {
         services.log.notice("Wi-Fi is \(state.rawValue)", metadata: ["reason": "\(reason)"])
         services.publisher.publish(.wifi(state))
@@ -516,16 +513,16 @@ extension AccessoryEngine: NetworkRadioObserver {
         pickers.runner?.radioLost(.wifi, "scanning for networks failed: \(failure)", pickers.requests)
     }
 
-    /// Hands them to the picker that searches, and to who asked for reasons.
+    /// Forwards them to the picker that searches, and to explanations.
     public func heard(networks: [WiFiNetwork]) {
         explanations.heard(networks)
         pickers.runner?.heard(networks)
     }
 
-    /// Hands them to the picker that searches.
+    /// Forwards them to the picker that searches.
     public func heard(services: [AwareService]) { pickers.runner?.heard(services) }
     /// Notes it in the trail.
     public func earlierNetworkLeft(_ ssid: SSID) { networks.leftEarlier(ssid) }
-    /// Tells the apps that were on it.
+    /// Publishes it to the apps on the network.
     public func networkLost(reason: String) { networks.gone(reason) }
 }

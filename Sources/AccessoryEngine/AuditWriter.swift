@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The audit trail: what was done, for which app and accessory, by whom and why; in the journal at once, in the store in
+// The audit trail: each action with app, accessory, requester and reason; in the journal at once, in the store in
 // batches, so that a busy picker does not wait for the disk at every offer.
 
 internal import AccessoryModel
@@ -17,7 +17,7 @@ final class AuditWriter {
     private let writing: Retry
     private var refusals = (minute: 0, count: 0)
 
-    /// Seconds that lines may wait for the disk. What changes access does not wait: it is written with the change.
+    /// Seconds that lines may wait for the disk. A change of access is written with its lines.
     private static let longestWait = 1.0
     /// Seconds until lines are written again that the disk did not take.
     private static let pauses = 1.0...60
@@ -34,7 +34,7 @@ final class AuditWriter {
         writing = Retry(Self.pauses, clock.once)
     }
 
-    /// What there is to say; when and who are added where it is noted.
+    /// A line before it has a time and a requester.
     struct Line {
         let event: AuditEntry.Event
         let app: AppID?
@@ -49,14 +49,14 @@ final class AuditWriter {
         }
     }
 
-    /// Has lines written together with what they tell of, and those that wait before them.
+    /// Writes lines together with the change that they record, after lines that wait.
     ///
     /// - Parameter commit: writes both, and gives the lines' numbers.
-    /// - Returns: the lines to be told.
-    /// - Throws: what `commit` throws; then nothing was noted.
+    /// - Returns: the lines to publish.
+    /// - Throws: the error of `commit`; then nothing was recorded.
     func write(_ lines: [Line], by requester: Requester, commit: ([AuditEntry]) throws -> [Int64]) throws -> [AuditEntry] {
         let new = lines.map { entry($0, by: requester) }
-        // Without a trail, nobody keeps them.
+        // Without a trail, lines are in the journal only.
         guard trail != nil else {
             _ = try commit([])
             for entry in new { tellJournal(entry) }
@@ -115,7 +115,7 @@ final class AuditWriter {
         timer = clock.after(Self.longestWait) { [weak self] in self?.flush() }
     }
 
-    /// Writes what waits, and tells it. What the disk does not take waits on.
+    /// Writes and publishes the lines that wait. Lines that the disk refuses continue to wait.
     func flush() {
         timer?.cancel()
         timer = nil
@@ -133,16 +133,15 @@ final class AuditWriter {
 
     /// The trail's lines, in pages of `count`, 1 or more.
     ///
-    /// - Throws: what the store throws.
+    /// - Throws: the store's error.
     func pages(_ query: AuditQuery, of count: Int) throws -> AuditPages {
         flush()
         return try AuditPages(of: trail, query, of: count)
     }
 
-    /// The last that the trail says of a network: that it was joined, or that it was left; nil when it says nothing of
-    /// any. Reads all of it.
+    /// The last line about joining or leaving a network; nil without one. Reads the whole trail.
     ///
-    /// - Throws: what the store throws.
+    /// - Throws: the store's error.
     func lastOfNetworks() throws -> AuditEntry? {
         var query = AuditQuery()
         query.limit = .max
@@ -154,7 +153,7 @@ final class AuditWriter {
         return last
     }
 
-    /// Nil when there were too many; else what is to be said of those that were left out.
+    /// Nil past the limit; else the text about lines that were left out before.
     private func admitRefusal() -> String? {
         let minute = Int(clock.uptime / 60)
         if minute != refusals.minute {

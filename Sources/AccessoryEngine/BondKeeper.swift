@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose bond is whose, while nobody else says it: what is about to happen to a bond is noted in the store first, and
-// what an earlier run, or a failure, left on the radio is removed as soon as the radio can (Docs/Decisions/0005).
+// Ownership of bonds before a grant records it: the store has each intent before the radio acts on it, and bonds left
+// over from an earlier run or a failure are removed as soon as the radio can (Docs/Decisions/0005).
 
 internal import AccessoryCore
 internal import AccessoryModel
@@ -24,7 +24,7 @@ final class BondKeeper {
     private let removal: Retry
     private static let pauses = 1.0...60
 
-    /// - Parameter intents: what the store has of earlier runs.
+    /// - Parameter intents: from the store, of earlier runs.
     init(
         _ intents: [BondIntent], _ radio: any Radio, _ store: any LedgerStore, _ registry: GrantRegistry, _ clock: any EngineClock,
         _ log: Logger
@@ -67,12 +67,12 @@ final class BondKeeper {
         return pairing
     }
 
-    /// What the removal of a bond is to note.
+    /// The intent to remove a bond.
     func removalIntent(_ peer: BluetoothPeer) -> BondIntent {
         BondIntent(peer, device: radio.device(for: peer), purpose: .removal)
     }
 
-    /// Writes down what is about to happen to a bond.
+    /// Stores the intent of a change to a bond.
     ///
     /// - Throws: `Unknown`, when the store does not take it: then it must not happen.
     func note(_ intent: BondIntent) throws(SetupError) {
@@ -82,7 +82,7 @@ final class BondKeeper {
         intents.append(intent)
     }
 
-    /// A change has taken intents into the store, and others out of it.
+    /// A stored change has added intents and removed others.
     func written(_ new: [BondIntent], finished: [BondIntent]) {
         toForget.removeAll { old in new.contains { $0.peer == old.peer } && old.purpose == .removal }
         intents.removeAll { finished.contains($0) }
@@ -96,7 +96,7 @@ final class BondKeeper {
         do {
             try store.forget(intent)
         } catch {
-            // Left in the store it would one day remove a bond that somebody else has made since.
+            // Left in the store, it would later remove a bond that another program has made since.
             log.error("an intent could not be dropped, and will be as soon as the store takes it", metadata: ["error": "\(error)"])
             toForget.append(intent)
             forgetLater()
@@ -120,14 +120,13 @@ final class BondKeeper {
 
     // MARK: Removing
 
-    /// Removes what earlier runs, or failures, left on the radio, but for the pairing that is under way.
+    /// Removes leftovers of earlier runs and failures, except for the pairing under way.
     func removeLeftovers() {
         guard radio.state == .ready else { return }
         for intent in intents where intent != pairing { removeBond(of: intent) {} }
     }
 
-    /// Removes the bonds of intents, all at once: whoever waits does not wait for a radio that is silent more than
-    /// once.
+    /// Removes the bonds of intents in parallel: a silent radio delays the caller once.
     func removeBonds(of intents: [BondIntent], completion: @escaping () -> Void) {
         var left = intents.count
         guard left > 0 else { return completion() }
@@ -171,18 +170,18 @@ final class BondKeeper {
         }
     }
 
-    /// What could not be removed is tried again, at growing distances.
+    /// Retries removals that failed, at growing intervals.
     private func removeAgainLater() {
         removal.later { [weak self] in self?.removeLeftovers() }
     }
 
-    /// A pairing has made a bond that nobody is to have.
+    /// A pairing has made a bond without a grant.
     ///
-    /// - Parameter pairing: what was noted before it.
+    /// - Parameter pairing: the intent of that pairing.
     func removeOrphan(_ identity: PairedIdentity, after pairing: BondIntent?) {
         let removal = BondIntent(identity.peer, device: identity.device, purpose: .removal)
         do {
-            // First this, then the end of the other: at every moment one of them is in the store.
+            // In this order, the store always has one of the two.
             try note(removal)
             if let pairing { forget(pairing) }
             removeBond(of: removal) {}
@@ -197,10 +196,9 @@ final class BondKeeper {
         }
     }
 
-    /// The address under which an intent's bond is known now. A private address became an identity that nobody could
-    /// note in time: it is the one new bond with the same name, or without a name, as the keys may have reached the
-    /// disk before the name did. Where there are several, none is touched: a bond that belongs to somebody else must
-    /// survive.
+    /// The present address of an intent's bond. A private address may have become an identity unrecorded: the one new
+    /// bond with the same name, or without a name, as keys may reach the disk before the name. With several candidates
+    /// none is removed: a bond of another program must survive.
     private func target(of intent: BondIntent) -> BluetoothPeer {
         guard let trace = intent.trace else { return intent.peer }
         let new = radio.bonds.filter {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one way for news to leave the engine: everything that changes is told here, in its order, to everybody who
-// listens.
+// Every change leaves the engine as an event, in order, to all listeners.
 
 public import AccessoryCore
 public import AccessoryModel
@@ -15,10 +14,10 @@ public enum EngineNews {
     case wifi(RadioState)
     /// There is a picker program now, or none any more.
     case pickerAvailability
-    /// Which picker programs there are, what they are called, or which of them shows a picker.
+    /// A picker program has come, gone, changed its name, or begun or ended to show a picker.
     case pickerPrograms
-    /// Grants, accessories, rules, or where the radio has the accessories: who may reach what is to be asked anew. What
-    /// is no longer granted is cut on this, before anybody is told why.
+    /// Grants, accessories, rules or radio objects have changed: listeners must review access. Revoked access ends on
+    /// this event, before any event about the reason.
     case access
 
     /// The admin's rules are others now.
@@ -55,11 +54,11 @@ public enum EngineNews {
     case grantDisappeared(Grant)
 }
 
-/// Who listens, and what they are told.
+/// Publishes events to listeners.
 final class EventPublisher {
     private var listeners: [(EngineNews) -> Void] = []
 
-    /// Told everything from now on, after those who listen already.
+    /// Adds a listener after those that exist.
     func listen(_ listener: @escaping (EngineNews) -> Void) { listeners.append(listener) }
 
     func publish(_ event: EngineNews) {
@@ -67,13 +66,13 @@ final class EventPublisher {
     }
 }
 
-/// An event of a session, with what it speaks of as it is at this moment.
+/// An event of a session, with its subjects as they are at this moment.
 public struct SessionEvent {
-    /// What has happened; which of the others are set depends on it.
+    /// The type; the other properties depend on it.
     public var type: SessionEventType
     /// The accessory that it speaks of, as the app has it; nil where it speaks of none.
     public var accessory: GrantedAccessory?
-    /// The number of the picker run that it belongs to; nil for what belongs to none.
+    /// The number of its picker run; nil without one.
     public var picker: Int?
     /// Why something failed or ended; nil when it did not.
     public var error: SetupError?

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is in range and why it is not offered: for the picker that runs, or for one that nobody shows.
+// Accessories in range and the reasons why they are not offered: for the picker that runs, or for hypothetical items.
 
 internal import AccessoryCore
 public import AccessoryModel
 
-/// One device or network in range, and what keeps it from being offered.
+/// One device or network in range, and the reasons why it is not offered.
 public struct ExplainedDevice: Hashable, Sendable {
     /// One of the two is there.
     public let sighting: Sighting
@@ -12,8 +12,8 @@ public struct ExplainedDevice: Hashable, Sendable {
     public let rssi: Int?
     /// The item that it matches; nil for none.
     public let item: Int?
-    /// For each item the rules that it fails, or what else excludes it; empty when nothing keeps it from being
-    /// offered. (A picker may show fewer: the nearest, and what its app wants shown.)
+    /// For each item the rules that it fails, or another reason; empty where it would be offered. (A picker may show
+    /// fewer: the nearest, and the app's choice.)
     public let reasons: [String]
 }
 
@@ -50,7 +50,7 @@ final class Explanations {
     /// Looks around for some seconds with an app's items: those of its picker when it shows one, else `dryItems`. A
     /// manifest names no networks: of an app with Wi-Fi that shows no picker, all networks in range are explained.
     ///
-    /// - Throws: `InvalidRequest` without items, `PickerRestricted` without a radio that could find one of them.
+    /// - Throws: `InvalidRequest` without items, `PickerRestricted` when no radio could find any item.
     func explain(
         _ app: AppManifest, dryItems: [DisplayItem], seconds: Double,
         completion: @escaping ([DisplayItem], [ExplainedDevice]) -> Void
@@ -69,7 +69,7 @@ final class Explanations {
         guard looks.count < Limits.pickers else { throw SetupError(.invalidRequest, "too many look around already") }
         let look = Look(app: app.id, items: items, explainsAllNetworks: explainsAllNetworks)
         if let run = pickers.run {
-            // Who joins a search that runs hears at first what changes only: the rest is known already.
+            // A search that runs reports changes only: earlier devices come from the run.
             for device in run.inRange.devices.values { look.heard[device.content.address] = (device.content, device.rssi) }
             for network in run.inRange.networks.values { look.networks[network.content.ssid] = InRange.smoothed(network) }
         }
@@ -153,7 +153,7 @@ final class Explanations {
         return ExplainedDevice(sighting: Sighting(advertisement: advert), rssi: rssi, item: nil, reasons: reasons)
     }
 
-    /// What keeps a match from being offered.
+    /// The reasons why a match is not offered.
     private func obstacles(_ sighting: Sighting, _ app: AppID) -> [String] {
         if let denial = services.registry.policy.denial(of: sighting, to: app) {
             return ["rule \(denial.name) in \(denial.source) denies it"]

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The book of access: which accessories there are, which app has which of them, and what the admin's rules allow. It is
-// the only place that changes them: a change is written down, then applied, then told to everybody concerned, with its
-// line in the audit trail. (When a grant was last used is the exception: it is applied at once and written down in a
-// while.)
+// Accessories, grants, manifests and the admin's rules. Access changes only here: a change is stored, then applied,
+// then published, with its line in the audit trail. (The last use of a grant is applied at once and stored later.)
 
 internal import AccessoryCore
 internal import AccessoryModel
@@ -21,7 +19,7 @@ final class GrantRegistry {
     /// Grants whose last use is not in the store yet.
     private var unwrittenUses: Set<Int64> = []
     private var useTimer: (any EngineTimer)?
-    /// When the trail last told of a grant's use, in monotonic seconds.
+    /// Times of the last line about a grant's use, in monotonic seconds.
     private var recordedUses: [Int64: Double] = [:]
 
     /// Seconds that the last use of a grant may wait for the disk, and for its next line in the trail.
@@ -51,8 +49,8 @@ final class GrantRegistry {
         return granted
     }
 
-    /// - Throws: `InvalidRequest` for what the app's manifest does not declare, or no longer, `ActivationFailed` for an
-    ///   app without a manifest.
+    /// - Throws: `InvalidRequest` for terms that the app's manifest does not declare, `ActivationFailed` for an app
+    ///   without a manifest.
     func declared(_ terms: Grant.Terms, _ technology: Technology, by app: AppID) throws(SetupError) {
         guard let manifest = manifests[app] else { throw SetupError(.activationFailed, "\(app) has no manifest") }
         try DescriptorRules.check(terms, technology, declaredBy: manifest)
@@ -73,13 +71,13 @@ final class GrantRegistry {
 
     // MARK: Changes
 
-    /// Writes a change down, and tells everybody concerned.
+    /// Stores, applies and publishes a change.
     ///
     /// - Parameters:
-    ///   - noting, finishing: what is to happen to bonds, and what has happened, in one transaction with the change.
+    ///   - noting, finishing: intents about bonds that begin and end in the same transaction.
     ///   - line: one for the trail besides those that the steps make.
     ///   - written: called once the store has taken it, before anything changes.
-    /// - Throws: `SetupError` for a change that may not be, else what the store throws; nothing has changed then.
+    /// - Throws: `SetupError` for a change that is not allowed, else the store's error; nothing has changed then.
     func change(
         _ steps: [Ledger.Step], noting new: [BondIntent] = [], finishing finished: [BondIntent] = [],
         line: AuditWriter.Line? = nil, reason: String, by requester: Requester, written: () -> Void = {}
@@ -94,9 +92,9 @@ final class GrantRegistry {
         }
         written()
         ledger = after
-        // What is no longer granted is cut before anybody is told.
+        // Revoked access ends before any event about it.
         publisher.publish(.access)
-        // The lines come while what they name is there: after what is new has appeared, before anything goes.
+        // Lines come while their subjects exist: after new ones appear, before old ones go.
         let appearing = steps.prefix { if case .put = $0 { true } else { false } }
         for step in appearing { publish(step, before: before, reason: reason) }
         if !told.isEmpty { publisher.publish(.audited(told)) }
@@ -126,13 +124,13 @@ final class GrantRegistry {
         }
     }
 
-    /// - Throws: what the store throws.
+    /// - Throws: the store's error.
     func nextGrantID() throws -> Int64 { try store.nextGrantID() }
 
-    /// - Throws: what the store throws.
+    /// - Throws: the store's error.
     func nextAwareDevice() throws -> UInt64 { try store.nextAwareDevice() }
 
-    /// What the trail says of a step, before it is done.
+    /// The lines for a step, before it is applied.
     private func lines(for step: Ledger.Step, reason: String) -> [AuditWriter.Line] {
         func line(_ event: AuditEntry.Event, _ grant: Grant) -> AuditWriter.Line {
             AuditWriter.Line(event, app: grant.app, accessory: grant.accessory, why: reason)
@@ -203,7 +201,7 @@ final class GrantRegistry {
         sessions.publish(SessionEvent(isVisible ? .accessoryAdded : .accessoryRemoved, accessory: granted), to: grant.app)
     }
 
-    /// An app hears of changes that it can see: what another app changes of a shared accessory is none.
+    /// An app gets the changes that it can see; another app's terms are not among those.
     private func publishChange(of granted: GrantedAccessory, from old: GrantedAccessory) {
         guard granted.grant.isEnabled, !granted.looksLike(old) else { return }
         sessions.publish(SessionEvent(.accessoryChanged, accessory: granted), to: granted.grant.app)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Doing again what the disk, the radio or a service did not take, after longer and longer pauses: it is not forgotten,
-// and does not keep an idle gateway awake.
+// Repeats an operation that the disk, the radio or a service refused, at growing intervals: it is not forgotten, and
+// does not keep an idle gateway awake.
 
 /// One thing that is done again until it works.
 public final class Retry {
-    /// Calls a body once, after so many seconds, and returns what calls that off.
+    /// Calls a body once after some seconds, and returns a function that cancels the call.
     public typealias Timer = (_ seconds: Double, _ body: @escaping () -> Void) -> () -> Void
 
     private let pauses: ClosedRange<Double>
@@ -35,7 +35,7 @@ public final class Retry {
         }
     }
 
-    /// It works: the next pause is the shortest one. What is to be done again still is.
+    /// It works: the next pause is the shortest one. A scheduled call remains.
     public func worked() { delay = pauses.lowerBound }
 
     /// It is not done when the pause is over.
@@ -54,7 +54,7 @@ public final class Retry {
 }
 
 extension EngineClock {
-    /// Calls `body` once, after so many seconds, and returns what calls that off.
+    /// Calls `body` once after some seconds, and returns a function that cancels the call.
     func once(after seconds: Double, _ body: @escaping () -> Void) -> () -> Void {
         let timer = after(seconds, body)
         return { timer.cancel() }

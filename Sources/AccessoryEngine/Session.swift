@@ -44,7 +44,7 @@ public final class Session {
     }
 }
 
-/// A connection to us; the service says what the text is (a unique bus name).
+/// A client connection, by its unique bus name.
 public struct ClientID: Hashable, Sendable, CustomStringConvertible {
     /// The text that names the connection.
     public let rawValue: String

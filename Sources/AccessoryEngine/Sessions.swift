@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The apps' sessions: opened, activated, ended, and told what concerns their app.
+// The apps' sessions, and the events for an app.
 
 internal import AccessoryModel
 internal import Logging
@@ -39,7 +39,7 @@ final class Sessions {
         publisher.publish(.event(SessionEvent(.activated), in: session))
     }
 
-    /// Ends a session; what its picker has to say was said before.
+    /// Ends a session, after the last event of its picker.
     func end(_ session: Session) {
         session.invalidate()
         publisher.publish(.sessionChanged(session))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was set up and who may use it: accessories, grants, and the apps they are for.
+// Accessories, grants, and the apps that have them.
 
 /// An accessory's identity in our store: a random UUID, the same for all apps, never derived from an address.
 public struct AccessoryID: Hashable, Sendable, CustomStringConvertible, Comparable {
@@ -62,8 +62,8 @@ public enum AuthorizationState: String, Hashable, Sendable {
     case authorized
 }
 
-/// An accessory that was set up: the facts that hold for every app. What one app may use and has said is on that
-/// app's grant (`Grant.Terms`). Its key is its identity, never an object path: paths and private addresses change.
+/// An accessory that was set up: the facts for every app. One app's use and settings are on its grant (`Grant.Terms`).
+/// Its key is its identity, never an object path: paths and private addresses change.
 public struct Accessory: Hashable, Sendable {
     /// The same for all apps, for as long as it is set up.
     public let id: AccessoryID
@@ -126,13 +126,13 @@ extension Accessory {
             add(services, companies)
         }
 
-        /// What an advert names: its services, those with service data, and its companies.
+        /// The services of an advert, also those with data, and its companies.
         public init(_ advertisement: Advertisement) {
             add(advertisement.serviceUUIDs, advertisement.manufacturerData.keys)
             add(advertisement.serviceData.keys, EmptyCollection())
         }
 
-        /// What a descriptor looks for: its service and its company, as far as it names them.
+        /// The service and the company of a descriptor, as far as it names them.
         public init(_ descriptor: DiscoveryDescriptor) {
             add([descriptor.serviceUUID].compactMap(\.self), [descriptor.companyIdentifier].compactMap(\.self))
         }
@@ -140,7 +140,7 @@ extension Accessory {
         /// Adds another's traits, up to the bounds.
         public mutating func formUnion(_ other: Traits) { add(other.services, other.companies) }
 
-        /// Bounded: what is advertised comes from strangers.
+        /// Bounded: adverts come from strangers.
         private mutating func add(_ services: some Sequence<BluetoothUUID>, _ companies: some Sequence<CompanyIdentifier>) {
             for service in services where self.services.count < Limits.traitsPerAccessory { self.services.insert(service) }
             for company in companies where self.companies.count < Limits.traitsPerAccessory { self.companies.insert(company) }
@@ -156,11 +156,11 @@ public struct Grant: Hashable, Sendable {
     public let app: AppID
     /// The accessory that may be used.
     public let accessory: AccessoryID
-    /// How far its set-up has come; what the app may do follows from it and from `isEnabled`.
+    /// The progress of its set-up; with `isEnabled`, it decides the app's access.
     public var state: AuthorizationState
     /// An admin's switch; a disabled grant opens nothing.
     public var isEnabled: Bool
-    /// What the app may use, and has said of the accessory.
+    /// The app's use and settings.
     public var terms: Terms
     /// Seconds since 1970.
     public var created: Int64
@@ -189,8 +189,8 @@ public struct Grant: Hashable, Sendable {
 }
 
 extension Grant {
-    /// The matter of a grant. Several apps may share an accessory, and each has terms of its own: what one app says of
-    /// an accessory changes nothing for another (Docs/Rules.md, rules 11 and 25).
+    /// The content of a grant. Several apps may share an accessory, each on its own terms: one app's settings change
+    /// nothing for another (Docs/Rules.md, rules 11 and 25).
     public struct Terms: Hashable, Sendable {
         /// The descriptor by which the app has it now. Without Bluetooth keys the app has no use of its Bluetooth side.
         public var descriptor: DiscoveryDescriptor

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an accessory says of itself on the air, put together from all that was heard of it in one run.
+// The advertised state of accessories, collected from all adverts of one run.
 
 /// How the radio names a device for as long as it keeps its object: an opaque token (for BlueZ, the object path).
 public struct RadioDeviceID: Hashable, Sendable, CustomStringConvertible {
     /// The radio's own text; compare it, and read nothing from it.
     public let rawValue: String
-    /// - Parameter rawValue: what the radio calls the device.
+    /// - Parameter rawValue: the radio's name for the device.
     public init(_ rawValue: String) { self.rawValue = rawValue }
     /// The same as `rawValue`.
     public var description: String { rawValue }
 }
 
-/// The advertised state of one device. Its parts may come in several packets; each part replaces what it speaks of and
-/// leaves the rest, so that an accessory matches as soon as its parts together do.
+/// The advertised state of one device. Parts may arrive in several packets; each replaces its own part, so that an
+/// accessory matches as soon as its parts together do.
 public struct Advertisement: Hashable, Sendable {
     /// The radio's object for it.
     public var device: RadioDeviceID
@@ -20,7 +20,7 @@ public struct Advertisement: Hashable, Sendable {
     public var address: BluetoothAddress
     /// The adapter that has that object; nil when it is not known.
     public var adapter: BluetoothAddress?
-    /// The Local Name that it advertises, without a name that somebody gave it here; nil when it advertises none.
+    /// The Local Name that it advertises, not an alias that was set here; nil when it advertises none.
     public var localName: String?
     /// All services of its lists of services, complete or not, in the 128-bit form.
     public var serviceUUIDs: Set<BluetoothUUID> = []
@@ -57,9 +57,9 @@ public struct Advertisement: Hashable, Sendable {
     public var peer: BluetoothPeer { BluetoothPeer(address, adapter: adapter) }
 }
 
-/// What there is of an accessory in range: its adverts, its network, or both.
+/// An accessory in range: its advert, its network, or both.
 public struct Sighting: Hashable, Sendable {
-    /// What it says over Bluetooth; nil when that did not find it.
+    /// Its advert; nil when Bluetooth did not find it.
     public var advertisement: Advertisement?
     /// Its Wi-Fi network; nil when none is in range, or none is looked for.
     public var network: WiFiNetwork?
@@ -71,13 +71,13 @@ public struct Sighting: Hashable, Sendable {
     }
 }
 
-/// An accessory in range that matches, as an app that filters for itself is told of it (`ASDiscoveredAccessory`).
+/// A match for an app that filters for itself (`ASDiscoveredAccessory`).
 public struct DiscoveredAccessory: Hashable, Sendable {
     /// Valid for `UpdatePicker` within the run; the accessory's own once it is set up.
     public let identifier: AccessoryID
     /// The first item that it matches.
     public let item: DisplayItem
-    /// What it advertises over Bluetooth; nil for one with Wi-Fi only.
+    /// Its advert; nil for one with Wi-Fi only.
     public let advertisement: Advertisement?
     /// Its network, where one is in range.
     public let network: WiFiNetwork?

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an app declares (the Linux form of the Info.plist keys) and who may speak for it.
+// An app's declarations (the Linux form of the Info.plist keys) and its identities.
 
 /// One app's manifest.
 public struct AppManifest: Hashable, Sendable {
@@ -13,7 +13,7 @@ public struct AppManifest: Hashable, Sendable {
     // Who may speak for it: any one of these.
     /// `Unit=`: names of systemd system units, with their suffix.
     public var units: Set<String> = []
-    /// Labels of the kernel's security modules, as the bus tells them.
+    /// Labels of the kernel's security modules, as the bus reports them.
     public var securityLabels: Set<String> = []
     /// `Flatpak=`: application identifiers. They need `users`.
     public var flatpaks: Set<String> = []
@@ -21,8 +21,8 @@ public struct AppManifest: Hashable, Sendable {
     public var snaps: Set<String> = []
     /// `Executable=`: absolute paths.
     public var executables: Set<String> = []
-    /// Restricts what a process can choose itself (see `AppMatching.Basis`) to these users (names or numbers). Empty
-    /// means any user for `executables`, and nobody for the rest.
+    /// Restricts identities that a process can choose itself (see `AppMatching.Basis`) to these users (names or
+    /// numbers). Empty means any user for `executables`, and none for the rest.
     public var users: Set<String> = []
 
     /// `Socket=`: a socket of the app's own; nil without one.
@@ -74,7 +74,7 @@ public struct AppManifest: Hashable, Sendable {
         return networks.contains { $0.includes(ssid: descriptor.ssid, prefix: descriptor.ssidPrefix) }
     }
 
-    /// A manifest that nobody may speak for yet and that declares nothing.
+    /// A manifest without identities and declarations.
     ///
     /// - Parameter source: the path of its file.
     public init(id: AppID, name: String, source: String) {
@@ -103,7 +103,7 @@ public struct Caller: Hashable, Sendable {
     public var uid: UInt32
     /// Its groups, the primary one among them; empty when they are not known.
     public var groups: Set<UInt32>
-    /// The process's number. It may be reused once the process has ended; a pidfd tells whether it has.
+    /// The process's number. It may be reused after the process; a pidfd detects that.
     public var pid: Int32
     /// The executable's path; nil when it could not be read.
     public var executable: String?
@@ -114,7 +114,7 @@ public struct Caller: Hashable, Sendable {
     /// The container that it runs in, by its control group where root made that: the engine and the container's number
     /// or name.
     public var container: String?
-    /// What the kernel's security module calls it (AppArmor, SELinux); nil when nothing confines it.
+    /// The label of the kernel's security module (AppArmor, SELinux); nil when nothing confines it.
     public var securityLabel: String?
     /// The identifier of the Flatpak that it runs in.
     public var flatpak: String?
@@ -125,9 +125,9 @@ public struct Caller: Hashable, Sendable {
     public var choosesLabel = false
     /// systemd says so: it runs in a system service of the snap's.
     public var isSnapService = false
-    /// Its control group has the name of a snap's, and anybody may make one: it is no other app by what it executes.
+    /// Its control group has a snap's name, which any process may create: its executable identifies no other app.
     public var isInSnapScope = false
-    /// The daemon may not look at it: what it executes, and whether it runs in a Flatpak, is unknown.
+    /// The daemon may not inspect it: executable and Flatpak are unknown.
     public var isOpaque = false
     /// It runs in a Flatpak, or says so, and the daemon may not read in which.
     public var isInUnreadableFlatpak = false

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trail: what was done with accessories, by whom and why, kept for the admin.
+// The audit trail for the admin.
 
-/// Who asks for a change. Every change of access needs one, and the trail tells it; nothing is changed by nobody.
+/// The requester of a change, which the trail names. Every change of access has one.
 public enum Requester: Hashable, Sendable, CustomStringConvertible {
     /// An app, by the program that asked.
     case app(String)
@@ -11,7 +11,7 @@ public enum Requester: Hashable, Sendable, CustomStringConvertible {
     case admin(String)
     /// A rule of the policy, by its name and file.
     case rule(name: String, source: String)
-    /// The daemon: nobody asked, something happened.
+    /// The daemon, without a request.
     case daemon
 
     /// As the trail has it.
@@ -26,7 +26,7 @@ public enum Requester: Hashable, Sendable, CustomStringConvertible {
 
 /// One line of the trail.
 public struct AuditEntry: Hashable, Sendable {
-    /// What was done. The raw values are the words of the store and of the bus.
+    /// The action. The raw values are the words of the store and of the bus.
     public enum Event: String, Hashable, Sendable, CaseIterable {
         case pickerShown
         /// An accessory was shown to the person as one to pick; once in a run.
@@ -65,7 +65,7 @@ public struct AuditEntry: Hashable, Sendable {
     public var id: Int64
     /// Seconds since 1970.
     public var time: Int64
-    /// What was done.
+    /// The action.
     public var event: Event
     /// The app that it was done for, or that asked; nil where it concerns none, or all.
     public var app: AppID?
@@ -94,7 +94,7 @@ public struct AuditEntry: Hashable, Sendable {
     }
 }
 
-/// Which lines of the trail are asked for; the newest `limit` of them, oldest first.
+/// A selection of the trail's lines: the newest `limit`, oldest first.
 public struct AuditQuery: Hashable, Sendable {
     /// Only lines of this app; nil for all.
     public var app: AppID?

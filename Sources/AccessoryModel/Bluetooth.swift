@@ -54,7 +54,7 @@ public struct BluetoothUUID: Hashable, Sendable, CustomStringConvertible, Compar
     public static func < (a: Self, b: Self) -> Bool { (a.high, a.low) < (b.high, b.low) }
 }
 
-/// A device address, 48 bits, and what kind it is.
+/// A device address, 48 bits, with its kind.
 public struct BluetoothAddress: Hashable, Sendable, CustomStringConvertible, Comparable {
     /// The kinds of BlueZ's `AddressType` (org.bluez.Device), with its words.
     public enum Kind: String, Hashable, Sendable {
@@ -67,7 +67,7 @@ public struct BluetoothAddress: Hashable, Sendable, CustomStringConvertible, Com
     /// Whether it was assigned by the IEEE, or the device made it up (Core 5.4, Vol 6, Part B, 1.3).
     public let kind: Kind
 
-    /// - Parameter value: 48 bits; what is above them is cut off.
+    /// - Parameter value: 48 bits; higher bits are dropped.
     public init(value: UInt64, kind: Kind) {
         self.value = value & 0xFFFF_FFFF_FFFF
         self.kind = kind

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an app looks for: the traits of ASDiscoveryDescriptor, and the item that names it. Which are valid says
-// `DescriptorRules`.
+// The traits of ASDiscoveryDescriptor, and the item that names it. `DescriptorRules` decides which are valid.
 
 /// A radio that an accessory is found by; the raw values are the words of manifests.
 public enum Technology: String, Hashable, Sendable, CaseIterable {
@@ -11,7 +10,7 @@ public enum Technology: String, Hashable, Sendable, CaseIterable {
     public var name: String { self == .wifi ? "Wi-Fi" : rawValue }
 }
 
-/// The traits that an accessory must show, all of them (`ASDiscoveryDescriptor`).
+/// All traits that an accessory must show (`ASDiscoveryDescriptor`).
 public struct DiscoveryDescriptor: Hashable, Sendable {
     /// How near an accessory must be (`ASDiscoveryDescriptor.Range`).
     public enum Range: String, Hashable, Sendable {
@@ -21,11 +20,11 @@ public struct DiscoveryDescriptor: Hashable, Sendable {
 
     /// The company in its manufacturer data (`bluetoothCompanyIdentifier`); nil when any will do.
     public var companyIdentifier: CompanyIdentifier?
-    /// What that company's data begins with (`bluetoothManufacturerDataBlob` and `…Mask`). Needs `companyIdentifier`.
+    /// The beginning of that company's data (`bluetoothManufacturerDataBlob` and `…Mask`). Needs `companyIdentifier`.
     public var manufacturerData: MaskedData?
     /// A service that it advertises, in a list or by its service data (`bluetoothServiceUUID`); nil when any will do.
     public var serviceUUID: BluetoothUUID?
-    /// What that service's data begins with (`bluetoothServiceDataBlob` and `…Mask`). Needs `serviceUUID`.
+    /// The beginning of that service's data (`bluetoothServiceDataBlob` and `…Mask`). Needs `serviceUUID`.
     public var serviceData: MaskedData?
     /// Part of its Local Name, or a regular expression (`bluetoothNameSubstring`), at most
     /// `Limits.nameSubstringBytes`.
@@ -40,7 +39,7 @@ public struct DiscoveryDescriptor: Hashable, Sendable {
     public var ssid: [UInt8]?
     /// The beginning of its network's name, 1–32 bytes without NUL. Not together with `ssid`.
     public var ssidPrefix: [UInt8]?
-    /// What it can do, and so what of it is paired.
+    /// Its abilities, which decide the sides that are paired.
     public var supportedOptions: SupportOptions = []
     /// The Wi-Fi Aware service that it offers or looks for; nil when it needs none. Not together with Bluetooth or
     /// `ssidPrefix`.
@@ -61,7 +60,7 @@ public struct DiscoveryDescriptor: Hashable, Sendable {
         network.bytes == ssid || ssidPrefix.map { network.bytes.starts(with: $0) } == true
     }
 
-    /// What it takes to find what this looks for.
+    /// The radios that find it.
     public var technologies: Set<Technology> {
         // The Bluetooth side of an accessory of which only the beginning of its network's name is known is set up
         // first: its app says the whole name later.
@@ -133,16 +132,16 @@ public struct WiFiAware: Hashable, Sendable {
     public var serviceName: String?
     /// The accessory's role; nil counts as `subscriber`.
     public var serviceRole: Role?
-    /// What its model's name must match; nil when any will do.
+    /// The text in its model's name; nil when any will do.
     public var modelName: Match?
-    /// What its vendor's name must match; nil when any will do.
+    /// The text in its vendor's name; nil when any will do.
     public var vendorName: Match?
 
     /// Nothing said yet: `DescriptorRules` refuses it without a service name.
     public init() {}
 }
 
-/// What a supported accessory can do (`ASAccessory.SupportOptions`; raw values as there).
+/// Abilities of an accessory (`ASAccessory.SupportOptions`; raw values as there).
 public struct SupportOptions: OptionSet, Hashable, Sendable {
     /// Apple's bits.
     public let rawValue: Int
@@ -181,7 +180,7 @@ public struct CompareOptions: OptionSet, Hashable, Sendable {
     public static let diacriticInsensitive = CompareOptions(rawValue: 128)
     /// Full-width and half-width forms are the same.
     public static let widthInsensitive = CompareOptions(rawValue: 256)
-    /// Equal strings are told apart. Foundation: for ordering, without effect on a search.
+    /// Orders equal strings. Foundation: without effect on a search.
     public static let forcedOrdering = CompareOptions(rawValue: 512)
     /// The text is a regular expression in PCRE2's syntax (Docs/Decisions/0016). Of the other options, only
     /// `caseInsensitive` and `anchored` apply.
@@ -196,7 +195,7 @@ public struct CompareOptions: OptionSet, Hashable, Sendable {
     ]
 }
 
-/// What the picker does around a setup (`ASPickerDisplayItem.SetupOptions`).
+/// The picker's steps around a set-up (`ASPickerDisplayItem.SetupOptions`).
 public struct SetupOptions: OptionSet, Hashable, Sendable {
     /// Apple's bits.
     public let rawValue: Int
@@ -206,7 +205,7 @@ public struct SetupOptions: OptionSet, Hashable, Sendable {
     public static let rename = SetupOptions(rawValue: 1)
     /// The accessory is `awaitingAuthorization` until the app finishes or fails it.
     public static let confirmAuthorization = SetupOptions(rawValue: 2)
-    /// The person is told to go on in the app once the accessory is set up.
+    /// The picker asks the person to continue in the app once the accessory is set up.
     public static let finishInApp = SetupOptions(rawValue: 4)
 
     /// Each option with its word in the session API.
@@ -215,7 +214,7 @@ public struct SetupOptions: OptionSet, Hashable, Sendable {
     ]
 }
 
-/// What of an accessory may be renamed (`ASAccessory.RenameOptions`; raw values as there).
+/// The parts of an accessory to rename (`ASAccessory.RenameOptions`; raw values as there).
 public struct RenameOptions: OptionSet, Hashable, Sendable {
     /// Apple's bits.
     public let rawValue: Int
@@ -234,14 +233,14 @@ public struct DisplayItem: Hashable, Sendable {
     public var name: String
     /// Shown beside the name; nil for none.
     public var image: ProductImage?
-    /// What such an accessory is found by.
+    /// The traits of such an accessory.
     public var descriptor: DiscoveryDescriptor
-    /// What happens around its set-up.
+    /// The steps around its set-up.
     public var setupOptions: SetupOptions
     /// Checked when an item is decoded, and without effect on its set-up: a name that the person gives then is the
     /// accessory's alone.
     public var renameOptions: RenameOptions = []
-    /// What makes it a migration item (`ASMigrationDisplayItem`).
+    /// Set for a migration item (`ASMigrationDisplayItem`).
     public var migration: Migration?
 
     /// An item that is no migration, with no `renameOptions`.
@@ -259,7 +258,7 @@ public struct Migration: Hashable, Sendable {
     public enum Peripheral: Hashable, Sendable, CustomStringConvertible {
         /// 48 bits; public or random.
         case address(UInt64)
-        /// The identifier that another app's `BluetoothIdentifier` of it has.
+        /// The identifier in another app's `BluetoothIdentifier`.
         case identifier(AccessoryID)
 
         /// Six pairs of hexadecimal digits between colons, or a UUID. Nil otherwise.
@@ -311,9 +310,9 @@ public struct DiscoveredItem: Hashable, Sendable {
     }
 }
 
-/// What an app says when it finishes an authorization (`ASAccessorySettings`).
+/// An app's settings when it finishes an authorization (`ASAccessorySettings`).
 public struct AuthorizationSettings: Hashable, Sendable {
-    /// The whole name of its network, of which the descriptor had the beginning; nil says nothing of it.
+    /// The whole name of the network whose beginning the descriptor has; nil for no change.
     public var ssid: SSID?
     /// The address of the accessory's classic side, 6 bytes.
     public var bridgingAddress: BluetoothAddress?
@@ -327,14 +326,14 @@ public struct AuthorizationSettings: Hashable, Sendable {
 
 /// A product image as the app sent it: recognised by its first bytes, never trusted.
 public struct ProductImage: Hashable, Sendable {
-    /// What an image was recognised as.
+    /// The format of an image.
     public enum Format: String, Hashable, Sendable {
         case png
         case jpeg
         case svg
     }
 
-    /// What the first bytes say; nothing behind them was looked at.
+    /// The format by the first bytes; the rest is not read.
     public let format: Format
     /// The file as it was sent, undecoded.
     public let bytes: [UInt8]

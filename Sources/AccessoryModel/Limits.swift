@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The limits that the daemon holds (rule 19 of Docs/Rules.md), in numbers. Docs/Limits.md lists them and those that
-// stand beside what they bound.
+// The daemon's limits (rule 19 of Docs/Rules.md). Docs/Limits.md lists them, and others that stand beside their
+// subjects.
 
-/// Limits on what a peer may ask for, and on what is kept of what comes over the air.
+/// Limits on requests of peers, and on data from the air.
 public enum Limits {
     /// Sessions that one user may have of one app at a time.
     public static let sessionsPerUser = 8
@@ -14,7 +14,7 @@ public enum Limits {
     public static let waitingRequestsPerClient = 64
     /// Items of one picker.
     public static let itemsPerPicker = 256
-    /// Accessories that one filtered picker tells its app about.
+    /// Accessories that one filtered picker discloses to its app.
     public static let discoveredPerPicker = 512
     /// Offers shown at a time; the nearest are kept.
     public static let offersShown = 64

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the person is shown and asked: offers, prompts, answers.
+// Offers, prompts and answers.
 
 /// One accessory in range that the person may pick.
 public struct Offer: Hashable, Sendable {
@@ -15,9 +15,8 @@ public struct Offer: Hashable, Sendable {
     public let item: Int
     /// The app's name for it, or the stored one when it is shared.
     public let name: String
-    /// What it calls itself: its Local Name, its network's name, or the vendor and model of a Wi-Fi Aware service.
-    /// Empty when
-    /// it does not say; a stranger's text in any case.
+    /// Its own name: its Local Name, its network's name, or the vendor and model of a Wi-Fi Aware service. Empty
+    /// without one; in any case a stranger's text.
     public let advertisedName: String
     /// Smoothed, dBm; nil when unknown.
     public var rssi: Int?
@@ -29,9 +28,9 @@ public struct Offer: Hashable, Sendable {
     public let isBonded: Bool
     /// The identifier that the accessory will have once it is set up.
     public let identifier: AccessoryID
-    /// What the picker does around the set-up.
+    /// The picker's steps around the set-up.
     public let setup: SetupOptions
-    /// What else is paired with it.
+    /// Further sides to pair.
     public let support: SupportOptions
     /// Its network, in range or known by name.
     public var network: WiFiNetwork?
@@ -78,7 +77,7 @@ extension Offer {
     }
 }
 
-/// What pairing asks of the person, or shows.
+/// A question of pairing, or a text to show.
 public enum PairingPrompt: Hashable, Sendable {
     /// Does the accessory show the same number?
     case confirmPasskey(UInt32)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose share of something it is, where each has one: limits are for users, and they have their turns.
+// The holder of a share: limits are for users, and they take turns.
 
 /// The holder of a share: a user, or an app with its own socket (a container's uids mean nothing here).
 public enum Party: Hashable, Comparable, Sendable, CustomStringConvertible {
@@ -22,8 +22,8 @@ public enum Party: Hashable, Comparable, Sendable, CustomStringConvertible {
     }
 }
 
-/// What waits to be done for parties, in turns: one of each party's in the order in which they came, and each party's
-/// own in theirs. So a party with a thousand waiting delays another by one.
+/// Elements that wait for parties, in turns: one of each party in the order of arrival. A party with a thousand
+/// elements delays another by one.
 public struct Turns<Element> {
     private var waiting: [Party: [Element]] = [:]
     /// The parties that have something waiting, the next one first.
@@ -38,10 +38,10 @@ public struct Turns<Element> {
     /// How much waits.
     public var count: Int { waiting.values.reduce(0) { $0 + $1.count } }
 
-    /// What waits for a party, in its order.
+    /// The elements of a party, in order.
     public func elements(of party: Party) -> [Element] { waiting[party] ?? [] }
 
-    /// Adds what comes after all else of its party.
+    /// Adds an element after all others of its party.
     public mutating func add(_ element: Element, of party: Party) {
         if waiting[party, default: []].isEmpty { order.append(party) }
         waiting[party, default: []].append(element)
@@ -58,7 +58,7 @@ public struct Turns<Element> {
 
     /// Drops elements.
     ///
-    /// - Returns: what was dropped, in its order.
+    /// - Returns: the dropped elements, in order.
     @discardableResult
     public mutating func removeAll(of party: Party, where isDropped: (Element) -> Bool) -> [Element] {
         guard let all = waiting[party] else { return [] }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the session API answers when it refuses: ASError's codes, and a message that names the offending key and value.
+// Errors of the session API: ASError's codes, and a message with the offending key and value.
 
 /// An error of the session API. Its codes are Apple's (`ASError.Code`).
 public struct SetupError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The kinds of refusal (`ASError.Code`, without `success`; raw values as there).
     public enum Code: Int, Hashable, Sendable, CaseIterable {
-        /// A failure without a code of its own; the message says what is known.
+        /// A failure without a code of its own; the message describes it.
         case unknown = 1
         /// The session was not activated.
         case activationFailed = 100
@@ -54,7 +54,7 @@ public struct SetupError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// What happened in a session (`ASAccessoryEventType`; raw values as there).
+/// The events of a session (`ASAccessoryEventType`; raw values as there).
 public enum SessionEventType: Int, Hashable, Sendable, CaseIterable {
     /// Never sent.
     case unknown = 0

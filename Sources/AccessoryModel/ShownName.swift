@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a person is shown, checked in one place: by whomever text comes (an app, an admin, a picker program, the air, a
-// file), it must not be able to look like another, or like nothing. Names that are set are refused for what may not be
-// shown; text that comes anyway is shown with a mark in its place.
+// The one check for shown text, whether an app, an admin, a picker program, the air or a file supplies it: it must not
+// look like other text, or like nothing. Names that are set are refused; other text is shown with marks for the
+// characters in question.
 
 /// The rule for text that a person is shown.
 public enum ShownName {
-    /// What is wrong with a name; nil for one that may be shown: at most `Limits.nameBytes` bytes, something to see in
-    /// it, and nothing that controls, hides or turns around what stands beside it.
+    /// The problem with a name; nil for one that may be shown: at most `Limits.nameBytes` bytes, something visible, and
+    /// nothing that controls, hides or reverses its surroundings.
     public static func problem(with name: String) -> String? {
         guard name.utf8.count <= Limits.nameBytes else { return "longer than \(Limits.nameBytes) bytes" }
         for (_, fault) in Judged(name) {
@@ -36,10 +36,10 @@ public enum ShownName {
     /// Why a scalar may not be shown.
     private enum Fault {
         case control
-        /// Nothing of it is seen, or it turns around what is.
+        /// Invisible, or reverses its surroundings.
         case hidden
         case lines
-        /// Nobody knows what it looks like.
+        /// Without a known glyph.
         case meaningless
         /// Marks that pile up cover the lines above and below.
         case stacked
@@ -58,13 +58,13 @@ public enum ShownName {
         mutating func next() -> (scalar: Unicode.Scalar, fault: Fault?)? {
             guard let scalar = rest.popFirst() else { return nil }
             let fault = ShownName.fault(of: scalar, neighbours, next: rest.first)
-            // What is marked is nothing that a joiner could join: so a marked text has nothing more to mark.
+            // A joiner joins nothing with a mark, so a marked text needs no more marks.
             neighbours.pass(fault == nil ? scalar : mark)
             return (scalar, fault)
         }
     }
 
-    /// What stands before a scalar.
+    /// The context before a scalar.
     private struct Neighbours {
         /// The scalar right before it.
         var previous: Unicode.Scalar?
@@ -127,8 +127,8 @@ public enum ShownName {
         }
     }
 
-    /// Hebrew to Myanmar, the Philippines to Lepcha, the Vedic signs, and the later blocks of the same scripts. What
-    /// lies between (Georgian, Hangul, Cherokee, more Latin and Greek) has no use for joiners.
+    /// Hebrew to Myanmar, the Philippines to Lepcha, the Vedic signs, and the later blocks of the same scripts. The
+    /// blocks between (Georgian, Hangul, Cherokee, more Latin and Greek) have no use for joiners.
     private static let scriptsWithJoiners: [Range<UInt32>] = [
         0x0590..<0x10A0, 0x1700..<0x1C80, 0x1CD0..<0x1D00, 0xA800..<0xA960, 0xA980..<0xAB00, 0xABC0..<0xAC00,
     ]

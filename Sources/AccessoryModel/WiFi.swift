@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wi-Fi's own words: network names, which are bytes and not text, what protects a network, and what is heard of one.
+// Wi-Fi's vocabulary: network names (bytes, not text), their protection, and networks in range.
 
 /// A network's name: 1–32 bytes of anything but only zeros (IEEE 802.11-2020, 9.4.2.2). Compared as bytes, shown as
 /// lossy text.
 public struct SSID: Hashable, Sendable, CustomStringConvertible, Comparable {
-    /// As on the air, 1–32 of them.
+    /// As on the air, 1–32 bytes.
     public let bytes: [UInt8]
 
     /// How many bytes a name may have.
     public static let length = 1...32
 
-    /// Nil for a wrong number of bytes, and for zeros alone, which is how a hidden network fills in what it does not
-    /// say.
+    /// Nil for a wrong number of bytes, and for zeros alone, which hidden networks send for a name.
     public init?(_ bytes: [UInt8]) {
         guard Self.length.contains(bytes.count), bytes.contains(where: { $0 != 0 }) else { return nil }
         self.bytes = bytes
@@ -20,7 +19,7 @@ public struct SSID: Hashable, Sendable, CustomStringConvertible, Comparable {
     /// The name's UTF-8. Nil as for bytes.
     public init?(_ text: String) { self.init(Array(text.utf8)) }
 
-    /// For people: what is not UTF-8 is replaced, and so is what may not be shown (`ShownName`).
+    /// For people: parts that are not UTF-8 or may not be shown (`ShownName`) are replaced.
     public var description: String { ShownName.marked(String(decoding: bytes, as: UTF8.self)) }
 
     /// The name as text, where it is text; services that know networks by text cannot name the others.
@@ -30,7 +29,7 @@ public struct SSID: Hashable, Sendable, CustomStringConvertible, Comparable {
     public static func < (a: Self, b: Self) -> Bool { a.bytes.lexicographicallyPrecedes(b.bytes) }
 }
 
-/// What protects a network, in the words that pickers and the bus use; from weak to strong, but for `psk`.
+/// The protection of a network, in the words of pickers and the bus; from weak to strong, except for `psk`.
 public enum NetworkSecurity: String, Hashable, Sendable, CaseIterable {
     case open
     /// Opportunistic encryption without a passphrase (RFC 8110).
@@ -105,11 +104,11 @@ public struct WiFiNetwork: Hashable, Sendable {
     }
 }
 
-/// What it takes to join an accessory's network.
+/// The parameters of a join.
 public struct NetworkJoin: Hashable, Sendable, CustomStringConvertible {
-    /// What opens a network. Lives in memory only, and is never part of a description.
+    /// A network's secret. It lives in memory only, and is never part of a description.
     public struct Passphrase: Hashable, Sendable, CustomStringConvertible {
-        /// As it was given, for the Wi-Fi service and nobody else.
+        /// As given, for the Wi-Fi service only.
         public let text: String
 
         /// 8–63 bytes without control characters, or the 64 hexadecimal digits of a WPA key (IEEE 802.11-2020, J.4).
@@ -124,7 +123,7 @@ public struct NetworkJoin: Hashable, Sendable, CustomStringConvertible {
         /// The 32 bytes of a key that was given as such.
         public var key: [UInt8]? { text.utf8.count == 64 ? Hex.bytes(text) : nil }
 
-        /// Does not tell it.
+        /// Without the passphrase.
         public var description: String { "(a passphrase)" }
     }
 
@@ -149,11 +148,11 @@ public struct NetworkJoin: Hashable, Sendable, CustomStringConvertible {
         return security.wantsPassphrase == (passphrase != nil)
     }
 
-    /// The network, and whether there is a passphrase, which it does not tell.
+    /// The network, and whether it has a passphrase.
     public var description: String { "\(ssid)\(passphrase == nil ? "" : " with a passphrase")\(isHidden ? ", hidden" : "")" }
 }
 
-/// What a Wi-Fi Aware service says of itself where it is discovered.
+/// A discovered Wi-Fi Aware service.
 public struct AwareService: Hashable, Sendable {
     /// The radio's name for who offers it, stable while it is in range.
     public let peer: String

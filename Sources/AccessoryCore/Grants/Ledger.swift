@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accessories and grants as a value: it says what a request would change, and takes the change over once the store has
-// it.
+// Accessories and grants as a value: it computes the change of a request, and applies the change once the store has it.
 
 public import AccessoryModel
 
-/// What is set up, and for whom.
+/// All accessories and grants.
 public struct Ledger: Hashable, Sendable {
     /// One step of a change; all steps of a change go into the store together or not at all.
     public enum Step: Hashable, Sendable {
@@ -30,14 +29,13 @@ public struct Ledger: Hashable, Sendable {
     private var grantsByNetwork: [SSID: Set<Int64>] = [:]
     private var grantsBySide: [UInt64: Set<Int64>] = [:]
 
-    /// What the store holds; grants are for accessories that are among the others.
+    /// The stored state; each grant's accessory is among the accessories.
     public init(accessories: [Accessory] = [], grants: [Grant] = []) {
         for accessory in accessories { put(accessory) }
         for grant in grants { put(grant) }
     }
 
-    /// Applies steps that the store has accepted, in their order. A step that takes away what is not there does
-    /// nothing.
+    /// Applies stored steps in their order. A step that removes an absent object does nothing.
     public mutating func apply(_ steps: [Step]) {
         for step in steps {
             switch step {
@@ -84,9 +82,9 @@ public struct Ledger: Hashable, Sendable {
         accessories(valued: address).first { $0.address == address }
     }
 
-    /// What a radio says of a device, and the services by which apps have it. An accessory that was connected once may
-    /// advertise services that it has not: BlueZ reports only those that it has from then on. A service counts only
-    /// if the accessory did advertise it: an app may say anything.
+    /// An advert, with the services by which apps have the accessory. BlueZ reports only the services that an accessory
+    /// was found to have once it was connected, which may lack advertised ones. A service counts only if it was
+    /// advertised: an app may claim any.
     public func recalling(_ advertisement: Advertisement) -> Advertisement {
         guard let accessory = accessory(at: advertisement.address) else { return advertisement }
         var recalled = advertisement
@@ -125,8 +123,7 @@ public struct Ledger: Hashable, Sendable {
     /// The accessory without Bluetooth that apps have by the network of this name: such an accessory has no other
     /// identity. One with Bluetooth is known by that, and the name of its network is no claim to the rest.
     ///
-    /// - Parameter app: the app that looks for it: its own accessory goes before others', and what it has by another
-    ///   network is not meant.
+    /// - Parameter app: its own accessory goes before others', and one that it has by another network is not meant.
     public func accessory(ofNetwork ssid: SSID, for app: AppID) -> Accessory? {
         if let own = grant(onNetwork: ssid, to: app).flatMap({ granted($0.accessory, to: app) }), own.address == nil {
             return own.accessory
@@ -190,7 +187,7 @@ public struct Ledger: Hashable, Sendable {
         return GrantedAccessory(accessory, grant)
     }
 
-    /// What an app may see: accessories with a grant that an admin has not switched off.
+    /// The accessories that an app may see: those with a grant that is not switched off.
     public func accessories(of app: AppID) -> [GrantedAccessory] {
         grantsByApp[app, default: []].compactMap { grants[$0] }.filter(\.isEnabled).compactMap { grant in
             accessories[grant.accessory].map { GrantedAccessory($0, grant) }
@@ -199,13 +196,13 @@ public struct Ledger: Hashable, Sendable {
 
     // MARK: Changes
 
-    /// A grant for what a person picked: on the stored accessory when there is one, else on a new one.
+    /// The change that a pick makes: a grant on the stored accessory when there is one, else on a new one.
     ///
     /// - Parameters:
-    ///   - identity: who it turned out to be; nil when it was not paired.
-    ///   - name: what the person calls it; nil for the item's name.
+    ///   - identity: from pairing; nil when it was not paired.
+    ///   - name: the person's name for it; nil for the item's name.
     ///   - awareDevice: our number for it, where it was found by Wi-Fi Aware.
-    ///   - traits: what it advertised.
+    ///   - traits: from its adverts.
     public func adding(
         _ offer: Offer, item: DisplayItem, identity: PairedIdentity?, name: String? = nil, awareDevice: UInt64? = nil,
         traits: Accessory.Traits = Accessory.Traits(), to app: AppID, grantID: Int64, now: Int64
@@ -237,7 +234,7 @@ public struct Ledger: Hashable, Sendable {
         return (steps(accessory, grant), accessory.id)
     }
 
-    /// What a new descriptor, and a pairing that it asked for, make of an app's accessory.
+    /// The change that a new descriptor, and a pairing for it, make to an app's accessory.
     public func upgrading(
         _ granted: GrantedAccessory, to descriptor: DiscoveryDescriptor, offer: Offer, identity: PairedIdentity?,
         awareDevice: UInt64? = nil, traits: Accessory.Traits = Accessory.Traits()
@@ -293,13 +290,13 @@ public struct Ledger: Hashable, Sendable {
         grant.terms.classicAddress = classic
     }
 
-    /// What has changed of the two.
+    /// Steps for those of the two that changed.
     private func steps(_ accessory: Accessory, _ grant: Grant?) -> [Step] {
         let put = accessories[accessory.id] == accessory ? nil : Step.put(accessory)
         return [put, grant.flatMap { grants[$0.id] == $0 ? nil : .grant($0) }].compactMap(\.self)
     }
 
-    /// Another accessory that has the Bluetooth identity of one of those that steps put; nil when none has.
+    /// Another accessory with the Bluetooth identity of one that steps put; nil when none has.
     public func rival(of steps: [Step]) -> Accessory? {
         steps.lazy.compactMap { step in
             guard case .put(let accessory) = step, let address = accessory.address else { return nil }
@@ -335,7 +332,7 @@ public struct Ledger: Hashable, Sendable {
         return ([.put(unpaired)] + grants, [accessory.peer].compactMap(\.self))
     }
 
-    /// Takes an accessory away from everybody.
+    /// Removes an accessory and all its grants.
     public func removing(_ accessory: Accessory) -> (steps: [Step], bonds: [BluetoothPeer]) {
         let grants = grants(of: accessory.id)
         return (grants.map { .revoke($0.id) } + [.delete(accessory.id)], bonds(of: accessory, leaving: grants))

@@ -30,7 +30,7 @@ public struct NameRule: Hashable, Sendable {
     /// Whether the name fits. A regular expression that takes too long over it does not match it.
     public func matches(_ name: String) -> Bool { verdict(on: name) == true }
 
-    /// Nil when a regular expression took too long to tell, which is no match.
+    /// Nil when a regular expression reached its limit, which is no match.
     func verdict(on name: String) -> Bool? {
         switch search {
         case .substring(let search): search.isFound(in: name)
@@ -43,7 +43,7 @@ public struct NameRule: Hashable, Sendable {
         one.options == other.options && one.substring.utf8.elementsEqual(other.substring.utf8)
     }
 
-    /// Hashes what makes rules equal.
+    /// Hashes substring and options.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(options)
         for byte in substring.utf8 { hasher.combine(byte) }

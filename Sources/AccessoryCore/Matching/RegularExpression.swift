@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A regular expression over names, in PCRE2's syntax, run by GLib within limits: patterns come from apps and names from
-// strangers, and some pairs of them would keep a backtracking matcher busy for years.
+// strangers, and some pairs would keep a backtracking matcher busy for years.
 
 internal import AccessoryModel
 internal import CGLib

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of one descriptor, in one list: the matcher asks it for a verdict, the admin's rules too, and whoever
-// wonders asks it for the reasons. A rule is a case here with its test and its words beside each other, so that these
-// cannot drift apart.
+// The rules of one descriptor, in one list: verdicts for the matcher and the admin's rules, and reasons in words. Each
+// rule is a case with its test and its words beside each other, so that these cannot drift apart.
 
 public import AccessoryModel
 
-/// What there is besides an advert that a rule may ask about.
+/// Conditions besides an advert that a rule may test.
 struct Circumstances {
     /// Smoothed, dBm; nil when unknown, which is never near.
     var rssi: Int?
@@ -17,7 +16,7 @@ struct Circumstances {
 
 /// One descriptor, ready to be applied.
 struct RuleList: Sendable {
-    /// What all of them must hold for. Cheap ones first: most adverts fail at the first.
+    /// Cheap ones first: most adverts fail at the first.
     private enum Rule: Sendable {
         case service(BluetoothUUID)
         case serviceData(BluetoothUUID, MaskedData)
@@ -31,8 +30,7 @@ struct RuleList: Sendable {
     }
 
     private let rules: [Rule]
-    /// What an advert must name to be looked at at all; one of the two is there where the descriptor looks for
-    /// Bluetooth.
+    /// One of the two exists where the descriptor looks for Bluetooth: adverts without it are not compared.
     let service: BluetoothUUID?
     let serviceData: MaskedData?
     let company: CompanyIdentifier?
@@ -60,7 +58,7 @@ struct RuleList: Sendable {
         self.rules = rules
     }
 
-    /// Whether an advert is what the descriptor looks for.
+    /// Whether an advert matches the descriptor.
     ///
     /// - Parameter matches: compares a name; the matcher keeps the answers.
     func holds(
@@ -71,7 +69,7 @@ struct RuleList: Sendable {
         return true
     }
 
-    /// What keeps an advert from being what the descriptor looks for, in words; empty when it is.
+    /// The reasons why an advert does not match, in words; empty when it does.
     func reasons(against advert: Advertisement, _ circumstances: Circumstances) -> [String] {
         let nothing = service == nil && company == nil ? ["the item names no Bluetooth service and no company"] : []
         return nothing
@@ -94,7 +92,7 @@ struct RuleList: Sendable {
         }
     }
 
-    /// How far the rules can be held against what is known of a device that may be silent.
+    /// The evidence that a device, which may be silent, matches.
     fileprivate func evidence(of known: Advertisement, _ circumstances: Circumstances) -> Matcher.Evidence {
         guard service != nil || company != nil else { return .contradicts }
         var evidence = Matcher.Evidence.fits
@@ -105,7 +103,7 @@ struct RuleList: Sendable {
         return evidence
     }
 
-    /// Whether a rule fails only because of what is not known.
+    /// Whether a rule fails only for lack of an advert.
     private func cannotBeEvaluated(_ rule: Rule, _ known: Advertisement) -> Bool {
         switch rule {
         case .serviceData(let service, _): known.serviceData[service] == nil
@@ -140,8 +138,8 @@ struct RuleList: Sendable {
 }
 
 extension Matcher {
-    /// Whether a paired device is what a descriptor looks for. BlueZ keeps name and services of a device that is
-    /// silent, and not the data of its adverts: a rule about that data has no answer then, and a person must decide.
+    /// Whether a paired device matches a descriptor. BlueZ keeps name and services of a silent device, but not the data
+    /// of its adverts: a rule about that data has no answer then, and a person must decide.
     public enum Evidence: Hashable, Sendable {
         case fits
         /// All rules that can be evaluated fit, and others cannot be evaluated.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names that a person takes for other names: written with letters of other scripts, or with digits for letters. What
-// they look like is their skeleton (Unicode's UTS #39, section 4): two names with one skeleton look the same.
+// Names that a person confuses with other names: written with letters of other scripts, or with digits for letters. Two
+// names with one skeleton (Unicode's UTS #39, section 4) look the same.
 
 public import AccessoryModel
 internal import CGLib
 
-/// The names in use, by what they look like.
+/// The names in use, by their skeletons.
 public struct LookAlikes {
     /// The names with a skeleton, and whose they are: thousands of accessories may share one.
     private var names: [String: [String: Set<AccessoryID>]] = [:]
@@ -32,7 +32,7 @@ public struct LookAlikes {
     /// The name in use that one of the texts looks like, without being it; nil for none. An accessory's own name does
     /// not count, and of several the first in alphabetical order.
     ///
-    /// - Parameter texts: what a person is shown of one accessory.
+    /// - Parameter texts: the texts that are shown for one accessory.
     public mutating func resembled(by texts: [String], of id: AccessoryID) -> String? {
         guard !names.isEmpty else { return nil }
         for text in texts {
@@ -52,7 +52,7 @@ public struct LookAlikes {
     }
 }
 
-/// What a text looks like.
+/// The skeleton of a text.
 enum Skeleton {
     /// The text in prototypes: each character, decomposed for compatibility, is the one that stands for all that look
     /// like it. Characters that are not seen are left out, and so are spaces at the ends and more than one between

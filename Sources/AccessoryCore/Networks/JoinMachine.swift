@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who keeps the machine on an accessory's network: decided here, done elsewhere. There is one interface: one network is
-// joined at a time, for as long as somebody who is entitled to it holds it, and who wants another one changes over if
-// nobody else holds it, waits while it is being left, or is refused.
+// Decides the use of the machine's one Wi-Fi interface: one accessory's network is joined at a time, as long as an
+// entitled app holds it. A request for another network replaces it if the requester is the only holder, waits while it
+// is being left, or is refused.
 
 public import AccessoryModel
 
 /// The joined network as a value: events in, effects out, one network at a time.
 public struct JoinMachine: Hashable, Sendable {
-    /// A request that waits for its answer; whoever makes it chooses the number.
+    /// A request that waits for its answer; the number is the requester's choice.
     public typealias Ticket = Int
 
     /// Which network is meant.
@@ -38,24 +38,23 @@ public struct JoinMachine: Hashable, Sendable {
         }
     }
 
-    /// What the interface is up to.
+    /// The state of the interface.
     public enum State: Hashable, Sendable {
-        /// The interface is nobody's.
+        /// The interface has no holder.
         case idle
         case joining(Goal)
         case joined(Goal, interface: String)
-        /// The interface is being given back what it was connected to.
+        /// The interface's earlier connection is being restored.
         case leaving(Goal)
     }
 
-    /// What happens to it. What comes too late for the state changes nothing.
+    /// The events. One that no longer fits the state changes nothing.
     public enum Event: Hashable, Sendable {
-        /// Somebody who is entitled to a network wants to be on it.
+        /// An entitled app wants to be on a network.
         case wanted(Ticket, Goal, by: Holder)
         /// An app's connection has done with an accessory's network.
         case released(Ticket, AccessoryID, client: String)
-        /// Who is entitled to the network may have changed: these are, nobody is when it is the accessory's network no
-        /// longer.
+        /// The entitled holders may have changed: none is entitled once it is no longer the accessory's network.
         case entitled(Set<Holder>, reason: String)
         /// The radio has joined it.
         case joined(interface: String)
@@ -69,9 +68,9 @@ public struct JoinMachine: Hashable, Sendable {
         case ending(Ticket)
     }
 
-    /// What is to be done.
+    /// The effects to perform.
     public enum Effect: Hashable, Sendable {
-        /// Have the radio join what this request asks for.
+        /// Have the radio join the network of this request.
         case join(Ticket)
         /// Have the radio leave the network. Answered by `left`.
         case leave
@@ -87,10 +86,10 @@ public struct JoinMachine: Hashable, Sendable {
         case noteLeft(AccessoryID, reason: String)
     }
 
-    /// What the interface is up to now.
+    /// The state of the interface.
     public private(set) var state = State.idle
-    /// Who wants to be on the network. Once there is nobody, the network is left; one that is still being joined is
-    /// left when it is joined, because a joining that is half made cannot be undone.
+    /// The holders of the network. Without any, the network is left; one that is still being joined is left afterwards,
+    /// because half a join cannot be undone.
     public private(set) var holders: [Holder] = []
     private var joiners: [Joiner] = []
     private var afterwards: [Effect] = []
@@ -111,7 +110,7 @@ public struct JoinMachine: Hashable, Sendable {
         }
     }
 
-    /// What an event changes, and what is to be done about it, in this order.
+    /// Handles an event, and returns the effects in order.
     public mutating func handle(_ event: Event) -> [Effect] {
         switch event {
         case .wanted(let ticket, let goal, let holder): want(ticket, goal, holder)
@@ -212,7 +211,7 @@ public struct JoinMachine: Hashable, Sendable {
         return leave("the daemon ends")
     }
 
-    /// Leaves what is joined; what is being joined is left once it is.
+    /// Leaves the joined network; a network that is being joined is left afterwards.
     private mutating func leave(_ reason: String) -> [Effect] {
         guard case .joined(let goal, _) = state else { return [] }
         state = .leaving(goal)

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the admin allows beyond what manifests declare: who may ask for a picker, what is approved without a person,
-// what is denied. A value, read from policy.d (Docs/Policy.md); without any file it allows what manifests allow, and
-// approves nothing.
+// The admin's rules beyond manifests: which apps may ask for a picker, approvals without a person, denials. A value,
+// read from policy.d (Docs/Policy.md); without any file, manifests alone count and nothing is approved.
 
 public import AccessoryModel
 
 /// The admin's rules (Docs/Policy.md).
 public struct AccessPolicy: Hashable, Sendable {
-    /// Accessories that a rule speaks of: all that have the address, if it names one, and
-    /// advertise what the descriptor asks for, if it has one.
+    /// Accessories of a rule: with its address, and with adverts that match its descriptor, as far as it has these.
     public struct Target: Hashable, Sendable {
         /// 48 bits, public or random. Nil: any address.
         public var address: UInt64?
@@ -32,7 +30,7 @@ public struct AccessPolicy: Hashable, Sendable {
         public var app: AppID
         /// Which accessories.
         public var target: Target
-        /// dBm; what is farther away is left alone.
+        /// dBm; weaker accessories are not approved.
         public var minimumRSSI: Int
 
         /// - Parameter minimumRSSI: dBm.
@@ -73,9 +71,9 @@ public struct AccessPolicy: Hashable, Sendable {
     public var allowedBy: Set<String> = []
     /// The paths of the files that `refused` comes from.
     public var refusedBy: Set<String> = []
-    /// What is approved without a person; the first that fits counts.
+    /// Approvals without a person; the first that fits counts.
     public var approvals: [Approval] = []
-    /// What is denied, also of what was approved or granted; the first that fits counts.
+    /// Denials, also of approved and granted accessories; the first that fits counts.
     public var denials: [Denial] = []
     /// Why the files cannot be relied on: until they can, nothing new is set up.
     public var problem: String?
@@ -98,9 +96,9 @@ public struct AccessPolicy: Hashable, Sendable {
         denials.first { $0.concerns(app) && $0.target.matches(sighting) }
     }
 
-    /// The rule that keeps an accessory from an app although it was granted. What it advertised then is not kept but
-    /// for services and companies: of a rule's descriptor these count, against all that it was ever known by, and the
-    /// network. A rule with a name or data keeps away what is in range, and nothing that was granted.
+    /// The rule that denies a granted accessory. Only services and companies of its adverts are stored: a rule's
+    /// descriptor is compared with these, and with the network. A rule with a name or data denies accessories in range,
+    /// and no grant.
     ///
     /// - Parameter terms: those of the app's grant; nil where it has none yet.
     public func denial(of accessory: Accessory, on terms: Grant.Terms?, to app: AppID) -> Denial? {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which descriptors are valid, and which of them this app may use: rules 1, 3, 4 and 6 of the session API. Everything
-// is checked before the picker sees any of it.
+// Checks of descriptors, by themselves and against the app's manifest, before the picker gets any (rules 1, 3, 4 and 6
+// of the session API).
 
 public import AccessoryModel
 
-/// The checks of descriptors and of what an app says later of its accessory.
+/// The checks of descriptors and settings.
 public enum DescriptorRules {
     /// Checks one descriptor by itself.
     ///
@@ -56,7 +56,7 @@ public enum DescriptorRules {
         }
     }
 
-    /// Checks that an app's manifest declares what its descriptor names.
+    /// Checks that an app's manifest declares its descriptor.
     ///
     /// - Throws: `InvalidRequest` naming the key, the value and the manifest.
     public static func check(_ descriptor: DiscoveryDescriptor, declaredBy app: AppManifest) throws(SetupError) {
@@ -87,7 +87,7 @@ public enum DescriptorRules {
         }
     }
 
-    /// Checks that an app's manifest declares what the app uses of a grant. A manifest may change after the set-up.
+    /// Checks that an app's manifest declares the terms of a grant: it may change after the set-up.
     ///
     /// - Throws: `InvalidRequest` naming the key, the value and the manifest.
     public static func check(
@@ -110,7 +110,7 @@ public enum DescriptorRules {
         try check(descriptor, declaredBy: app)
     }
 
-    /// Checks what an app says when it finishes an authorization: only what its descriptor left open can be filled in.
+    /// Checks the settings of an authorization, which may complete the descriptor only.
     ///
     /// - Throws: `InvalidRequest` naming the key and the value.
     public static func check(_ settings: AuthorizationSettings, for descriptor: DiscoveryDescriptor) throws(SetupError) {
@@ -126,7 +126,7 @@ public enum DescriptorRules {
         }
     }
 
-    /// Wi-Fi Aware services are found by their name; a role and names to match say more of them.
+    /// Checks the traits of a Wi-Fi Aware service, which is found by its name.
     private static func check(_ aware: WiFiAware, _ descriptor: DiscoveryDescriptor) throws(SetupError) {
         guard let name = aware.serviceName else {
             throw SetupError(.invalidRequest, "wifiAwareServiceName: is missing, and other Wi-Fi Aware keys need it")
@@ -143,7 +143,7 @@ public enum DescriptorRules {
         }
     }
 
-    /// Text that is to be found in a name.
+    /// Checks a text to find in a name.
     private static func check(_ key: String, _ text: String, _ options: CompareOptions) throws(SetupError) {
         guard !text.isEmpty else { throw .invalid(key, "\"\"", "is empty") }
         guard text.utf8.count <= Limits.nameSubstringBytes else {

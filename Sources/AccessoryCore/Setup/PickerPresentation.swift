@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the picker shows, derived from the machine's state alone: there is no second account of it that could disagree.
+// The picker's contents, derived from the machine's state alone, so that no second account can disagree.
 
 public import AccessoryModel
 
 /// The picker as a person sees it.
 public struct PickerPresentation: Hashable, Sendable {
-    /// What the person sees. The raw values are the words of `Stage` on the bus (org.accessorysetup1.Picker).
+    /// The stage of the picker. The raw values are the words of `Stage` on the bus (org.accessorysetup1.Picker).
     public enum Stage: String, Hashable, Sendable {
         case searching, offering, confirming, pairing, bridging, renaming, failed, done
     }
 
-    /// What the person sees.
+    /// The stage.
     public var stage: Stage
-    /// What there is to pick; once something was picked, that alone. Empty at the end.
+    /// The offers; after a pick that one alone. Empty at the end.
     public var offers: [Offer]
-    /// What pairing asks of the person or shows, or whether known accessories may be taken over; nil for nothing.
+    /// The prompt of pairing or of a migration; nil for none.
     public var prompt: PairingPrompt?
-    /// What went wrong: at the end of the run, or in an attempt after which the person may try again. Nil otherwise.
+    /// The failure of the run, or of an attempt after which the person may try again; nil otherwise.
     public var failure: SetupError?
     /// The person goes on in the app.
     public var finishInApp = false
 }
 
 extension SetupMachine {
-    /// What the picker shows in this state.
+    /// The presentation of this state.
     public var presentation: PickerPresentation {
         switch state {
         case .created: PickerPresentation(stage: .searching, offers: [])

@@ -5,7 +5,7 @@
 internal import AccessoryModel
 
 extension SetupMachine {
-    /// What was picked (and paired, where it had to be) is asked for a name, or kept.
+    /// A picked (and paired, where needed) accessory is named, or stored.
     mutating func keep(_ offer: Offer, _ identity: PairedIdentity?) -> [Effect] {
         // With the app's confirmation still to come, the name is asked for afterwards: the set-up view follows the
         // confirmation.
@@ -39,7 +39,7 @@ extension SetupMachine {
         }
     }
 
-    /// The accessory is the app's: what rode along happens now, then the run ends.
+    /// The accessory is the app's: migrations that ride along happen now, then the run ends.
     private mutating func complete(_ accessory: AccessoryID, _ offer: Offer) -> [Effect] {
         let outcome = Outcome.added(accessory, finishInApp: offer.setup.contains(.finishInApp))
         guard case .discovery(_, migrates: true) = purpose else { return finish(outcome) }

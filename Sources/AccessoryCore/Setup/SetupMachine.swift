@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One picker run as a value: events in, effects out; no clock, no radio, no bus. Every event is accepted or refused in
-// every state, and what the picker answers is checked against what it was shown. The states of a run that searches and
+// every state, and answers must fit the prompts that were shown. The states of a run that searches and
 // pairs are in SetupMachine+Discovery.swift, those around the grant (names, the app's confirmation, migration) in
 // SetupMachine+Completion.swift.
 
@@ -8,11 +8,11 @@ public import AccessoryModel
 
 /// The setup of one accessory, from the empty picker to the grant; or one of the smaller requests that need a person.
 public struct SetupMachine: Hashable, Sendable {
-    /// What a run is for.
+    /// The purpose of a run.
     public enum Purpose: Hashable, Sendable {
         /// Search, pick, set up. Migrations that ride along happen once an accessory was set up.
         case discovery(isBounded: Bool, migrates: Bool)
-        /// Search for one accessory of the app's and give it what a new descriptor asks for.
+        /// Search for one accessory of the app's and give it the side that a new descriptor asks for.
         case authorization(isBounded: Bool)
         /// Take known accessories over, if the person accepts it.
         case migration([Offer])
@@ -20,7 +20,7 @@ public struct SetupMachine: Hashable, Sendable {
         case rename(AccessoryID, Offer)
     }
 
-    /// What happens to a run. A state names the events that it knows; all others it refuses.
+    /// The events of a run. Each state handles some and refuses all others.
     public enum Event: Hashable, Sendable {
         /// The run begins. Accepted once, at first.
         case begin
@@ -42,8 +42,8 @@ public struct SetupMachine: Hashable, Sendable {
         // The app
         /// It wants no more discovery.
         case discoveryFinished
-        /// It has confirmed what waited for it; `bridges` when classic is to be paired first, and a network for one
-        /// that no person has seen. Without either, the grant is authorized already.
+        /// The app has confirmed the accessory; `bridges` when the classic side is paired first, and a network for one
+        /// that no person has seen.
         case authorizationFinished(bridges: Bool, unseen: SSID?)
         /// Its connection or session ended.
         case appGone
@@ -86,7 +86,7 @@ public struct SetupMachine: Hashable, Sendable {
         var refusal: Refusal { if case .answered = self { .notPrompted } else { .notNow } }
     }
 
-    /// What is to be done.
+    /// The effects to perform.
     public enum Effect: Hashable, Sendable {
         /// Have the radio search.
         case startScan
@@ -101,7 +101,7 @@ public struct SetupMachine: Hashable, Sendable {
         case answer(PromptAnswer)
         /// Call the pairing off. Its end is still awaited.
         case cancelPairing
-        /// Undo a bond that nobody will be granted.
+        /// Undo a bond without a grant.
         case removeBond(PairedIdentity)
         /// Write the grant, under the person's name for it if there is one. Answered by `stored` or `storeFailed`.
         case store(Offer, PairedIdentity?, name: String?)
@@ -114,14 +114,13 @@ public struct SetupMachine: Hashable, Sendable {
         case remove(AccessoryID)
         /// Write the grants of all migrations. Answered by `migrated`.
         case migrate
-        /// Tell the app.
+        /// Publish an event for the app.
         case emit(AppEvent)
         /// The run is over.
         case end
     }
 
-    /// What the app is told.
-    /// The words of `ASAccessoryEventType`; what an event speaks of comes along.
+    /// The events for the app, in the words of `ASAccessoryEventType`.
     public enum AppEvent: Hashable, Sendable {
         case pickerDidPresent
         case pickerSetupPairing
@@ -129,7 +128,7 @@ public struct SetupMachine: Hashable, Sendable {
         case pickerSetupRename
         case pickerSetupFailed(SetupError)
         case accessoryAdded(AccessoryID)
-        /// Nil for a run that did what was asked.
+        /// Nil for a run that succeeded.
         case pickerDidDismiss(SetupError?)
     }
 
@@ -158,7 +157,7 @@ public struct SetupMachine: Hashable, Sendable {
         case unwinding(SetupError)
         /// The person is asked for a name.
         case naming(Naming)
-        /// What was picked (and paired, where it had to be) is being written down.
+        /// The picked (and paired, where needed) accessory is being stored.
         case storing(Offer, PairedIdentity?)
         /// The accessory waits for the app's confirmation.
         case confirming(Authorization)
@@ -178,14 +177,14 @@ public struct SetupMachine: Hashable, Sendable {
 
     /// A search.
     public struct Discovery: Hashable, Sendable {
-        /// What the person may pick now.
+        /// The offers at this moment.
         public var offers: [Offer] = []
         /// Whether anything was ever offered.
         public var hasOffered = false
         /// Whether the deadline's timer runs: from the beginning until it fires, and again once all that was offered
         /// has gone.
         public var deadlineRuns = true
-        /// The last attempt to pair failed, and the person was told.
+        /// The failure of the last attempt to pair, which is shown.
         public var failure: SetupError?
     }
 
@@ -193,9 +192,9 @@ public struct SetupMachine: Hashable, Sendable {
     public struct Pairing: Hashable, Sendable {
         /// The offer that was picked.
         public var offer: Offer
-        /// What is in range meanwhile, to go on with when the pairing fails.
+        /// The offers meanwhile, for when the pairing fails.
         public var offers: [Offer]
-        /// What pairing asks or shows; nil when it does not, or the person has answered.
+        /// The prompt of pairing; nil for none, or after the answer.
         public var prompt: PairingPrompt?
         /// Low energy is paired, and the classic side has its turn.
         public var isBridging = false
@@ -225,7 +224,7 @@ public struct SetupMachine: Hashable, Sendable {
         public var accessory: AccessoryID
         /// The offer that was picked, to show.
         public var offer: Offer
-        /// What pairing the classic side asks, or the network that the person is asked about.
+        /// The prompt of bridging, or the network to consent to.
         public var prompt: PairingPrompt?
         /// Why the last confirmation came to nothing; nil when there was none. The app may finish again.
         public var failure: SetupError?
@@ -243,7 +242,7 @@ public struct SetupMachine: Hashable, Sendable {
 
     /// How far the run is.
     public internal(set) var state: State = .created
-    /// What the run is for.
+    /// The purpose of the run.
     public let purpose: Purpose
 
     /// A run that `begin` starts.
@@ -273,7 +272,7 @@ public struct SetupMachine: Hashable, Sendable {
         if case .confirming(let authorization) = state { authorization.accessory } else { nil }
     }
 
-    /// Whether the accessory waits for the app's confirmation, or what the app has confirmed is being done.
+    /// Whether the accessory waits for the app's confirmation, or its effects are under way.
     public var isConfirmed: Bool {
         switch state {
         case .confirming, .consenting, .bridging: true
@@ -346,7 +345,7 @@ public struct SetupMachine: Hashable, Sendable {
 
     // MARK: Ends
 
-    /// A bond that is older than this run is somebody else's.
+    /// An older bond belongs to another program.
     static func undoing(_ identity: PairedIdentity) -> [Effect] {
         identity.wasPairedBefore ? [] : [.removeBond(identity)]
     }

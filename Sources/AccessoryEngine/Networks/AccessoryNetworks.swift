@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Joining a granted accessory's network for an app. What becomes of the interface is decided by `JoinMachine`; here its
-// decisions are done, and it is told what the radio says and who is still entitled.
+// Joins granted accessories' networks for apps: performs the effects of `JoinMachine`, and reports the radio's answers
+// and the entitled apps to it.
 
 internal import AccessoryCore
 internal import AccessoryModel
@@ -14,7 +14,7 @@ final class AccessoryNetworks {
     private var tickets = 0
 
     private struct Request {
-        /// What is to be joined, by whom; nil for one who leaves.
+        /// The network and the requester of a join; nil for a leave.
         var join: (NetworkJoin, JoinMachine.Goal, JoinMachine.Holder)?
         let completion: (SetupError?) -> Void
     }
@@ -29,7 +29,7 @@ final class AccessoryNetworks {
     /// - Parameters:
     ///   - network: the network that the app means; nil for the accessory's.
     ///   - completion: called once, with why not.
-    /// - Throws: `InvalidRequest` for what is not granted, `UserRestricted` where the admin denies it.
+    /// - Throws: `InvalidRequest` for a network that is not granted, `UserRestricted` where the admin denies it.
     func join(
         _ id: AccessoryID, for client: ClientID, _ app: AppID, passphrase: NetworkJoin.Passphrase?, isHidden: Bool, network: SSID?,
         completion: @escaping (SetupError?) -> Void
@@ -97,14 +97,14 @@ final class AccessoryNetworks {
             guard last?.event != .left, last != nil || accessory == nil else { return }
             accessory = last?.accessory
         } catch {
-            // What cannot be read is rather said twice.
+            // A line too many is better than none.
         }
         services.audit.note(.left, accessory: accessory, by: .daemon, why: "\(ssid): the daemon had ended before it was left")
-        // The record of it is dropped next.
+        // Its record is dropped next.
         services.audit.flush()
     }
 
-    /// The joined network has gone; the interface gets back what it was connected to.
+    /// The joined network has gone; the interface gets its earlier connection.
     func gone(_ reason: String) { handle(.gone(reason: reason)) }
 
     private func isEntitled(_ holder: JoinMachine.Holder, to goal: JoinMachine.Goal) -> Bool {
@@ -139,7 +139,7 @@ final class AccessoryNetworks {
         case .noteJoined(let goal, let holder, let interface):
             let who = services.sessions.requester(ClientID(holder.client))
             services.audit.note(.joined, app: holder.app, accessory: goal.accessory, by: who, why: "\(goal.ssid) on \(interface)")
-            // Before the app is told: it may end us.
+            // Before the app's answer: the app may end the daemon.
             services.audit.flush()
             services.registry.noteUse(of: goal.accessory, by: holder.app, requester: who, as: "joined its network")
         case .noteLeft(let id, let reason):

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an app that filters its results has been told of, and what of that it wants shown.
+// The discoveries of an app that filters its results, and its choice among them.
 
 internal import AccessoryModel
 
 struct Disclosure {
-    /// What an accessory says may come in parts, a name in its scan response for one: the app is told once they had
-    /// time to come. Seconds.
+    /// Seconds for the parts of an advert, such as a name in the scan response, to arrive before the app gets the
+    /// discovery.
     static let delay = 0.4
 
     private var fresh: [TrackedKey] = []
@@ -16,7 +16,7 @@ struct Disclosure {
 
     mutating func add(_ key: TrackedKey) { fresh.append(key) }
 
-    /// What the app has not been told of, with `discovery` saying what there is to tell.
+    /// New discoveries, made by `discovery`.
     mutating func next(_ discovery: (TrackedKey) -> DiscoveredAccessory?) -> [DiscoveredAccessory] {
         let keys = fresh
         fresh = []

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is in range of a picker's items: heard by the radios, matched with the items, forgotten when it is silent.
+// Devices, networks and services in range: matched with the picker's items, and dropped when they are silent.
 
 internal import AccessoryCore
 internal import AccessoryModel
@@ -45,7 +45,7 @@ final class InRange {
 
     // MARK: Devices
 
-    /// Takes in what was heard of devices; true when what is offered may have changed.
+    /// Adds adverts; true when offers may have changed.
     func hear(_ changes: [HeardDevice], now: Double) -> Bool {
         var changed = false
         for change in changes {
@@ -56,7 +56,7 @@ final class InRange {
                 if case .dropped = device.doubt { device.doubt = nil }
             }
             let before = device.item
-            // What is not offered and does not depend on its distance has no use for its strength.
+            // Only offers and items that depend on distance use the strength.
             if before != nil || dependsOnDistance || change.content != nil { device.hear(change.rssi, weight: Self.deviceWeight) }
             if change.content != nil || dependsOnDistance { match(device, now: now) }
             if before != nil || device.item != nil { changed = true }
@@ -117,8 +117,8 @@ final class InRange {
     /// Forgets all devices; true when one was offered.
     func dropDevices() -> Bool { devices.removeAll() }
 
-    /// Forgets devices that have been silent; true when one was offered. A connected device need not advertise, and one
-    /// without a strength says nothing new while it does: the radio tells when those go.
+    /// Drops silent devices; true when one was offered. A connected device need not advertise, nor is one without a
+    /// strength heard again while it does: the radio reports when those leave.
     func prune(now: Double) -> Bool {
         var withdrew = false
         let removed = devices.removeAll { device in
@@ -135,7 +135,7 @@ final class InRange {
 
     // MARK: Networks
 
-    /// Takes in a complete scan; true when what is offered may have changed.
+    /// Adds a complete scan; true when offers may have changed.
     func hear(_ heard: [WiFiNetwork]) -> Bool {
         var changed = false
         var missing = networks.keys
@@ -180,7 +180,7 @@ final class InRange {
         return changed
     }
 
-    /// Forgets all networks and services; true when what is offered may have changed.
+    /// Drops all networks and services; true when offers may have changed.
     func dropNetworks() -> Bool {
         guard networks.count > 0 || services.count > 0 else { return false }
         _ = networks.removeAll()
@@ -200,7 +200,7 @@ final class InRange {
 
     // MARK: Wi-Fi Aware services
 
-    /// Takes in all services in range; true when what is offered may have changed.
+    /// Adds all services in range; true when offers may have changed.
     func hear(_ heard: [AwareService]) -> Bool {
         let peers = Set(heard.map(\.peer))
         let before = services.count

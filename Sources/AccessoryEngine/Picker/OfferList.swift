@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the person may pick: made from what is in range, what the app wants shown, what it has already, and what the
-// admin's rules deny.
+// The offers of a run: accessories in range that the app wants shown and does not have, and that no rule denies.
 
 internal import AccessoryCore
 internal import AccessoryModel
@@ -8,7 +7,7 @@ internal import AccessoryModel
 struct OfferList {
     let app: AppID
     let items: [DisplayItem]
-    /// Only what the app has chosen is offered.
+    /// Only accessories that the app has chosen are offered.
     let isFiltered: Bool
     let inRange: InRange
     let disclosure: Disclosure
@@ -17,7 +16,7 @@ struct OfferList {
 
     // MARK: Offers
 
-    /// What is offered, in the order of appearance. What this app has already is not offered again.
+    /// All offers in the order of appearance, without accessories that the app has.
     func offers() -> [Offer] {
         var devices = inRange.devices.values.filter { $0.item != nil && isShown($0.identifier) }
         if devices.count > Limits.offersShown {
@@ -60,7 +59,7 @@ struct OfferList {
 
     private func isShown(_ id: AccessoryID) -> Bool { !isFiltered || disclosure.item(for: id) != nil }
 
-    /// Whether no rule denies it, nor what is stored of it: it may have been known by more than it says now.
+    /// Whether no rule denies it, as it is in range and as it is stored: earlier adverts may have said more.
     private func isAllowed(_ offer: Offer, _ sighting: Sighting) -> Bool {
         if policy.denial(of: sighting, to: app) != nil { return false }
         return offer.shared.flatMap { ledger.accessories[$0] }.map { stored in
@@ -143,7 +142,7 @@ struct OfferList {
         disclosure.item(for: identifier)?.name ?? item.name
     }
 
-    // MARK: What is known
+    // MARK: Known accessories
 
     private func known(_ advert: Advertisement) -> (accessory: Accessory, isMine: Bool)? {
         ledger.accessory(at: advert.address).map { ($0, ledger.hasByBluetooth($0.id, app)) }
@@ -159,8 +158,8 @@ struct OfferList {
 
     // MARK: A new descriptor
 
-    /// An accessory that gets a new descriptor: there at once when nothing of it is to be found first, else as soon as
-    /// it is in range.
+    /// The offers for an accessory that gets a new descriptor: at once where nothing must be found first, else as soon
+    /// as it is in range.
     func upgrades(of id: AccessoryID) -> [Offer] {
         guard let granted = ledger.granted(id, to: app), let item = items.first else { return [] }
         let (accessory, terms) = (granted.accessory, granted.grant.terms)
@@ -198,9 +197,9 @@ struct OfferList {
         return devices.isEmpty ? [upgrade(1, nil, network)] : devices.map { upgrade($0.number, $0, network) }
     }
 
-    // MARK: What the app filters
+    // MARK: Discoveries
 
-    /// What there is to tell the app of a match; nil for what it has already, or what has gone.
+    /// The discovery that a match is for the app; nil for an accessory that the app has, or that has left the range.
     func discovery(of key: TrackedKey) -> DiscoveredAccessory? {
         switch key {
         case .device(let address):
@@ -227,13 +226,13 @@ struct OfferList {
 }
 
 extension DiscoveryDescriptor {
-    /// Whether what it finds is to be paired.
+    /// Whether its accessories are paired.
     fileprivate var wantsPairing: Bool { !supportedOptions.isDisjoint(with: [.pairingLE, .transportBridging, .hid]) }
 }
 
 extension DisplayItem {
-    /// What is paired along with the accessory. The classic side waits for the app where the app has a say: it may know
-    /// the address.
+    /// Sides that are paired together with the accessory. The classic side waits for an app that confirms, as the app
+    /// may have the address.
     fileprivate var supportWhilePairing: SupportOptions {
         setupOptions.contains(.confirmAuthorization)
             ? descriptor.supportedOptions.subtracting(.transportBridging) : descriptor.supportedOptions

@@ -30,11 +30,11 @@ final class PickerQueue {
         }
     }
 
-    /// When pickers were shown last, counted up; nothing for never.
+    /// Counts of pickers at the time of the last one; none for never.
     private var shown = 0
     private var shownOfParty: [Party: Int] = [:]
     private var shownOfSeat: [Seat: Int] = [:]
-    /// When those that do not wait were refused because of another's picker, in monotonic seconds.
+    /// Refusals because of another's picker of apps that do not wait, in monotonic seconds.
     private var claims: [Seat: Double] = [:]
 
     /// PickerCoordinator whose apps and users are remembered.
@@ -56,7 +56,7 @@ final class PickerQueue {
     func show(_ session: Session, items: [DisplayItem], settings: PickerSettings, answer: @escaping Answer) {
         var request = Request(session: session, items: items, settings: settings, answer: answer)
         let seat = Seat(session)
-        // Those that wait and whose turn is before it.
+        // Requests that wait and whose turn is before it.
         if pickers.run == nil { serveWaiting { !self.precedes(seat, $0) } }
         guard let obstacle = attempt(request) else { return }
         guard settings.waitForPicker > 0, mayPass(obstacle, session) else {
@@ -146,7 +146,7 @@ final class PickerQueue {
 
     /// Has a picker shown that no request waits for, if it is the app's turn.
     ///
-    /// - Throws: what `body` throws, and `PickerAlreadyActive`.
+    /// - Throws: the error of `body`, and `PickerAlreadyActive`.
     func inTurn(_ session: Session, _ request: String, _ body: () throws(SetupError) -> Void) throws(SetupError) {
         if pickers.run == nil { serveWaiting { !self.precedes(Seat(session), $0) } }
         do throws(SetupError) {
@@ -160,7 +160,7 @@ final class PickerQueue {
 
     /// Asks again for requests that wait, in their turns.
     private func serveWaiting(where isMeant: (Seat) -> Bool = { _ in true }) {
-        // The first of those that nothing precedes, again and again: what is shown changes the order.
+        // Again and again the first in turn: a picker that is shown changes the order.
         var left = waiting.filter { isMeant(Seat($0.session)) }
         while let index = left.indices.min(by: { self.precedes(Seat(left[$0].session), Seat(left[$1].session)) }) {
             let request = left.remove(at: index)
@@ -171,7 +171,7 @@ final class PickerQueue {
         askAgainAfterClaims()
     }
 
-    /// What waits for others to have their turn does so for a few seconds at most.
+    /// Requests wait for another's turn a few seconds at most.
     private func askAgainAfterClaims() {
         guard claimsEnd == nil, !waiting.isEmpty, !claims.isEmpty else { return }
         claimsEnd = services.clock.after(Limits.pickerClaim) { [weak self] in

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an app may ask a picker for: the checks of descriptors, radios and migrations that `PickerCoordinator` makes
-// before anything changes.
+// The checks of descriptors, radios and migrations that `PickerCoordinator` makes before anything changes.
 
 internal import AccessoryCore
 internal import AccessoryModel
@@ -90,7 +89,7 @@ struct PickerRequests {
         return granted
     }
 
-    /// The accessories that migration items mean, and the errors of those that cannot be taken over.
+    /// The accessories of migration items, and the errors for items that cannot be migrated.
     ///
     /// - Throws: the first error where no item is left to be shown.
     func migrations(in items: [DisplayItem], _ app: AppID) throws(SetupError) -> (
@@ -173,7 +172,7 @@ struct PickerRequests {
     /// The bond that a migration means: with a device that does not contradict the item's descriptor, and that no rule
     /// denies.
     ///
-    /// - Throws: `InvalidRequest`, the same in all cases: an app does not learn with what this machine is paired.
+    /// - Throws: `InvalidRequest`, the same in all cases: the error must not disclose the machine's pairings.
     private func bond(
         with peripheral: Migration.Peripheral, _ descriptor: DiscoveryDescriptor, _ app: AppID, _ context: String
     ) throws(SetupError) -> RadioBond {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// One picker run: what an app asked for, who shows it, how far it is, and what it may offer.
+// One picker run: the app's request, its presenter, its state and its offers.
 
 public import AccessoryCore
 public import AccessoryModel
 
 /// One picker, from the app's request to its end. There is one at a time (rule 7).
 public final class PickerRun {
-    /// What the app asked for.
+    /// The app's request.
     public enum Request: Hashable, Sendable {
         /// Set up an accessory; migrations may ride along.
         case discovery
@@ -14,7 +14,7 @@ public final class PickerRun {
         case migration
         /// Another name for an accessory.
         case rename(AccessoryID)
-        /// Give an accessory what a new descriptor asks for.
+        /// Give an accessory the side that a new descriptor asks for.
         case authorization(AccessoryID)
 
         /// The name on the bus.
@@ -32,7 +32,7 @@ public final class PickerRun {
     struct MigrationTarget {
         let offer: Offer
         let item: DisplayItem
-        /// What the radio knows of it.
+        /// Its adverts and its network.
         private(set) var sighting: Sighting
         private(set) var evidence: Matcher.Evidence
 
@@ -58,7 +58,7 @@ public final class PickerRun {
     public let id: Int
     /// The session that asked for it.
     public let session: Session
-    /// What it asked for.
+    /// The app's request.
     public let request: Request
     /// The app's items, at most `Limits.itemsPerPicker`; of an update of an authorization the one that the
     /// accessory becomes.
@@ -76,11 +76,11 @@ public final class PickerRun {
     private(set) var migrations: [MigrationTarget]
     /// Why other known accessories, which the app has listed too, cannot be taken over.
     let refusedMigrations: [SetupError]
-    /// What is in range of its items.
+    /// Devices, networks and services that match its items.
     let inRange: InRange
     private let disclosure: DisclosureBox
 
-    /// `InRange` reports matches while it is being asked: what it reports to is made before it.
+    /// `InRange` reports matches to this box, which exists before it.
     private final class DisclosureBox {
         var value = Disclosure()
     }
@@ -106,9 +106,9 @@ public final class PickerRun {
         }
     }
 
-    // MARK: How far it is
+    // MARK: State
 
-    /// What the person sees now.
+    /// The picker as the person sees it.
     public var presentation: PickerPresentation { machine.presentation }
 
     /// The accessory of the app's that this run is about: without it the run has nothing more to do.
@@ -166,7 +166,7 @@ public final class PickerRun {
 
     func setDeadline(_ deadline: Double?) { self.deadline = deadline }
 
-    // MARK: What it offers
+    // MARK: Offers
 
     private func list(_ ledger: Ledger, _ policy: AccessPolicy) -> OfferList {
         OfferList(
@@ -174,13 +174,13 @@ public final class PickerRun {
             disclosure: disclosure.value, ledger: ledger, policy: policy)
     }
 
-    /// What the person may pick now.
+    /// The offers at this moment.
     func offers(_ ledger: Ledger, _ policy: AccessPolicy) -> [Offer] {
         let list = list(ledger, policy)
         return if case .authorization(let id) = request { list.upgrades(of: id) } else { list.offers() }
     }
 
-    /// What there is of an offered accessory.
+    /// The advert and the network of an offered accessory.
     func sighting(of offer: Offer) -> Sighting {
         Sighting(advertisement: offer.address.flatMap { inRange.devices[$0]?.content }, network: offer.network)
     }
@@ -209,11 +209,11 @@ public final class PickerRun {
         return items.indices.contains(offer.item) ? item(of: offer).image : nil
     }
 
-    // MARK: What the app filters
+    // MARK: Discoveries
 
     var hasUndisclosed: Bool { disclosure.value.isPending }
 
-    /// Matches that the app has not heard of yet. What it has already is no discovery.
+    /// Matches that were not disclosed to the app yet, except for accessories that it has.
     func discoveries(_ ledger: Ledger, _ policy: AccessPolicy) -> [DiscoveredAccessory] {
         let list = list(ledger, policy)
         return disclosure.value.next(list.discovery)
@@ -221,7 +221,7 @@ public final class PickerRun {
 
     /// Shows accessories that the app has looked at.
     ///
-    /// - Throws: `InvalidRequest` for one that it was not told of, and past `Limits.imageBytesPerPicker`.
+    /// - Throws: `InvalidRequest` for one that was not disclosed, and past `Limits.imageBytesPerPicker`.
     func show(_ new: [DiscoveredItem]) throws(SetupError) {
         for (index, item) in new.enumerated() where !disclosure.value.isTold(item.identifier) {
             throw .invalid("items[\(index)].identifier", item.identifier, "was not discovered in this picker")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the policy answers to a picker that no person sees. (Docs/Policy.md)
+// The policy's answers to a picker without a person. (Docs/Policy.md)
 
 internal import AccessoryCore
 internal import AccessoryModel
@@ -7,7 +7,7 @@ internal import AccessoryModel
 /// An answer in a person's place: the nearest accessory that a rule approves is picked, migrations that rules approve
 /// are accepted, a name is the app's, and nothing else is answered.
 enum PolicyAnswer {
-    /// What is asked has no answer but a person's.
+    /// Only a person can answer.
     case cancel
     case migrate(by: Requester)
     case pick(Offer, by: Requester)

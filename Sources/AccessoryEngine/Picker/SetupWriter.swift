@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a picker run writes down: the grant of what was set up, known accessories that are taken over, names, and what
-// is taken back. Rules, grants and accessories may have changed while the person and the radio were at it, so
-// everything is asked once more.
+// Writes the results of a picker run: grants, migrations, names, and revocations. Rules, grants and accessories may
+// have changed during the run, so every check is repeated.
 
 internal import AccessoryCore
 internal import AccessoryModel
@@ -17,7 +16,7 @@ struct SetupWriter {
 
     // MARK: Setting up
 
-    /// Writes the grant of what was picked.
+    /// Writes the grant of a picked offer.
     ///
     /// - Returns: the event for the machine.
     func store(
@@ -44,7 +43,7 @@ struct SetupWriter {
         }
     }
 
-    /// What a picked offer changes.
+    /// The change that a picked offer makes.
     private func change(_ offer: Offer, _ identity: PairedIdentity?, _ name: String?) throws -> (
         steps: [Ledger.Step], accessory: AccessoryID
     ) {
@@ -53,7 +52,7 @@ struct SetupWriter {
         try refuseDenied(run.sighting(of: offer))
         let awareDevice = offer.aware == nil ? nil : try registry.nextAwareDevice()
         if case .authorization(let id) = run.request {
-            // What was taken away meanwhile is not given back.
+            // A grant that was revoked meanwhile stays so.
             guard let granted = registry.ledger.granted(id, to: app) else {
                 throw SetupError(.userRestricted, "the accessory was taken away from \(app) meanwhile")
             }
@@ -69,7 +68,7 @@ struct SetupWriter {
             grantID: try registry.nextGrantID(), now: services.clock.now)
     }
 
-    /// By what is in range; what the store knows besides is held against the rules when the grant is written.
+    /// Checks the accessory as it is in range; the store's knowledge is checked when the grant is written.
     private func refuseDenied(_ sighting: Sighting) throws(SetupError) {
         guard let denial = registry.policy.denial(of: sighting, to: app) else { return }
         throw SetupError(.userRestricted, "rule \(denial.name) in \(denial.source) denies it")
@@ -77,7 +76,7 @@ struct SetupWriter {
 
     // MARK: Taking over
 
-    /// Takes a known accessory over, and tells the app what became of it.
+    /// Migrates a known accessory, and publishes the result.
     func migrate(_ target: PickerRun.MigrationTarget, by requester: Requester) {
         do {
             if target.evidence == .contradicts {
@@ -136,7 +135,7 @@ struct SetupWriter {
             grantID: try registry.nextGrantID(), now: services.clock.now)
     }
 
-    // MARK: Names, and what is taken back
+    // MARK: Names and revocations
 
     /// - Returns: the event for the machine.
     func rename(_ id: AccessoryID, _ name: String, by requester: Requester) -> SetupMachine.Event {
@@ -151,7 +150,7 @@ struct SetupWriter {
         }
     }
 
-    /// Takes back what was given before the run failed.
+    /// Revokes the grant of a run that failed.
     func takeBack(_ id: AccessoryID, by requester: Requester) {
         guard let grant = registry.ledger.grant(of: id, to: app) else { return }
         do {

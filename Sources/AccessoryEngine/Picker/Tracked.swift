@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a radio hears of what a picker looks for: one kind of record for Bluetooth devices, networks and Wi-Fi Aware
-// services.
+// Devices, networks and services that a picker tracks.
 
 internal import AccessoryCore
 internal import AccessoryModel
@@ -18,7 +17,7 @@ final class Tracked<Content> {
     var misses = 0
     /// Of its offer, counted up in the order of appearance.
     let number: Int
-    /// What the accessory will be called by once it is set up.
+    /// The accessory's identifier once it is set up.
     let identifier: AccessoryID
     /// Why an offer may have to go, and since when, in the time of `lastHeard`.
     enum Doubt {
@@ -54,7 +53,7 @@ final class Tracked<Content> {
     }
 }
 
-/// All things of one kind in range, by what each is told from others by.
+/// All tracked devices of one kind, by their keys.
 struct TrackedSet<Key: Hashable, Content> {
     private var all: [Key: Tracked<Content>] = [:]
 
@@ -68,7 +67,7 @@ struct TrackedSet<Key: Hashable, Content> {
     /// Forgets one; true when an item looks for it.
     mutating func remove(_ key: Key) -> Bool { all.removeValue(forKey: key)?.item != nil }
 
-    /// Forgets those that are gone; true when an item looks for one of them.
+    /// Removes some; true when an item looks for one of the removed.
     mutating func removeAll(where isGone: (Tracked<Content>) -> Bool = { _ in true }) -> Bool {
         let gone = all.filter { isGone($0.value) }
         for key in gone.keys { all[key] = nil }
@@ -82,15 +81,15 @@ struct TrackedSet<Key: Hashable, Content> {
     }
 }
 
-/// What an accessory in range is told from others by.
+/// The key of an accessory in range.
 enum TrackedKey: Hashable {
     case device(BluetoothAddress)
     case network(SSID)
     case service(String)
 }
 
-/// Numbers and identifiers for what comes into range: the same accessory gets the same identifier when it
-/// comes back, as long as there are no more than `Limits.trackedDevices`.
+/// Numbers and identifiers of accessories in range: an accessory that returns keeps its identifier, within
+/// `Limits.trackedDevices`.
 struct OfferNumbering {
     struct Place {
         let number: Int

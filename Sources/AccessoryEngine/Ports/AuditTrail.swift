@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine needs of the place where the audit trail is kept; lines are read in pages.
+// The engine's view of the stored audit trail, which is read in pages.
 
 public import AccessoryModel
 
-/// Where the trail of what was done is kept.
+/// The stored audit trail.
 public protocol AuditTrail: AnyObject {
     /// Adds lines, and gives them their numbers.
     ///
@@ -33,7 +33,7 @@ public struct AuditPage {
     }
 }
 
-/// The lines that a query asks for, page by page: nobody waits while thousands are read.
+/// The lines of a query, page by page, so that thousands of lines delay no other request.
 public struct AuditPages {
     private let trail: (any AuditTrail)?
     private let query: AuditQuery

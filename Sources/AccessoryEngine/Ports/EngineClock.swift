@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine needs of time.
+// The engine's view of time.
 
 /// Time, so that tests can hold it still.
 public protocol EngineClock: AnyObject {
@@ -16,8 +16,8 @@ extension EngineClock {
     public var now: Int64 { Int64(wallTime) }
 }
 
-/// Something that is to be done later.
+/// A scheduled call.
 public protocol EngineTimer: AnyObject {
-    /// It is not done then. Nothing happens to one that is done.
+    /// Cancels the call. Nothing happens after it.
     func cancel()
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine needs of a store: accessories, grants, and what is about to happen to bonds, each change in one
-// transaction.
+// The engine's view of a store: accessories, grants, and intents about bonds, each change in one transaction.
 
 public import AccessoryCore
 public import AccessoryModel
@@ -9,13 +8,12 @@ public import AccessoryModel
 public protocol LedgerStore: AnyObject {
     /// All that is stored, once at the start.
     func load() throws -> StoredState
-    /// All of a change or none of it.
+    /// Commits a whole change or nothing.
     ///
     /// - Returns: the numbers of its lines in the trail, in their order.
     /// - Throws: when it cannot be written; nothing has changed then.
     @discardableResult func commit(_ change: StoreChange) throws -> [Int64]
-    /// Notes that a bond is about to be made or removed, before the radio is asked: after a power cut, what is noted
-    /// and not granted is removed from the radio.
+    /// Stores an intent before the radio acts: after a power cut, an intent without a grant has the bond removed.
     func note(_ intent: BondIntent) throws
     /// The bond is known to be there for a grant, or to be gone.
     func forget(_ intent: BondIntent) throws
@@ -25,14 +23,13 @@ public protocol LedgerStore: AnyObject {
     func nextAwareDevice() throws -> UInt64
 }
 
-/// What is written down together: access, what it means for bonds, and who did it. A change without its lines, or lines
-/// without their change, would be a lie to whoever reads the trail after a power cut.
+/// One transaction: access, intents about bonds, and the lines of the trail about both.
 public struct StoreChange {
-    /// What becomes of accessories and grants.
+    /// Changes of accessories and grants.
     public var steps: [Ledger.Step]
-    /// What is about to happen to bonds.
+    /// Intents that begin.
     public var noted: [BondIntent]
-    /// What has happened to bonds.
+    /// Intents that end.
     public var finished: [BondIntent]
     /// Lines for the trail.
     public var lines: [AuditEntry]
@@ -48,7 +45,7 @@ public struct StoreChange {
     }
 }
 
-/// What the store holds.
+/// The stored state.
 public struct StoredState {
     /// All that are set up.
     public var accessories: [Accessory]
@@ -89,11 +86,11 @@ public struct BondIntent: Hashable, Sendable {
     /// seen again.
     public let trace: Trace?
 
-    /// What is known of a device with a private address before it is paired.
+    /// Traits of a device with a private address before it is paired.
     public struct Trace: Hashable, Sendable {
-        /// What it calls itself.
+        /// Its own name.
         public let name: String
-        /// The bonds that were there before: none of them is meant.
+        /// Bonds that existed before: the new one is not among them.
         public let olderBonds: Set<String>
 
         /// Stores its arguments.

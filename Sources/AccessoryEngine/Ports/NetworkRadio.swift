@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine needs of Wi-Fi, in the model's words. WiFiRadio adapts NetworkManager, iwd and wpa_supplicant to it;
-// tests put a manual one here.
+// The engine's view of Wi-Fi. WiFiRadio adapts NetworkManager, iwd and wpa_supplicant to it; tests have a manual one.
 
 public import AccessoryModel
 
@@ -8,12 +7,12 @@ public import AccessoryModel
 public protocol NetworkRadio: AnyObject {
     /// Of the interface in use.
     var state: RadioState { get }
-    /// Told what happens; set once, before `start()`.
+    /// Receives events; set once, before `start()`.
     var observer: (any NetworkRadioObserver)? { get set }
     /// Why Wi-Fi Aware services cannot be discovered; nil when they can.
     var awareObstacle: String? { get }
 
-    /// Begins to follow the services, and takes back what an earlier run has joined.
+    /// Begins to follow the services, and undoes the join of an earlier run.
     func start()
 
     /// Scans run as long as at least one token lives.
@@ -23,18 +22,18 @@ public protocol NetworkRadio: AnyObject {
     ///   - aware: Wi-Fi Aware services to look for.
     func scan(asking names: [SSID], aware: [WiFiAware]) -> DiscoveryToken
 
-    /// Joins a network in place of what the interface was connected to. Completed once; after a failure the interface
-    /// is connected as before, or on its way there.
+    /// Joins a network in place of the interface's connection. Completed once; after a failure the interface has its
+    /// earlier connection, or will have.
     ///
     /// - Parameter completion: the interface's name, or why not.
     func join(_ join: NetworkJoin, completion: @escaping (Result<String, RadioFailure>) -> Void)
 
-    /// Leaves the joined network; the interface gets back what it was connected to. Completed once; also when nothing
-    /// is joined.
+    /// Leaves the joined network and restores the interface's earlier connection. Completed once; also when nothing is
+    /// joined.
     func leave(completion: @escaping () -> Void)
 }
 
-/// What Wi-Fi tells.
+/// Receives events of Wi-Fi.
 public protocol NetworkRadioObserver: AnyObject {
     /// The radio's state has changed, and why, in words for people.
     func networkRadioChanged(_ state: RadioState, reason: String)
@@ -46,29 +45,29 @@ public protocol NetworkRadioObserver: AnyObject {
     func scanFailed(_ failure: RadioFailure)
     /// A network that an earlier run of the daemon had joined was left.
     func earlierNetworkLeft(_ ssid: SSID)
-    /// The joined network is gone. The interface is getting back what it was connected to.
+    /// The joined network has gone, and the interface's earlier connection is being restored.
     func networkLost(reason: String)
 }
 
-/// What has to be undone when the daemon dies while a network is joined. It holds no passphrase.
+/// The state to restore when the daemon dies while a network is joined. It holds no passphrase.
 public struct JoinRecord: Hashable, Sendable {
     /// The service's bus name.
     public var service: String
     /// The service's connection to the bus: another one knows nothing of these objects.
     public var owner: String
-    /// The bus on which it has that name; empty where nobody has written it down.
+    /// The bus of that connection; empty where it was not recorded.
     public var bus: String
     /// The interface's name.
     public var interface: String
     /// The joined network, in hexadecimal digits.
     public var network: String
-    /// What the service calls the joined network; empty before it is known.
+    /// The service's name for the joined network; empty before it exists.
     public var joined: String
-    /// What the interface was connected to before; empty for nothing.
+    /// The interface's earlier connection; empty for none.
     public var previous: String
-    /// What else has to be switched on again.
+    /// Connections to enable again.
     public var enabled: [String]
-    /// What the service had of its own: none of it is ours to remove.
+    /// The service's own connections, which must not be removed.
     public var known: [String]
 
     /// Stores its arguments.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine needs of a Bluetooth radio, in the model's words. BlueZRadio adapts BlueZ to it; tests put a manual
-// one here.
+// The engine's view of a Bluetooth radio. BlueZRadio adapts BlueZ to it; tests have a manual one.
 
 public import AccessoryCore
 public import AccessoryModel
@@ -41,7 +40,7 @@ public protocol Radio: AnyObject {
     var state: RadioState { get }
     /// All adapters of the machine, by their names.
     var adapters: [RadioAdapter] { get }
-    /// Told what happens; set once, before `start()`.
+    /// Receives events; set once, before `start()`.
     var observer: (any RadioObserver)? { get set }
 
     /// Begins to follow the service.
@@ -52,13 +51,13 @@ public protocol Radio: AnyObject {
 
     /// Pairs a device that was heard. Answered by exactly one `pairingEnded`, within three minutes, whatever happens.
     ///
-    /// - Parameter support: what else belongs to it: the classic side of the same accessory, its use as an input
-    ///   device. A failure of these is a failure of the pairing.
+    /// - Parameter support: further sides of the accessory: its classic side, its use as an input device. Their failure
+    ///   is a failure of the pairing.
     func pair(_ device: RadioDeviceID, support: SupportOptions)
     /// Answers the prompt that `pairingPrompted` brought.
     func answer(_ answer: PromptAnswer)
-    /// Calls pairing (or bridging) off. It still ends once, by `pairingEnded` (or the completion of `bridge`), whatever
-    /// came of it.
+    /// Cancels pairing (or bridging), which still ends once, by `pairingEnded` (or the completion of `bridge`), with
+    /// any result.
     func cancelPairing()
     /// Pairs the classic side of an accessory that is paired already, and trusts it.
     ///
@@ -82,14 +81,13 @@ public protocol Radio: AnyObject {
 
     /// All devices that the radio is bonded with, by whomever; as it was at the last `refresh`, or during discovery.
     var bonds: [RadioBond] { get }
-    /// Looks at all devices anew: an idle radio does not follow what other programs do with theirs. Completed once,
-    /// soon.
+    /// Reads all devices anew: an idle radio does not follow other programs' devices. Completed once, soon.
     func refresh(_ completion: @escaping () -> Void)
 
     /// The radio's object for an identity, if there is an object now. Without an adapter in `peer`, the adapter that
     /// has a bond counts.
     func device(for peer: BluetoothPeer) -> RadioDeviceID?
-    /// What is known of the link with an identity; as it was at the last `refresh`, or during discovery.
+    /// The link with an identity, as of the last `refresh`, or during discovery.
     func link(with peer: BluetoothPeer) -> RadioLink
 }
 
@@ -111,7 +109,7 @@ extension [RadioBond] {
 public struct RadioLink: Hashable, Sendable {
     /// Whether it is up.
     public var isConnected = false
-    /// What the device says of its battery, percent; nil when it says nothing, and without a link.
+    /// The device's battery level, percent; nil when unknown, and without a link.
     public var battery: Int?
 
     /// No link.
@@ -126,9 +124,9 @@ public struct RadioBond: Hashable, Sendable {
     public let adapter: BluetoothAddress?
     /// The radio's object for it.
     public let device: RadioDeviceID
-    /// What the radio knows of it: from adverts, and from the services it was found to have.
+    /// Its adverts, and the services that it was found to have.
     public let advertisement: Advertisement
-    /// What it calls itself; empty when unknown.
+    /// Its own name; empty when unknown.
     public var name: String { advertisement.localName ?? "" }
 
     /// - Parameter advertisement: of the device itself; its address is the bond's.
@@ -164,11 +162,11 @@ public struct RadioFailure: Error, Hashable, Sendable, CustomStringConvertible {
         case refused
         /// The link broke or the accessory is gone.
         case connection
-        /// Nobody answered in time.
+        /// No answer in time.
         case timeout
         /// It was called off here.
         case cancelled
-        /// Somebody else is at it, another program for one: nothing came of this attempt, and what there is, is theirs.
+        /// Another program pairs it: this attempt made nothing, and any bond is that program's.
         case busy
         /// Anything else; the message says it.
         case other
@@ -189,7 +187,7 @@ public struct RadioFailure: Error, Hashable, Sendable, CustomStringConvertible {
     public var description: String { message }
 }
 
-/// What a radio tells.
+/// Receives events of a radio.
 public protocol RadioObserver: AnyObject {
     /// The radio's state has changed, and why, in words for people.
     func radioChanged(_ state: RadioState, reason: String)
@@ -197,34 +195,34 @@ public protocol RadioObserver: AnyObject {
     func adaptersChanged()
     /// Discovery is needed and cannot be had; it will not come by itself.
     func discoveryFailed(_ failure: RadioFailure)
-    /// Devices heard since the last call, each once: with everything known of it where that has changed, else with its
-    /// strength. One that has replaced a payload meanwhile comes twice, the older content first.
+    /// Devices heard since the last call, each once: with its content where that has changed, else with its strength. A
+    /// device that has replaced a payload meanwhile comes twice, the older content first.
     func heard(_ changes: [HeardDevice])
     /// No adapter has the device any more.
     func lost(_ address: BluetoothAddress)
     /// The pairing asks the person something, or shows it.
     func pairingPrompted(_ prompt: PairingPrompt)
-    /// The classic side of what is being paired has its turn.
+    /// The classic side of the accessory is being paired.
     func bridgingStarted()
     /// The pairing has ended: with who the accessory is, or why not.
     func pairingEnded(_ result: Result<PairedIdentity, RadioFailure>)
-    /// The radio's object for an identity (`device(for:)`) has come, gone or changed; for all of them when `address` is
+    /// The radio's object for an identity (`device(for:)`) has come, gone or changed; all objects when `address` is
     /// nil.
     func deviceChanged(_ address: BluetoothAddress?)
 }
 
-/// A device that was heard. Mostly only its strength is news, thousands of times; its content then stays where it is.
+/// A device that was heard. Mostly only its strength changes, thousands of times, and its content is nil.
 public struct HeardDevice: Hashable, Sendable {
     /// The address that it uses now, whichever adapters hear it.
     public let address: BluetoothAddress
     /// dBm, averaged since the last time; nil when unknown.
     public let rssi: Int?
-    /// Everything known of it, when more than the strength changed, and at least every few seconds.
+    /// Its content, when more than the strength changed, and at least every few seconds.
     public let content: Advertisement?
 
     /// - Parameters:
     ///   - rssi: dBm; nil when unknown.
-    ///   - content: nil when only the strength is news.
+    ///   - content: nil when only the strength changed.
     public init(address: BluetoothAddress, rssi: Int?, content: Advertisement?) {
         self.address = address
         self.rssi = rssi
