@@ -19,6 +19,14 @@ final class Timers<Name: Hashable> {
         }
     }
 
+    /// Calls `check` every 250 ms until it returns true; after so many times `onTimeout` instead.
+    func poll(_ name: Name, times: Int, _ check: @escaping () -> Bool, onTimeout: @escaping () -> Void) {
+        start(name, after: .milliseconds(250)) { [weak self] in
+            if check() { return }
+            if times > 1 { self?.poll(name, times: times - 1, check, onTimeout: onTimeout) } else { onTimeout() }
+        }
+    }
+
     func cancel(_ name: Name) { sources.removeValue(forKey: name)?.cancel() }
 
     func cancelAll() {

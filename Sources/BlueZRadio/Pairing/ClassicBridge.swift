@@ -9,10 +9,10 @@ internal import CallsOut
 internal import DBusKit
 internal import Logging
 
-final class ClassicBridge {
+final class ClassicBridge: PairingStep {
     private enum State {
         case new
-        case searching(polls: Int)
+        case searching
         /// `isLate` once the attempt was cancelled because it took too long.
         case pairing(PairingAttempt, isLate: Bool)
         case trusting
@@ -35,7 +35,6 @@ final class ClassicBridge {
 
     /// An inquiry takes 10.24 s (Core 5.4, Vol 3, Part C, 9.2.1.2); one that has just begun may be another program's.
     private static let maxPolls = 60
-    private static let searchInterval = Duration.milliseconds(250)
 
     /// - Parameters:
     ///   - address: the classic address.
@@ -59,12 +58,11 @@ final class ClassicBridge {
         timers = Timers(on: connection.loop)
     }
 
-    /// The attempt to pair the classic side, while it lasts.
     var attempt: PairingAttempt? { if case .pairing(let attempt, _) = state { attempt } else { nil } }
 
     func begin() {
         if let path = device() { return pair(path) }
-        state = .searching(polls: 0)
+        state = .searching
         log.debug("the classic address is another one: searching")
         // The last filter of a connection wins; the scan for low energy sets its own again.
         connection.call(.classicFilter, at: adapter, [.vardict(["Transport": .string("bredr")])]) { _ in }
@@ -72,18 +70,14 @@ final class ClassicBridge {
             guard let self, case .searching = state, let error = result.error, error.bluez != .inProgress else { return }
             fail(.other, "no search for the classic side: \(error.message)")
         }
-        timers.start(.search, after: Self.searchInterval) { [weak self] in self?.poll() }
-    }
-
-    private func poll() {
-        guard case .searching(let polls) = state else { return }
-        if let path = device() {
+        timers.poll(.search, times: Self.maxPolls) { [weak self] in
+            guard let self, let path = device() else { return false }
             endSearch()
-            return pair(path)
+            pair(path)
+            return true
+        } onTimeout: { [weak self] in
+            self?.fail(.connection, "the classic side was not found")
         }
-        guard polls + 1 < Self.maxPolls else { return fail(.connection, "the classic side was not found") }
-        state = .searching(polls: polls + 1)
-        timers.start(.search, after: Self.searchInterval) { [weak self] in self?.poll() }
     }
 
     /// Of a device that is paired over low energy, `Pair()` pairs the other transport; with cross-transport keys it
@@ -101,7 +95,7 @@ final class ClassicBridge {
         timers.start(.pairing, after: BlueZVersions.classicPairingTimeout) { [weak self] in
             guard let self, case .pairing(let attempt, _) = state else { return }
             state = .pairing(attempt, isLate: true)
-            attempt.handle(.cancel)
+            attempt.cancel()
         }
         attempt.handle(.begin(isPaired: false))
     }
@@ -134,12 +128,11 @@ final class ClassicBridge {
     }
 
     func cancel() {
-        if let attempt { attempt.handle(.cancel) } else { fail(.cancelled, "cancelled") }
+        if let attempt { attempt.cancel() } else { fail(.cancelled, "cancelled") }
     }
 
-    /// The radio cannot be used any more.
     func abort(_ failure: RadioFailure) {
-        if let attempt { attempt.handle(.abort(failure)) } else { end(.failure(failure)) }
+        if let attempt { attempt.abort(failure) } else { end(.failure(failure)) }
     }
 
     private func fail(_ reason: RadioFailure.Reason, _ message: String) { end(.failure(RadioFailure(reason, message))) }

@@ -9,10 +9,10 @@ internal import CallsOut
 internal import DBusKit
 internal import Glibc
 
-final class InputDeviceSetup {
-    private enum State { case new, trusting, connecting, polling(polls: Int), ended }
+final class InputDeviceSetup: PairingStep {
+    private enum State { case new, trusting, connecting, polling, ended }
 
-    let device: ObjectPath
+    private let device: ObjectPath
     private let address: BluetoothAddress
     private let connection: Connection
     private let directory: String
@@ -23,7 +23,6 @@ final class InputDeviceSetup {
     /// bluetoothd resolves the services first, then makes the device through uhid. sysfs has no notifications, so it is
     /// polled meanwhile.
     private static let maxPolls = 40
-    private static let interval = Duration.milliseconds(250)
 
     /// - Parameters:
     ///   - directory: where the kernel lists input devices, `/sys/class/input`.
@@ -55,19 +54,14 @@ final class InputDeviceSetup {
             if let error = result.error, error.bluez != .alreadyConnected {
                 return end(RadioFailure(.connection, "the input device does not connect: \(error.message)"))
             }
-            wait(polls: 0)
-        }
-    }
-
-    private func wait(polls: Int) {
-        state = .polling(polls: polls)
-        timer.start(true, after: Self.interval) { [weak self] in
-            guard let self, case .polling(let polls) = state else { return }
-            if isPresent { return end(nil) }
-            guard polls + 1 < Self.maxPolls else {
-                return end(RadioFailure(.other, "the kernel has no input device of the accessory"))
+            state = .polling
+            timer.poll(true, times: Self.maxPolls) { [weak self] in
+                guard let self, isPresent else { return false }
+                end(nil)
+                return true
+            } onTimeout: { [weak self] in
+                self?.end(RadioFailure(.other, "the kernel has no input device of the accessory"))
             }
-            wait(polls: polls + 1)
         }
     }
 
@@ -90,7 +84,9 @@ final class InputDeviceSetup {
         return false
     }
 
-    /// Ends the setup early.
+    var adapter: ObjectPath { device.parent }
+    var attempt: PairingAttempt? { nil }
+    func cancel() { end(RadioFailure(.cancelled, "cancelled")) }
     func abort(_ failure: RadioFailure) { end(failure) }
 
     private func end(_ failure: RadioFailure?) {

@@ -9,7 +9,7 @@ internal import DBusKit
 internal import Logging
 
 /// One pairing of a device.
-final class PairingAttempt {
+final class PairingAttempt: PairingStep {
     typealias Outcome = PairingMachine.Outcome
 
     let device: ObjectPath
@@ -41,6 +41,11 @@ final class PairingAttempt {
         timers = Timers(on: connection.loop)
         machine = PairingMachine(RadioDeviceID(device.rawValue))
     }
+
+    var adapter: ObjectPath { device.parent }
+    var attempt: PairingAttempt? { self }
+    func cancel() { handle(.cancel) }
+    func abort(_ failure: RadioFailure) { handle(.abort(failure)) }
 
     func handle(_ event: PairingMachine.Event) {
         let former = machine.state

@@ -10,7 +10,17 @@ internal import CallsOut
 internal import DBusKit
 internal import Logging
 
-/// The owner of the agent, and of the work for one accessory.
+/// One step of a setup, which ends exactly once.
+protocol PairingStep: AnyObject {
+    var adapter: ObjectPath { get }
+    /// The attempt to pair a device, while it lasts.
+    var attempt: PairingAttempt? { get }
+    func cancel()
+    /// The radio cannot be used any more.
+    func abort(_ failure: RadioFailure)
+}
+
+/// The owner of the work for one accessory.
 final class Pairings {
     /// News for the radio.
     enum Event {
@@ -25,10 +35,8 @@ final class Pairings {
         case idle
         /// bluetoothd removes the device, or has just removed it: the next advert makes its object anew.
         case expecting(RadioDeviceID, SupportOptions)
-        /// The attempt may have ended: then the device is being removed.
-        case pairing(PairingAttempt)
-        case bridging(ClassicBridge)
-        case settingUpInput(InputDeviceSetup)
+        /// The step may have ended: then the device is being removed.
+        case running(any PairingStep)
         /// The bond is being removed, because a later step failed.
         case undoing
     }
@@ -55,7 +63,6 @@ final class Pairings {
     /// How long a device that is to be paired may take to be heard again.
     private static let returnTimeout = Duration.seconds(10)
     private static let busy = RadioFailure(.busy, "another pairing is running")
-    private static let cancelled = RadioFailure(.cancelled, "cancelled")
 
     init(
         on connection: Connection, devices: DeviceTable, adapters: AdapterTable, discovery: Discovery, agent: PairingAgent,
@@ -106,10 +113,8 @@ final class Pairings {
     func cancel() {
         switch state {
         case .idle, .undoing: break
-        case .expecting: end(.failure(Self.cancelled))
-        case .pairing(let attempt): attempt.handle(.cancel)
-        case .bridging(let bridge): bridge.cancel()
-        case .settingUpInput(let setup): setup.abort(Self.cancelled)
+        case .expecting: end(.failure(RadioFailure(.cancelled, "cancelled")))
+        case .running(let step): step.cancel()
         }
     }
 
@@ -123,14 +128,8 @@ final class Pairings {
 
     /// Ends the work on an adapter that is not among the usable ones.
     func use(_ usable: Set<ObjectPath>, reason: String) {
-        let adapter: ObjectPath? =
-            switch state {
-            case .idle, .expecting, .undoing: nil
-            case .pairing(let attempt): attempt.device.parent
-            case .bridging(let bridge): bridge.adapter
-            case .settingUpInput(let setup): setup.device.parent
-            }
-        if let adapter, !usable.contains(adapter) { abort(RadioFailure(.unavailable, reason)) }
+        guard case .running(let step) = state, !usable.contains(step.adapter) else { return }
+        step.abort(RadioFailure(.unavailable, reason))
     }
 
     /// The radio, or the adapter at work, cannot be used any more.
@@ -138,9 +137,7 @@ final class Pairings {
         switch state {
         case .idle, .undoing: break
         case .expecting: end(.failure(failure))
-        case .pairing(let attempt): attempt.handle(.abort(failure))
-        case .bridging(let bridge): bridge.abort(failure)
-        case .settingUpInput(let setup): setup.abort(failure)
+        case .running(let step): step.abort(failure)
         }
     }
 
@@ -155,13 +152,7 @@ final class Pairings {
 
     // MARK: Steps
 
-    private var attempt: PairingAttempt? {
-        switch state {
-        case .pairing(let attempt): attempt
-        case .bridging(let bridge): bridge.attempt
-        default: nil
-        }
-    }
+    private var attempt: PairingAttempt? { if case .running(let step) = state { step.attempt } else { nil } }
 
     private func isPairing(_ device: ObjectPath) -> Bool { attempt?.device == device }
 
@@ -173,7 +164,7 @@ final class Pairings {
             isConnected: { [weak entry] in entry?.advertisement.isConnected == true },
             onPrompt: { [weak self] in self?.onEvent(.prompted($0)) },
             completion: { [weak self] in self?.paired(entry, support, $0) })
-        state = .pairing(attempt)
+        state = .running(attempt)
         attempt.handle(.begin(isPaired: entry.advertisement.isPaired))
     }
 
@@ -228,7 +219,7 @@ final class Pairings {
                 discovery.renewFilter()
                 completion(result)
             })
-        state = .bridging(bridge)
+        state = .running(bridge)
         bridge.begin()
     }
 
@@ -238,7 +229,7 @@ final class Pairings {
             [weak self] failure in
             if let failure { self?.undo(entry, identity, failure) } else { self?.end(.success(identity)) }
         }
-        state = .settingUpInput(setup)
+        state = .running(setup)
         setup.begin()
     }
 
