@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linux system calls that Swift's Glibc module does not show, or not with every version of the C library: sealed
-// memory, process descriptors, who is behind a socket, epoll, signals, a terminal's width.
+// memory, process descriptors, a socket's peer, epoll, signals, a terminal's width.
 #pragma once
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@ static inline int csystem_memfd(const char *name) { return (int)syscall(SYS_memf
 // Forbids any later change. (F_ADD_SEALS 1033; SEAL 1, SHRINK 2, GROW 4, WRITE 8)
 static inline int csystem_seal(int descriptor) { return fcntl(descriptor, 1033, 15); }
 
-// Whether a descriptor is memory (memfd, tmpfs), which is read without waiting for anybody. (F_GET_SEALS 1034)
+// Whether a descriptor is memory (memfd, tmpfs), which is read without waiting for another process. (F_GET_SEALS 1034)
 static inline int csystem_is_memory(int descriptor) { return fcntl(descriptor, 1034) >= 0; }
 
 // The device of the file system that a file is on, without asking that: one that a process plays (FUSE) might never
@@ -40,7 +40,7 @@ static inline int csystem_device(int descriptor, unsigned *major, unsigned *mino
 // A descriptor that stands for the process `pid` and for no later one with the same number; -1 on failure.
 static inline int csystem_pidfd_open(int pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
 
-// Who connected to a Unix socket, as the kernel noted it then; 0 on success.
+// The process that connected to a Unix socket, as the kernel recorded it then; 0 on success.
 struct csystem_peer { int pid; unsigned uid; unsigned gid; };
 static inline int csystem_peer_credentials(int descriptor, struct csystem_peer *peer) {
     struct { int pid; unsigned uid; unsigned gid; } credentials;
@@ -145,7 +145,7 @@ static inline int csystem_accept(int descriptor) {
     return accept4(descriptor, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
-// Makes a number, close-on-exec, stand for what another descriptor stands for; what it stood for is closed. (dup3; 0
+// Makes a number, close-on-exec, stand for what another descriptor stands for; its former file is closed. (dup3; 0
 // on success)
 static inline int csystem_become(int descriptor, int other) {
     return syscall(SYS_dup3, other, descriptor, O_CLOEXEC) == descriptor ? 0 : -1;
@@ -183,7 +183,7 @@ struct csystem_ready { unsigned long long key; unsigned events; };
 // A new set of descriptors, close-on-exec; -1 on failure. (EPOLL_CLOEXEC)
 static inline int csystem_epoll(void) { return epoll_create1(EPOLL_CLOEXEC); }
 
-// Adds a descriptor to the set, or changes what is waited for; 0 on success.
+// Adds a descriptor to the set, or changes its events; 0 on success.
 static inline int csystem_epoll_set(int set, int descriptor, unsigned events, unsigned long long key) {
     struct epoll_event event = {.events = events, .data = {.u64 = key}};
     // Another one of the same number may have been closed meanwhile, and that has left the set by itself.
@@ -221,7 +221,7 @@ static inline int csystem_signal_take(int descriptor) {
     return read(descriptor, &information, sizeof information) == (ssize_t)sizeof information;
 }
 
-// The signal does again what it did before.
+// The signal has its former action again.
 static inline void csystem_signal_end(int number) {
     sigset_t signals;
     sigemptyset(&signals);

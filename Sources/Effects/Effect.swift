@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the daemon does to the world, told one by one: every call out, every commit and every change of a file goes
-// through here. In a debug build a test may have them listed, and may have the process end, without any cleanup, before
-// or after one of them (Tests/Kills). In a release build there is nothing of it.
+// The daemon's effects on the world: every call out, every commit and every change of a file goes through here. In a
+// debug build a test may have them listed, and may have the process end, without any cleanup, before or after one of
+// them (Tests/Kills). In a release build all this is absent.
 
 #if DEBUG
     internal import Glibc
@@ -12,9 +12,9 @@
 ///
 /// `ACCESSORY_EFFECTS=FILE` has a line for each appended to a file: its kind and its name.
 /// `ACCESSORY_END="before 2 commit access"` ends the process before the second effect of that kind and name; `after`,
-/// once it has happened, and for calls `answered`, when the answer is there and nobody has seen it yet.
+/// once it has happened, and for calls `answered`, when the answer has arrived and is not handled yet.
 public struct Effect: Sendable {
-    /// What is done.
+    /// The kind of an effect.
     public enum Kind: String, Sendable {
         /// A call of a method of another program.
         case call
@@ -47,7 +47,7 @@ public struct Effect: Sendable {
 
         private static let counts = Mutex<[String: Int]>([:])
 
-        /// - Parameter name: the same in every run: what is called or changed, without numbers that vary.
+        /// - Parameter name: the same in every run: the method or the file, without numbers that vary.
         public init(_ kind: Kind, _ name: @autoclosure () -> String) {
             self.kind = kind
             guard Self.list != nil || Self.end != nil else {
@@ -70,10 +70,10 @@ public struct Effect: Sendable {
 
         /// It has happened.
         ///
-        /// - Parameter complete: what makes sure of that before the process ends.
+        /// - Parameter complete: ensures that before the process ends.
         public func done(_ complete: () -> Void = {}) { happens("after", complete) }
 
-        /// What takes the answer, unless the process is to end when it comes.
+        /// The completion, or one that ends the process when the answer arrives.
         public func answering<Answer>(_ completion: @escaping (Answer) -> Void) -> (Answer) -> Void {
             guard Self.end?.moment == "answered", number > 0 else { return completion }
             return { answer in
@@ -96,7 +96,7 @@ public struct Effect: Sendable {
         @inlinable @inline(__always)
         public func done(_ complete: () -> Void = {}) {}
 
-        /// What takes the answer.
+        /// The completion.
         @inlinable @inline(__always)
         public func answering<Answer>(_ completion: @escaping (Answer) -> Void) -> (Answer) -> Void { completion }
     #endif

@@ -120,7 +120,7 @@ import Testing
 
     @Test func longValuesAreNotKept() throws {
         var memory = ValueMemory()
-        let long = try Self.variant(Self.payload([UInt8](repeating: 1, count: ValueMemory.longest)))
+        let long = try Self.variant(Self.payload([UInt8](repeating: 1, count: ValueMemory.maxBytes)))
         #expect(try !Self.isUnchanged(long, since: &memory) && !Self.isUnchanged(long, since: &memory))
     }
 

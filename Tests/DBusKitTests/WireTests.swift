@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Our own reader of messages against libdbus: what one takes for a message the other does, whatever is in the bytes,
-// and ours reads the values that libdbus has written. The fuzzer (Tests/Fuzz) plays the same with inputs that it finds itself.
+// and ours reads the values that libdbus has written. The fuzzer (Tests/Fuzz) plays the same with inputs that it finds
+// itself.
 
 import Foundation
 import TestSupport
@@ -102,24 +103,28 @@ import Testing
         (String(repeating: "y", count: 255), true), (String(repeating: "y", count: 256), false),
     ])
     func signaturesAreThoseOfTheSpecification(signature: String, isValid: Bool) {
-        #expect(Array(signature.utf8).withUnsafeBytes { WireValidator.isSignature($0) } == isValid)
+        #expect(Self.inMessage(signature, WireValidator.isSignature) == isValid)
     }
 
     @Test(arguments: [
         "", ".", "a", ".a", "a.", "a..b", "a.b", "a.1b", "1a.b", "a.b-c", ":1.2", ":a", ":1.", "a.b_c", "ä.b", "a-b.c", ":.1",
-        ":..1", ":", ":1..2", ":-.-", ":a b",
+        ":..1", ":", ":1..2", ":-.-", ":a b", "a.b\0", "a\0.b",
     ])
     func namesAreThoseOfTheSpecification(name: String) {
-        let bytes = Array(name.utf8)
-        #expect(bytes.withUnsafeBytes { WireValidator.isBusName($0) } == BusNames.isBusName(name), "bus name")
-        #expect(bytes.withUnsafeBytes { WireValidator.isInterface($0) } == BusNames.isInterface(name), "interface")
-        #expect(bytes.withUnsafeBytes { WireValidator.isMember($0) } == BusNames.isMember(name), "member")
-        #expect(bytes.withUnsafeBytes { WireValidator.isPath($0) } == (ObjectPath(name) != nil), "path")
+        #expect(Self.inMessage(name, WireValidator.isBusName) == BusNames.isBusName(name), "bus name")
+        #expect(Self.inMessage(name, WireValidator.isInterface) == BusNames.isInterface(name), "interface")
+        #expect(Self.inMessage(name, WireValidator.isMember) == BusNames.isMember(name), "member")
+        #expect(Self.inMessage(name, WireValidator.isPath) == (ObjectPath(name) != nil), "path")
+    }
+
+    /// A text as it stands in a message: NUL follows.
+    private static func inMessage(_ text: String, _ check: (UnsafeRawBufferPointer) -> Bool) -> Bool {
+        (Array(text.utf8) + [0]).withUnsafeBytes { check(UnsafeRawBufferPointer(rebasing: $0.dropLast())) }
     }
 
     @Test(arguments: ["/", "//", "/a", "/a/", "/a//b", "/a/b", "a", "/ä", "/a-b", "/a_1"])
     func pathsAreThoseOfTheSpecification(path: String) {
-        #expect(Array(path.utf8).withUnsafeBytes { WireValidator.isPath($0) } == (ObjectPath(path) != nil))
+        #expect(Self.inMessage(path, WireValidator.isPath) == (ObjectPath(path) != nil))
     }
 
     /// Values as libdbus writes them, read back all at once and one by one.

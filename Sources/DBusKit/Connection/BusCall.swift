@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a connection asks of the bus itself: to be let in, to have a name, who has one, and which signals it wants.
+// Calls to the bus itself: to be admitted, to own a name, to find an owner, and to get signals.
 
 /// A call to the bus that a connection makes by itself.
 public enum BusCall: String, CaseIterable, Sendable {
     case hello, match, matchEnd, nameOwner, nameRequest
 
-    /// What is called.
+    /// The method that is called.
     public var method: RemoteMethod {
         let call = { (member: String, takes: String, returns: String) in
             RemoteMethod(Bus.name, Bus.name, member, takes: takes, returns: returns, timeout: .seconds(25))

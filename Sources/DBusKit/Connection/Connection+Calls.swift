@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What programs ask of a bus by name: calls of any service's methods, and subscriptions to signals. Messages are made
-// here; how they leave and arrive is `Connection`'s.
+// Calls of any service's methods, and subscriptions to signals. Messages are made here; `Connection` sends and receives
+// them.
 
 internal import CDBus
 internal import Effects
@@ -50,29 +50,25 @@ extension Connection {
     /// Subscribes to signals.
     ///
     /// - Parameter sender: the unique name (or the bus itself) that a signal must come from. A well-known name would
-    ///   not do: anybody can send a signal straight to us, past all match rules.
+    ///   not do: any program can send a signal straight to us, past all match rules.
     /// - Parameter argument0: only signals whose first argument is this text.
     /// - Parameter busKnows: an earlier process has asked the bus for them on this connection, and has left it.
     public func subscribe(
         sender: String, path: ObjectPath? = nil, below namespace: ObjectPath? = nil, interface: String, member: String,
         argument0: String? = nil, busKnows: Bool = false, handler: @escaping (Message) -> Void
     ) -> Subscription {
-        precondition(BusNames.isBusName(sender) && BusNames.isInterface(interface) && BusNames.isMember(member))
-        var rule = "type='signal',sender='\(sender)',interface='\(interface)',member='\(member)'"
-        if let path { rule += ",path='\(path)'" }
-        if let namespace { rule += ",path_namespace='\(namespace)'" }
-        if let argument0 { rule += ",arg0='\(argument0)'" }
-        let subscription = Subscription(
-            rule: rule, sender: sender, path: path, namespace: namespace, argument0: argument0, handler: handler)
-        subscription.connection = self
-        subscriptions.add(subscription, interface, member)
+        let filter = SignalFilter(
+            sender: sender, path: path, namespace: namespace, interface: interface, member: member, argument0: argument0)
+        let rule = filter.rule
+        let subscription = Subscription(filter, on: self, handler: handler)
+        subscriptions.add(subscription)
         if !busKnows { matchRule(.match, rule) }
         return subscription
     }
 
     func remove(_ subscription: Subscription) {
         subscriptions.remove(subscription)
-        if isConnected { matchRule(.matchEnd, subscription.rule) }
+        if isConnected { matchRule(.matchEnd, subscription.filter.rule) }
     }
 
     private func matchRule(_ call: BusCall, _ rule: String) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the bus itself is asked: to have a name, and who has one; and which bus it is.
+// Names: requesting one from the bus, and following its owner; and the bus' own identity.
 
 internal import CDBus
 
 extension Connection {
-    /// What tells the bus from each other one, those of other boots among them: each gives its unique names anew.
+    /// Unique to each run of a bus, over all boots: each bus gives its unique names anew.
     /// (`dbus_connection_get_server_id`.)
     public var busIdentifier: String {
         guard let identifier = dbus_connection_get_server_id(raw) else { return "" }
@@ -14,17 +14,17 @@ extension Connection {
 
     /// Asks for a well-known name, without queueing for it.
     ///
-    /// - Throws: `org.freedesktop.DBus.Error.AddressInUse` when somebody else owns it, or the bus' refusal.
+    /// - Throws: `org.freedesktop.DBus.Error.AddressInUse` when another connection owns it, or the bus' refusal.
     public func requestName(_ name: String) throws(BusError) {
         guard BusNames.isBusName(name) else { throw .invalidArguments("not a bus name: \(name)") }
         let answer = try callAndWait(BusCall.nameRequest.method, at: Bus.path, [.string(name), .uint32(4)])
         // 1: owner, 4: already owner; 3: it exists.
         guard let code = answer.first?.integerValue, code == 1 || code == 4 else {
-            throw .standard("AddressInUse", "somebody else owns \(name) on this bus")
+            throw .standard("AddressInUse", "another program owns \(name) on this bus")
         }
     }
 
-    /// Follows the owner of a name: `handler` gets the present owner first, then every change; nil means nobody.
+    /// Follows the owner of a name: `handler` gets the present owner first, then every change; nil means no owner.
     public func watchName(_ name: String, handler: @escaping (String?) -> Void) -> Subscription {
         let heard = Heard()
         let subscription = subscribe(
@@ -40,12 +40,12 @@ extension Connection {
         return subscription
     }
 
-    /// Whether the bus has told of a change already.
+    /// Whether a change has arrived already.
     private final class Heard {
         var hasChanged = false
     }
 
-    /// An owner that the bus does not tell of is asked for again: one that stays where it is would never be heard of.
+    /// Asks again where the bus gives no answer: an owner that stays would never be reported.
     private func askOwner(
         _ name: String, _ subscription: Subscription, _ heard: Heard, _ handler: @escaping (String?) -> Void
     ) {

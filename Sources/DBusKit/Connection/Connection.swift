@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connection to a bus: libdbus for the wire (`Transport`). Signals go to subscriptions, calls to the object server, an
-// answer to its caller.
+// A connection to a bus: libdbus for the wire (`Transport`). Signals go to subscriptions, calls to the object server,
+// an answer to its caller.
 
 internal import CDBus
 internal import Effects
@@ -12,8 +12,8 @@ public final class Connection {
         /// As soon as something arrives.
         case immediate
         /// As soon as something arrives; but after a reading of several messages, or while many answers are awaited
-        /// (`callEach`), the next one waits for this long. A busy socket then costs a fraction of the wakeups, and a quiet
-        /// one is not delayed.
+        /// (`callEach`), the next one waits for this long. A busy socket then costs a fraction of the wakeups, and a
+        /// quiet one is not delayed.
         case adaptive(pause: Duration)
         /// As soon as something arrives; but while more signals arrive than the pace allows, the next reading waits for
         /// its pause after the last one. While an answer is awaited here, nothing waits.
@@ -28,15 +28,15 @@ public final class Connection {
     public var onCall: ((Message) -> Bool)?
     /// Names that are reached past the bus: connections to a socket of our own.
     public var detour: ((String) -> Connection?)?
-    /// Asked about each signal and answer before it leaves, whichever way it takes: nil lets it leave, an error says why
-    /// not. In place of an answer the error leaves. (Errors are not asked about: they disclose no accessory.)
+    /// Asked about each signal and answer before it leaves, whichever way it takes: nil lets it leave, an error says
+    /// why not. In place of an answer the error leaves. (Errors are not asked about: they disclose no accessory.)
     public var refusal: ((Message) -> BusError?)?
-    /// Whether calls that wait tell the service that a person may be asked for a password meanwhile.
+    /// Whether `callAndWait` lets the service ask a person for a password meanwhile.
     public var allowsInteraction = false
     /// Whether the bus (or the peer) is connected; never true again afterwards.
     public private(set) var isConnected = true
     let transport: Transport
-    let subscriptions = Subscriptions()
+    var subscriptions = Subscriptions()
     /// The other end of a socket of ours; nil for a bus.
     let peer: Peer?
     var answers = PendingAnswers()
@@ -188,8 +188,8 @@ public final class Connection {
         return pending
     }
 
-    /// Passes a call on: `completion` gets the answer as it came, an error too, or nil when the bus disconnects. There is
-    /// no time-out; `forget` ends the wait. Cheaper than `call`, for calls by the thousand.
+    /// Passes a call on: `completion` gets the answer as it came, an error too, or nil when the bus disconnects. There
+    /// is no time-out; `forget` ends the wait. Cheaper than `call`, for calls by the thousand.
     public func forward(_ message: Message, completion: @escaping (Message?) -> Void) -> UInt32 {
         forward(message, Effect(.call, message.calledMethod), completion)
     }
@@ -276,7 +276,7 @@ public final class Connection {
 
     private func receive(signal: OpaquePointer) {
         guard dbus_message_is_signal(signal, "org.freedesktop.DBus.Local", "Disconnected") != 0 else {
-            return subscriptions.deliver(signal: signal)
+            return deliver(Message(retaining: signal))
         }
         isConnected = false
         let (forwarded, calls) = answers.removeAll()
@@ -288,7 +288,7 @@ public final class Connection {
 }
 
 extension Connection {
-    /// What is known of the other end of a socket of ours.
+    /// The other end of a socket of ours.
     final class Peer {
         /// Until it ends, libdbus does not read.
         var greeting: Greeting?
@@ -304,8 +304,8 @@ extension Connection {
     }
 }
 
-/// The numbers of messages, where libdbus does not count them. On a connection that an earlier process has left it would
-/// count anew, and a late answer to a call of that process would be taken for one to ours.
+/// The numbers of messages, where libdbus does not count them. On a connection that an earlier process has left it
+/// would count anew, and a late answer to a call of that process would be taken for one to ours.
 private struct MessageNumbers {
     /// 0 while libdbus counts; above its own numbers, which begin at 1.
     private(set) var last: UInt32 = 0

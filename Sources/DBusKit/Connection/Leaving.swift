@@ -53,8 +53,8 @@ extension Connection {
         self.init(resuming: try PeerTransport.open(socket.rawValue), left, peer: limits, reading: reading, loop: loop)
     }
 
-    /// Whether what waits at a socket, if anything, begins a message. libdbus does not say when it has read half of
-    /// one. (D-Bus Specification, "Message Format")
+    /// Whether the bytes that wait at a socket, if any, begin a message. libdbus does not say when it has read half a
+    /// message. (D-Bus Specification, "Message Format")
     private static func isBetweenMessages(_ socket: Int32) -> Bool {
         var header = [UInt8](repeating: 0, count: 4)
         guard recv(socket, &header, header.count, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)) == header.count else { return true }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One question to many objects. What the calls have in common is checked and written once, the answers are handed on as
-// they came, and one timer waits for all of them.
+// One question to many objects. The common part of the calls is checked and written once, the answers are handed on
+// unread, and one timer waits for all answers.
 
 extension Connection {
     /// Calls a method of many objects of a service, with the same arguments, without waiting in between. It goes over
@@ -11,7 +11,7 @@ extension Connection {
     ///   - each: gets an answer when it comes, and which of `paths` gave it. An object that answers with an error, or
     ///     not in time, has none.
     ///   - completion: called exactly once, from the loop: when all have answered, when the time is over, or when the
-    ///     bus goes. With a name or a value that cannot travel, nobody is asked.
+    ///     bus disconnects. With a name or a value that cannot travel, no call is made.
     public func callEach(
         _ destination: String, _ paths: [ObjectPath], _ interface: String, _ member: String, _ arguments: [DBusValue] = [],
         timeout: Duration = .seconds(25), each: @escaping (Int, Message) -> Void, completion: @escaping () -> Void

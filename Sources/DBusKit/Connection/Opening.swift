@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connection that has been begun: the bus looks who is there while its caller does something else. A daemon that
-// opens several starts sooner so.
+// A connection that has been begun: the bus identifies us while the caller does something else. A daemon that opens
+// several starts sooner so.
 
 internal import CDBus
 

@@ -26,8 +26,8 @@ extension Connection {
         send(copy)
     }
 
-    /// Passes a call on: `completion` gets the answer as it came, an error too, or nil when the bus disconnects. There is
-    /// no time-out; `forget` ends the wait. An answer is asked for even if the caller wants none.
+    /// Passes a call on: `completion` gets the answer as it came, an error too, or nil when the bus disconnects. There
+    /// is no time-out; `forget` ends the wait. An answer is asked for even if the caller wants none.
     ///
     /// - Parameter destination: the call's receiver; a bus name.
     /// - Returns: the number that `forget` takes.

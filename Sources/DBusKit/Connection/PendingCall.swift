@@ -20,8 +20,8 @@ public final class PendingCall {
     /// Whether the answer is still to come.
     public var isPending: Bool { completion != nil }
 
-    /// Forgets the call: the completion is not called, a late answer is dropped. (The service goes on with what it
-    /// does.)
+    /// Forgets the call: the completion is not called, a late answer is dropped. (The service still
+    /// does its work.)
     public func cancel() {
         completion = nil
         onFinish?(ObjectIdentifier(self))
@@ -44,7 +44,7 @@ public final class PendingCall {
 
     private func collect() {
         guard let handle, let reply = dbus_pending_call_steal_reply(handle) else { return }
-        // The handle holds this object, as what it notifies: kept here as well, each would keep the other for ever.
+        // The handle holds this object, to notify it: kept here as well, each would keep the other for ever.
         self.handle = nil
         defer { dbus_pending_call_unref(handle) }
         let message = Message(adopting: reply)

@@ -2,7 +2,7 @@
 // A method of another service that is called from here, and the one place where such a call goes out and its answer
 // comes in: the answer has the types that were agreed, or it is an error.
 
-/// A method of another service: what it takes and answers, and how long its answer is waited for.
+/// A method of another service: its types, and how long its answer is waited for.
 public struct RemoteMethod: Sendable {
     /// The service's well-known name; empty for a method that any peer has.
     public let service: String
@@ -50,15 +50,15 @@ public struct RemoteMethod: Sendable {
         RemoteMethod(service, Bus.properties, "Set", about: [interface, property], takes: "ssv", timeout: timeout)
     }
 
-    /// `GetManagedObjects`: what a service has, all of it.
+    /// `GetManagedObjects`: all objects of a service.
     public static func objects(_ service: String, timeout: Duration) -> RemoteMethod {
         RemoteMethod(
             service, Bus.objectManager, "GetManagedObjects", returns: "a{oa{sa{sv}}}", timeout: timeout, limits: .generous)
     }
 
-    /// A call of it.
+    /// A call of this method.
     ///
-    /// - Parameter destination: who is called, when it is not the service by its name.
+    /// - Parameter destination: the receiver, when it is not the service by its name.
     /// - Throws: `InvalidArgs` for a value that cannot travel.
     public func message(
         to destination: String? = nil, at path: ObjectPath, _ arguments: [DBusValue] = []
@@ -89,7 +89,7 @@ extension Connection {
     /// Calls a method and hands the answer over unread. `completion` is called exactly once, from the loop, unless the
     /// call is cancelled first.
     ///
-    /// - Parameter destination: who is called, when it is not the service by its name.
+    /// - Parameter destination: the receiver, when it is not the service by its name.
     @discardableResult
     public func ask(
         _ method: RemoteMethod, of destination: String? = nil, at path: ObjectPath, _ arguments: [DBusValue] = [],

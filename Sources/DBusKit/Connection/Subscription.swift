@@ -1,34 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
-// The signals that are subscribed to on a connection, and the comparison that every signal goes through: on C text,
-// without making a String.
+// The signals that are subscribed to on a connection. Every signal is compared with them where it stands, without
+// making Strings.
 
-internal import CDBus
-internal import Glibc
+/// Which signals a subscription gets.
+struct SignalFilter {
+    let sender: String
+    let path: ObjectPath?
+    let namespace: ObjectPath?
+    let interface: String
+    let member: String
+    let argument0: String?
+
+    /// As a match rule. (D-Bus specification, "Match Rules")
+    var rule: String {
+        precondition(BusNames.isBusName(sender) && BusNames.isInterface(interface) && BusNames.isMember(member))
+        var rule = "type='signal',sender='\(sender)',interface='\(interface)',member='\(member)'"
+        if let path { rule += ",path='\(path)'" }
+        if let namespace { rule += ",path_namespace='\(namespace)'" }
+        if let argument0 { rule += ",arg0='\(argument0)'" }
+        return rule
+    }
+
+    func isOf(_ message: Message) -> Bool { message.hasMember(member) && message.hasInterface(interface) }
+
+    /// Whether a signal of this name fits the rest.
+    func fits(_ message: Message) -> Bool {
+        guard message.hasSender(sender), path.map({ message.hasPath($0) }) ?? true else { return false }
+        // Everything lies below the root.
+        if let namespace, namespace.rawValue != "/", !message.hasPath(namespace), !message.isPath(below: namespace.rawValue) {
+            return false
+        }
+        return argument0.map { message.hasFirstText($0) } ?? true
+    }
+}
 
 /// A subscription to signals. The connection keeps it until `cancel()`.
 public final class Subscription {
-    let rule: String
-    weak var connection: Connection?
-    var handler: ((Message) -> Void)?
-    private let sender: CText
-    private let path: CText?
-    private let namespace: CText?
-    private let argument0: CText?
+    let filter: SignalFilter
+    fileprivate weak var connection: Connection?
+    fileprivate var handler: ((Message) -> Void)?
 
-    init(
-        rule: String, sender: String, path: ObjectPath?, namespace: ObjectPath?, argument0: String?,
-        handler: @escaping (Message) -> Void
-    ) {
-        self.rule = rule
-        self.sender = CText(sender)
-        self.path = path.map { CText($0.rawValue) }
-        // Everything lies below the root.
-        self.namespace = namespace.flatMap { $0.rawValue == "/" ? nil : CText($0.rawValue) }
-        self.argument0 = argument0.map { CText($0) }
+    init(_ filter: SignalFilter, on connection: Connection, handler: @escaping (Message) -> Void) {
+        self.filter = filter
+        self.connection = connection
         self.handler = handler
     }
 
-    /// Whether it was not cancelled. It says nothing of the bus.
+    /// Whether it was not cancelled; the bus may have disconnected all the same.
     public var isActive: Bool { handler != nil }
 
     /// Ends the subscription: the handler is not called any more, not even for a signal that has arrived. Safe at
@@ -38,109 +56,33 @@ public final class Subscription {
         handler = nil
         connection?.remove(self)
     }
-
-    var needsArgument: Bool { argument0 != nil }
-
-    func matches(
-        _ sender: UnsafePointer<CChar>, _ path: UnsafePointer<CChar>, _ argument0: UnsafePointer<CChar>?
-    ) -> Bool {
-        guard handler != nil, self.sender.equals(sender) else { return false }
-        if let wanted = self.path, !wanted.equals(path) { return false }
-        if let namespace, !namespace.isAncestor(of: path) { return false }
-        guard let wanted = self.argument0 else { return true }
-        return argument0.map { wanted.equals($0) } ?? false
-    }
 }
 
-/// Text as C sees it, made once: passing a String to C makes a copy every time.
-private final class CText {
-    private let start: UnsafeMutablePointer<CChar>
-    private let length: Int
+/// The subscriptions of a connection, by signal: a signal is compared once per name and not once per subscription.
+struct Subscriptions {
+    private var groups: [[Subscription]] = []
 
-    init(_ text: String) {
-        start = strdup(text)
-        length = strlen(start)
+    mutating func add(_ subscription: Subscription) {
+        let filter = subscription.filter
+        let place = groups.firstIndex { $0[0].filter.interface == filter.interface && $0[0].filter.member == filter.member }
+        if let place { groups[place].append(subscription) } else { groups.append([subscription]) }
     }
 
-    deinit {
-        free(start)
+    mutating func remove(_ subscription: Subscription) {
+        for place in groups.indices { groups[place].removeAll { $0 === subscription } }
+        groups.removeAll(where: \.isEmpty)
     }
 
-    func equals(_ other: UnsafePointer<CChar>) -> Bool { strcmp(start, other) == 0 }
-
-    /// Whether `path` is this path or lies below it.
-    func isAncestor(of path: UnsafePointer<CChar>) -> Bool {
-        strncmp(start, path, length) == 0 && (path[length] == 0 || path[length] == 0x2F)
-    }
+    /// The subscriptions to signals of this name.
+    func named(as signal: Message) -> [Subscription] { groups.first { $0[0].filter.isOf(signal) } ?? [] }
 }
 
-/// The subscriptions of a connection, by signal.
-final class Subscriptions {
-    private var groups: [SubscriptionGroup] = []
-
-    func add(_ subscription: Subscription, _ interface: String, _ member: String) {
-        if let group = groups.first(where: { $0.interface == interface && $0.member == member }) {
-            group.members.append(subscription)
-        } else {
-            let group = SubscriptionGroup(interface: interface, member: member)
-            group.members.append(subscription)
-            groups.append(group)
-        }
-    }
-
-    func remove(_ subscription: Subscription) {
-        for group in groups { group.members.removeAll { $0 === subscription } }
-        groups.removeAll { $0.members.isEmpty }
-    }
-
+extension Connection {
     /// Calls the handlers that a signal is for.
-    func deliver(signal raw: OpaquePointer) {
-        guard let interface = dbus_message_get_interface(raw), let member = dbus_message_get_member(raw),
-            let sender = dbus_message_get_sender(raw), let path = dbus_message_get_path(raw)
-        else { return }
-        for group in groups where group.matches(interface, member) {
-            var message: Message?
-            let argument0 = group.needsArgument ? Self.firstText(raw) : nil
-            // A handler may subscribe or cancel: walk a copy, and ask each again whether it still wants the signal.
-            let members = group.members
-            for subscription in members where subscription.matches(sender, path, argument0) {
-                if message == nil { message = Message(retaining: raw) }
-                subscription.handler?(message!)
-            }
-            return
+    func deliver(_ signal: Message) {
+        // A handler may subscribe or cancel: each is asked again whether it is active.
+        for subscription in subscriptions.named(as: signal) where subscription.filter.fits(signal) {
+            subscription.handler?(signal)
         }
-    }
-
-    /// The first argument, when it is text. Looked up once for all subscriptions that compare it.
-    private static func firstText(_ raw: OpaquePointer) -> UnsafePointer<CChar>? {
-        var iterator = DBusMessageIter()
-        guard dbus_message_iter_init(raw, &iterator) != 0, dbus_message_iter_get_arg_type(&iterator) == TypeCode.string
-        else { return nil }
-        var text: UnsafePointer<CChar>?
-        dbus_message_iter_get_basic(&iterator, &text)
-        return text
-    }
-}
-
-/// Subscriptions to one signal, so that a signal is compared once per kind and not once per subscription.
-private final class SubscriptionGroup {
-    let interface: String
-    let member: String
-    private let interfaceText: CText
-    private let memberText: CText
-    var members: [Subscription] = [] {
-        didSet { needsArgument = members.contains(where: \.needsArgument) }
-    }
-    private(set) var needsArgument = false
-
-    init(interface: String, member: String) {
-        self.interface = interface
-        self.member = member
-        interfaceText = CText(interface)
-        memberText = CText(member)
-    }
-
-    func matches(_ interface: UnsafePointer<CChar>, _ member: UnsafePointer<CChar>) -> Bool {
-        memberText.equals(member) && interfaceText.equals(interface)
     }
 }

@@ -265,8 +265,8 @@ final class Transport {
         activity = .dispatching
         defer { activity = .idle }
         var count = 0
-        // Where possible a message is taken straight from the queue: dispatching would look for a waiting call, copy the
-        // list of filters, and take the connection's lock several times more.
+        // Where possible a message is taken straight from the queue: dispatching would look for a waiting call, copy
+        // the list of filters, and take the connection's lock several times more.
         while let message = dbus_connection_borrow_message(raw) {
             if isTakenDirectly(message, receiver) {
                 dbus_connection_steal_borrowed_message(raw, message)

@@ -26,7 +26,7 @@ final class ReadBuffer {
         storage.deallocate()
     }
 
-    /// Reads what fits, without waiting. Messages and lines returned before are not valid afterwards.
+    /// Reads as much as fits, without waiting. Messages and lines returned before are not valid afterwards.
     func fill(from socket: FileDescriptor) -> Filling {
         makeRoom()
         let space = UnsafeMutableRawBufferPointer(rebasing: storage[end...])

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A connection that listens: for a stream of one kind of signal, thousands a second, read from the socket into one
-// buffer and walked in place. Everything else on it (answers, other signals) is read by libdbus. Nothing in the bytes is
-// trusted: an invalid message ends the feed, and its owner goes on with libdbus for a while
+// buffer and walked in place. Everything else on it (answers, other signals) is read by libdbus. Nothing in the bytes
+// is trusted: an invalid message ends the feed, and its owner goes on with libdbus for a while
 // (Docs/Decisions/0018-a-reader-for-adverts.md).
 
 internal import Glibc
 
-/// A connection to a bus for a stream of `PropertiesChanged`, and for messages that must keep their order with it. On the
-/// thread of its `MainLoop`.
+/// A connection to a bus for a stream of `PropertiesChanged`, and for messages that must keep their order with it. On
+/// the thread of its `MainLoop`.
 public final class SignalFeed {
     /// The object that a signal is about.
     public struct Source: ~Copyable {
@@ -48,21 +48,6 @@ public final class SignalFeed {
         let onFailure: (String) -> Void
     }
 
-    /// A subscription to other signals.
-    private struct Handler {
-        let sender: String
-        let path: ObjectPath?
-        let interface: String
-        let member: String
-        let argument0: String?
-        let receive: (Message) -> Void
-
-        func fits(_ message: Message) -> Bool {
-            message.hasMember(member) && message.hasInterface(interface) && message.sender == sender
-                && (path.map { message.hasPath($0) } ?? true) && (argument0.map { message.hasFirstText($0) } ?? true)
-        }
-    }
-
     let loop: MainLoop
     private let events: Events
     private let socket: FileDescriptor
@@ -72,7 +57,8 @@ public final class SignalFeed {
     private var pauses: ReadingPauses?
     private var state = State.greeting
     private var filter: ChangeFilter
-    private var handlers: [Handler] = []
+    /// Subscriptions to other signals.
+    private var handlers: [(filter: SignalFilter, receive: (Message) -> Void)] = []
     private var waiting: [UInt32: (Result<Message, BusError>) -> Void] = [:]
     private var lastSerial: UInt32 = 0
 
@@ -104,8 +90,10 @@ public final class SignalFeed {
         outbox?.send(Array("\0AUTH EXTERNAL \(user)\r\nBEGIN\r\n".utf8))
         ask(.hello)
         addMatch(
-            "type='signal',sender='\(stream.sender)',interface='\(Bus.properties)',member='PropertiesChanged',"
-                + "path_namespace='\(stream.namespace)',arg0='\(stream.interface)'")
+            SignalFilter(
+                sender: stream.sender, path: nil, namespace: stream.namespace, interface: Bus.properties,
+                member: "PropertiesChanged", argument0: stream.interface
+            ).rule)
     }
 
     deinit {
@@ -140,12 +128,10 @@ public final class SignalFeed {
         sender: String, path: ObjectPath?, interface: String, member: String, argument0: String? = nil,
         handler: @escaping (Message) -> Void
     ) {
-        var rule = "type='signal',sender='\(sender)',interface='\(interface)',member='\(member)'"
-        if let path { rule += ",path='\(path)'" }
-        if let argument0 { rule += ",arg0='\(argument0)'" }
-        handlers.append(
-            Handler(sender: sender, path: path, interface: interface, member: member, argument0: argument0, receive: handler))
-        addMatch(rule)
+        let filter = SignalFilter(
+            sender: sender, path: path, namespace: nil, interface: interface, member: member, argument0: argument0)
+        handlers.append((filter, handler))
+        addMatch(filter.rule)
     }
 
     /// Calls a method; the answer arrives in order with the stream, unless the feed ends before.
@@ -184,7 +170,7 @@ public final class SignalFeed {
         case .error:
             if let error = message.error { waiting.removeValue(forKey: serial)?(.failure(error)) }
         case .signal:
-            for handler in handlers where handler.fits(message) { handler.receive(message) }
+            for handler in handlers where handler.filter.isOf(message) && handler.filter.fits(message) { handler.receive(message) }
         case .call, .other: break
         }
     }

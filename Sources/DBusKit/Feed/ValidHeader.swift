@@ -6,7 +6,7 @@ internal import Glibc
 
 /// A valid signal's header.
 final class ValidHeader {
-    /// What it says; number and length are those of the signal that it was made from.
+    /// Its fields; number and length are those of the signal that it was made from.
     let message: WireMessage
     /// From the length of the fields to the padding behind them.
     private let fields: [UInt8]
@@ -14,7 +14,7 @@ final class ValidHeader {
     /// Where the length of the fields stands.
     private static let start = WireMessage.prefix - 4
 
-    /// - Parameter bytes: of the signal, all of them.
+    /// - Parameter bytes: the whole signal.
     init(_ message: WireMessage, _ bytes: UnsafeRawBufferPointer) {
         self.message = message
         fields = Array(bytes[Self.start..<message.bodyOffset])
@@ -23,7 +23,7 @@ final class ValidHeader {
     /// Whether a message is a signal with this header but for its number and its path, and those are valid. Everything
     /// stands in the same places then.
     ///
-    /// - Parameter bytes: a whole message, whose length `WireMessage.length(of:)` told.
+    /// - Parameter bytes: a whole message, by `WireMessage.length(of:)`.
     func fits(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard bytes.count >= message.bodyOffset, bytes[1] == WireMessage.signal,
             bytes.loadUnaligned(fromByteOffset: 8, as: UInt32.self) != 0

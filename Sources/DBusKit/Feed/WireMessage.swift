@@ -2,9 +2,9 @@
 // A message as it stands in a buffer: where it ends, and where its header fields stand. (D-Bus Specification, "Message
 // Format".)
 
-/// What a message's header says, as places in the buffer that it stands in.
+/// A message's header fields, as places in the buffer that it stands in.
 struct WireMessage {
-    /// What is wrong with bytes that should be a message.
+    /// The fault of bytes that should be a message.
     struct Problem: Error, Hashable, CustomStringConvertible {
         let description: String
         init(_ description: String) { self.description = description }
@@ -12,13 +12,13 @@ struct WireMessage {
 
     static let signal: UInt8 = 4
     /// More than any bus passes on by default; the specification allows four times as much.
-    static let longest = 1 << 25
-    /// What stands before the header fields, their length included.
+    static let maxBytes = 1 << 25
+    /// The bytes before the header fields, whose length is among them.
     static let prefix = 16
 
     let type: UInt8
     let serial: UInt32
-    /// 0 in what answers nothing.
+    /// 0 in a message that is no answer.
     private(set) var replySerial: UInt32 = 0
     let bodyOffset: Int
     let length: Int
@@ -30,16 +30,16 @@ struct WireMessage {
     private(set) var signature = 0..<0
     private(set) var errorName = 0..<0
 
-    /// Bytes of the message that begins with these; nil while too few are there to tell.
+    /// Bytes of the message that begins with these; nil while they are too few.
     ///
-    /// - Throws: for what is no message in this machine's byte order, and one that is too long.
+    /// - Throws: for bytes that are no message in this machine's byte order, and for one that is too long.
     static func length(of bytes: UnsafeRawBufferPointer) throws(Problem) -> Int? {
         guard bytes.count >= prefix else { return nil }
         guard bytes[0] == order else { throw Problem("a message in another byte order") }
         guard bytes[3] == 1 else { throw Problem("a message of protocol version \(bytes[3])") }
         let body = Int(bytes.loadUnaligned(fromByteOffset: 4, as: UInt32.self))
         let fields = Int(bytes.loadUnaligned(fromByteOffset: 12, as: UInt32.self))
-        guard body <= longest, fields <= longest, prefix + fields + 7 + body <= longest else {
+        guard body <= maxBytes, fields <= maxBytes, prefix + fields + 7 + body <= maxBytes else {
             throw Problem("a message of \(fields) and \(body) bytes")
         }
         return bodyOffset(fields) + body
@@ -57,9 +57,9 @@ struct WireMessage {
     /// The letter of this machine's byte order.
     static var order: UInt8 { 1.littleEndian == 1 ? UInt8(ascii: "l") : UInt8(ascii: "B") }
 
-    /// Reads the header of a whole message, whose length `length(of:)` told.
+    /// Reads the header of a whole message, by `length(of:)`.
     ///
-    /// - Throws: for everything that libdbus refuses in a header.
+    /// - Throws: for each header that libdbus refuses.
     init(_ bytes: UnsafeRawBufferPointer) throws(Problem) {
         type = bytes[1]
         serial = bytes.loadUnaligned(fromByteOffset: 8, as: UInt32.self)

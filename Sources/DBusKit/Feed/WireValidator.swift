@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether bytes are what the D-Bus specification calls a message, as strictly as libdbus and dbus-daemon see it:
-// lengths, nesting, alignment, padding, names and UTF-8. Nothing here believes what stands in the bytes; whoever walks
-// through them afterwards may. (D-Bus Specification, "Marshalling" and "Valid Object Paths", "Valid Names", "Valid
-// Signatures".)
+// Whether bytes are a message by the D-Bus specification, as strictly as libdbus and dbus-daemon see it: lengths,
+// nesting, alignment, padding, names and UTF-8. Nothing in the bytes is trusted here; a walk through them afterwards
+// may trust all. (D-Bus Specification, "Marshalling" and "Valid Object Paths", "Valid Names", "Valid Signatures".)
 
+internal import CDBus
 internal import CGLib
 internal import Glibc
 
 /// Walks through a message's values and stops at the first that is not valid. Positions count from the message's first
-/// byte, which is what alignment goes by.
+/// byte, from which alignment counts.
 struct WireValidator {
     let bytes: UnsafeRawBufferPointer
     var position: Int
     private let end: Int
 
-    /// Arrays and structures in each other, as the specification bounds them, and both together.
-    static let deepestArray = 32
-    static let deepestStructure = 32
-    static let deepest = 64
-    static let longestArray = 1 << 26
+    /// Arrays and structures in each other, as the specification bounds them.
+    static let maxDepth = 64
+    static let maxArrayBytes = 1 << 26
 
     init(_ bytes: UnsafeRawBufferPointer, from position: Int, to end: Int) {
         self.bytes = bytes
@@ -30,7 +28,7 @@ struct WireValidator {
 
     // MARK: Values
 
-    /// Values of these types, one after the other. The signature is valid itself.
+    /// Values of these types, one after the other. The signature has been validated.
     mutating func values(_ signature: UnsafeRawBufferPointer, depth: Int) -> Bool {
         var index = 0
         while index < signature.count {
@@ -58,7 +56,7 @@ struct WireValidator {
         case UInt8(ascii: "a"):
             return array(signature, &index, depth: depth)
         case UInt8(ascii: "("), UInt8(ascii: "{"):
-            guard depth < Self.deepest, align(8) else { return false }
+            guard depth < Self.maxDepth, align(8) else { return false }
             let close = code == UInt8(ascii: "(") ? UInt8(ascii: ")") : UInt8(ascii: "}")
             index += 1
             while signature[index] != close {
@@ -83,7 +81,7 @@ struct WireValidator {
         guard let range = signature(), range.count > 0 else { return false }
         let contained = UnsafeRawBufferPointer(rebasing: bytes[range])
         // One complete type.
-        guard Self.length(of: contained, at: 0) == contained.count, depth < Self.deepest else { return false }
+        guard Self.length(of: contained, at: 0) == contained.count, depth < Self.maxDepth else { return false }
         var index = 0
         return value(contained, &index, depth: depth + 1)
     }
@@ -92,7 +90,7 @@ struct WireValidator {
         index += 1
         let element = index
         let elementEnd = element + Self.length(of: signature, at: element)
-        guard let count = uint32().map(Int.init), count <= Self.longestArray, depth < Self.deepest else { return false }
+        guard let count = uint32().map(Int.init), count <= Self.maxArrayBytes, depth < Self.maxDepth else { return false }
         let code = signature[element]
         guard align(Self.alignment(of: code)), end - position >= count else { return false }
         let arrayEnd = position + count
@@ -145,7 +143,7 @@ struct WireValidator {
         return bytes.loadUnaligned(fromByteOffset: position, as: UInt32.self)
     }
 
-    /// Goes to the next multiple; what is skipped must be zero.
+    /// Goes to the next multiple; skipped bytes must be zero.
     mutating func align(_ alignment: Int) -> Bool {
         let aligned = (position + alignment - 1) & ~(alignment - 1)
         guard aligned <= end else { return false }
@@ -158,7 +156,7 @@ struct WireValidator {
 
     // MARK: Types
 
-    /// Bytes of a type whose values all have as many; 0 for others.
+    /// Bytes of a type of fixed size; 0 for other types.
     static func size(of code: UInt8) -> Int {
         switch code {
         case UInt8(ascii: "y"): 1
@@ -196,50 +194,9 @@ struct WireValidator {
 
     /// Whether these letters are a signature: complete types, none nested too deep.
     static func isSignature(_ letters: UnsafeRawBufferPointer) -> Bool {
-        guard letters.count <= 255 else { return false }
-        var index = 0
-        while index < letters.count {
-            guard isType(letters, &index, arrays: 0, structures: 0) else { return false }
-        }
-        return true
-    }
-
-    private static func isType(
-        _ letters: UnsafeRawBufferPointer, _ index: inout Int, arrays: Int, structures: Int
-    ) -> Bool {
-        guard index < letters.count else { return false }
-        let code = letters[index]
-        index += 1
-        switch code {
-        case UInt8(ascii: "a"):
-            guard arrays < deepestArray, index < letters.count else { return false }
-            guard letters[index] == UInt8(ascii: "{") else {
-                return isType(letters, &index, arrays: arrays + 1, structures: structures)
-            }
-            // A dictionary: a basic key, one value.
-            guard structures < deepestStructure else { return false }
-            index += 1
-            guard index < letters.count, isBasic(letters[index]) else { return false }
-            index += 1
-            guard isType(letters, &index, arrays: arrays + 1, structures: structures + 1) else { return false }
-            guard index < letters.count, letters[index] == UInt8(ascii: "}") else { return false }
-            index += 1
-            return true
-        case UInt8(ascii: "("):
-            guard structures < deepestStructure, index < letters.count, letters[index] != UInt8(ascii: ")") else { return false }
-            while index < letters.count, letters[index] != UInt8(ascii: ")") {
-                guard isType(letters, &index, arrays: arrays, structures: structures + 1) else { return false }
-            }
-            guard index < letters.count else { return false }
-            index += 1
-            return true
-        default:
-            return isBasic(code) || code == UInt8(ascii: "v")
-        }
-    }
-
-    private static func isBasic(_ code: UInt8) -> Bool {
-        size(of: code) > 0 || code == UInt8(ascii: "s") || code == UInt8(ascii: "o") || code == UInt8(ascii: "g")
+        // Nearly all are of one letter, which needs no question.
+        if letters.count == 1, size(of: letters[0]) > 0 || letters[0] == UInt8(ascii: "s") { return true }
+        return isValid(letters) { dbus_signature_validate($0, nil) }
     }
 
     // MARK: Names
@@ -250,68 +207,19 @@ struct WireValidator {
         return g_utf8_validate(start.assumingMemoryBound(to: gchar.self), gssize(text.count), nil) != 0
     }
 
-    static func isPath(_ text: UnsafeRawBufferPointer) -> Bool {
-        guard text.first == UInt8(ascii: "/") else { return false }
-        if text.count == 1 { return true }
-        var wasSlash = true
-        for byte in text.dropFirst() {
-            if byte == UInt8(ascii: "/") {
-                guard !wasSlash else { return false }
-                wasSlash = true
-            } else {
-                guard isLetter(byte) || isDigit(byte) else { return false }
-                wasSlash = false
-            }
-        }
-        return !wasSlash
-    }
+    static func isPath(_ text: UnsafeRawBufferPointer) -> Bool { isValid(text) { dbus_validate_path($0, nil) } }
 
-    /// An interface's or an error's name: two elements at least.
-    static func isInterface(_ text: UnsafeRawBufferPointer) -> Bool {
-        guard (1...255).contains(text.count) else { return false }
-        var elements = 0
-        var length = 0
-        for byte in text {
-            if byte == UInt8(ascii: ".") {
-                guard length > 0 else { return false }
-                elements += 1
-                length = 0
-            } else {
-                guard isLetter(byte) || length > 0 && isDigit(byte) else { return false }
-                length += 1
-            }
-        }
-        return elements > 0 && length > 0
-    }
+    /// An interface's or an error's name.
+    static func isInterface(_ text: UnsafeRawBufferPointer) -> Bool { isValid(text) { dbus_validate_interface($0, nil) } }
 
-    static func isMember(_ text: UnsafeRawBufferPointer) -> Bool {
-        guard (1...255).contains(text.count), !isDigit(text[0]) else { return false }
-        return text.allSatisfy { isLetter($0) || isDigit($0) }
-    }
+    static func isMember(_ text: UnsafeRawBufferPointer) -> Bool { isValid(text) { dbus_validate_member($0, nil) } }
 
-    /// A unique or a well-known name. Of unique ones libdbus asks less than the specification: that no element but the
-    /// first is empty.
-    static func isBusName(_ text: UnsafeRawBufferPointer) -> Bool {
-        guard (1...255).contains(text.count) else { return false }
-        let isUnique = text[0] == UInt8(ascii: ":")
-        var elements = 0
-        var length = isUnique ? 1 : 0
-        for byte in text.dropFirst(isUnique ? 1 : 0) {
-            if byte == UInt8(ascii: ".") {
-                guard length > 0 else { return false }
-                elements += 1
-                length = 0
-            } else {
-                guard isLetter(byte) || byte == UInt8(ascii: "-") || isDigit(byte) && (isUnique || length > 0) else { return false }
-                length += 1
-            }
-        }
-        return isUnique ? length > 0 : elements > 0 && length > 0
-    }
+    /// A unique or a well-known name.
+    static func isBusName(_ text: UnsafeRawBufferPointer) -> Bool { isValid(text) { dbus_validate_bus_name($0, nil) } }
 
-    private static func isLetter(_ byte: UInt8) -> Bool {
-        byte | 0x20 >= UInt8(ascii: "a") && byte | 0x20 <= UInt8(ascii: "z") || byte == UInt8(ascii: "_")
+    /// Whether libdbus finds a text valid. NUL follows each text of a message, and must not be in it.
+    private static func isValid(_ text: UnsafeRawBufferPointer, _ validate: (UnsafePointer<CChar>) -> dbus_bool_t) -> Bool {
+        guard let start = text.baseAddress?.assumingMemoryBound(to: CChar.self) else { return false }
+        return strlen(start) == text.count && validate(start) != 0
     }
-
-    private static func isDigit(_ byte: UInt8) -> Bool { byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9") }
 }

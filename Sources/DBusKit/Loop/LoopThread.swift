@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread that owns a main loop, for programs whose own threads are not ours to choose (client libraries). What lives
-// there is made there, stays there and ends there; other threads reach it only by handing over closures.
+// A thread that owns a main loop, for programs whose own threads are not ours to choose (client libraries). Its
+// resident is made, stays and ends there; other threads reach it only by handing over closures.
 
 internal import CGLib
 internal import Glibc
@@ -13,14 +13,14 @@ internal import Synchronization
 ///
 /// Why this is safe without a word to the compiler: the main loop and the resident are local to the thread's function
 /// and never stored anywhere else. The only objects that two threads touch are the inbox, which is a lock around a list
-/// of `@Sendable` closures, and a pipe. No other thread calls into GLib for this loop.
+/// of `@Sendable` closures, and a pipe.
 public final class LoopThread<Resident>: Sendable {
     private let inbox: Inbox<Resident>
 
     /// Starts the thread.
     ///
     /// - Parameters:
-    ///   - name: what `ps` and debuggers show; the system keeps 15 bytes of it.
+    ///   - name: shown by `ps` and debuggers; the system keeps its first 15 bytes.
     ///   - make: makes the resident, on the thread.
     /// - Throws: `Failed` when the system has no more threads or descriptors.
     public init(name: String, _ make: @escaping @Sendable (MainLoop) -> Resident) throws(BusError) {
@@ -30,7 +30,7 @@ public final class LoopThread<Resident>: Sendable {
             let loop = MainLoop()
             let resident = make(loop)
             let source = loop.onReadable(inbox.bell.rawValue) {
-                let (jobs, isClosed) = inbox.take()
+                let (jobs, isClosed) = inbox.empty()
                 for job in jobs { job(resident) }
                 if isClosed { loop.quit() }
                 return !isClosed
@@ -67,7 +67,7 @@ public final class LoopThread<Resident>: Sendable {
     }
 }
 
-/// What is to be done on the thread, and the bell that says so.
+/// The thread's jobs, and the bell that announces them.
 private final class Inbox<Resident>: Sendable {
     typealias Job = @Sendable (Resident) -> Void
 
@@ -104,8 +104,8 @@ private final class Inbox<Resident>: Sendable {
         ring()
     }
 
-    func take() -> ([Job], isClosed: Bool) {
-        // Silenced before the jobs are taken: a ring after this is for jobs that come after these.
+    func empty() -> ([Job], isClosed: Bool) {
+        // Silenced before the jobs are removed: a ring after this is for later jobs.
         var bytes = [UInt8](repeating: 0, count: 16)
         _ = read(bell.rawValue, &bytes, bytes.count)
         return contents.withLock { contents in
@@ -121,7 +121,7 @@ private final class Inbox<Resident>: Sendable {
     }
 }
 
-/// What the new thread runs.
+/// The new thread's function.
 private final class ThreadBody {
     private let body: () -> Void
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one thread's loop: descriptors that the kernel keeps, timers, and jobs for later. Everything that lives on it is a
-// plain, non-Sendable object: the compiler then keeps it on the thread that made it, without hops and without locks
+// The one thread's loop: descriptors that the kernel keeps, timers, and jobs for later. Everything that lives on it is
+// a plain, non-Sendable object: the compiler then keeps it on the thread that made it, without hops and without locks
 // (Docs/Decisions/0003).
 
 internal import CSystem
@@ -13,7 +13,7 @@ public final class MainLoop {
     /// Called once each, in their order.
     private var jobs: [LoopSource] = []
     private var isRunning = false
-    /// Turns begun so far: tells apart facts that the system is asked for once in each.
+    /// Turns begun so far: for facts that the system is asked for once in each.
     public private(set) var turn = 0
     private var endOfTurn: [() -> Void] = []
     /// Microseconds that a test has let pass.
@@ -78,8 +78,8 @@ public final class MainLoop {
         }
     }
 
-    /// Calls `body` once, when this turn of the loop has served every source that it found ready: for one report of many
-    /// messages. It causes no wakeup.
+    /// Calls `body` once, when this turn of the loop has served every source that it found ready: for one report of
+    /// many messages. It causes no wakeup.
     public func atEndOfTurn(_ body: @escaping () -> Void) {
         endOfTurn.append(body)
     }
@@ -180,7 +180,7 @@ public final class MainLoop {
     public func onSignal(_ number: Int32, _ body: @escaping () -> Bool) -> LoopSource {
         let signal = SignalDescriptor(number)
         guard signal.rawValue >= 0 else { return soon {} }
-        return onReadable(signal.rawValue) { signal.take() ? body() : true }
+        return onReadable(signal.rawValue) { signal.receive() ? body() : true }
     }
 
     /// Calls `body` while `descriptor` is readable (and on hang-up or error), until it returns false.
@@ -234,5 +234,5 @@ private final class SignalDescriptor {
         _ = FileDescriptor(owning: rawValue)
     }
 
-    func take() -> Bool { csystem_signal_take(rawValue) != 0 }
+    func receive() -> Bool { csystem_signal_take(rawValue) != 0 }
 }

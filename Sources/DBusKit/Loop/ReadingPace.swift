@@ -21,7 +21,7 @@ struct BatchPace: ReadingPace {
     /// As many messages as a full socket has at least.
     static let full = 140
     /// Bytes of a message, of which so many fit.
-    private static let usualMessage = 450
+    private static let messageBytes = 450
 
     init(pause: Duration) {
         self.pause = pause
@@ -37,25 +37,25 @@ struct BatchPace: ReadingPace {
     /// Messages as the socket counts them: fewer long ones fill it.
     ///
     /// - Parameter bytes: that were there to be read.
-    static func load(messages: Int, bytes: Int) -> Int { isBusy(messages) ? max(messages, bytes / usualMessage) : messages }
+    static func load(messages: Int, bytes: Int) -> Int { isBusy(messages) ? max(messages, bytes / messageBytes) : messages }
 
     /// Whether so many messages in one reading are worth a pause.
     private static func isBusy(_ taken: Int) -> Bool { taken > 2 }
 }
 
-/// For streams that an app follows: the same pause while more than one message in an interval arrives. A slower stream is
-/// never delayed, and neither are the first messages of a burst.
+/// For streams that an app follows: the same pause while more than one message in an interval arrives. A slower stream
+/// is never delayed, and neither are the first messages of a burst.
 public struct StreamPace: ReadingPace, Sendable {
     private let pause: Int64
     private let interval: Int64
-    /// The time that the last messages may take at the slowest pace with pauses, less the time that has passed. It spans
-    /// two pauses at most, so that one in which few messages arrive by chance is not the last.
+    /// The time that the last messages may take at the slowest pace with pauses, less the time that has passed. It
+    /// spans two pauses at most, so that one in which few messages arrive by chance is not the last.
     private var ahead: Int64 = 0
     /// The time of the last reading.
     private var last: Int64 = 0
 
-    /// A Bluetooth link is served every 7.5 ms or more, and bluetoothd passes on the messages of one such event within a
-    /// fraction of a millisecond: this much later loses nothing, and gathers them.
+    /// A Bluetooth link is served every 7.5 ms or more, and bluetoothd passes on the messages of one such event within
+    /// a fraction of a millisecond: this much later loses nothing, and gathers them.
     public static let betweenLinkEvents = Duration.milliseconds(2)
 
     /// - Parameters:

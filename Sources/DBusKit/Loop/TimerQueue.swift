@@ -2,7 +2,7 @@
 // The timers of a main loop, in the order of their times.
 
 struct TimerQueue {
-    /// When a timer is due, in microseconds of the loop's clock. The number keeps the order of those due at once.
+    /// When a timer is due, in microseconds of the loop's clock. The number orders timers that are due at once.
     struct Key: Comparable {
         let due: Int64
         let number: UInt64

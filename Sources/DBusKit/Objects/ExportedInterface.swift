@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What answers an interface: a handler for each member that the XML names. A single object fills an `ExportedInterface`
-// with closures of its own; a class of many objects has one `MemberTable` for all of them, so that ten thousand objects
-// cost ten thousand objects and not their closures too. Who may call a member stands in the table, and is asked before
-// its handler runs.
+// The implementation of an interface: a handler for each member that the XML names. A single object fills an
+// `ExportedInterface` with closures of its own; a class of many objects shares one `MemberTable`, so that ten thousand
+// objects do not cost ten thousand sets of closures. The table names the callers that may use each member, which is
+// checked before its handler runs.
 
 /// Whether a caller may use a member of an object that it sees.
 public enum Permission {
@@ -13,9 +13,9 @@ public enum Permission {
     case refused(BusError)
 }
 
-/// One interface of an exported object: its description and what answers.
+/// One interface of an exported object: its description and its handlers.
 public struct ExportedInterface {
-    /// What the interface's XML says.
+    /// The interface's XML.
     public let description: InterfaceDescription
     private var methods: [String: Method] = [:]
     private var getters: [String: Getter] = [:]
@@ -23,12 +23,12 @@ public struct ExportedInterface {
     /// Readable properties in alphabetical order.
     private var names: [String] = []
     private var setters: [String: Setter] = [:]
-    /// Who may use what; members of no rule are for everybody who sees the object.
+    /// Access to members; a member without a rule is for every caller that sees the object.
     private var rules: [Rule] = []
-    /// Every member is known to have its handler.
+    /// Whether every member is proved to have its handler.
     fileprivate var isComplete = false
 
-    /// What a table keeps takes the object first.
+    /// Handlers of a table take the object first.
     private struct Method { let handler: (any ExportedObject) -> (MethodCall) throws(BusError) -> Void }
     private struct Getter {
         /// Properties that are read together have the same.
@@ -49,7 +49,7 @@ public struct ExportedInterface {
 
     // MARK: Filling
 
-    /// Answers a method. The handler replies through the call, at once or later; what it throws is the answer.
+    /// Answers a method. The handler replies through the call, at once or later; an error that it throws is the answer.
     public mutating func method(_ name: String, _ handler: @escaping (MethodCall) throws(BusError) -> Void) {
         add(method: name) { _ in handler }
     }
@@ -64,7 +64,7 @@ public struct ExportedInterface {
         add(writable: name) { _ in setter }
     }
 
-    /// Who may use these members; the others are for everybody who sees the object.
+    /// Restricts these members; the others are for every caller that sees the object.
     public mutating func restrict(_ members: Set<String>, _ access: @escaping (_ caller: String) -> Permission) {
         add(rule: members) { _, caller in access(caller) }
     }
@@ -162,12 +162,12 @@ public struct ExportedInterface {
     }
 }
 
-/// Who may use a member of objects of a class.
+/// A rule for the callers of a member, for all objects of a class.
 public struct AccessRule<Object: ExportedObject> {
     let name: String
     let access: ((Object, String) -> Permission)?
 
-    /// - Parameter name: what tells this rule from others of the table.
+    /// - Parameter name: unique in the table.
     public init(_ name: String, _ access: @escaping (_ object: Object, _ caller: String) -> Permission) {
         self.name = name
         self.access = access
@@ -178,11 +178,11 @@ public struct AccessRule<Object: ExportedObject> {
         access = nil
     }
 
-    /// Whoever sees the object.
+    /// Every caller that sees the object.
     public static var whoeverSeesIt: AccessRule { AccessRule() }
 }
 
-/// What answers an interface, for all objects of a class.
+/// The implementation of an interface, for all objects of a class.
 public struct MemberTable<Object: ExportedObject> {
     private var interface: ExportedInterface
     private var members: [String: (rule: AccessRule<Object>, names: Set<String>)] = [:]
@@ -192,7 +192,7 @@ public struct MemberTable<Object: ExportedObject> {
         interface = ExportedInterface(description)
     }
 
-    /// Answers a method. The handler replies through the call, at once or later; what it throws is the answer.
+    /// Answers a method. The handler replies through the call, at once or later; an error that it throws is the answer.
     public mutating func method(
         _ name: String, for rule: AccessRule<Object>, _ handler: @escaping (Object) -> (MethodCall) throws(BusError) -> Void
     ) {

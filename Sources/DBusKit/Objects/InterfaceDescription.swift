@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An interface as its introspection XML describes it. The XML is the truth: what the server offers, checks and prints
-// comes from it.
+// An interface as its introspection XML describes it. The XML is the truth: the server offers, checks and prints
+// that, and nothing else.
 
 internal import CGLib
 
@@ -8,7 +8,7 @@ internal import CGLib
 public struct InterfaceDescription: Sendable, Hashable {
     /// An argument of a method or a signal.
     public struct Argument: Sendable, Hashable {
-        /// What the XML calls it; empty when it does not.
+        /// Its name in the XML; may be empty.
         public let name: String
         /// Its one complete type.
         public let type: Signature
@@ -18,9 +18,9 @@ public struct InterfaceDescription: Sendable, Hashable {
     public struct Method: Sendable, Hashable {
         /// Its member name.
         public let name: String
-        /// What a call carries, in its order.
+        /// The call's arguments, in their order.
         public let inputs: [Argument]
-        /// What the answer carries, in its order.
+        /// The answer's arguments, in their order.
         public let outputs: [Argument]
 
         /// The signature that a call's body must have; empty for none.
@@ -33,7 +33,7 @@ public struct InterfaceDescription: Sendable, Hashable {
     public struct Signal: Sendable, Hashable {
         /// Its member name.
         public let name: String
-        /// What it carries, in its order.
+        /// Its arguments, in their order.
         public let arguments: [Argument]
     }
 
@@ -138,7 +138,7 @@ public struct InterfaceDescription: Sendable, Hashable {
         private var signal: (name: String, arguments: [Argument])?
         private var property: (name: String, type: Signature, access: String, emits: String)?
 
-        /// Returns what is wrong with the element, if anything is.
+        /// - Returns: the fault of the element; nil without one.
         func start(_ element: String, _ attributes: [String: String]) -> String? {
             let name = attributes["name"] ?? ""
             switch element {

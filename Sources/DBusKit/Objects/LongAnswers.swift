@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers that would keep the loop: a list of thousands of objects, a whole trail. They are made a few milliseconds in
-// each turn of the loop, one after another, so that everybody else is served meanwhile. Signals to a caller whose list
-// is being made follow it: they tell what changed after their part of the list was made.
+// Answers that would block the loop: a list of thousands of objects, a whole trail. They are made a few milliseconds in
+// each turn of the loop, one after another, so that other callers are served meanwhile. Signals to a caller whose list
+// is being made follow it: they report changes after that part of the list was made.
 
 /// The answers that are being made.
 final class LongAnswers {
@@ -36,7 +36,7 @@ final class LongAnswers {
 
     /// Begins an answer; a short one is sent before this returns.
     ///
-    /// - Parameter make: begins the work, and returns what goes on with it.
+    /// - Parameter make: begins the work, and returns its continuation.
     func begin(_ call: Message, _ make: () throws(BusError) -> Work) {
         let caller = call.sender ?? ""
         do throws(BusError) {
@@ -60,7 +60,7 @@ final class LongAnswers {
         }
     }
 
-    /// Forgets what a connection that has gone was waiting for.
+    /// Drops the answers of a connection that has disconnected.
     func callerGone(_ caller: String) {
         answers.removeAll { $0.caller == caller }
         held[caller] = nil

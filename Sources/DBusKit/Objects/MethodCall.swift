@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call that a handler answers, now or later, at once or in parts. One that nobody answers answers itself: a caller
-// never waits in vain.
+// A call that a handler answers, now or later, at once or in parts. A call that its handler drops answers itself: a
+// caller never waits in vain.
 
 /// A call that a handler answers, now or later.
 public final class MethodCall {
-    /// The unique name of who calls, as the bus sets it.
+    /// The unique name of the caller, as the bus sets it.
     public let sender: String
     /// The object that is called.
     public let path: ObjectPath
@@ -34,19 +34,18 @@ public final class MethodCall {
     }
 
     deinit {
-        // A caller must never wait for an answer that nobody will give.
+        // A caller must never wait for an answer that cannot arrive.
         if !isAnswered { fail(.failed("the request was dropped")) }
     }
 
     /// Answers with these values; their types must be the ones of the XML. Only the first answer counts, and none
-    /// goes out to
-    /// who wants none. Values that cannot travel become an error.
+    /// is sent to a caller that wants none. Values that cannot travel become an error.
     public func reply(_ values: DBusValue...) {
         answer { () throws(BusError) in try message.reply(values) }
     }
 
-    /// Answers with one array that is made in parts, so that nobody else waits for a long one: `next` is asked for one
-    /// part after another, in turns of the loop, until it gives none.
+    /// Answers with one array that is made in parts, so that no other caller waits for a long one: `next` is asked for
+    /// one part after another, in turns of the loop, until it gives none.
     ///
     /// - Parameter element: the type of the array's elements.
     public func reply(inParts element: Signature, _ next: @escaping () throws(BusError) -> [DBusValue]?) {
@@ -62,7 +61,7 @@ public final class MethodCall {
         }
     }
 
-    /// Answers with an error. Only the first answer counts, and none goes out to who wants none.
+    /// Answers with an error. Only the first answer counts, and none is sent to a caller that wants none.
     public func fail(_ error: BusError) {
         answer { () throws(BusError) in message.errorReply(error) }
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exported objects: who may see them is asked for every caller, and what a caller may not see does not exist for it, in
-// calls, properties, introspection and ObjectManager alike. Arguments are checked against the interface's XML before a
-// handler runs.
+// Exported objects: visibility is decided for every caller, and an object or member that a caller may not see does not
+// exist for it, in calls, properties, introspection and ObjectManager alike. Arguments are checked against the
+// interface's XML before a handler runs.
 
 /// An object on the bus.
 public protocol ExportedObject: AnyObject {
     /// Where it is; does not change while it is exported.
     var path: ObjectPath { get }
-    /// What it offers besides the standard interfaces.
+    /// Its interfaces besides the standard ones.
     var interfaces: [ExportedInterface] { get }
     /// Whether they come from `MemberTable.complete()`: then exporting the object does not look at them.
     var hasCompleteTables: Bool { get }
@@ -19,7 +19,7 @@ extension ExportedObject {
     public var hasCompleteTables: Bool { false }
 }
 
-/// Who gets a signal.
+/// The receivers of a signal.
 public enum Audience: Sendable {
     /// One signal without a destination.
     case everybody
@@ -33,7 +33,7 @@ public final class ObjectServer {
     private let root: ObjectPath
     private var objects: [ObjectPath: any ExportedObject] = [:]
     private let longAnswers: LongAnswers
-    /// Told of calls that a rule of a table has refused: who called what, and what was answered.
+    /// Called for each call that a rule of a table has refused, with the caller, the member and the answer.
     public var onRefused: ((_ caller: String, _ member: String, _ error: BusError) -> Void)?
     /// Objects of a list that are added to it in one go.
     private static let objectsPerPart = 16
@@ -45,11 +45,11 @@ public final class ObjectServer {
         longAnswers = LongAnswers(on: connection)
     }
 
-    /// The object exported at this path, whoever may see it; nil when there is none.
+    /// The object exported at this path, visible or not; nil when there is none.
     public func object(at path: ObjectPath) -> (any ExportedObject)? { objects[path] }
 
-    /// Exports an object and tells its audience. The root itself is not announced. A member of its interfaces that
-    /// nothing answers is a programming error.
+    /// Exports an object and announces it to its audience; the root itself is not announced. A member without a handler
+    /// is a programming error.
     public func export(_ object: any ExportedObject, to audience: Audience = .only([])) {
         if !object.hasCompleteTables {
             for interface in object.interfaces { interface.checkCompleteness() }
@@ -68,7 +68,7 @@ public final class ObjectServer {
         }
     }
 
-    /// Takes an object away and tells its audience.
+    /// Withdraws an object, and announces that to its audience.
     public func withdraw(_ path: ObjectPath, to audience: Audience = .only([])) {
         guard let object = objects.removeValue(forKey: path) else { return }
         dismiss(object, to: audience)
@@ -117,7 +117,7 @@ public final class ObjectServer {
         longAnswers.send(message, to: destination)
     }
 
-    /// A connection has gone: what was being made for it is forgotten.
+    /// A connection has disconnected: its long answers are dropped.
     public func callerGone(_ caller: String) {
         longAnswers.callerGone(caller)
     }
@@ -231,7 +231,7 @@ public final class ObjectServer {
             let answer = try ArrayAnswer(to: call, key: "o", value: "a{sa{sv}}")
             return { [unowned self] () throws(BusError) in
                 for path in paths.prefix(Self.objectsPerPart) where path != root {
-                    // What has gone meanwhile is not listed.
+                    // An object that was withdrawn meanwhile is not listed.
                     guard let object = objects[path], object.isVisible(to: caller) else { continue }
                     try answer.append(.init(.objectPath(path), interfacesValue(of: object, for: caller)))
                 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interfaces that every object has (D-Bus specification, "Standard Interfaces"), as introspection tells them.
+// The interfaces that every object has (D-Bus specification, "Standard Interfaces"), as introspection shows them.
 
 /// Introspection XML of the standard interfaces.
 public enum StandardInterfaces {

@@ -4,7 +4,7 @@
 internal import CSystem
 internal import Glibc
 
-/// What one peer may send at once.
+/// How much one peer may send at once.
 public struct PeerLimits: Hashable, Sendable {
     /// Bytes of one message, and of all that were received and not taken yet; `Connection.limitMessages` changes it.
     public var messageBytes = 64 << 10
@@ -25,7 +25,7 @@ public final class BusServer {
         case listening([FileDescriptor])
     }
 
-    /// Takes a connection as soon as it is there: nothing was read yet.
+    /// Takes a new connection, of which nothing was read yet.
     public var onConnection: ((Connection) -> Void)?
     /// The server's own identifier, 32 hexadecimal digits.
     public let identifier: String

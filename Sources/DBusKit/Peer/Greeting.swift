@@ -45,7 +45,7 @@ final class Greeting {
 
     /// - Returns: false when the client is to be disconnected.
     private func exchange() -> Bool {
-        var buffer = [UInt8](repeating: 0, count: Handshake.longestLine)
+        var buffer = [UInt8](repeating: 0, count: Handshake.maxLineBytes)
         let there = recv(socket, &buffer, buffer.count, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT))
         if there < 0, errno == EAGAIN || errno == EINTR { return true }
         guard there > 0 else { return false }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The server's side of authentication on a socket of our own, as a value: lines in, lines out. The one mechanism is
-// EXTERNAL, and the claimed uid is parsed and ignored: the kernel says who connected. In a user namespace a
-// program sees another uid of itself than we do, so a claim could only turn it away.
+// EXTERNAL, and the claimed uid is parsed and ignored: the kernel identifies the peer. In a user namespace a
+// program sees another uid for itself than we do, so a claim could only turn it away.
 
 /// Reads a client's lines until it begins to send messages. (D-Bus Specification, "Authentication Protocol")
 struct Handshake: Hashable, Sendable {
@@ -24,9 +24,9 @@ struct Handshake: Hashable, Sendable {
     private var lines = 0
     private let identifier: String
 
-    /// Bytes of a line, and lines of a client: no client needs a quarter of them.
-    static let longestLine = 1024
-    static let mostLines = 32
+    /// Bytes of a line, and lines of a client: no client needs a quarter.
+    static let maxLineBytes = 1024
+    static let maxLines = 32
 
     /// - Parameter identifier: the server's, 32 hexadecimal digits.
     init(_ identifier: String) {
@@ -35,7 +35,7 @@ struct Handshake: Hashable, Sendable {
 
     /// Takes bytes, up to the first message.
     ///
-    /// - Returns: how many of them were taken, and the answer to send.
+    /// - Returns: how many were taken, and the answer to send.
     mutating func receive(_ bytes: some Collection<UInt8>) -> (taken: Int, answer: String) {
         var taken = 0
         var answer = ""
@@ -47,18 +47,18 @@ struct Handshake: Hashable, Sendable {
                 continue
             }
             line.append(byte)
-            if line.count > Self.longestLine { step = .failed }
+            if line.count > Self.maxLineBytes { step = .failed }
             guard line.suffix(2) == [0x0D, 0x0A] else { continue }
             let words = String(decoding: line.dropLast(2), as: UTF8.self).split(separator: " ", maxSplits: 2)
             line = []
             lines += 1
-            let reply = lines > Self.mostLines ? fail() : take(words.first ?? "", words.dropFirst())
+            let reply = lines > Self.maxLines ? fail() : handle(words.first ?? "", words.dropFirst())
             if let reply { answer += reply + "\r\n" }
         }
         return (taken, answer)
     }
 
-    private mutating func take(_ command: Substring, _ words: ArraySlice<Substring>) -> String? {
+    private mutating func handle(_ command: Substring, _ words: ArraySlice<Substring>) -> String? {
         switch (command, step) {
         case ("AUTH", .mechanism):
             guard words.first == "EXTERNAL" else { return reject() }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Match rules, for who plays the bus: what a client asks for in AddMatch, and whether a message is that. The text comes
-// from anybody.
+// Match rules, for the side that plays the bus: a client's AddMatch, and whether a message matches. The text is
+// untrusted.
 
 internal import CDBus
 
 /// A match rule (D-Bus specification, "Match Rules").
 public struct MatchRule: Hashable, Sendable {
     /// Longer rules are refused, as dbus-daemon does (1 KiB there).
-    public static let longest = 1024
+    public static let maxBytes = 1024
 
     private enum Part: Hashable, Sendable {
         case kind(Message.Kind)
@@ -26,7 +26,7 @@ public struct MatchRule: Hashable, Sendable {
 
     /// - Throws: `MatchRuleInvalid` naming the part.
     public init(_ text: String) throws(BusError) {
-        guard text.utf8.count <= Self.longest else { throw Self.invalid("longer than \(Self.longest) bytes") }
+        guard text.utf8.count <= Self.maxBytes else { throw Self.invalid("longer than \(Self.maxBytes) bytes") }
         var parts: [Part] = []
         var seen: Set<String> = []
         for (key, value) in try Self.split(text) {
@@ -41,7 +41,7 @@ public struct MatchRule: Hashable, Sendable {
 
     private static func invalid(_ why: String) -> BusError { .standard("MatchRuleInvalid", "match rule: \(why)") }
 
-    /// `key='value',…`: quotes may be anywhere in a value; outside of them `\'` is a quote (and the backslash stands
+    /// `key='value',…`: quotes may be anywhere in a value; outside quotes `\'` is a quote (and the backslash stands
     /// for itself else).
     private static func split(_ text: String) throws(BusError) -> [(String, String)] {
         var result: [(String, String)] = []
@@ -110,7 +110,7 @@ public struct MatchRule: Hashable, Sendable {
         }
     }
 
-    /// Whether a message is what the rule asks for.
+    /// Whether a message matches the rule.
     ///
     /// - Parameter names: every name of the message's sender.
     public func matches(_ message: Message, from names: [String]) -> Bool {
@@ -125,7 +125,7 @@ public struct MatchRule: Hashable, Sendable {
         case .member(let name): message.hasMember(name)
         case .path(let path): message.isPath(path)
         case .namespace(let path): message.isPath(path) || message.isPath(below: path)
-        // Nothing is eavesdropped on: what is sent to one client is not matched at all.
+        // Without eavesdropping: a message to one client is not matched at all.
         case .destination: false
         case .argument(let number, let text): message.withTextArgument(number, paths: false) { equals($0, text) } ?? false
         case .argumentPath(let number, let text):
@@ -163,7 +163,7 @@ extension Message {
     /// The first argument, when it is text.
     public var firstText: String? { textArgument(0, paths: false) }
 
-    /// Whether the first argument is this text, without making a String of it.
+    /// Whether the first argument is this text, without making a String.
     public func hasFirstText(_ text: String) -> Bool { withTextArgument(0, paths: false) { equals($0, text) } ?? false }
 
     /// The text in argument `number`, a string or (with `paths`) an object path; nil when it is something else.

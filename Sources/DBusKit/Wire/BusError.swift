@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes wrong on the bus: an error has a name for programs and a message for people. The standard ones have a maker
-// each, so that nobody writes their names twice.
+// Errors on the bus: a name for programs and a message for people. Each standard error has a maker, so that its name is
+// written once.
 
 internal import CDBus
 
@@ -20,7 +20,7 @@ public struct BusError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The name and the message, where there is one.
     public var description: String { message.isEmpty ? name : "\(name): \(message)" }
 
-    /// `org.freedesktop.DBus.Error.Failed`: what no other error says.
+    /// `org.freedesktop.DBus.Error.Failed`: any other failure.
     public static func failed(_ message: String) -> BusError { standard("Failed", message) }
     /// `org.freedesktop.DBus.Error.InvalidArgs`: arguments of wrong types, or with values that make no sense.
     public static func invalidArguments(_ message: String) -> BusError { standard("InvalidArgs", message) }
@@ -40,7 +40,7 @@ public struct BusError: Error, Hashable, Sendable, CustomStringConvertible {
     public static func limitsExceeded(_ message: String) -> BusError { standard("LimitsExceeded", message) }
     /// `org.freedesktop.DBus.Error.Disconnected`: the bus has gone, or was never there.
     public static func disconnected(_ message: String) -> BusError { standard("Disconnected", message) }
-    /// `org.freedesktop.DBus.Error.Cancelled`: nobody waits for the answer any more.
+    /// `org.freedesktop.DBus.Error.Cancelled`: the caller no longer waits for the answer.
     public static func cancelled() -> BusError { standard("Cancelled", "the call was cancelled") }
 
     /// For a peer that has not agreed to descriptors, in place of an answer with some.
@@ -59,7 +59,7 @@ public struct BusError: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 extension BusError {
-    /// Takes over what libdbus put into its own error structure.
+    /// Takes over libdbus' own error structure.
     init(taking failure: inout CDBus.DBusError) {
         self.init(
             name: failure.name.map { String(cString: $0) } ?? "org.freedesktop.DBus.Error.Failed",

@@ -26,7 +26,7 @@ extension UnsafeRawBufferPointer {
             && UnsafeRawBufferPointer(rebasing: self[..<above.count]).isEqual(to: above)
     }
 
-    /// A number that changes with the bytes: eight of them at a time, multiplied and folded.
+    /// A number that changes with the bytes: eight at a time, multiplied and folded.
     var fingerprint: UInt64 {
         var hash = UInt64(count)
         func add(_ bytes: UInt64) {

@@ -30,7 +30,7 @@ public indirect enum DBusValue: Equatable, Sendable {
         /// Of any type; a variant in an `a{sv}`.
         public let value: DBusValue
 
-        /// An entry of these two; their types must be the dictionary's.
+        /// An entry; the types must be the dictionary's.
         public init(_ key: DBusValue, _ value: DBusValue) {
             self.key = key
             self.value = value

@@ -26,7 +26,7 @@ public struct DecodingLimits: Sendable {
     public static let standard = DecodingLimits(depth: 16, values: 65_536, bytes: 16 << 20)
 }
 
-/// A message that is being turned into values: what its limits still allow, and its descriptors.
+/// A message that is being turned into values: the count towards its limits, and its descriptors.
 struct Decoding {
     private let limits: DecodingLimits
     private var values = 0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file descriptor with one owner: it arrived in a message or is about to leave in one, and is closed when nobody
-// needs it.
+// A file descriptor with one owner: it arrived in a message or is about to leave in one, and is closed with its
+// last reference.
 
 internal import CSystem
 internal import Glibc
@@ -31,12 +31,12 @@ public final class FileDescriptor: Sendable, Equatable {
         return (FileDescriptor(owning: pair[0]), FileDescriptor(owning: pair[1]))
     }
 
-    /// What became of a packet.
+    /// The outcome of sending a packet.
     public enum Sending: Sendable {
         case sent
         /// There is no room now; the descriptor becomes writable when there is.
         case full
-        /// Nobody is there to read it, or it is too long.
+        /// The other end is closed, or the packet is too long.
         case failed
     }
 
@@ -52,7 +52,7 @@ public final class FileDescriptor: Sendable, Equatable {
         return fstat(rawValue, &status) == 0 ? UInt64(status.st_ino) : 0
     }
 
-    /// Ends a socket's connection both ways: the other end sees that at once, whoever else holds this one.
+    /// Ends a socket's connection both ways: the other end sees that at once, even while other processes hold this one.
     public func endConnection() {
         shutdown(rawValue, Int32(SHUT_RDWR))
     }
@@ -82,7 +82,7 @@ public final class FileDescriptor: Sendable, Equatable {
         return bytes
     }
 
-    /// Whether reading waits for nobody but a disk: memory, or a file on a file system that this process sees mounted
+    /// Whether reading waits for a disk at most: memory, or a file on a file system that this process sees mounted
     /// and knows. One that is not mounted here (on btrfs each subvolume is such a one) is not trusted.
     private var isReadWithoutWaiting: Bool {
         if csystem_is_memory(rawValue) != 0 { return true }

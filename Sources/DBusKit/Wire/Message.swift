@@ -9,8 +9,8 @@ public final class Message {
     public enum Kind: Sendable { case call, reply, error, signal, other }
 
     let raw: OpaquePointer
-    /// What we tell goes out whatever is in it: NUL in a text, which cannot travel, is replaced, so that one value from
-    /// a stranger does not cost all others. What we ask is refused instead.
+    /// Whether NUL in a text, which cannot travel, is replaced: in signals and answers, so that one value from a
+    /// stranger does not cost all others. In a call it is refused.
     private let isLenient: Bool
 
     init(adopting raw: OpaquePointer, isLenient: Bool = false) {
@@ -44,8 +44,8 @@ public final class Message {
         return message
     }
 
-    /// A method call without its object, of which `copy(to:)` makes calls: what they have in common is checked and
-    /// written once. Throws as `call` does.
+    /// A method call without its object, of which `copy(to:)` makes calls: their common part is checked and written
+    /// once. Throws as `call` does.
     static func question(
         to destination: String, interface: String, member: String, _ arguments: [DBusValue] = []
     ) throws(BusError) -> Message {
@@ -71,7 +71,7 @@ public final class Message {
         guard BusNames.isMember(member) else { throw .invalidArguments("not a method: \(member)") }
     }
 
-    /// A signal, for one connection or (without `destination`) for all who match.
+    /// A signal, for one connection or (without `destination`) for all with a matching rule.
     public static func signal(
         path: ObjectPath, interface: String, member: String, to destination: String? = nil, _ arguments: [DBusValue] = []
     ) throws(BusError) -> Message {
@@ -92,26 +92,26 @@ public final class Message {
         dbus_message_copy(raw).map { Message(adopting: $0) }
     }
 
-    /// Interface and member, for who lists what is called.
+    /// Interface and member, for lists of calls.
     var calledMethod: String {
         let interface = dbus_message_get_interface(raw).map { String(cString: $0) } ?? ""
         return interface + "." + (dbus_message_get_member(raw).map { String(cString: $0) } ?? "")
     }
 
-    /// An answer that somebody else gave, as the answer to `call`.
+    /// An answer of another service, as the answer to `call`.
     public func copy(answering call: Message) -> Message? {
         guard let copy = copy() else { return nil }
         dbus_message_set_reply_serial(copy.raw, dbus_message_get_serial(call.raw))
         return copy
     }
 
-    /// Who sends it; a bus sets this, and so does who plays one. Nothing happens for what is not a bus name.
+    /// Sets the sender, as a bus does. Nothing happens for an invalid bus name.
     public func setSender(_ name: String) {
         guard BusNames.isBusName(name) else { return }
         dbus_message_set_sender(raw, name)
     }
 
-    /// Who is to get it.
+    /// Sets the receiver. Nothing happens for an invalid bus name.
     public func setDestination(_ name: String) {
         // Setting a header field moves all that come after it.
         guard dbus_message_has_destination(raw, name) == 0, BusNames.isBusName(name) else { return }
@@ -131,7 +131,8 @@ public final class Message {
     public func errorReply(_ error: BusError) -> Message? {
         let name = BusNames.isErrorName(error.name) ? error.name : "org.freedesktop.DBus.Error.Failed"
         let message =
-            error.message.utf8.count <= Self.longestError ? error.message : String(error.message.prefix(Self.longestError)) + "…"
+            error.message.utf8.count <= Self.maxErrorCharacters
+            ? error.message : String(error.message.prefix(Self.maxErrorCharacters)) + "…"
         let text = message.withoutNUL
         return dbus_message_new_error(raw, name, text).map { Message(adopting: $0) }
     }
@@ -147,7 +148,7 @@ public final class Message {
         return message
     }
 
-    /// The error that a receiver gets in place of an answer that may not leave; nil for what is no answer.
+    /// The error that a receiver gets in place of an answer that may not leave; nil for another type of message.
     func errorInPlace(_ why: BusError) -> Message? {
         guard dbus_message_get_type(raw) == DBUS_MESSAGE_TYPE_METHOD_RETURN,
             let refusal = Self.error(why, answering: dbus_message_get_reply_serial(raw))
@@ -157,8 +158,8 @@ public final class Message {
         return refusal
     }
 
-    /// Characters of an error's text: what a peer sent is quoted in some.
-    private static let longestError = 4096
+    /// Characters of an error's text: some quote a peer's message.
+    private static let maxErrorCharacters = 4096
 
     private func append(_ arguments: [DBusValue]) throws(BusError) {
         var writer = ValueWriter(appendingTo: raw, isLenient: isLenient)
@@ -170,14 +171,14 @@ public final class Message {
         dbus_message_set_no_reply(raw, 1)
     }
 
-    /// Says that an answer is wanted, for one who passes on a call whose sender does not care.
+    /// Says that an answer is wanted, for a call that is passed on and whose sender wants none.
     public func expectReply() {
         dbus_message_set_no_reply(raw, 0)
     }
 
     // MARK: Header
 
-    /// What sort of message it is.
+    /// The message's type.
     public var kind: Kind {
         switch dbus_message_get_type(raw) {
         case 1: .call
@@ -194,7 +195,7 @@ public final class Message {
     /// afterwards.
     public var pathFingerprint: UInt64 { dbus_message_get_path(raw).map { UnsafeRawBufferPointer(of: $0).fingerprint } ?? 0 }
 
-    /// Whether the path is this one, without making a String of it.
+    /// Whether the path is this one, without making a String.
     public func hasPath(_ path: ObjectPath) -> Bool { isPath(path.rawValue) }
 
     func isPath(_ path: String) -> Bool { dbus_message_get_path(raw).map { equals($0, path) } ?? false }
@@ -206,32 +207,35 @@ public final class Message {
         return path.withUTF8 { UnsafeRawBufferPointer(of: pointer).isPath(below: UnsafeRawBufferPointer($0)) }
     }
 
-    /// Whether the member is this interface's, without making a String of it.
+    /// Whether the member is this interface's, without making a String.
     public func hasInterface(_ name: String) -> Bool { dbus_message_get_interface(raw).map { equals($0, name) } ?? false }
 
-    /// Whether the method or the signal has this name, without making a String of it.
+    /// Whether the method or the signal has this name, without making a String.
     public func hasMember(_ name: String) -> Bool { dbus_message_get_member(raw).map { equals($0, name) } ?? false }
 
-    /// Whether it is for who has this name, without making a String of it.
+    /// Whether this name is the sender's, without making a String.
+    func hasSender(_ name: String) -> Bool { dbus_message_get_sender(raw).map { equals($0, name) } ?? false }
+
+    /// Whether this name is its receiver, without making a String.
     public func hasDestination(_ name: String) -> Bool { dbus_message_get_destination(raw).map { equals($0, name) } ?? false }
 
     /// Whether it has an interface: a call need not name one.
     public var namesInterface: Bool { dbus_message_get_interface(raw) != nil }
 
-    /// Whether descriptors came with it, or go with it, also where no argument tells of them.
+    /// Whether descriptors came with it, or go with it, also where no argument refers to one.
     public var hasDescriptors: Bool { dbus_message_contains_unix_fds(raw) != 0 }
 
     /// The member's interface; nil for answers, and for a call that names none.
     public var interface: String? { dbus_message_get_interface(raw).map { String(cString: $0) } }
     /// The method's or the signal's name; nil for answers.
     public var member: String? { dbus_message_get_member(raw).map { String(cString: $0) } }
-    /// The unique name of who sent it, or the bus's own name; nil for what was made here and not sent.
+    /// The unique name of the sender, or the bus's own name; nil for a message that was made here and not sent.
     public var sender: String? { dbus_message_get_sender(raw).map { String(cString: $0) } }
-    /// Who is to get it: a unique or a well-known name; nil for a signal to everybody.
+    /// The receiver: a unique or a well-known name; nil for a broadcast signal.
     public var destination: String? { dbus_message_get_destination(raw).map { String(cString: $0) } }
     /// The types of all arguments in a row; empty for none.
     public var signature: String { String(cString: dbus_message_get_signature(raw)) }
-    /// Whether the types of all arguments in a row are these, without making a String of them.
+    /// Whether the types of all arguments in a row are these, without making a String.
     public func hasSignature(_ signature: String) -> Bool { dbus_message_has_signature(raw, signature) != 0 }
     /// Whether the caller is prepared to wait for a person (a password, say).
     public var allowsInteraction: Bool {
@@ -258,8 +262,8 @@ public final class Message {
         return try withCursor { cursor throws(BusError) in try cursor.decodeAll(&decoding, depth: 0) } ?? []
     }
 
-    /// Walks the arguments in place, without making values: for messages that arrive a thousand times a second. `body` is
-    /// not called for a message without arguments.
+    /// Walks the arguments in place, without making values: for messages that arrive a thousand times a second. `body`
+    /// is not called for a message without arguments.
     public func withArguments(_ body: (inout ValueCursor) -> Void) {
         _ = try? withCursor { body(&$0) }
     }

@@ -44,8 +44,8 @@ public struct ObjectPath: Hashable, Sendable, CustomStringConvertible, Expressib
         return ObjectPath(validated: end == rawValue.startIndex ? "/" : String(rawValue[..<end]))
     }
 
-    /// The path of a child, or of what is further down where `element` is several between slashes. Nil when that is
-    /// no path: an element is `[A-Za-z0-9_]+`.
+    /// The path of a child, or of a descendant where `element` is several between slashes. Nil when that is no path: an
+    /// element is `[A-Za-z0-9_]+`.
     public func appending(_ element: String) -> ObjectPath? {
         ObjectPath(rawValue == "/" ? "/\(element)" : "\(rawValue)/\(element)")
     }

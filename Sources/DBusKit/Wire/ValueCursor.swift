@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A place in the values of a message that has been validated, by libdbus or by `WireValidator`: a walk through its bytes,
-// without making values.
+// A place in the values of a message that has been validated, by libdbus or by `WireValidator`: a walk through its
+// bytes, without making values.
 
 /// A place in a valid message's values. It is valid inside the closure that received it and cannot leave it.
 public struct ValueCursor: ~Copyable {
-    /// The types that a cursor tells apart; `end` is behind the last value.
+    /// The types that a cursor distinguishes; `end` is behind the last value.
     public enum Kind: Sendable { case end, string, objectPath, int16, uint16, byte, boolean, bytes, array, variant, other }
 
     private let message: UnsafeRawBufferPointer
@@ -218,7 +218,8 @@ public struct ValueCursor: ~Copyable {
         }
     }
 
-    /// A number that changes with the text here, to see cheaply whether it is the same as last time; 0 for another type.
+    /// A number that changes with the text here, to see cheaply whether it is the same as last time; 0 for another
+    /// type.
     public var fingerprint: UInt64 { stringText?.fingerprint ?? 0 }
 
     // MARK: Numbers and bytes
@@ -276,7 +277,8 @@ public struct ValueCursor: ~Copyable {
 
     // MARK: Values
 
-    /// The value here, with everything in it. Nil at the end, when it passes the limits, and when a descriptor is in it.
+    /// The value here, with everything in it. Nil at the end, when it passes the limits, and when a descriptor is in
+    /// it.
     public func value(limits: DecodingLimits = .standard) -> DBusValue? {
         guard !types.isEmpty else { return nil }
         var cursor = ValueCursor(message, at: position, types: types)

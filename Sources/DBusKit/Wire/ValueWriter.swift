@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From values to the wire. Everything is checked before libdbus sees it, because libdbus aborts on what it thinks a
-// bug.
+// From values to the wire. Everything is checked before libdbus sees it, because libdbus aborts on a programming
+// error.
 
 internal import CDBus
 internal import Glibc
@@ -23,8 +23,8 @@ struct ValueWriter {
         Self.append(value, to: &iterator)
     }
 
-    /// Throws for what cannot travel: text with NUL, elements that are not of the container's type, nesting beyond the
-    /// specification's 32 levels.
+    /// Throws for a value that cannot travel: text with NUL, elements that are not of the container's type, nesting
+    /// beyond the specification's 32 levels.
     fileprivate static func check(_ value: DBusValue, depth: Int, _ isLenient: Bool) throws(BusError) {
         guard depth < 32 else { throw .invalidArguments("nested too deeply") }
         switch value {

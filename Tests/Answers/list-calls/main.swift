@@ -40,11 +40,11 @@ if CommandLine.arguments.dropFirst().first == "--markdown" {
         """
         # Calls
 
-        All calls that the daemon makes to other services, made by `make calls` from the list in the code
-        (`Sources/CallsOut`); a call that is not in it does not compile, or does not pass `make lint`. An answer of other
-        types than agreed, or one that is too large, counts as none. `Tests/Answers` plays to each: every error of this table, no
-        answer, an answer after the time-out, two answers, an answer after its object or its service was removed, one of a
-        wrong type, and one of 16 MiB; `make answers` plays all of it, `make test` a part.
+        All calls that the daemon makes to other services, made by `make calls` from the list in the code (`Sources/CallsOut`);
+        a call that is not in it does not compile, or does not pass `make lint`. An answer of other types than agreed, or one
+        that is too large, counts as none. `Tests/Answers` plays to each: every error of this table, no answer, an answer after
+        the time-out, two answers, an answer after its object or its service was removed, one of a wrong type, and one of 16
+        MiB; `make answers` plays the whole list, `make test` a part.
 
         A person or an app that waits gets the outcome within 30 s of the call, unless a person is waited for: polkit asks
         for a password, and an accessory's prompt is answered by a person at the picker or at the accessory. A call that the

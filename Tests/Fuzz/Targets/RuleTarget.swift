@@ -33,10 +33,10 @@ func readMatchRule(_ bytes: UnsafeRawBufferPointer) {
     let text = String(decoding: bytes, as: UTF8.self)
     do throws(BusError) {
         let rule = try MatchRule(text)
-        expect(text.utf8.count <= MatchRule.longest, "a rule of \(text.utf8.count) bytes")
+        expect(text.utf8.count <= MatchRule.maxBytes, "a rule of \(text.utf8.count) bytes")
         let matching = messages.filter { rule.matches($0, from: [":1.4", "org.bluez"]) }
         // One more condition, that holds: the same.
-        if !text.contains("type"), !text.isEmpty, text.utf8.count < MatchRule.longest - 20, text.last != "\\" {
+        if !text.contains("type"), !text.isEmpty, text.utf8.count < MatchRule.maxBytes - 20, text.last != "\\" {
             if let narrower = try? MatchRule("type='signal'," + text) {
                 let same = messages.filter { narrower.matches($0, from: [":1.4", "org.bluez"]) }
                 expect(same.count == matching.count, "a rule that names the type as well takes others")
