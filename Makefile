@@ -226,6 +226,8 @@ growth: build
 lint: deps
 	$(SWIFT) format lint --strict --recursive Sources Tests Package.swift
 	Tests/Support/check-calls
+	Tests/Support/check-english --self-test
+	Tests/Support/check-english
 	Tests/Support/check-imports
 	Tests/Support/check-licences
 	Tests/Support/check-prose
