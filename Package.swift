@@ -166,6 +166,10 @@ let package = Package(
             name: "central-probe", dependencies: ["CoreBluetooth"], path: "Tests/Lab/apps/central-probe",
             swiftSettings: strict),
 
+        // The app of README.md.
+        .executableTarget(
+            name: "readme-app", dependencies: ["AccessorySetupKit"], path: "Tests/Readme", swiftSettings: strict),
+
         // The list of calls, printed; in no package either.
         .executableTarget(
             name: "list-calls", dependencies: ["CallsOut", "DBusKit"], path: "Tests/Answers/list-calls", swiftSettings: settings),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The README's session with busctl, line by line as it stands there."""
+"""The session with busctl in Docs/Administration.md, line by line."""
 
 import os
 import re
@@ -10,13 +10,13 @@ from harness.programs import TESTS
 from harness.waiting import STANDSTILL
 from harness.world import APITest
 
-README = TESTS.parent / "README.md"
+DOCUMENT = TESTS.parent / "Docs/Administration.md"
 
 
 class Busctl(APITest):
-    def test_the_readmes_session(self):
+    def test_the_documented_session(self):
         self.add(self.app(), self.picker(), "Dice 4F")
-        lines = [line.strip() for line in README.read_text().splitlines() if re.match(r"    (busctl|accessory=|grant=)", line)]
+        lines = [line.strip() for line in DOCUMENT.read_text().splitlines() if re.match(r"    (busctl|accessory=|grant=)", line)]
         self.assertGreater(len(lines), 6)
         script = 'set -euo pipefail\nbusctl() { command busctl --address="$ADDRESS" "$@"; }\n' + "\n".join(lines)
         done = subprocess.run(

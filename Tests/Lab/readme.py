@@ -1,42 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""README.md as the tests that run its commands read it: its indented blocks, and the commands in its text that are in no
-block, each with its section and with the place where it runs. A command without a place, and a place whose command README
-no longer has, is an error; `make lint` lists them (Tests/Support/check-readme)."""
+"""README.md and the documents that continue it, as the tests read them: their indented blocks, and the commands in their text
+that are in no block, each with its section and the place where it runs. A command without a place, and a place whose command
+the documents no longer have, is an error; `make lint` lists them (Tests/Support/check-readme)."""
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
-README = Path(__file__).resolve().parent.parent.parent / "README.md"
+ROOT = Path(__file__).resolve().parent.parent.parent
+# In the order in which their commands are typed: the last installs again after the packages were removed.
+DOCUMENTS = tuple(ROOT / each for each in ("README.md", "Docs/Apps.md", "Docs/Installing.md", "Docs/Administration.md", "Docs/OtherDistributions.md"))
 
-# On a fresh build machine (Tests/Lab/fresh); on a gateway, which has nothing but the packages; nowhere.
+# On a fresh build machine (Tests/Lab/fresh); on a gateway with nothing but the packages; nowhere.
 FRESH, GATEWAY, SAMPLE = "fresh", "gateway", "sample"
-# By section and first line: the place; of a file's text the file; and for a sample what checks it, or why nothing does.
+# By section and first line: the place; for the text of a file its path; and for a sample the test that covers it.
 BLOCKS = {
     ("Try it", "make demo"): (FRESH,),
-    ("Installing on a real gateway", "make deb"): (FRESH,),
-    ("Installing on a real gateway", "apt install ./accessorysetupd_*.deb ./accessoryctl_*.deb"): (GATEWAY,),
-    ("Installing on a real gateway", "adduser alice accessory-picker"): (GATEWAY,),
-    ("Installing on a real gateway", "apt install ./cockpit-accessories_*.deb"): (GATEWAY,),
-    ("Installing on a real gateway", "make deb-arm64"): (FRESH,),
+    ("An app in Python", "import dbus, dbus.mainloop.glib, gi.repository.GLib"): (SAMPLE, "Tests/API/test_readme.py runs it"),
+    ("The same app in Swift", "import AccessorySetupKit"): (SAMPLE, "Tests/API/test_readme.py runs it"),
+    ("Without hardware", 'make demo PICK="Pink Dice"'): (FRESH,),
+    ("Without hardware", "make build"): (FRESH,),
+    ("Building the packages", "make deb"): (FRESH,),
+    ("Building the packages", "make deb-arm64"): (FRESH,),
+    ("Installing the packages", "apt install ./accessorysetupd_*.deb ./accessoryctl_*.deb"): (GATEWAY,),
+    ("Installing the packages", "adduser alice accessory-picker"): (GATEWAY,),
+    ("Installing the packages", "apt install ./cockpit-accessories_*.deb"): (GATEWAY,),
     ("Letting an app in", "[Application]"): (GATEWAY, "/etc/accessory-setup/apps/com.example.dice.conf"),
     ("Letting an app in", "Environment=DBUS_SYSTEM_BUS_ADDRESS=unix:path=/run/accessory-setup/bus"): (GATEWAY, "/etc/systemd/system/dice.service.d/bus.conf"),
     ("Letting an app in", "accessoryctl lockdown on"): (GATEWAY,),
     ("Letting an app in", "accessoryctl audit --since 1d"): (GATEWAY,),
     ("Every day", "accessoryctl picker"): (GATEWAY,),
     ("Every day", "busctl tree org.accessorysetup1"): (GATEWAY,),
-    ("Removing it", "apt remove accessorysetupd"): (GATEWAY,),
-    ("Without packages", "make install PREFIX=/usr DESTDIR=/tmp/stage"): (FRESH,),
-    ("Without packages", "tar -C / --no-overwrite-dir -xzf accessorysetup.tar.gz"): (GATEWAY,),
-    ("In an app", "let descriptor = ASDiscoveryDescriptor()"): (SAMPLE, "it has a gap; the calls are those of Sources/dice, which is built"),
-    ("Without hardware", "make build"): (FRESH,),
+    ("Removing the packages", "apt remove accessorysetupd"): (GATEWAY,),
+    ("Installing without packages", "make install PREFIX=/usr DESTDIR=/tmp/stage"): (FRESH,),
+    ("Installing without packages", "tar -C / --no-overwrite-dir -xzf accessorysetup.tar.gz"): (GATEWAY,),
 }
 # By section and command: the place, and the line to type there where the text abridges the command.
 INLINE = {
-    ("Try it", "make lab"): (SAMPLE, "it runs all that is here"),
-    ("Without packages", "make uninstall"): (FRESH, "make uninstall PREFIX=/usr DESTDIR=/tmp/stage"),
-    ("Read on", "man accessorysetupd"): (GATEWAY,),
-    ("Read on", "man accessoryctl"): (GATEWAY,),
+    ("Without hardware", "make lab"): (SAMPLE, "it runs this file's checks"),
+    ("Installing without packages", "make uninstall"): (FRESH, "make uninstall PREFIX=/usr DESTDIR=/tmp/stage"),
+    ("Installing without packages", "man accessorysetupd"): (GATEWAY,),
+    ("Installing without packages", "man accessoryctl"): (GATEWAY,),
 }
 # The first word of a command in the text. Alone it is the name of a program.
 PROGRAMS = {
@@ -67,10 +71,16 @@ def command(line):
     return re.sub(r"\s+# .*", "", line)
 
 
-def parts(text=None):
-    """What README has, in its order."""
+def parts():
+    """The blocks and commands of the documents, in the order of DOCUMENTS, without commands in the text that begin one in a block."""
+    found = [part for each in DOCUMENTS for part in parts_of(each.read_text())]
+    commands = [command(line) + " " for each in found if each.is_block for line in each.lines]
+    return [each for each in found if each.is_block or not any(line.startswith(each.lines[0] + " ") for line in commands)]
+
+
+def parts_of(text):
     section, found, in_block = "", [], False
-    for chunk in (README.read_text() if text is None else text).strip("\n").split("\n\n"):
+    for chunk in text.strip("\n").split("\n\n"):
         lines = chunk.split("\n")
         if lines[0].startswith("    "):
             lines = [each.removeprefix("    ") for each in lines]
@@ -87,20 +97,25 @@ def parts(text=None):
         for words in re.findall(r"`([^`]+)`", " ".join(lines)):
             if words.split()[0] in PROGRAMS and " " in words:
                 found.append(Part(section, [words], False))
-    # Most of the text's commands are the beginning of one in a block.
-    commands = [command(line) + " " for each in found if each.is_block for line in each.lines]
-    return [each for each in found if each.is_block or not any(line.startswith(each.lines[0] + " ") for line in commands)]
+    return found
 
 
-def problems(text=None):
+def block(section):
+    """The text of a section's only block."""
+    [found] = [each for each in parts() if each.is_block and each.section == section]
+    return "\n".join(found.lines) + "\n"
+
+
+def problems():
     """A line for each."""
-    found = parts(text)
+    found = parts()
     keys = {each.key for each in found}
     for each in found:
         if not each.place:
-            yield f"README.md, “{each.section}”: nothing in Tests/Lab/readme.py says where “{each.key[1]}” runs"
+            yield f"“{each.section}”: Tests/Lab/readme.py has no place for “{each.key[1]}”"
     for section, first in (*BLOCKS, *INLINE):
         if (section, first) not in keys:
-            yield f"Tests/Lab/readme.py: README.md has no “{first}” in “{section}”"
-    if "\n```" in (README.read_text() if text is None else text):
-        yield "README.md: a fenced block, which Tests/Lab/readme.py does not see: indent it"
+            yield f"Tests/Lab/readme.py: no document has “{first}” in “{section}”"
+    for each in DOCUMENTS:
+        if "\n```" in each.read_text():
+            yield f"{each.relative_to(ROOT)}: Tests/Lab/readme.py cannot see a fenced block: indent it"

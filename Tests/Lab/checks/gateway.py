@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""README's commands for a gateway, typed there in README's order: a Debian 12 with systemd that has nothing but what its
-packages install, no repository and no toolchain. The checks, and the sample app, which needs the
-toolchain's libraries, run in a folder that shows the lab's machine; the app is a service of the gateway all the same."""
+"""The documents' commands for a gateway (readme.py), typed there in their order: a Debian 12 with systemd and the files of its
+packages alone, without a repository or a toolchain. The checks, and the sample app, which needs the toolchain's
+libraries, run in a folder that shows the lab's machine; the app is a service of the gateway all the same."""
 
 import functools
 import os
@@ -20,7 +20,7 @@ import readme
 import shell
 from shell import Step
 
-# The gateway, seen from the checks' folder; what README has the admin copy there; and where.
+# The gateway, seen from the checks' folder; the files that the admin copies there; and where.
 ROOT = Path("/proc/1/root")
 PACKAGES = Path(os.environ.get("LAB_PACKAGES", "/"))
 COPIES = "/root/copies"
@@ -52,14 +52,14 @@ def leave_the_page(terminal):
 
 
 class Gateway:
-    """The app and the person on the gateway, while README's commands run."""
+    """The app and the person on the gateway, while the commands run."""
 
     def __init__(self, machine):
         self._machine = machine
         self._app = None
 
     def prepare(self):
-        """With what README takes for granted: alice's account, the copies, and a service that wants to be an app."""
+        """Creates the state that the documents presuppose: alice's account, the copies, and a service that becomes an app."""
         self._machine.run("chroot", ROOT, "useradd", "--create-home", "alice")
         self._machine.run("chroot", ROOT, "useradd", "--system", "dice")
         Path(f"{ROOT}{COPIES}").mkdir()
@@ -99,7 +99,7 @@ class Gateway:
         self.roll()
 
     def set_up_again(self):
-        """For the lines after one that has taken all away."""
+        """For the lines after the one that removed everything."""
         picker = self._machine.start("picker", "chroot", ROOT, "accessoryctl", "picker", "--pick", "Pink Dice")
         picker.wait_for("waiting for a picker", 60)
         self.roll()
@@ -137,13 +137,13 @@ class Gateway:
         }
 
     def before(self, command):
-        """Brings about the state that README takes for granted before a command."""
+        """Creates the state that a command presupposes."""
         if command == "busctl tree org.accessorysetup1":
             self.set_up_again()
 
 
 @check(seconds=3600)
-def readmes_commands_work_in_its_order(machine):
+def the_documented_commands_work_in_order(machine):
     gateway = Gateway(machine)
     gateway.prepare()
     known = gateway.steps()
@@ -163,7 +163,7 @@ def readmes_commands_work_in_its_order(machine):
                 why = shell.take(terminal, line, known.pop(command, Step()))
                 expect(not why, f"{command}: {why}")
                 typed += 1
-    expect(not known, f"README.md has no {', '.join(known)}")
+    expect(not known, f"no document has {', '.join(known)}")
     machine.note(f"{typed} commands")
 
 
