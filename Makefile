@@ -1,4 +1,4 @@
-# accessorysetupd: build, run, test, install. `make help` lists what there is.
+# accessorysetupd: build, run, test, install. `make help` lists the targets.
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -6,8 +6,8 @@ SWIFT ?= swift
 BIN := .build/debug
 RELEASE := .build/release
 # Release builds carry the Swift standard library: a gateway needs no toolchain, and idle memory is lower.
-# lld packs relocations: a tenth of a program (glibc 2.36 and later, which the packages ask for). A section for each function, none of them
-# exported: what is never called is left out, and functions of the same code are one (Docs/Decisions/0017). libstdc++, which the runtime
+# lld packs relocations: a tenth of a program (glibc 2.36 and later, which the packages require). A section for each function, none
+# exported: uncalled functions are left out, and identical ones are merged (Docs/Decisions/0017). libstdc++, which the runtime
 # needs little of, is linked statically where it is found.
 STATIC := .build/static-libraries
 SMALL := -c release --static-swift-stdlib -Xswiftc -use-ld=lld -Xlinker -z -Xlinker pack-relative-relocs \
@@ -15,11 +15,11 @@ SMALL := -c release --static-swift-stdlib -Xswiftc -use-ld=lld -Xlinker -z -Xlin
 RELEASE_FLAGS := $(SMALL) -Xlinker -L$(CURDIR)/$(STATIC)
 # The names of all characters, which the runtime carries along and no program asks for (Sources/ProgramSupport/CharacterNames.swift).
 NAMELESS := -Xlinker --wrap=_swift_stdlib_getScalarName
-# What starting needs lies together: fewer pages of the program are in memory (Docs/Decisions/0017).
+# Code that runs at the start lies together: fewer pages of the program are in memory (Docs/Decisions/0017).
 START_ORDER := Sources/accessorysetupd/start-order.txt
 ORDERED := -Xlinker --symbol-ordering-file=$(CURDIR)/$(START_ORDER) -Xlinker --no-warn-symbol-ordering
 DAEMON_FLAGS := $(RELEASE_FLAGS) $(NAMELESS) $(ORDERED)
-# Where packages are made, and what runs the programs that go into them.
+# Where packages are made, and the emulator for their programs.
 DEBS := .build/deb
 EMULATOR :=
 ARM64_DEBS := .build/deb-arm64
@@ -42,7 +42,7 @@ AT_ONCE ?= 1
 # The simulator is in accessoryctl, under its own name.
 PROGRAMS := accessorysetupd accessoryctl
 VERSION := $(shell sed -n 's/.* current = "\(.*\)"/\1/p' Sources/AccessoryModel/Version.swift)
-# The date of what is built, not of the building.
+# The date of the sources, not of the build.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || date +%s)
 export SOURCE_DATE_EPOCH
 
@@ -62,10 +62,10 @@ METAINFO := org.accessorysetup1.cockpit.metainfo.xml
 .PHONY: help deps build release man check-man demo web test kills damage air answers calls outside lab lab-all fresh bench fuzz soak soak-lab growth start-order lint format install install-files uninstall deb pack deb-arm64 check-sizes clean
 
 help:
-	@echo "make demo [PICK=\"Pink Dice\"]  the main job on simulated radios, in this terminal"
+	@echo "make demo [PICK=\"Pink Dice\"]  a set-up on simulated radios, in this terminal"
 	@echo "make web [PICK=\"Pink Dice\"]   the same in the browser at hand: the page for Cockpit (installs cockpit-ws)"
 	@echo "make test                     all tests but the lab's (installs bleak and BlueZ' tools for them)"
-	@echo "make kills [PART=I/N] [MORE=] the daemon killed at each effect (many minutes, or a part of it)"
+	@echo "make kills [PART=I/N] [MORE=] the daemon killed at each effect (many minutes, or a part)"
 	@echo "make lab [DEB=\"FILE …\"]      the radio lab: a real kernel and a real bluetoothd under qemu; then make fresh"
 	@echo "                              ONLY=wifi: one group; SAMPLE=1: a check of each group; AT_ONCE=2: faster"
 	@echo "                              ROOT=trixie|forky [BUS=broker]: on that release of Debian"
@@ -78,11 +78,11 @@ help:
 	@echo "make damage [SEEDS=500]       the daemon on stores that were damaged by chance"
 	@echo "make outside                  builds and runs the sample as a package that depends on this one by version"
 	@echo "make bench                    the benchmark (several minutes)"
-	@echo "make fuzz [MINUTES=15] [TARGET=]  everything that reads what others write, under libFuzzer"
+	@echo "make fuzz [MINUTES=15] [TARGET=]  every reader of foreign input, under libFuzzer"
 	@echo "make soak HOURS=|MINUTES= [SEED=]  a random life with all invariants, for so long (Tests/Soak)"
 	@echo "make soak-lab HOURS=|MINUTES= [SEED=]  the same on a real bluetoothd, in the lab"
-	@echo "make growth [SHORT=1]         what is kept of each kind of request"
-	@echo "make start-order              notes anew what the daemon runs to start, for the linker"
+	@echo "make growth [SHORT=1]         the memory that each kind of request leaves behind"
+	@echo "make start-order              records the functions of the daemon's start, for the linker"
 	@echo "make build | release          debug build | release build"
 	@echo "make install DESTDIR= PREFIX= installs a release build (make uninstall)"
 	@echo "make deb                      Debian packages, in .build/deb"
@@ -108,7 +108,7 @@ $(STATIC): | deps
 	library=$$($$(dirname $$(readlink -f $$(command -v $(SWIFT))))/clang -print-file-name=libstdc++.a) && \
 		if [ -f "$$library" ]; then ln -sf "$$library" $@/libstdc++.a; fi
 
-# After changes to what the daemon does when it starts.
+# Run after changes to the daemon's start.
 start-order: release
 	@Tests/Support/deps valgrind
 	Tests/Bench/start-order $(RELEASE) > $(START_ORDER).new
@@ -157,7 +157,7 @@ lab: build
 		$(if $(ONLY),--only '$(ONLY)$(if $(findstring .,$(ONLY)),,.*)') --at-once $(AT_ONCE)
 	$(if $(ONLY)$(SAMPLE)$(ROOT)$(BUS),,Tests/Lab/fresh bookworm)
 
-# All checks on every release, one after the other: hours. What failed does not keep the others from running.
+# All checks on every release, one after the other: hours. A failed release does not keep the others from running.
 lab-all: build
 	@Tests/Support/deps-clients
 	$(MAKE) deb
@@ -208,7 +208,7 @@ fuzz: deps
 HOURS ?= 1
 SEED ?= 1
 STEPS ?= 3000
-# MINUTES has a value for the fuzzers: here it counts where somebody gave it.
+# MINUTES has a default for the fuzzers: here it counts only if it was given.
 soak: build
 	@Tests/Support/deps-test
 	BIN=$(BIN) Tests/Support/in-memory Tests/Soak/soak --seed $(SEED) --steps $(STEPS) \
@@ -250,7 +250,7 @@ check-man: man build
 
 install: release man install-files
 
-# Apart from what it needs: a package is made of what is built already.
+# Without dependencies: a package is made of existing builds.
 install-files:
 	install -d $(DESTDIR)$(PREFIX)/bin
 	install -m 755 $(addprefix $(RELEASE)/,$(PROGRAMS)) $(DESTDIR)$(PREFIX)/bin
@@ -294,7 +294,7 @@ uninstall:
 	sed -n 's/^\([^# ]*\)(\([0-9]\)) .*/man\2\/\1.\2/p' Docs/Man/pages | sed 's|^|$(DESTDIR)$(MANDIR)/|' | xargs -d '\n' rm -f
 	rm -f $(DESTDIR)$(BASHDIR)/accessoryctl $(DESTDIR)$(ZSHDIR)/_accessoryctl $(DESTDIR)$(FISHDIR)/accessoryctl.fish
 
-# Built in .build/deb/source, because the packaging expects to stand in the middle of what it packs.
+# Built in .build/deb/source, because debhelper expects debian/ inside the source tree.
 deb: release man
 	@Tests/Support/deps-package
 	$(MAKE) pack
@@ -307,7 +307,7 @@ pack:
 	cd $(DEBS)/source && dpkg-buildpackage --build=binary --no-sign $(PACK_FLAGS) > ../build.log 2>&1 || { cat ../build.log; exit 1; }
 	@ls $(DEBS)/*.deb
 
-# The same for arm64, on this machine and as root: Debian's Swift builds it in a root of its own, and what came of it is
+# The same for arm64, on this machine and as root: Debian's Swift builds it in a root of its own, and the result is
 # tried under qemu-user.
 deb-arm64: deps man
 	Tests/Support/deps-package binutils-aarch64-linux-gnu mmdebstrap qemu-user-static
@@ -317,7 +317,7 @@ deb-arm64: deps man
 	$(SWIFT) build --product dice
 	DICE=$(BIN)/dice systemd/debian/cross check $(ARM64_DEBS)/*_arm64.deb
 
-# What the packages may have: bytes installed by the daemon's, by the page's and by all, and of the files themselves.
+# Limits: bytes installed by the daemon's package, by the page's and by all, and the size of the package files.
 check-sizes:
 	Tests/Support/check-sizes $(RELEASE)/accessorysetupd .build/deb 12000000 500000 30000000 7000000
 

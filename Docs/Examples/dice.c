@@ -90,7 +90,7 @@ static void on_event(GDBusConnection *connection, const char *sender, const char
     g_variant_lookup(details, "message", "&s", &text);
     g_print("event %s %s\n", type, text);
     if (!strcmp(type, "accessoryAdded")) g_variant_lookup(details, "accessory", "o", &accessory);
-    /* Only now is the picker out of the way: what is to be shown next can be shown. */
+    /* Only now may the app show another picker. */
     if (!strcmp(type, "pickerDidDismiss")) {
         if (accessory) connect_device();
         else g_main_loop_quit(loop);

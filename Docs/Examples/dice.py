@@ -34,7 +34,7 @@ def on_event(kind, details):
     if kind == "accessoryAdded":
         on_event.accessory = details["accessory"]
     elif kind == "pickerDidDismiss":
-        # Only now is the picker out of the way: what is to be shown next can be shown.
+        # Only now may the app show another picker.
         if "error" in details:
             return loop.quit()
         device = bus.get_object(SETUP, on_event.accessory).Get(

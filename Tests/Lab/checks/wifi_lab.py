@@ -139,7 +139,7 @@ class WiFiLab(Lab):
     def wait_joined(self, network, seconds=40):
         def asked():
             link = " ".join(self.tell("iw", "dev", "wlan0", "link").split())
-            return f"wlan0 to be on {network}; iw says “{link[:120]}”, and last told of “{''.join(self.kernel.lines[-1:])}”"
+            return f"wlan0 to be on {network}; iw says “{link[:120]}”, and last reported “{''.join(self.kernel.lines[-1:])}”"
 
         self.wait_until(lambda: self.joined == network, seconds, asked, every=0.2)
 
