@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clients of this suite, the rows of its table, and `results.json`, which says of each what it does."""
+"""The clients of this suite, the rows of its table, and `results.json`, the expected result of each."""
 
 import json
 from collections import namedtuple
@@ -39,13 +39,13 @@ CLIENTS = (
 
 
 def results():
-    """Client → row → "yes", or an object: `observed` is what the suite sees, `says` what the table says of it, and `lab` what is seen on
-    the lab, where that is something else."""
+    """Client → row → "yes", or an object: `observed` is the suite's observation, `says` the text of the table, and `lab` the observation on
+    the lab, if different."""
     return json.loads(RESULTS.read_text())
 
 
 def expected(client, row, lab=False):
-    """What the suite is to see."""
+    """The expected observation."""
     found = results()[client.name][row]
     return found if isinstance(found, str) else lab and found.get("lab") or found["observed"]
 
@@ -58,6 +58,6 @@ def command(client, programs=PROGRAMS, built=BUILT, python="/usr/bin/python3"):
 
 
 def environment(socket, packages):
-    """What a client's program finds on this socket and in this folder."""
+    """The environment of a client's program on this socket and in this folder."""
     return {"DBUS_SYSTEM_BUS_ADDRESS": f"unix:path={socket}", "PYTHONPATH": str(packages), "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONWARNINGS": "ignore", "HOME": "/", "TERM": "dumb", "LC_ALL": "C.UTF-8"}

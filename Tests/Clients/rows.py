@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of the table as steps, for the simulator and for the lab: what a client's program is asked, and what has to come of it. A row that
-ends well is "yes"; else it raises `Differs` with what the client did instead."""
+"""The rows of the table as steps, for the simulator and for the lab: the commands to a client's program, and the required result. A row that
+succeeds is "yes"; otherwise it raises `Differs` with the client's actual behavior."""
 
 ROLLS = "0000ff3f-0000-1000-8000-00805f9b34fb"
 WRITTEN = "0000ff40-0000-1000-8000-00805f9b34fb"
@@ -18,12 +18,12 @@ class Rows:
     `switch(enabled)` the grant, `restart_daemon()`, `stop_bluetoothd()`, `start_bluetoothd()`."""
 
     def __init__(self, world, expected):
-        """`expected` says for each row what the results have."""
+        """`expected` gives the expected result of each row."""
         self.world = world
         self.expected = expected
 
     def observe(self, row):
-        """What comes of a row."""
+        """The result of a row."""
         self.well = self.expected(row) == "yes"
         try:
             getattr(self, row.replace(" ", "_"))()
@@ -38,7 +38,7 @@ class Rows:
         return len(self.world.lines)
 
     def hear(self, *lines, since=0):
-        """Waits for one of these."""
+        """Waits for any of the lines."""
         self.world.wait(lambda: self.world.silent or any(each in lines for each in self.world.lines[since:]), " or ".join(lines))
         if not any(each in lines for each in self.world.lines[since:]):
             raise Differs("ended: " + " ".join(self.world.lines[-1:]))
@@ -70,7 +70,7 @@ class Rows:
         if not good(answer):
             raise Differs(answer)
 
-    # What rows have in common
+    # Common to rows
 
     def begin(self):
         self.does("connect", self.world.address)
@@ -97,7 +97,7 @@ class Rows:
         self.rolls()
 
     def notifies_if_it_can(self):
-        """What cannot is in the results under its own row."""
+        """A client that cannot has its own row in the results."""
         if self.expected("notify") == "yes":
             self.notifies()
             return True

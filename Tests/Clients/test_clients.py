@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BlueZ clients as they are, on the socket of an app (`Socket=yes`): each class is one of them, each test a row of the table in Docs/View.md.
-What a client does is in results.json, and whatever differs from that is a failure, for better or worse."""
+"""Unmodified BlueZ clients on the socket of an app (`Socket=yes`): each class is one client, each test a row of the table in Docs/View.md.
+results.json has the expected behavior; any difference is a failure, for better or worse."""
 
 import shutil
 import signal
@@ -57,7 +57,7 @@ class ClientTest(service_manager.Kept, ViewTest):
         self.addCleanup(lambda: self.program.stop(signal.SIGKILL))
 
     def hold(self, row):
-        """What comes of a row is what the results say."""
+        """The result of a row equals the expected one."""
         expected = lambda row: clients.expected(self.client, row)
         rows = Rows(self, expected)
         rows.hear("ready")

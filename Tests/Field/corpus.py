@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 FILE = Path(__file__).resolve().parent / "adverts.json"
-# Seconds between two adverts of one accessory; and of one that says several things in turn, between two of these: the
+# Seconds between two adverts of one accessory; and of one that alternates, between two consecutive ones: the
 # daemon may read that late, and then it sees only the last.
 SLOT, TURN = 0.1, 0.5
 # dBm: of the first product with a name; each further one with the same name, or also without, is heard less well.
@@ -141,7 +141,7 @@ def products():
 
 
 def declarations(descriptors):
-    """The lines of a manifest that declare what these descriptors, of the file's form, look for."""
+    """The lines of a manifest that declare the services, companies and names of these descriptors (in the file's form)."""
     lines = {}
     for key, declared in (("bluetoothServiceUUID", "BluetoothServices"), ("bluetoothCompanyIdentifier", "BluetoothCompanyIdentifiers"),
                           ("bluetoothNameSubstring", "BluetoothNames")):

@@ -33,7 +33,7 @@ BY_MARK = {each.mark: each.id for each in ALL}
 FORMS = {tuple(each.descriptor): each for each in OFFERED if not each.alternates}
 # Descriptors in one picker; it shows 64 offers at most.
 AT_ONCE = 40
-# So many times all adverts of those that alternate are heard, and their offers looked at.
+# How often all alternating adverts are heard, and their offers checked.
 ROUNDS = 6
 
 
@@ -87,7 +87,7 @@ class Field(APITest):
     def show(self, descriptors, expected=(), every_advert=True):
         """A picker for these, by name; returns once these products are offered, and everything on the air was heard in it, and looked at."""
         self.simulator.do("vanish", LAST)
-        # What BlueZ still knows may be offered after two seconds, heard or not.
+        # A device that BlueZ still has may be offered after two seconds, heard or not.
         if LAST_ADDRESS in self.simulator.devices():
             self.world.admin.call(
                 "/org/bluez/hci0", "org.bluez.Adapter1", "RemoveDevice", "o", f"/org/bluez/hci0/dev_{LAST_ADDRESS.replace(':', '_')}",
@@ -152,7 +152,7 @@ class Alone(Field):
 
 class Wrong(Field):
     def test_a_descriptor_with_a_mistake_does_not_offer_the_product(self):
-        """One product for each form of descriptor, with each value wrong in turn: so each of them matters above."""
+        """One product for each form of descriptor, with each value wrong in turn: so each value matters above."""
         wrong = [(each, key, {**each.descriptor, key: spoiled(key, each.descriptor)})
                  for each in FORMS.values() for key in each.descriptor if not key.endswith("Mask")]
         self.declare([descriptor for _, _, descriptor in wrong])

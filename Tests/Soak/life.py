@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A random life by a seed, step by step, and the invariants that hold after each step: apps and pickers come and go, accessories of all kinds
-are set up, shared, named, switched off and taken away, rules change; and in the middle of it apps, pickers and the daemon are killed, bluetoothd
+are set up, shared, named, switched off and taken away, rules change; and meanwhile apps, pickers and the daemon are killed, bluetoothd
 ends, adapters are unplugged, the disk is full, the date jumps. `soak` has it lived on the simulator, the lab on a real bluetoothd
 (Tests/Lab/checks/soak.py)."""
 
@@ -31,7 +31,7 @@ from harness.waiting import wait
 APPS = {"dice": SOMEBODY, "board": SOMEBODY_ELSE, "lamp": SOMEBODY}
 # The accessory that rules deny.
 DENIED = "asks"
-# The daemon may be ended in this part of a life, and is not afterwards: memory is measured over one life of it.
+# The daemon may be ended in this part of a life, and is not afterwards: memory is measured over one of its lives.
 MORTAL = 0.4
 SCENARIO = scenario(
     accessory("just", 1), accessory("asks", 2, pairing={"mode": "numericComparison"}), accessory("plain", 3), accessory("slow", 4, pairing={
@@ -40,7 +40,7 @@ SCENARIO = scenario(
 
 
 class Soak:
-    """A world, who lives in it, and what they do. Each step leaves it idle: no picker is shown, everybody who ended is there again."""
+    """A world, its clients, and their actions. Each step leaves it idle: no picker is shown, every client that ended is there again."""
 
     def __init__(self, seed, world=None):
         self.chance = random.Random(seed)
@@ -56,17 +56,17 @@ class Soak:
         # The app that the rule denies, if there is one.
         self.denied = None
         self.done = Counter()
-        # What was done last, and what the daemon said of it, to tell when the next step fails.
+        # The last step, and the daemon's log, to report when the next step fails.
         self.last = ""
         self.said = []
-        # Whether the daemon may be ended; memory is measured over one life of it.
+        # Whether the daemon may be ended; memory is measured over one of its lives.
         self.is_mortal = True
-        # What the trail said so far: its last line, and who has what.
+        # The trail so far: its last line, and the grants.
         self.read, self.having = 0, {}
         self.begin()
 
     def fill_store(self):
-        """Each share of the trail is full (Docs/Storage.md): what is added takes the place of something, in the store and in SQLite's
+        """Each share of the trail is full (Docs/Storage.md): each addition replaces a row, in the store and in SQLite's
         cache."""
         full = [("renamed", "dice", 20_000), ("refused", "dice", 2000)] + [("pickerShown", app, 2000) for app in APPS]
         with contextlib.closing(sqlite3.connect(self.world.state / "grants.sqlite")) as store, store:
@@ -74,7 +74,7 @@ class Soak:
                 (event, f"com.example.{app}", "x" * 200) for event, app, count in full for _ in range(count)])
 
     def begin(self):
-        """Everybody is there: apps with a session, and a person."""
+        """All clients are there: apps with a session, and a person."""
         for name, uid in APPS.items():
             if name not in self.apps:
                 self.apps[name] = App(self.world, name, uid).begin()
@@ -88,7 +88,7 @@ class Soak:
         self.people = [each for each in self.people if each is not client]
 
     def clear(self):
-        # What comes late would be taken for the next step's.
+        # Late events would be taken for the next step's.
         for client in list(self.apps.values()) + self.people:
             client.settle()
         Client.take_in()
@@ -98,14 +98,14 @@ class Soak:
         for client in self.world.clients:
             client.signals.clear()
 
-    # What a set-up meets in its middle, and the way it has to go then.
+    # Faults in the middle of a set-up, and its required course then.
 
     def restart_daemon(self, number=signal.SIGKILL):
         self.world.daemon.stop(number)
         for client in list(self.apps.values()) + self.people:
             self.end(client)
         self.world.start_daemon()
-        # SQLite's cache has the whole of it again.
+        # SQLite's cache has the whole trail again.
         self.world.trail()
 
     def troubles(self):
@@ -129,7 +129,7 @@ class Soak:
         }
 
     def mend(self):
-        """The world is as it should be, and everybody in it."""
+        """Restores the world, and all its clients."""
         self.world.shortage.end()
         if self.simulator.bluetooth == "absent":
             with contextlib.suppress(dbus.DBusException):
@@ -158,7 +158,7 @@ class Soak:
         self.world.wait_bluetooth(state)
 
     def show_another(self):
-        """Refused while the app shows one; where that has ended, and nobody has heard of it yet, there is another one to be ended."""
+        """Refused while the app shows one; where that has ended, and no client has received the event yet, there is another one to be ended."""
         if self.call(lambda: self.app.show_picker(item())):
             self.shown += 1
 
@@ -318,13 +318,13 @@ class Soak:
         assert len([path for path, each in objects.items() if SESSION in each]) == len(APPS)
         assert not [path for path, each in objects.items() if PICKER in each]
         assert len([path for path, each in objects.items() if APP in each]) == len(APPS)
-        # What is bonded is the ledger's, or others'.
+        # Each bond is the ledger's, or another program's.
         names = self.names()
         held = self.others | {names[path] for path, each in accessories.items()
                               if "bluetoothPairingLE" in each["Descriptor"].get("supportedOptions", [])}
         wait(lambda: set(self.simulator.bonds) == held, 40, lambda: f"the bonds {held}; there are {self.simulator.bonds}", also_every=0.05)
         wait(lambda: not self.simulator.discovering, 40, "discovery to end", also_every=0.05)
-        # The trail says who has what.
+        # The trail gives the present grants.
         lines = self.world.trail(200)
         if lines and lines[0][0] > self.read + 1:
             lines = self.world.trail()
@@ -345,10 +345,10 @@ class Soak:
                   for each in grants.values()}
         assert having == ledger, (having, ledger)
 
-    # What it costs.
+    # Resources.
 
     def held(self):
-        """Bytes, descriptors and match rules when nobody is there, nobody has anything, and nothing waits for its time."""
+        """Bytes, descriptors and match rules without clients, accessories and pending timers."""
         for accessory in self.admin.paths("accessory"):
             self.admin.call(accessory, ACCESSORY, "Remove")
         self.check()

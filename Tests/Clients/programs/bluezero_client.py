@@ -36,7 +36,7 @@ class Client:
         return self.characteristics[uuid]
 
     def services(self):
-        """Of all objects: `services_available` is what the accessory says of itself."""
+        """From all objects: `services_available` only contains the advertised ones."""
         path = self.central.rmt_device.remote_device_path
         return sorted(str(each[constants.GATT_SERVICE_IFACE]["UUID"]) for at, each in dbus_tools.get_managed_objects().items()
                       if at.startswith(path) and constants.GATT_SERVICE_IFACE in each)

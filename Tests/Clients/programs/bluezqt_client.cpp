@@ -94,7 +94,7 @@ private:
         isUp = false;
     }
 
-    // What the call has come to.
+    // Waits for the result of the call.
     PendingCall *finished(PendingCall *call)
     {
         call->waitForFinished();

@@ -18,7 +18,7 @@ VALUE = r" *((?:[0-9a-f]{2} )+) {3,}\S"
 
 # The prompt without bluetoothd: nothing that is typed is read then.
 WITHOUT = r"Waiting to connect to bluetoothd[^#]*\Z"
-# Shows that what was typed before is done.
+# Shows that the earlier commands are done.
 VERSION = "Version [0-9.]+"
 
 
@@ -38,7 +38,7 @@ class Bluetoothctl:
 
     def __init__(self):
         self.process = subprocess.Popen(["bluetoothctl"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        # What it shows, without its prompt; the last line may get longer.
+        # Its output, without its prompt; the last line may get longer.
         self.lines, self.more = [""], threading.Condition()
         self.address, self.notified = None, False
         threading.Thread(target=self.follow, daemon=True).start()
@@ -142,7 +142,7 @@ class BtDevice:
 
 
 class Caller:
-    """What a program that makes calls can do, each on a connection of its own."""
+    """The calls of a program, each on a connection of its own."""
 
     def having(self, name, beneath="/"):
         return [(path, each[name]) for path, each in self.objects().items() if name in each and path.startswith(beneath)]

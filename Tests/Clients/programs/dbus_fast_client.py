@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dbus-fast by itself, the way its documentation has it: proxy objects from what `Introspect` says."""
+"""dbus-fast by itself, the way its documentation has it: proxy objects from `Introspect`."""
 
 import asyncio
 

@@ -79,7 +79,7 @@ func (c *client) having(name string, beneath dbus.ObjectPath) (map[dbus.ObjectPa
 	return found, nil
 }
 
-// all returns one property of these objects.
+// all returns one property of all objects.
 func (c *client) all(name, property string, beneath dbus.ObjectPath) ([]string, error) {
 	found, err := c.having(name, beneath)
 	values := []string{}

@@ -15,7 +15,7 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// Client is what a program does at each command.
+// Client is a program's response to each command.
 type Client interface {
 	List() ([]string, error)
 	Connect(address string) error

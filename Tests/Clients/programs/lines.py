@@ -55,7 +55,7 @@ def serve_glib(client):
         answer(client, line) if line else loop.quit()
         return bool(line)
 
-    # Unbuffered, so that what was read is all that there is to answer.
+    # Unbuffered, so that every line is answered before the next is read.
     sys.stdin = os.fdopen(0, "r", buffering=1)
     GLib.io_add_watch(0, GLib.PRIORITY_DEFAULT, GLib.IOCondition.IN | GLib.IOCondition.HUP, readable)
     say("ready")

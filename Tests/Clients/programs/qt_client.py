@@ -27,7 +27,7 @@ def errors_of(source):
 
 
 def until(done, *failed):
-    """Runs Qt's main loop until one of these signals; returns what a good one says."""
+    """Runs Qt's main loop until a given signal; returns the arguments of a successful one."""
     loop, said = QtCore.QEventLoop(), []
 
     def good(*values):
@@ -134,7 +134,7 @@ waiting = []
 
 
 def readable():
-    """A command may run the loop itself: what arrives meanwhile waits for its end."""
+    """A command may run the loop itself: lines that arrive meanwhile wait for its end."""
     line = sys.stdin.readline()
     if not line:
         application.quit()
