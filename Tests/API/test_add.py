@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adding an accessory: events and their order, what they say, and what is there afterwards."""
+"""Adding an accessory: events, their order and contents, and the state afterwards."""
 
 import contextlib
 import os
@@ -67,7 +67,7 @@ class Add(APITest):
         wait(lambda: any(each.member == "InterfacesAdded" and each.arguments[0] == accessory for each in app.signals), 5,
              "InterfacesAdded of the accessory")
 
-        # What the admin sees.
+        # The admin's view.
         for_admin = self.world.admin.get_all(accessory, ACCESSORY)
         self.assertEqual(for_admin["Address"], "C0:FF:EE:00:00:01")
         self.assertEqual(list(for_admin["Apps"]), ["com.example.dice"])
@@ -90,7 +90,7 @@ class Add(APITest):
         app, picker = self.app(), self.picker()
         app.show_picker(item())
         picker.wait_offer("Dice 4F")
-        # Found and offered: no link, no bond, until somebody says so.
+        # Found and offered: no link, no bond, until the person picks.
         app.settle()
         self.assertEqual((self.simulator.bonds, self.simulator.connections), ([], []))
         picker.pick("Dice 4F")
@@ -181,7 +181,7 @@ class Add(APITest):
 
 class Images(APITest):
     def image(self, **more):
-        """Offers a die with this image and returns what the picker program gets."""
+        """Offers a die with this image and returns the picker program's image."""
         picker, app = self.picker(), self.app()
         app.show_picker(item(**more))
         offer = picker.wait_offer("Dice 4F")

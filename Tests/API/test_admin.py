@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an admin is told: the rules in force and their mistakes, the lock-down, manifests, programs and links, and the trail as it is written."""
+"""The admin's properties and signals: the rules in force and their mistakes, the lock-down, manifests, programs and links, and the trail as it is written."""
 
 import json
 import signal
@@ -24,7 +24,7 @@ class AdminTest(APITest):
         return (client or self.world.admin).call(ADMIN_PATH, ADMIN, "GetAudit", "a{sv}", sv(filter))
 
     def told(self, client, name):
-        """What a client was told of a property, from the first change on."""
+        """The signalled values of a property, from the first change on."""
         return [plain(each.arguments[1][name]) for each in client.signals
                 if each.member == "PropertiesChanged" and each.path == ADMIN_PATH and name in each.arguments[1]]
 
@@ -49,7 +49,7 @@ class Rules(AdminTest):
         return plain(self.world.admin.get(ADMIN_PATH, ADMIN, name))
 
     def wait_policy(self, *rules):
-        """Until the admin was told of these rules, which are then those that there are."""
+        """Waits until these rules were signalled to the admin, and are the current ones."""
         wait(lambda: self.told(self.world.admin, "Policy")[-1:] == [list(rules)],
              what=lambda: f"{rules}; told was {self.told(self.world.admin, 'Policy')}")
         self.assertEqual(self.get("Policy"), list(rules))
@@ -98,7 +98,7 @@ App=com.example.toy;com.example.board;
         wait(problems, what="the problems")
         self.assertCountEqual(problems()[-1], [section, key])
         self.assertIn("line", self.world.admin.get(ADMIN_PATH, ADMIN, "PolicyProblems")[0])
-        # One more changes nothing in what holds: it is told all the same.
+        # One more has no effect on the rules in force: it is signalled all the same.
         before = len(problems())
         self.write("20-b.conf", "Allow\n")
         wait(lambda: len(problems()) > before, what="one problem more")
@@ -185,7 +185,7 @@ class Manifests(AdminTest):
         path = str(ROOT) + "/app/com_2eexample_2edice"
         told = lambda: [plain(each.arguments[1]["Manifest"]) for each in self.world.admin.signals
                         if each.member == "PropertiesChanged" and each.path == path]
-        # Who may speak for an app is what an admin looks for: that alone is news.
+        # A change of the identities alone is signalled: an admin looks for it.
         self.world.declare("dice", Unit="dice.service;die.service;", User="daemon;1000;", Flatpak="com.example.Dice", Snap="dice",
                            SecurityLabel="dice\u202e", Supports="Bluetooth;WiFi;", BluetoothServices=None, BluetoothNames="Die;Dice;",
                            BluetoothCompanyIdentifiers="FFFF;004C;")
@@ -273,7 +273,7 @@ class Links(AdminTest):
 
 
 class Follower(Client):
-    """An admin who listens to the trail, and keeps each line that it was told."""
+    """An admin who listens to the trail, and keeps each signalled line."""
 
     @property
     def heard(self):
@@ -286,7 +286,7 @@ class TrailTold(AdminTest):
         follower = Follower(self.world)
         app.show_picker(item())
         person.wait_stage("offering")
-        # What waits for the disk now is in the list, and told.
+        # Lines that wait for the disk are in the list, and signalled.
         listed = [plain(each) for each in self.audit(follower)]
         self.assertIn("offered", [each["event"] for each in listed])
         person.pick("Dice 4F")
@@ -343,7 +343,7 @@ class TrailTold(AdminTest):
     def test_who_reads_no_more_ends_it(self):
         both = Program("/bin/sh", "-c", f"{BIN}/accessoryctl audit -f --bus '{self.world.bus.address}' | head -1")
         both.wait_for("TIME")
-        # `head` has its line and ends; whoever writes the next one has nobody to read it.
+        # `head` has its line and ends; the next line has no reader.
         wait(lambda: not both.running or self.write_a_line(), what="the end", also_every=0.1)
         self.assertEqual(both.wait_end(), 0)
 

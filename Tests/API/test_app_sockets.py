@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sockets of apps' own (`Socket=yes`): every client is that app and nothing else, permissions hold, and the socket goes with the
-manifest and stays over a restart. What an attacker tries there is in Tests/Attacks/test_sockets.py."""
+manifest and stays over a restart. Tests/Attacks/test_sockets.py has the attacks."""
 
 import json
 import os
@@ -57,7 +57,7 @@ class SocketTest(APITest):
 
 class Holders(SocketTest):
     def test_whoever_connects_is_the_app(self):
-        """Another program, another user where the socket lets it: it sets up, and reaches what it has."""
+        """Another program, another user where the socket permits it: it sets up, and reaches its accessory."""
         app = self.holder().begin()
         self.add(app, self.person, "pink", item("Pink"))
         [pink] = [path for path in app.call("/", OBJECT_MANAGER, "GetManagedObjects", to=BLUEZ) if path.count("/") == 4]

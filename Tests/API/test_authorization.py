@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The app's confirmation: set-ups that wait for it, and what else an accessory is given: its classic side, its use as an input device, what a
-new descriptor asks for."""
+"""The app's confirmation: set-ups that wait for it, and extensions of an accessory: its classic side, its use as an input device, the requirements of a
+new descriptor."""
 
 import dbus
 

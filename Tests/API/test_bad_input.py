@@ -31,7 +31,7 @@ def masked(kind, blob=None, mask=None, **more):
 COMPANY = {"bluetoothCompanyIdentifier": dbus.UInt16(0x1234)}
 SERVICE = {"bluetoothServiceUUID": PINK}
 
-# Items that are refused: what is wrong, the items, and what the message has to name.
+# Refused items: the mistake, the items, and the names that the message must contain.
 ITEMS = [
     ("no items", [], ["items"]),
     ("too many items", [item()] * 1000, ["items", "1000"]),
@@ -50,7 +50,7 @@ ITEMS = [
     ("the second item", [item(), item("Blue Dice", BLUE, colour="blue")], ["colour", "1"]),
     ("oversized item", [item() | {f"key{number}": "x" for number in range(MANY)}], ["items"]),
     ("oversized descriptor", [item(**{f"key{number}": "x" for number in range(MANY)})], ["descriptor"]),
-    # What the manifest does not declare.
+    # Undeclared by the manifest.
     ("undeclared service", [item(service="180A")], ["bluetoothServiceUUID", "180A"]),
     ("undeclared company", [described(bluetoothCompanyIdentifier=dbus.UInt16(0xABCD))], ["bluetoothCompanyIdentifier", "ABCD"]),
     ("undeclared name", [item(bluetoothNameSubstring="Lamp")], ["bluetoothNameSubstring", "Lamp"]),
@@ -256,7 +256,7 @@ class BadInput(APITest):
 
 
 class WithoutWiFi(APITest):
-    """What no Wi-Fi service can find here: a clear refusal that names it."""
+    """Networks without a Wi-Fi service: a clear refusal that names the key."""
 
     apps = ()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program itself: how it ends, with which status, and what its log says of accessories."""
+"""The program itself: how it ends, with which status, and its log about accessories."""
 
 import re
 import signal

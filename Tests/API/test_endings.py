@@ -30,7 +30,7 @@ class Refused(APITest):
         picker.unregister()
         self.assertFalse(self.world.manager("PickerAvailable"))
         self.assertFails(error("PickerRestricted"), app.show_picker, item())
-        # What was refused has left nothing behind.
+        # The refused request has left nothing behind.
         picker.register()
         self.add(app, picker, "Dice 4F")
 
@@ -163,7 +163,7 @@ class Refused(APITest):
         app.show_picker(item())
 
     def test_not_because_the_daemon_has_just_started(self):
-        # The bus may have started it for this very app, and BlueZ may be slow to tell what there is. Either the daemon
+        # The bus may have started it for this very app, and BlueZ may be slow to list its objects. Either the daemon
         # takes its name only once it knows, or it answers only then.
         app, picker = App(self.world), PickerProgram(self.world)
         self.world.daemon.stop()
@@ -184,7 +184,7 @@ class Refused(APITest):
         self.assertEqual([type(each) for each in answers[0]], [dbus.ObjectPath], answers)
 
     def test_the_state_of_the_radio_is_told(self):
-        # To everybody who has called: apps decide by it whether to ask at all.
+        # To every client that has called: apps decide by it whether to ask at all.
         app = self.app()
         for action, target, state in [
             ("adapterPowerOff", "hci0", "off"), ("adapterPowerOn", "hci0", "ready"), ("adapterRemoved", "hci0", "absent"),
@@ -359,7 +359,7 @@ class Ended(APITest):
     def test_a_pick_while_another_app_removes(self):
         board = self.app("board", SOMEBODY_ELSE)
         removed = self.add(board, self.person, "Dice 4F")
-        # What is connected does not advertise.
+        # A connected accessory does not advertise.
         self.world.admin.call(board.get(removed, ACCESSORY, "Device"), "org.bluez.Device1", "Disconnect", to="org.bluez")
         done = []
         self.dice.show_picker(item())
@@ -407,7 +407,7 @@ class Ended(APITest):
         self.person.wait_offer("Dice 4F")
 
     def test_by_a_picker_program_that_falls_silent(self):
-        """Its connection is open, and it does not say any more that somebody is there: a page on a laptop that sleeps."""
+        """Its connection is open, and it no longer renews its registration: a page on a laptop that sleeps."""
         self.person.call(ROOT, MANAGER, "RegisterPicker", "a{sv}", sv({"lease": dbus.UInt32(5)}))
         self.show()
         self.person.wait_offer("Dice 4F")

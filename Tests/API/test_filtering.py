@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pickers whose app looks at every accessory first: what it is told, what it shows, and how such a discovery ends."""
+"""Pickers whose app filters the accessories: its events, its offers, and how such a discovery ends."""
 
 import dbus
 
@@ -52,7 +52,7 @@ class Filtering(APITest):
         added = self.dice.wait_event("accessoryAdded")
         self.assertEqual(added["properties"]["DisplayName"], "More Specific")
         self.assertEqual(added["properties"]["BluetoothIdentifier"], details["identifier"])
-        # Each one once, and never what does not match.
+        # Each matching one once, and no other.
         self.assertEqual(self.dice.told().count("accessoryDiscovered"), 2)
 
     def test_updates_add_up(self):

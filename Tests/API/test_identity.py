@@ -101,7 +101,7 @@ class Identities(APITest):
         # The interpreter's own manifest would fit, were it not in a sandbox.
         self.world.declare("python", Executable=os.path.realpath("/usr/bin/python3"))
         self.world.declare("flatpak", Executable=None, Flatpak="org.example.Dice", User=str(os.getuid()))
-        # Whoever can make a root can make this file: without a user it is nobody's.
+        # A process that can make a root can make this file: without a user it identifies no caller.
         self.world.declare("anybody", Executable=None, Flatpak="org.example.Anybody")
         self.world.restart_daemon()
         self.assertIn("/session/", self.world.seen_from(root))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the daemon says of itself against the XML in Sources/AccessoryBus/Interfaces, which is the truth about the interface."""
+"""The daemon's introspection against the XML in Sources/AccessoryBus/Interfaces, which is authoritative."""
 
 import subprocess
 import unittest
@@ -16,7 +16,7 @@ INTERFACES = TESTS.parent / "Sources/AccessoryBus/Interfaces"
 
 
 def described(text):
-    """Introspection XML as interface → member → what can be compared: kind, types, access and annotations."""
+    """Introspection XML as interface → member → comparable parts: kind, types, access and annotations."""
     interfaces = {}
     for interface in ElementTree.fromstring(text).findall("interface"):
         members = interfaces[interface.get("name")] = {}

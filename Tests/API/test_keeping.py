@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What survives: restarts, power cuts, and a store that was damaged."""
+"""Persistence: over restarts, power cuts, and damage of the store."""
 
 import contextlib
 import re
@@ -67,7 +67,7 @@ class Keeping(APITest):
         self.assertNotIn(grant, self.world.grants())
 
     def damage(self, change):
-        """Stops the daemon, changes the store's main file, and starts it again; returns what the file then held."""
+        """Stops the daemon, changes the store's main file, and starts it again; returns the file's contents then."""
         self.assertEqual(self.world.daemon.stop(), 0)
         files = [each for each in self.world.state.iterdir() if each.is_file()]
         store = max(files, key=lambda each: each.stat().st_size)
@@ -103,7 +103,7 @@ class Keeping(APITest):
 
 
 class PowerCut(APITest):
-    """The daemon is killed at a moment of its work, and finds after the restart what it left."""
+    """The daemon is killed at a moment of its work, and finds its traces after the restart."""
 
     def kill_in_pairing(self, **accessory_keys):
         self.start(scenario(
@@ -221,7 +221,7 @@ class BondsOfOthers(APITest):
 
 
 class AStoreThatRefuses(APITest):
-    """Somebody else holds the database: what cannot be written down has not happened."""
+    """Another program holds the database: a change that cannot be stored has not happened."""
 
     scenario = scenario(accessory("asks", pairing={"mode": "numericComparison"}), accessory("pink", 2))
 

@@ -18,7 +18,7 @@ from harness.world import APITest
 class Callers(APITest):
     def test_an_unknown_caller(self):
         stranger = App(self.world, "stranger")
-        # What it was seen as, and what would make it fit.
+        # The identity that was seen, and the line that would match.
         self.assertFails(error("ActivationFailed"), stranger.create_session,
                          says=[Identity("stranger").executable, SOMEBODY, self.world.app_directories[0]])
         # Not even the admin is an app by itself.
@@ -33,7 +33,7 @@ class Callers(APITest):
         App(self.world, uid=SOMEBODY_ELSE).create_session()
 
     def test_an_executable_by_another_name(self):
-        # The manifest may name a link; who runs is what counts.
+        # The manifest may name a link; the running file counts.
         link = self.world.directory / "link"
         link.symlink_to(Identity("dice").executable)
         self.world.declare("dice", Executable=link)
@@ -63,7 +63,7 @@ class Manifests(APITest):
     apps = ("dice", "board")
 
     def expect_refused(self, path, line, *says):
-        """The log names file, line and what else; that app is off, the others are not."""
+        """The log names file, line and `says`; that app is off, the others are not."""
         pattern = rf"{re.escape(str(path))}:{line}\b"
         found = self.world.daemon.wait_for(pattern, 5)
         for part in says:
@@ -72,7 +72,7 @@ class Manifests(APITest):
         App(self.world, "board").create_session()
 
     def test_mistakes(self):
-        """Each with the line that it is in, and what the log has to say of it."""
+        """Each with its line, and the required words of the log."""
         good = self.world.app_directories[0] / "com.example.dice.conf"
         lines = good.read_text().splitlines()
         self.assertEqual(lines[0], "[Application]")

@@ -122,7 +122,7 @@ class Matching(APITest):
 
 class Strength(APITest):
     def test_an_accessory_of_unknown_strength_is_offered_and_is_not_near(self):
-        # Without a strength only what is repeated shows that it is still there: its data.
+        # Without a strength only repeated data shows that it is still there.
         data = {"serviceUUIDs": [PINK], "name": "quiet", "manufacturerData": {"FFFF": "01"}}
         self.start(scenario(accessory("quiet", 1, rssi=None, advert=data), accessory("near", 2, BLUE, rssi=-30)))
         person, app = self.picker(), self.app()

@@ -61,7 +61,7 @@ class Migrating(APITest):
         self.assertNotIn("error", self.dice.wait_event("pickerDidDismiss"))
 
     def test_what_is_not_what_the_item_looks_for(self):
-        """The same answer as for what is not paired at all: an app does not learn what this machine is paired with."""
+        """The same answer as for an unpaired device: an app cannot probe the machine's pairings."""
         self.world.declare("dice", BluetoothServices=f"{PINK};180A;")
         dice = self.app()
         said = set()
@@ -142,7 +142,7 @@ class Migrating(APITest):
         self.dice.show_picker(migration("Pink Dice", PINK_ADDRESS), migration("Blue Dice", BLUE_ADDRESS))
         self.person.wait_prompt("consent")
         self.world.admin.call("/org/bluez/hci0", "org.bluez.Adapter1", "RemoveDevice", "o", dbus.ObjectPath(path_of(PINK_ADDRESS)), to="org.bluez")
-        # The daemon has a connection of its own to BlueZ. At the second answer it has seen what had come there before
+        # The daemon has a connection of its own to BlueZ. At the second answer it has seen the signals before
         # the first.
         self.person.settle()
         self.person.settle()

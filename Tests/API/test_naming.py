@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names: asked for in a set-up, changed by the app's wish, changed by the admin; and what is no name."""
+"""Names: asked for in a set-up, changed by the app's wish, changed by the admin; and invalid names."""
 
 import signal
 

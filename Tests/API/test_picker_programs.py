@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which programs show pickers: the list that they see of each other, and that nobody else does."""
+"""Which programs show pickers: their list, which only they see."""
 
 import os
 import time
@@ -13,7 +13,7 @@ from harness.world import APITest
 
 
 class Watcher(PickerProgram):
-    """Keeps what it was told of the programs last."""
+    """Keeps the last signalled list of programs."""
 
     told = None
 
@@ -38,7 +38,7 @@ class PickerPrograms(APITest):
         self.assertEqual(self.watcher.programs, [])
 
     def wait_told(self, labels, shows=None):
-        """Until the watcher was told of these programs, and which of them shows the picker; that is what is there, too."""
+        """Waits until the watcher received these programs, and the one that shows the picker; the property agrees."""
         look = lambda: [str(each["label"]) for each in self.watcher.told or []] == labels and [
             str(each["label"]) for each in self.watcher.told if each["shows"]] == ([] if shows is None else [shows])
         wait(look, what=lambda: f"{labels}, {shows} shows; told was {self.watcher.told}")
@@ -113,5 +113,5 @@ class PickerPrograms(APITest):
                 self.assertEqual(hidden.get_dbus_message().replace("Pickers", "…"), missing.get_dbus_message().replace("Colours", "…"))
             client.settle()
             told = [each.arguments for each in client.signals if each.member == "PropertiesChanged" and each.path == ROOT]
-            # That there is a program now is for everybody.
+            # Every client learns that there is a program now.
             self.assertEqual([set(changed) | set(gone) for _, changed, gone in told], [{"PickerAvailable"}])

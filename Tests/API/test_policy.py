@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the admin's policy files allow, approve and deny; and what is wrong with them."""
+"""The admin's policy files: allowing, approving and denying; and their mistakes."""
 
 import json
 import shutil
@@ -48,7 +48,7 @@ class PolicyTest(APITest):
         return json.loads("\n".join(lines))
 
     def explain(self, app, *names):
-        """What `accessoryctl explain` says, by an accessory's name, when it has heard these; how soon it does is not its to say."""
+        """The output of `accessoryctl explain`, by an accessory's name, once it has heard `names`, however late."""
         def look():
             status, lines = ctl("explain", app, "--seconds", 1, "--json", "--bus", self.world.bus.address)
             self.assertEqual(status, 0, lines)
@@ -96,7 +96,7 @@ class Approval(PolicyTest):
         self.write(self.RULE)
         app = self.app()
         app.show_picker(item("Die"), discoveryTimeout=60.0)
-        # "far" is offered to nobody, so that its time does not run out: the app ends it.
+        # "far" is never offered, and the time does not run out: the app ends it.
         wait(lambda: any("offered" in each and "event=offered" in each for each in self.world.daemon.lines), what="the offer")
         app.request("Invalidate")
         self.assertEqual(self.world.grants(), {})
@@ -196,7 +196,7 @@ class Mistakes(PolicyTest):
         self.write("[Picker]\nAlow=com.example.dice\n", "20.conf")
         self.world.daemon.wait_for("policy refused: .*20.conf:2: Alow: unknown key")
         self.assertFails(error("UserRestricted"), app.show_picker, item(), says=["20.conf:2", "Alow"])
-        # What is granted keeps working.
+        # The grant keeps working.
         View(self.world).connect(path_of(1))
         self.write("[Picker]\nAllow=com.example.dice\n", "20.conf")
         app.show_picker(item())
@@ -229,7 +229,7 @@ class Explaining(PolicyTest):
         self.assertIn("by rule all", "\n".join(explain("com.example.dice")[1]))
 
     def test_explain_knows_all_that_the_daemon_knows(self):
-        """An accessory of two services, set up by one of them, and denied by the other."""
+        """An accessory of two services, set up by one, and denied by the other."""
         self.start(scenario(accessory("two", advert={"serviceUUIDs": [PINK, "1809"], "name": "two"})))
         person, app = self.picker(), self.app()
         self.add(app, person, "two", item("Two"))
@@ -306,8 +306,8 @@ class Trail(PolicyTest):
         self.assertIn("granted", [each["event"] for each in trail])
 
 
-# The first process of a machine of its own: starts one without a filter of system calls and one with, and says what
-# accessoryctl says.
+# The first process of a machine of its own: starts one without a filter of system calls and one with, and prints the
+# output of accessoryctl.
 MACHINE = """
 import ctypes, os, struct, subprocess, sys
 
@@ -334,7 +334,7 @@ class Lockdown(unittest.TestCase):
         self.policy = TESTS.parent / "dbus-policy/org.bluez.lockdown.conf"
         self.units = self.directory / "units"
         self.since = self.directory / "since"
-        # A bus that reads the file, and can be asked what it thinks of it.
+        # A bus that reads the file, and whose resulting policy can be queried.
         config = self.directory / "bus.conf"
         config.write_text((TESTS / "Support/private-bus.conf").read_text().replace(
             "</busconfig>", f'<include ignore_missing="yes">{self.file}</include></busconfig>'))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An administrator who is not root, where polkit runs. polkit is played here: what it decides is its own business, what we ask and do is
-ours."""
+"""An administrator who is not root, where polkit runs. polkit is simulated: the daemon's questions and actions are tested, not polkit's
+decisions."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ class PolkitTest(APITest):
 class Polkit(PolkitTest):
 
     def start_busctl(self, *words, interactive=True):
-        """busctl as a user who is nobody to us."""
+        """busctl as a user without rights."""
         return Program(
             "/usr/bin/setpriv", f"--reuid={SOMEBODY}", f"--regid={SOMEBODY}", "--clear-groups", "busctl", f"--address={self.world.bus.address}",
             *([] if interactive else ["--allow-interactive-authorization=no"]), *words)
@@ -111,16 +111,16 @@ COMMANDS = {
 
 
 class Tool(PolkitTest):
-    """accessoryctl as a user who is nobody to the daemon."""
+    """accessoryctl as a user without rights."""
 
     def setUp(self):
         super().setUp()
-        # Where everybody can execute it.
+        # Where every user can execute it.
         self.program = self.world.directory / "accessoryctl"
         shutil.copy(BIN / "accessoryctl", self.program)
 
     def ctl(self, *words):
-        """Its exit status, its lines, and what it says on standard error."""
+        """Its exit status, its lines, and its standard error."""
         errors = self.world.directory / "errors"
         done = Program(
             "/bin/sh", "-c", 'errors=$1; shift; exec "$@" 2>"$errors"', "sh", errors, "/usr/bin/setpriv", f"--reuid={SOMEBODY}",
@@ -165,7 +165,7 @@ class Tool(PolkitTest):
         authority.remove_from_connection()
 
     def test_the_status_has_no_numbers_then(self):
-        """What everybody may see is no failure."""
+        """Public information is no failure."""
         status, lines, errors = self.ctl("status")
         self.assertEqual((status, errors), (0, ""))
         self.assertEqual([each.split()[0] for each in lines[:4]], ["accessorysetupd", "Bluetooth", "Wi-Fi", "picker"])

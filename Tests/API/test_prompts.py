@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the person is asked during pairing, and what becomes of right, wrong and badly typed answers. The keys of an answer are the
+"""The person's prompts during pairing, and the outcome of right, wrong and badly typed answers. The keys of an answer are the
 words of the prompts: accept b, passkey u, pin s."""
 
 import dbus

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon as a service: what the service manager hears of it, and what it knows of callers when it runs without privileges."""
+"""The daemon as a service: its messages to the service manager, and its identification of callers without privileges."""
 
 import contextlib
 import os
@@ -29,7 +29,7 @@ class Supervision(APITest):
         self.addCleanup(self.manager.close)
 
     def heard(self):
-        """What the daemon has told the service manager up to now."""
+        """The daemon's messages to the service manager up to now."""
         return self.manager.heard()
 
     @contextlib.contextmanager
@@ -133,7 +133,7 @@ def in_a_flatpak(world):
 
 class BorrowedNames(APITest):
     def test_another_program_under_the_name_of_an_executable(self):
-        """In a mount namespace of its own a program may have any path, and the kernel tells that path."""
+        """In a mount namespace of its own a program may have any path, and the kernel reports that path."""
         asking = textwrap.dedent(f"""
             import dbus
             bus = dbus.bus.BusConnection({self.world.bus.address!r})

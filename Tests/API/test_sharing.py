@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A second app and an accessory that is set up already; what a grant's end means for one app, and for the last one."""
+"""A second app and an accessory that is set up already; the end of a grant, for one app and for the last one."""
 
 import os
 
@@ -14,7 +14,7 @@ from harness.world import APITest
 
 class Sharing(APITest):
     apps = ("dice", "board")
-    # A comparison would show a second pairing: somebody would have to answer.
+    # A comparison would reveal a second pairing, because it needs an answer.
     scenario = scenario(accessory("pink", pairing={"mode": "numericComparison"}))
 
     def setUp(self):
@@ -22,7 +22,7 @@ class Sharing(APITest):
         self.person = self.picker()
         self.dice, self.board = self.app("dice"), self.app("board", SOMEBODY_ELSE)
         self.accessory = self.add(self.dice, self.person, "pink", item("Stored Name", productImage=PNG), answer={"accept": True})
-        # What is connected does not advertise.
+        # A connected accessory does not advertise.
         self.device("Disconnect")
 
     def device(self, member):
@@ -86,7 +86,7 @@ class Sharing(APITest):
 
 
 class SharingWhatAdvertisesAServiceThatItHasNot(Sharing):
-    """Once it was connected, BlueZ tells only of the services that it has. All of the above holds."""
+    """Once it was connected, BlueZ reports only the services that it has. All tests above hold."""
 
     scenario = scenario(accessory(
         "pink", pairing={"mode": "numericComparison"},
@@ -108,7 +108,7 @@ class Removing(APITest):
     def expect_gone(self):
         removed = self.dice.wait_event("accessoryRemoved")
         self.assertEqual(removed["accessory"], self.accessory)
-        # The object is gone: the event still says what it was.
+        # The object is gone: the event still has its properties.
         self.assertEqual(removed["properties"]["DisplayName"], "Pink Dice")
         self.assertTrue(removed["properties"]["BluetoothIdentifier"])
         wait(lambda: any(each.member == "InterfacesRemoved" and each.arguments[0] == self.accessory for each in self.dice.signals),
@@ -164,7 +164,7 @@ class Removing(APITest):
 
 
 class Switching(APITest):
-    """Grant.Enabled. What is switched off is as if it had been revoked for the app, but the bond and the grant stay."""
+    """Grant.Enabled. For the app, a grant that is switched off is as if revoked, but the bond and the grant stay."""
 
     def setUp(self):
         super().setUp()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text of strangers on its way to people: from the air, from files, from whoever calls. It is marked where the daemon tells it, and what is
-for programs stays as it is."""
+"""Foreign text on its way to people: from the air, from files, from callers. It is marked where it leaves the daemon, and text
+for programs is unchanged."""
 
 import json
 
@@ -12,13 +12,13 @@ from harness.values import item, sv
 from harness.waiting import wait
 from harness.world import APITest
 
-# Markup is text; what hides, controls or turns around is not shown.
+# Markup is text; invisible, control and direction-changing characters are not shown.
 HOSTILE = "<script>\u202e\u200b\u2066\u0007\nDie"
 MARKED = "<script>\ufffd\ufffd\ufffd\ufffd\ufffdDie"
 
 
 class LookAlikes(APITest):
-    """“Pink Dice” is set up. What is called the same is not marked; what looks the same and is not, is."""
+    """“Pink Dice” is set up. An equal name is not marked; one that looks equal and is not, is."""
 
     # A Cyrillic letter each; and the name itself.
     ADVERTISED, SHOWN, SAME = "Pink Di\u0441e", "P\u0456nk Dice", "Pink Dice"
@@ -68,7 +68,7 @@ class HostileText(APITest):
     scenario = scenario(accessory("die", advert={"serviceUUIDs": [PINK], "name": HOSTILE}))
 
     def explain(self, **more):
-        """The devices that Explain tells of, as soon as it tells of some."""
+        """The devices of Explain, as soon as there are some."""
         options = sv({"app": "com.example.dice", "seconds": 1.0})
         return wait(lambda: self.world.admin.call(ADMIN_PATH, ADMIN, "Explain", "a{sv}", options), what="a device", also_every=0.05)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals and ObjectManager tell the same story: a client that reads everything once and then only listens knows as much as
+"""Signals and ObjectManager agree: a client that reads everything once and then only listens has the same state as
 one that asks again. Played through a whole life of accessories, for the admin and for an app."""
 
 from harness.mirror import Mirror
@@ -65,7 +65,7 @@ class Signals(APITest):
         self.compare("an app went away")
 
     def test_the_manager(self):
-        # Each is told all that it sees, and sees all that it is told.
+        # Each receives signals for all that it sees, and sees all that was signalled.
         clients = (self.dice, self.world.admin)
         known = [dict(each.get_all(ROOT, MANAGER)) for each in clients]
         for client in clients:

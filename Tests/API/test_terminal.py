@@ -156,17 +156,17 @@ class OnATerminal(APITest):
         terminal.wait_for("be called?")
         for keys in ("xy\x1b[3~\x1b[6~\x1b[15~\x1b[1;5C\x1b[A", *["温" * 10] * 9, "\r"):
             terminal.type(keys)
-        # A name has 256 bytes at most, and each of these letters three.
+        # A name has 256 bytes at most, and each letter here three.
         self.assertEqual(dice.wait_event("accessoryAdded")["properties"]["DisplayName"], "xy" + "温" * 84)
 
 
 SIZES = ((40, 12), (40, 24), (41, 13), (60, 15), (80, 12), (80, 24), (81, 25), (132, 43), (200, 12), (40, 60))
-# What a name may be made of: wide characters, combining marks, both.
+# Names of wide characters, combining marks, both.
 NAMES = ("plain", "温度センサー", "Würfel", "Wu\u0308rfel", "e\u0301" * 20, "🎲 die", "漢" * 40, "x" * 120, "i")
 
 
 class OfManySizes(APITest):
-    """More offers than lines: a terminal emulator shows what a person would see."""
+    """More offers than lines: a terminal emulator shows a person's view."""
 
     COUNT = 22
     scenario = scenario(*(

@@ -67,7 +67,7 @@ class Tool(APITest):
         self.assertEqual(row.index("C0:FF"), 2 + 6)
 
     def on_a_terminal(self, *words, keys="", **environment):
-        """What is on the terminal once it has ended."""
+        """The terminal's contents once it has ended."""
         ours, theirs = pty.openpty()
         self.addCleanup(os.close, ours)
         os.set_blocking(ours, False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scoped view of org.bluez: what an app sees and may do there, and that nothing of it outlives the grant."""
+"""The scoped view of org.bluez: an app's objects and rights there, none of which outlives the grant."""
 
 import re
 import select
@@ -25,7 +25,7 @@ class Sight(ViewTest):
         self.assertEqual(sorted(view.tree()), [MANAGERS, ADAPTER, self.pink])
         self.assertEqual(view.tree()[self.pink][DEVICE1]["Address"], "C0:FF:EE:00:02:01")
         self.assertEqual(view.read_property(ADAPTER, ADAPTER1, "Powered"), True)
-        # Somebody else searches, and that is not the app's.
+        # Another client searches, which is not the app's search.
         self.assertEqual(view.read_property(ADAPTER, ADAPTER1, "Discovering"), False)
         self.assertEqual(
             re.findall('node name="([^"]*)"', view.bluez(ADAPTER, "org.freedesktop.DBus.Introspectable", "Introspect")),
@@ -127,7 +127,7 @@ class Sight(ViewTest):
         wait(lambda: view.told("InterfacesAdded", ADAPTER), what="the adapter")
 
     def test_what_there_is_after_a_restart_of_the_service_is_told(self):
-        """A client that stays, and only listens, finds its accessory again: in either order of what the daemon and the view hear."""
+        """A client that stays, and only listens, finds its accessory again: in either order of the daemon's and the view's signals."""
         view = self.view()
         view.tree()
         for adapter in (True, False):
@@ -160,7 +160,7 @@ class Sight(ViewTest):
         view.wait_change(ADAPTER, "Discovering", True)
 
     def test_programs_may_switch_on_what_is_on(self):
-        """bluez-async does it before each search, and bluer's examples. What is off stays off."""
+        """bluez-async does it before each search, and bluer's examples. A switched-off adapter stays off."""
         view = self.view()
         view.bluez(ADAPTER, PROPERTIES, "Set", "ssv", ADAPTER1, "Powered", True)
         self.simulator.do("adapterPowerOff", "hci0")
@@ -226,7 +226,7 @@ class Peripherals(ViewTest):
         self.revoke()
         wait(lambda: self.changes(view) == [[]], what="the end of the grant to be told")
         self.assertEqual(self.peripherals(view), [])
-        # Who has not asked is not told.
+        # A client that has not read the property receives no signal.
         silent.drain()
         self.assertEqual(self.changes(silent), [])
 
@@ -280,7 +280,7 @@ class Session(ViewTest):
 
 
 class Listening(ViewTest):
-    """A client that calls nothing, and only adds match rules, hears what it would hear on the system bus."""
+    """A client that calls nothing, and only adds match rules, receives the same signals as on the system bus."""
 
     def test_a_match_rule_is_enough(self):
         for rule in ("type='signal',sender='org.bluez'", "type='signal'", "path_namespace='/org/bluez'",
@@ -390,7 +390,7 @@ class Use(ViewTest):
         return self.world.admin.call(ADAPTER, PROPERTIES, "Get", "ss", ADAPTER1, name, to=BLUEZ)
 
     def test_setting_what_is_set_already_is_taken(self):
-        """As many programs do when they begin; org.bluez does not hear of it."""
+        """As many programs do when they begin; the call does not reach org.bluez."""
         view = self.view()
         ear = self.hear("type=method_call,interface=org.freedesktop.DBus.Properties,member=Set")
         for path, interface, names in (
@@ -532,7 +532,7 @@ class FastStreams(Acquiring):
         view.bluez(characteristic, CHARACTERISTIC1, "StartNotify")
         for count in range(100, 700, 100):
             wait(lambda: len(view.changes(characteristic, "Value")) >= count, what=f"{count} notifications")
-            # A call in the middle, which is no reading: org.bluez signals the values of those, too.
+            # A call in the middle, which is no read: org.bluez signals values after reads, too.
             view.read_property(characteristic, CHARACTERISTIC1, "Flags")
         self.assertSuccessive([int(each[0]) for each in view.changes(characteristic, "Value")])
         self.revoke()
@@ -603,7 +603,7 @@ class Revocation(ViewTest):
 
 
 class Searching(ViewTest):
-    """What is connected does not advertise: a link that nobody uses must not hide an accessory from its app."""
+    """A connected accessory does not advertise: an unused link must not hide an accessory from its app."""
 
     def search(self):
         view = self.view()
@@ -643,7 +643,7 @@ class Order(ViewTest):
     """Clients that close their connection when they hear that the link is down must have the answer by then, as from bluetoothd."""
 
     def disconnected(self, view):
-        """What the client of a link hears of its Disconnect, in order."""
+        """The messages to the client of a link after its Disconnect, in order."""
         view.drain()
         heard = []
         view.received = lambda signal: "Connected" in str(signal.arguments) and heard.append("signal")

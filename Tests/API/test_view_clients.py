@@ -189,7 +189,7 @@ class SampleApp(APITest):
 
 
 class Conversation(Program):
-    """An interactive program: what is typed waits for what came before."""
+    """An interactive program: each command waits for the one before."""
 
     def __init__(self, *command, environment):
         super().__init__(*command, environment=environment, stdin=subprocess.PIPE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who sees what: unprivileged users over the same bus. Whatever a caller may not see is, for it, as if it were not there."""
+"""Visibility: unprivileged users over the same bus. Whatever a caller may not see is, for it, as if it were not there."""
 
 import dbus
 
@@ -39,7 +39,7 @@ class Visibility(APITest):
         second = self.app("dice")
         self.assertEqual(sorted(second.objects()), sorted([second.session, self.pink]))
         self.assertFails(UNKNOWN_OBJECT, second.call, self.dice.session, SESSION, "Invalidate")
-        # Without a session it is nobody yet.
+        # Without a session it has no identity yet.
         third = App(self.world, "dice")
         self.assertEqual(third.objects(), {})
 

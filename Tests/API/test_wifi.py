@@ -192,7 +192,7 @@ class Discovery(WiFiTest):
                 picker.wait_offer("Dice-1234")
                 self.simulator.do("vanish", "die")
                 if service == "iwd":
-                    # It lists what it has heard within half a minute, so the offer outlives this test.
+                    # It lists networks of the last half minute, so the offer outlives this test.
                     continue
                 self.world.pass_until(lambda: not picker.offers, 30, "the offer to go")
                 self.simulator.do("return", "die")
@@ -451,7 +451,7 @@ class Joining(WiFiTest):
                 self.join(app, path, passphrase="sixsided6")
 
     def test_iwd_is_not_waited_for_for_ever(self):
-        """It may forget what it is about, for once, or over and over."""
+        """It may forget its connection attempt, once, or over and over."""
         deaf = {"id": "deaf", "ssid": "Dice-Deaf", "security": "wpa3", "passphrase": "sixsided8", "fault": "silent", "delay": 60}
         for services in (("iwd",), ("iwd", "NetworkManager")):
             with self.subTest(services=services):
@@ -630,7 +630,7 @@ class Joining(WiFiTest):
                 self.simulator.wait_joined("Dice-1234")
 
     def test_a_manager_that_gives_its_own_way_home_up_is_helped(self):
-        """It was killed while an accessory's network was joined; what is below went on with that, and spoils its first attempt."""
+        """It was killed while an accessory's network was joined; iwd or wpa_supplicant below continued that, and spoils its first attempt."""
         scenario = self.scenario_of("NetworkManager")
         home = scenario["accessPoints"][0]
         home.update(fault="handshake", faultCount=1)
@@ -661,7 +661,7 @@ class Joining(WiFiTest):
         self.assertRestored()
 
     def test_what_another_boot_had_joined_is_nothing_of_this_ones(self):
-        """Names on the bus and paths of objects are given anew: what had them in the record is something else now."""
+        """Names on the bus and paths of objects are given anew: those in the record refer to other objects now."""
         app, picker = self.serve("NetworkManager")
         self.join(app, self.grant(app, picker, "Dice-1234"), passphrase="sixsided1")
         self.world.daemon.stop(signal.SIGKILL)
@@ -723,7 +723,7 @@ class Joining(WiFiTest):
             [each for each in events if each in ("granted", "joined", "used", "left")], ["granted", "joined", "used", "left"])
 
     def test_the_trail_has_what_the_app_was_told(self):
-        """Whoever kills the daemon the moment after."""
+        """Even if the daemon is killed the moment after."""
         app, picker = self.serve("wpa_supplicant")
         path = self.grant(app, picker, "Dice-1234")
 
@@ -738,7 +738,7 @@ class Joining(WiFiTest):
 
 
 class Terms(WiFiTest):
-    """What one app says of an accessory is no matter of another app that has it too."""
+    """One app's declarations about an accessory do not affect another app that shares it."""
 
     def share(self, manifest=None, **descriptor):
         """An accessory with Bluetooth that both apps have: the first one with its network."""
@@ -900,7 +900,7 @@ class Terms(WiFiTest):
                 self.join(app, path, passphrase="sixsided1")
                 self.simulator.wait_joined("Dice-1234")
                 self.world.declare("dice", **keys)
-                # What is not declared any more is left.
+                # A network that is no longer declared is left.
                 self.simulator.wait_joined("Home")
                 self.assertFails(error("InvalidRequest"), self.join, app, path, says=says)
                 self.world.declare("dice", **self.manifest)
@@ -917,7 +917,7 @@ class Terms(WiFiTest):
 
 
 class Declared(WiFiTest):
-    """`Networks=`: what an app may look for, and hears of."""
+    """`Networks=`: the networks that an app may look for and receive."""
 
     manifest = {"Supports": "Bluetooth;WiFi;", "Networks": "Dice-1234;Dice-P*;"}
 
@@ -1096,7 +1096,7 @@ class BadInput(WiFiTest):
                 failure = self.assertFails(error("InvalidRequest"), self.join, app, path, says=says, **options)
                 if len(str(options.get("passphrase", ""))) > 3:
                     self.assertNotIn(str(options["passphrase"]), failure.get_dbus_message())
-        # Nobody else's: not there for them; an admin has no grant.
+        # Absent for other apps; an admin has no grant.
         other = self.app("lamp")
         self.assertFails(UNKNOWN_OBJECT, self.join, other, path)
         self.assertFails(UNKNOWN_OBJECT, self.leave, other, path)
@@ -1196,7 +1196,7 @@ class Aware(WiFiTest):
         self.world.wait_wifi("ready")
         app = self.app()
         self.assertEqual(app.get(path, ACCESSORY, "WiFiAwarePairedDeviceID"), number)
-        # Another app takes it over by that number; nobody by another.
+        # Another app takes it over by that number only.
         other = self.app("lamp")
         person = self.picker()
         self.assertFails(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the scoped view share: a client of it that speaks to org.bluez as an app would, and an ear on the
-private bus that hears what the daemon asks of org.bluez."""
+"""Shared by the tests of the scoped view: a client that uses org.bluez as an app would, and a monitor of the
+private bus that records the daemon's calls to org.bluez."""
 
 import signal
 
@@ -22,7 +22,7 @@ DRIVER = "org.freedesktop.DBus"
 ACCESS_DENIED = BUS_ERROR + "AccessDenied"
 LIMITS_EXCEEDED = BUS_ERROR + "LimitsExceeded"
 
-# A characteristic that can do everything, in every accessory of these tests.
+# A characteristic with every property, in every accessory of the tests.
 GATT = [{"uuid": PINK, "characteristics": [
     {"uuid": "FF3F", "flags": ["read", "write", "write-without-response", "notify"], "value": "01",
      "notify": {"interval": 0.05, "values": ["03", "06", "01"]}}]}]
@@ -102,7 +102,7 @@ class ViewTest(APITest):
         return view
 
     def hear(self, *rules):
-        """A program that prints what passes on the bus; it hears from here on."""
+        """A program that prints the messages on the bus from here on."""
         ear = Program("dbus-monitor", "--address", self.world.bus.address, *rules)
         self.addCleanup(lambda: ear.stop(signal.SIGKILL))
         ear.wait_for("NameAcquired|NameLost")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every case of a wrong answer shares: a world whose daemon reaches its bus through a proxy, time that passes when it is told to, and what
-has to hold afterwards."""
+"""The common parts of all cases of wrong answers: a world whose daemon reaches its bus through a proxy, time that passes on demand, and the
+invariants afterwards."""
 
 import json
 import os
@@ -23,12 +23,13 @@ from proxy import Fault, Proxy
 CALLS = {each["name"]: each for each in json.loads(subprocess.run([BIN / "list-calls"], check=True, capture_output=True).stdout)}
 # How long who waits may be left without an outcome.
 PATIENCE = 30
-# Until what could not be done is tried again, and the time after that.
+# Seconds until a failed operation is retried, and after that.
 RETRIED = 90
-# What services say of what is gone; where it is not, nobody can know, and what is left is theirs.
+# Errors of services for removed objects; if the object exists, the daemon cannot find out, and leftovers are the
+# service's fault.
 GONE = ("DoesNotExist", "NotFound", "NetworkUnknown", "UnknownObject", "NotConnected", "AlreadyExists")
 KINDS = ("error", "silent", "lost", "late", "gone", "away", "twice", "odd", "huge")
-# With what leaves while the answer is awaited.
+# The service or the client disconnects while the answer is awaited.
 LEAVING = ("gone", "away")
 
 
@@ -56,7 +57,7 @@ class Played(APITest):
     world_type = PlayedWorld
     # The calls of the list that the journey makes, each with which of its kind on the wire is meant.
     calls = {}
-    # The service that goes, as the simulator calls what stops and starts it.
+    # The service that stops: the simulator's actions that stop and start it.
     service = ("serviceStopped", "serviceStarted", "")
     # The object that goes, with those below it, while its service stays.
     thing = ("adapterRemoved", "adapterAdded", "hci0")
@@ -78,7 +79,7 @@ class Played(APITest):
         self.person, self.dice = self.picker(), self.app()
 
     def act(self):
-        """What makes the calls; returns what came of it, as soon as somebody was told."""
+        """Makes the calls; returns the outcome as soon as the person or the app has received it."""
         raise NotImplementedError
 
     def again(self):
@@ -86,7 +87,7 @@ class Played(APITest):
         self.assertEqual(self.act(), "done")
 
     def tidy(self):
-        """What must be true when everything was taken back that there was."""
+        """The invariants after everything was removed."""
         for path in self.world.admin.paths("accessory"):
             self.world.admin.call(path, ACCESSORY, "Remove")
         self.hold(lambda: self.simulator.bonds == [], lambda: f"no bonds: {self.simulator.bonds}")
@@ -116,7 +117,7 @@ class Played(APITest):
         return {"gone": self.service, "away": self.thing}.get(self.fault and self.fault.kind)
 
     def leave(self):
-        """What leaves in this case does, once."""
+        """Stops the service or the client of this case, once."""
         if self.leaving and not self.is_gone:
             self.is_gone = True
             self.simulator.do(self.leaving[0], self.leaving[2])
@@ -140,7 +141,7 @@ class Played(APITest):
     def restart(self):
         """The daemon anew."""
         self.world.daemon.stop()
-        # The bus hears of it by way of the proxy, which may be later.
+        # The bus notices the end through the proxy, perhaps later.
         wait(lambda: not self.world.admin.has_owner(NAME), what="its name to go", also_every=0.02)
         self.seconds = 0
         self.world.daemon = Daemon(self.world)
@@ -164,7 +165,7 @@ class Played(APITest):
                 return self.checked(refused)
             self.told(ended, lambda: f"the outcome; told was {news()}")
         if "accessoryAdded" not in news() and "pickerDidDismiss" not in news():
-            # What has failed may be tried again; not here.
+            # A person could retry after a failure; not here.
             failed = next(details for kind, details in self.dice.events[before:] if kind == "pickerSetupFailed")
             self.checked(str(failed["error"]))
             self.cancel()
@@ -196,12 +197,12 @@ class Played(APITest):
         self.played = name, kind, error
         outcome = self.act()
         for _ in range(5):
-            # A service may have done by itself what it would have been asked for.
+            # A service may have acted by itself before the call.
             if happens_within(1, lambda: self.fault.done, also_every=0.02):
                 break
             outcome = self.act()
         self.assertIn(outcome, ("done", "told"))
-        # What comes after the outcome is looked at, too.
+        # Calls after the outcome count, too.
         wait(lambda: self.fault.done, 5, f"{name}, which this journey is to make", also_every=0.02)
         self.leave()
         if kind == "twice":

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A way between the daemon and its bus that alters one answer: it knows messages by their headers, passes all of them on as they came, and does
-to the answer of one call what it was told to. It works on a thread of its own, so that a test may wait for the daemon meanwhile."""
+"""A way between the daemon and its bus that alters one answer: it identifies messages by their headers, passes all on unchanged, and alters
+the answer of one call as a test demands. It works on a thread of its own, so that a test may wait for the daemon meanwhile."""
 
 import contextlib
 import os
@@ -14,14 +14,14 @@ from gi.repository import Gio, GLib
 CALL, REPLY, ERROR = 1, 2, 3
 PROPERTIES = "org.freedesktop.DBus.Properties"
 HUGE = 16 << 20
-# A value of each type that an answer may begin with, for an answer that nobody asked.
+# A value of each type that an answer may begin with, for an unsolicited answer.
 PLAIN = {"": "()", "a{sv}": "(@a{sv} {},)", "u": "(uint32 7,)", "v": "(<7>,)", "s": "('',)", "ao": "(@ao [],)", "o": "(objectpath '/nowhere',)",
          "a(on)": "(@a(on) [],)", "ooa{sv}": "(objectpath '/nowhere', objectpath '/nowhere', @a{sv} {})",
          "(bba{ss})": "((false, false, @a{ss} {}),)", "a{oa{sa{sv}}}": "(@a{oa{sa{sv}}} {},)"}
 
 
 class Header:
-    """What a message's header says; its fields by their codes in the D-Bus specification."""
+    """A message's header; its fields by their codes in the D-Bus specification."""
 
     def __init__(self, data):
         self.kind, self.flags = data[1], data[2]
@@ -61,7 +61,7 @@ def length_of(data):
 
 
 def answer(kind, serial, sender, body=None, error=None):
-    """A message that somebody might have sent."""
+    """A message as a peer might have sent it."""
     message = Gio.DBusMessage.new()
     message.set_message_type(Gio.DBusMessageType.ERROR if kind == ERROR else Gio.DBusMessageType.METHOD_RETURN)
     message.set_serial(1)
@@ -80,7 +80,7 @@ def plain(returns):
 
 
 def huge(returns, data):
-    """16 MiB, of the right type where it holds so much; a tree of objects has what it had, and one more."""
+    """16 MiB, of the right type where it holds so much; a tree of objects keeps its objects, and has one more."""
     text = "x" * HUGE
     if returns == "a{oa{sa{sv}}}":
         had = Gio.DBusMessage.new_from_blob(data, Gio.DBusCapabilityFlags.NONE).get_body().get_child_value(0)
@@ -103,8 +103,8 @@ def odd(returns):
 
 
 class Fault:
-    """What is done to the answer of a call. `call` is a row of the daemon's own list of calls; `which` says which of the calls of that kind it
-    is, by its header and body."""
+    """The alteration of a call's answer. `call` is a row of the daemon's own list of calls; `which` selects among the calls of that kind,
+    by header and body."""
 
     def __init__(self, call, kind, error=None, number=1):
         self.call, self.kind, self.error, self.number = call, kind, error, number
@@ -147,7 +147,7 @@ class Link:
 
     def __init__(self, ours, bus):
         self.out, self.back = Side(ours, bus), Side(bus, ours)
-        # Serials of calls that wait for their answers, and what they are.
+        # Serials of calls that wait for their answers, and the calls.
         self.waiting = {}
 
     def close(self):
@@ -156,7 +156,7 @@ class Link:
 
 
 class Proxy:
-    # What may take long with nothing wrong.
+    # Calls that may take long without a fault.
     SLOW = {"Pair", "Connect", "ConnectHiddenNetwork", "CheckAuthorization"}
 
     def __init__(self, path, target):
@@ -232,7 +232,7 @@ class Proxy:
 
     @staticmethod
     def greet(link, side):
-        """What is said before the first message: lines, from the daemon up to BEGIN, from the bus up to the first byte of a message."""
+        """The authentication before the first message: lines, from the daemon up to BEGIN, from the bus up to the first byte of a message."""
         while side.data:
             if side is link.back and side.data[:1] in (b"l", b"B"):
                 side.is_binary = True
@@ -255,7 +255,7 @@ class Proxy:
         target.sendall(data)
 
     def asked(self, link, header, data):
-        """What goes to the bus for what the daemon says."""
+        """The bytes for the bus, given a message of the daemon."""
         if header.kind == CALL and not header.flags & 1:
             fault = self.fault
             if fault and not fault.done and fault.is_meant(header, data):
@@ -275,7 +275,7 @@ class Proxy:
         self.send(link.out.source, data)
 
     def answered(self, link, header, data):
-        """What the daemon gets for what the bus says."""
+        """The bytes for the daemon, given a message of the bus."""
         if header.kind not in (REPLY, ERROR):
             return [data]
         link.waiting.pop(header.answers, None)
@@ -300,7 +300,7 @@ class Proxy:
             self.fault = fault
 
     def release(self):
-        """The answer that was held comes now; one that says nothing where nobody was asked."""
+        """Sends the answer that was held; an empty one if the call was not passed on."""
         with self.lock, contextlib.suppress(OSError):
             fault, self.fault = self.fault, None
             if fault is None or not fault.done:
@@ -313,7 +313,7 @@ class Proxy:
 
     @property
     def is_quiet(self):
-        """Whether nothing is waited for that should have come: what is played here apart."""
+        """Whether no call waits for an answer, except for the altered one."""
         with self.lock:
             ours = self.fault.caught if self.fault and self.fault.done else None
             return not any(

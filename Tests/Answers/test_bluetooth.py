@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bluetoothd answers wrongly: to set-ups of each kind, to removals, and to what the daemon asks at its start."""
+"""bluetoothd answers wrongly: to set-ups of each kind, to removals, and to the daemon's calls at its start."""
 
 import unittest
 
 import dbus
 
 from played import KINDS, LEAVING, Played, cases
-# What comes from the harness is found by `played`.
+# `played` makes the harness importable.
 from harness.names import ACCESSORY, NAME, SESSION
 from harness.radio import accessory, scenario
 from harness.values import item, sv
@@ -35,7 +35,7 @@ class Refused(Played):
 
     scenario = scenario(accessory("pink", pairing={"fault": "refuse", "faultCount": 1}))
     calls = {"pairedCheck": 1, "failedRemoval": 1}
-    # What it is about comes after a failure.
+    # The calls in question follow a failure.
     expected = "told"
 
     def act(self):
@@ -69,7 +69,7 @@ class Asked(Played):
 
 @cases({"pairingCancel_silent"})
 class Cancelled(Played):
-    """The person calls the pairing off; what bluetoothd says crosses it."""
+    """The person cancels the pairing; bluetoothd's answer crosses that."""
 
     scenario = scenario(accessory("pink", pairing={"mode": "numericComparison"}))
     calls = {"pairingCancel": 1, "pairing": 1}
@@ -172,7 +172,7 @@ class Removed(Played):
     calls = {"bondRemoval": 1}
 
     def again(self):
-        # What was removed for the app may still have to be removed from BlueZ, or BlueZ to be asked: a new pairing
+        # The device may still have to be removed from BlueZ, or BlueZ to be asked: a new pairing
         # waits for that.
         for _ in range(70):
             self.tick()

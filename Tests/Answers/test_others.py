@@ -7,7 +7,7 @@ import unittest
 from pathlib import Path
 
 from played import CALLS, LEAVING, Played, cases
-# What comes from the harness is found by `played`.
+# `played` makes the harness importable.
 from harness.apps import App
 from harness.authority import Authority
 from harness.clients import Client
@@ -18,7 +18,7 @@ from harness.values import item, sv
 from harness.waiting import wait
 from view import ADAPTER1, CHARACTERISTIC1, DEVICE1, GATT, View, path_of
 
-# What is not played, and why.
+# Calls that are not played, and why.
 EXEMPT = {
     "bus.hello": "without it there is no connection: the daemon ends, and is started again",
     "bus.match": "nobody waits for its answer on a connection, and the feed for adverts ends without it",
@@ -87,7 +87,7 @@ class Owned(Played):
 
 
 class Administrator(Played):
-    """Somebody wants to be an admin, where polkit is played."""
+    """A user authenticates as an admin, with a simulated polkit."""
 
     scenario = scenario(accessory("pink"))
     without = LEAVING
@@ -140,7 +140,7 @@ class Withdrawn(Administrator):
         done = self.begin()
         self.told(lambda: len(self.authority.asked) > before, "polkit to be asked")
         done.stop()
-        # What the proxy answers itself does not come to polkit: there the question stays until the person answers.
+        # An answer of the proxy itself does not reach polkit: there the question stays until the person answers.
         comes = self.fault is None or self.fault.kind not in ("error", "silent")
         self.told(lambda: self.authority.ended if comes else self.fault.done, "the question to be withdrawn")
         (question,) = self.authority.asked[before:]

@@ -5,7 +5,7 @@ import json
 import unittest
 
 from played import LEAVING, Played, cases
-# What comes from the harness is found by `played`.
+# `played` makes the harness importable.
 from harness.names import ACCESSORY, OBJECT_MANAGER
 from harness.programs import TESTS
 from harness.values import sv
@@ -45,7 +45,7 @@ class WiFi(Played):
                   lambda: f"the way home; joined is {self.simulator.joined}, {self.simulator.secrets} secrets are left")
 
     def granted(self):
-        """What the app has, as far as it could be set up."""
+        """The app's accessory, as far as it could be set up."""
         if not self.dice.accessories:
             outcome = self.set_up(self.network, {"name": "Dice", "descriptor": {"ssid": self.network}})
             if outcome != "done":
@@ -147,7 +147,7 @@ class Starts(WiFi):
         if self.fault.kind in LEAVING:
             pass
         elif self.fault.error and self.fault.error.endswith("UnknownObject"):
-            # It says that there is none; it would tell of one that comes.
+            # It reports that there is none; it would signal a new one.
             for action in self.service[:2]:
                 self.simulator.do(action, self.service[2])
         else:

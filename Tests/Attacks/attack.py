@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the attacks share: a world with an app that has an accessory and one that has none, and programs that are run as unprivileged users."""
+"""Shared by the attacks: a world with an app that has an accessory and one that has none, and programs that are run as unprivileged users."""
 
 import signal
 import subprocess
@@ -15,11 +15,11 @@ from harness.programs import Program
 from view import ADAPTER, MANAGERS, ViewTest
 
 INVALID = error("InvalidRequest")
-# In groups that let nobody in, as nobody.
+# In groups without rights, as a user without rights.
 AS_SOMEBODY = {"user": SOMEBODY, "group": SOMEBODY, "extra_groups": []}
 AS_SOMEBODY_ELSE = {"user": SOMEBODY_ELSE, "group": SOMEBODY_ELSE, "extra_groups": []}
 
-# What every program of an attacker begins with: calls on a bus, and what came of each as a line.
+# The beginning of every attacker's program: calls on a bus, and the result of each as a line.
 PROGRAM = f"""
 import ctypes, dbus, dbus.bus, os, select, socket, sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of the view whose every received byte is kept: what leaves to it is then known whole, whichever way it took."""
+"""A client of the view whose every received byte is kept: so the complete output to it is known, on whichever path it left."""
 
 import contextlib
 import re
@@ -65,7 +65,7 @@ class Tapped(View):
         return found
 
     def news(self):
-        """What has come since this was called last, but for errors, which carry nothing, and the bus' own words."""
+        """The messages since the last call, except for errors, which carry nothing, and the bus' own messages."""
         # Its answer comes after whatever was sent before.
         self.driver("GetId")
         messages = self.messages

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The app itself, against what it was given: links after the end of its right, the adapter's settings, bonds of other programs, the admin's
+"""The app itself, beyond its grants: links after the end of its right, the adapter's settings, bonds of other programs, the admin's
 rules."""
 
 import dbus
@@ -18,7 +18,7 @@ LAMP = "180A"
 
 class Links(Attack):
     """A Connect that has not been answered is called off when the app may not have the link any more. bluetoothd is played by a process that
-    stands still, so the link is never up before. The address is a public one: what comes while the link is up reaches bluetoothd, too."""
+    stands still, so the link is never up before. The address is public: calls while the link is up reach bluetoothd, too."""
 
     scenario = scenario(accessory("pink", 1, gatt=GATT, addressType="public"), accessory("other", 2, gatt=GATT))
 
@@ -80,7 +80,7 @@ class Links(Attack):
         wait(lambda: sum("member=Connect" in line for line in self.ear.lines) == 2, what="the other's Connect")
         self.switch(False)
         self.wait_refused()
-        # What would have been asked for the one is asked before what is asked now.
+        # Calls for the first would precede the calls now.
         other.settle()
         self.assertFalse(self.called_off())
 
@@ -120,7 +120,7 @@ class Filters(Attack):
         self.app_in_view.bluez(ADAPTER, ADAPTER1, "SetDiscoveryFilter", "a{sv}", sv(values))
 
     def passed_on(self):
-        """What bluetoothd was told since the ear was put there, up to the marker."""
+        """The calls to bluetoothd since the monitor began, up to the marker."""
         self.set(RSSI=dbus.Int16(-99))
         self.ear.wait_for("int16 -99")
         return "\n".join(self.ear.lines)
@@ -156,7 +156,7 @@ class Filters(Attack):
 
 
 class Bonds(APITest):
-    """What other programs are paired with stays theirs, whatever an app says."""
+    """Bonds of other programs stay theirs, whatever an app does."""
 
     apps = ("dice", "board")
     manifest = {"BluetoothServices": f"{PINK};{BLUE};{LAMP};"}
@@ -192,7 +192,7 @@ class Bonds(APITest):
                 self.person.cancel()
                 self.person.wait_gone()
         self.assertEqual(self.dice.accessories, [])
-        # And of what matches: the person's to say, and still not the app's to end.
+        # And a matching one: the person decides, and the app still cannot end the bond.
         self.dice.show_picker(item_of("C0:FF:EE:00:02:02", service=LAMP))
         self.person.wait_prompt("consent")
         self.person.respond(accept=True)
@@ -268,7 +268,7 @@ class Rules(APITest):
 
     def test_a_descriptor_against_a_denial(self):
         self.deny(LAMP)
-        # By what it advertised, and by what it would be looked for from now on.
+        # By its earlier advert, and by the service that it would be looked for from now on.
         for service in (PINK, LAMP):
             self.assertFails(error("UserRestricted"), self.update, service, says=["it", "90.conf"])
         self.assertEqual(self.dice.get(self.path, ACCESSORY, "Descriptor")["bluetoothServiceUUID"].lower(), PINK.lower())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attempts to take all memory: everybody who may speak to the daemon sends what is huge, or many, and reads nothing. It goes on serving others
-within what its unit allows it (MemoryMax= in systemd/accessorysetupd.service): its queues are bounded, the kernel has no cause to end it. Control
-groups cannot be made in every container; so the limit is held against the most that the daemon ever had, and against what it may ask for."""
+"""Attempts to exhaust memory: every kind of client sends huge or numerous messages, and reads nothing. The daemon goes on serving others
+within its unit's limit (MemoryMax= in systemd/accessorysetupd.service): its queues are bounded, the kernel has no cause to end it. Control
+groups cannot be made in every container; so the limit is compared with the daemon's peak, and with the most that it may request."""
 
 import re
 import resource
@@ -20,7 +20,7 @@ from view import GATT
 UNIT = Path(__file__).resolve().parent.parent.parent / "systemd/accessorysetupd.service"
 SIZES = {"K": 10, "M": 20, "G": 30}
 
-# Connections that have said hello, and what they send as bytes.
+# Connections that have said hello, and their raw output.
 RAW = """
     import struct, time
     def header(body, signature="", member="Ping", path="/", to="org.bluez", interface="org.freedesktop.DBus.Peer", serial=2):
@@ -82,7 +82,7 @@ class Flood(Limited):
     scenario = scenario(accessory("pink", 1, gatt=GATT), accessory("other", 2, gatt=GATT))
 
     def flood(self, program, *, app=True, **more):
-        """Somebody sends all this and stays; with `more` as `attack` takes it."""
+        """An attacker sends all this and stays; with `more` as `attack` takes it."""
         sent = self.attack(RAW + program + """
     say("sent")
     sys.stdin.readline()
@@ -120,7 +120,7 @@ class Flood(Limited):
         self.check()
 
     def test_answers_of_the_view_that_nobody_reads(self):
-        """Of six users, as one has them who may make namespaces: each connection stays below what would end it, all together do not."""
+        """Of six users, as one has them who may make namespaces: each connection stays below its limit, all together do not."""
         before = self.most
         ask = """
     call = "Introspect", "/org/freedesktop/DBus", "org.freedesktop.DBus", "org.freedesktop.DBus.Introspectable"
@@ -135,7 +135,7 @@ class Flood(Limited):
         self.assertServed()
         wait(lambda: any("nor do others" in each for each in self.world.daemon.lines), 60, "somebody to be cut off", also_every=0.05)
         self.check()
-        # What waits for all, and as much again for what the allocator keeps.
+        # The limit of waiting bytes for all, and as much again for the allocator's reserves.
         self.assertLess(self.most - before, 2 * (64 << 20))
 
     def test_sessions_and_images(self):

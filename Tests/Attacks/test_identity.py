@@ -155,7 +155,7 @@ class Processes(Attack):
         """
 
     def outlive(self, address, before=""):
-        """What the child of a process hears that was the app and has ended."""
+        """The answers to the child of a process that was the app and has ended."""
         begin = f"bus = dbus.bus.BusConnection({address})\nprocess = os.pidfd_open(os.getpid())\n{before}\n"
         started = self.attack(begin + textwrap.dedent(self.FORK), executable=Identity("dice").executable)
         started.wait_for("^end")
@@ -178,7 +178,7 @@ class Processes(Attack):
         self.assertNotIn("answered", session)
 
     def test_another_program_on_the_apps_connection(self):
-        """What the app began stays the app's; who took its place is refused."""
+        """The app's requests stay the app's; the program that took its place is refused."""
         view = self.view().connect(self.pink)
         view.become_another_program()
         self.dice.become_another_program()
@@ -188,14 +188,14 @@ class Processes(Attack):
 
 class Descriptors(Attack):
     def test_a_bus_without_process_descriptors(self):
-        """Where the admin demands descriptors, the bus that has none gives nobody a session; the view does."""
+        """Where the admin demands descriptors, the bus that has none gives no session to any caller; the view does."""
         self.world.config.write_text("[Identity]\nBusIdentity=pidfd-only\n")
         self.dice.close()
         self.board.close()
         self.person.close()
         self.world.daemon.stop()
         self.world.daemon = None
-        # Nobody is known on the bus now, not even root: the daemon's name says that it is there.
+        # No caller has an identity on the bus now, not even root: the daemon's name shows that it runs.
         daemon = Daemon(self.world)
         self.world.daemon = daemon
         credentials = self.world.admin.call("/org/freedesktop/DBus", DRIVER, "GetConnectionCredentials", "s", NAME, to=DRIVER)

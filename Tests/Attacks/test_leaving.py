@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was begun by right, and would leave when the right has gone: to another program on an app's connection, and to an app that does not hold
-the link. Each way out is tried; and everything that reaches the client is looked at, so that a way that is not listed here shows, too."""
+"""Output that was requested by right, and would leave when the right has ended: to another program on an app's connection, and to an app that does not hold
+the link. Each path is tried; and every message that reaches the client is checked, so that an unlisted path shows, too."""
 
 import contextlib
 import re
@@ -50,7 +50,7 @@ class Leaving(Attack):
 
 
 class AnotherProgram(Leaving):
-    """Something is on its way to an app that goes by what it executes, when it executes something else."""
+    """Output is on its way to an app that is identified by its executable, when it executes another program."""
 
     def values(self, view):
         view.bluez(self.characteristic, CHARACTERISTIC1, "StartNotify")
@@ -146,7 +146,7 @@ class AnotherProgram(Leaving):
         }
 
     def test_nothing_leaves_to_it(self):
-        """Each way is open to the app, and closed to what it has become."""
+        """Each path is open to the app, and closed to the program that it has become."""
         for name, begin in self.ways.items():
             for changes in (False, True):
                 with self.subTest(name, changes=changes):
@@ -157,7 +157,7 @@ class AnotherProgram(Leaving):
                     view.news()
                     if changes:
                         view.become_another_program()
-                        # What was sent until then.
+                        # The output until then.
                         if name == "values":
                             view.news()
                     happen()
@@ -218,7 +218,7 @@ class WithoutTheLink(Leaving):
         wait(lambda: self.witness.changes(self.characteristic, "Value"), what="a value")
 
     def carries(self):
-        """How often what the accessory's attributes hold has reached the observer."""
+        """How often the accessory's values have reached the observer."""
         self.observer.driver("GetId")
         return self.observer.tap.received.count(bytes.fromhex(MARK))
 
@@ -274,7 +274,7 @@ class WithoutTheLink(Leaving):
         self.witness.bluez(self.characteristic, CHARACTERISTIC1, "StopNotify")
 
     def late(self, path, interface, member, signature, *arguments):
-        """What an app hears that has given the link back before bluetoothd has answered; dice still holds it."""
+        """The answers to an app that has released the link before bluetoothd has answered; dice still holds it."""
         self.observer.connect(self.pink)
         before, answers = self.carries(), []
         self.simulator.pause()

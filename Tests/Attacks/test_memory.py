@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the daemon keeps of what is over: each kind of operation is done in batches, and what the memory has grown by between later batches
+"""The memory that finished operations leave behind: each kind is done in batches, and the growth of memory between later batches
 is divided by the operations between. The first batches fill caches and the allocator's reserves."""
 
 import contextlib
@@ -40,7 +40,7 @@ class Memory(Attack):
         self.assertLess(growth, self.BOUND, f"bytes for each of {what}; the daemon had {held}")
 
     def fill_trail(self):
-        """The trail has no room left: what is added to it takes the place of something, in the store and in SQLite's cache."""
+        """Fills the trail: each new line replaces another, in the store and in SQLite's cache."""
         for client in (self.person, self.dice, self.board):
             client.close()
         self.world.daemon.stop()
@@ -71,7 +71,7 @@ class Memory(Attack):
             self.dice.request("FinishPickerDiscovery")
             self.dice.wait_event("pickerDidDismiss")
 
-        # SQLite's cache grows until it has the whole trail; the allocator's pages, a hundred of them, come and go
+        # SQLite's cache grows until it has the whole trail; a hundred pages of the allocator come and go
         # with the machine's load, so that a bound on each operation takes many operations.
         self.assertNothingKept("pickers", picker, 300, batches=16, warm=4)
 
@@ -83,7 +83,7 @@ class Memory(Attack):
         self.assertNothingKept("refusals", refusal, 1000)
 
     def connecting(self, program):
-        """One program that does what it is told, as often as it is told: the daemon has to do with nobody else meanwhile."""
+        """One program that connects on demand: the daemon has no other client meanwhile."""
         started = self.attack(program, stdin=subprocess.PIPE, executable=Identity("dice").executable)
         self.addCleanup(lambda: started._process.stdin.close())
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attempts to stop the daemon for others: files that are read for ever, connections that take all places, expressions that compute for ever,
-images without end, trails that push out what counts. Others are answered meanwhile, always; nothing here measures time."""
+images without end, trails that displace grants. Others are answered meanwhile, always; nothing here measures time."""
 
 import contextlib
 import os
@@ -84,7 +84,7 @@ threading.Event().wait()
 
 
 class Images(Attack):
-    """The one place where the daemon reads what an app hands over."""
+    """The one place where the daemon reads an app's file."""
 
     def show(self, descriptor):
         self.dice.show_picker(item("Pink", productImage=dbus.types.UnixFd(descriptor)))
@@ -96,7 +96,7 @@ class Images(Attack):
             self.assertServed()
 
     def played(self, own):
-        """A descriptor of a file that somebody plays, in a namespace of their own."""
+        """A descriptor of a file that a process serves, in a namespace of its own."""
         place, meeting = self.world.directory / f"played-{own}", self.world.directory / f"meeting-{own}"
         place.mkdir()
         identity = AS_SOMEBODY if own == "user" else {"user": 0, "group": 0}
@@ -124,7 +124,7 @@ class Images(Attack):
                     self.refused(descriptor)
                     self.assertEqual([each for each in self.player.lines if "not answered" in each], [])
                 finally:
-                    # Where nobody plays it any more, nobody waits for it.
+                    # Without a server no reader waits.
                     self.player.stop(signal.SIGKILL)
                     os.close(descriptor)
 
@@ -188,7 +188,7 @@ class Images(Attack):
         # A bus carries 16 descriptors in a message as it is set up here.
         update(found()[:10])
         self.assertFails(INVALID, update, found()[10:20], says=["images in this picker", 16 << 20])
-        # What was refused as a whole has changed nothing, and six more is what there is room for.
+        # The refused update has changed nothing, and there is room for six more.
         wait(lambda: len(person.offers) == 10, what=lambda: f"ten offers, {len(person.offers)} are")
         update(found()[10:16])
         self.assertFails(INVALID, update, found()[16:17], says=["images in this picker"])
@@ -199,7 +199,7 @@ class Images(Attack):
 
 
 class Waiting(Attack):
-    """A request waits until it is known who sends it. What the daemon keeps meanwhile must not keep it from reading the answer."""
+    """A request waits until it is known who sends it. Requests that the daemon keeps meanwhile must not keep it from reading the answer."""
 
     def test_huge_requests_that_wait(self):
         flood = self.attack("""
@@ -233,7 +233,7 @@ class Waiting(Attack):
         self.assertServed()
 
     def test_descriptors_of_requests_that_wait(self):
-        """A hundred of them would leave no room for anything else, and where the bus cannot deliver a descriptor the connection ends."""
+        """A hundred would leave no room for anything else, and where the bus cannot deliver a descriptor the connection ends."""
         before, flood = self.flood("stranger", 256, "BUS", 16, 'NAME, ROOT, MANAGER, "CreateSession"', "say(version_in_the_end(connections[0]))")
         flood.wait_for("^answered", 60)
         self.assertServedInTheEnd()
@@ -363,7 +363,7 @@ class Trail(Attack):
             f"{ROOT}/admin", f"{NAME}.Admin", "GetAudit", "a{sv}", sv({"limit": dbus.UInt32(10000), **filter}))]
 
     def test_an_app_that_asks_all_day_pushes_out_no_grant(self):
-        """The trail is full of its pickers already: no place is left for what it goes on with but in its own share."""
+        """The trail is full of its pickers already: its further lines only find place in its own share."""
         self.simulator.do("vanish", "pink")
         self.simulator.do("vanish", "other")
         for client in (self.person, self.dice, self.board):
@@ -389,7 +389,7 @@ class Trail(Attack):
 
 
 class Lengths(Attack):
-    """What is too long is refused by its length, and not given back."""
+    """Overlong input is refused by its length, and not quoted."""
 
     def test_what_is_very_long(self):
         huge = (16 << 20) - (1 << 16)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another user's process, and an app without a grant: they see nothing of others, learn nothing by guessing, and answer for nobody."""
+"""Another user's process, and an app without a grant: they see nothing of others, learn nothing by guessing, and cannot answer for others."""
 
 import contextlib
 import os
@@ -55,7 +55,7 @@ class Strangers(Attack):
         self.assertTrue(self.dice.wait_event("accessoryRemoved"))
 
     def test_nobody_but_bluetoothd_tells_what_is_in_range(self):
-        """Signals can be sent straight to anybody, past all match rules: to each connection of the daemon, as BlueZ sends them."""
+        """Signals can be sent directly to any client, past all match rules: to each connection of the daemon, as BlueZ sends them."""
         self.show()
         self.person.wait_offer("other")
         said = self.said("""
@@ -83,7 +83,7 @@ class Strangers(Attack):
             bus.get_name_owner(NAME)
         """, words=(str(os.getuid()), PINK), identity=AS_SOMEBODY_ELSE)
         self.assertGreater(int(said[0]), 2)
-        # What bluetoothd says is heard after it, and nothing else was.
+        # A signal of bluetoothd arrives after it, and no other did.
         self.simulator.do("vanish", "pink")
         self.simulator.do("return", "pink")
         self.switch(False)
@@ -91,7 +91,7 @@ class Strangers(Attack):
         self.assertFalse([line for line in self.world.daemon.lines if "libdbus" in line])
 
     def test_a_guess_tells_nothing(self):
-        """What is there for somebody else is refused in the words for what is not there at all."""
+        """Another caller's object is refused in the same words as an absent one."""
         self.show()
         [app, *_] = self.world.admin.paths("app")
         # Path, interface, a method without arguments, a property.
@@ -139,7 +139,7 @@ class Strangers(Attack):
     def test_who_is_not_in_the_group_shows_no_pickers(self):
         for attacker in (*self.attackers, self.dice):
             self.assertFails(ACCESS_DENIED, attacker.call, ROOT, MANAGER, "RegisterPicker", "a{sv}", sv({}), says=["accessory-picker"])
-        # Nor does one that gives up its place take somebody else's.
+        # Nor does one that unregisters displace another.
         with contextlib.suppress(dbus.DBusException):
             self.stranger.call(ROOT, MANAGER, "UnregisterPicker")
         self.assertTrue(self.world.manager("PickerAvailable"))
@@ -161,7 +161,7 @@ class Strangers(Attack):
 
 
 class Member(Identity):
-    """A process in the group of those who may pick."""
+    """A process in the group that may pick."""
 
     GROUP = 64_321
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user who asks for everything, over as many connections as there may be: limits are for users, and of what is done one after another users
-have their turns. What is counted here is the order; how long another user waits is measured by `Tests/Bench/run --floods`."""
+"""A user who asks for everything, over as many connections as there may be: limits are for users, and users are served in
+turn. These tests check the order; another user's waiting time is measured by `Tests/Bench/run --floods`."""
 
 import dbus
 
@@ -56,12 +56,12 @@ class SharesOfTheView(Attack):
         wait(lambda: self.takes_rule(), what="room for a rule", also_every=0.02)
 
     def test_listeners(self):
-        """Each costs what every value costs."""
+        """Each listener costs CPU for every value."""
         crowd = [View(self.world) for _ in range(13)]
         for each in crowd[:12]:
             each.driver("AddMatch", "s", "type='signal',sender='org.bluez'")
         self.assertFails(LIMITS_EXCEEDED, crowd[12].driver, "AddMatch", "s", "type='signal',sender='org.bluez'", says=["16 connections"])
-        # A rule for something else is none of these, and who listens may add more.
+        # A rule for another sender does not count, and a listener may add more.
         crowd[12].driver("AddMatch", "s", "type='signal',sender='org.freedesktop.DBus'")
         crowd[0].driver("AddMatch", "s", "type='signal',path='/'")
         self.view("board")
@@ -131,7 +131,7 @@ class SharesOfTheView(Attack):
                           "member=GetManagedObjects", "member=ReadValue")
 
     def test_a_write_before_a_disconnect(self):
-        """What an app has said about a link before is not overtaken by its `Disconnect`."""
+        """An app's earlier calls about a link are not overtaken by its `Disconnect`."""
         self.stop_bluetoothd()
         view, answers = self.crowd[0], []
         for number in range(10):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages as other bindings send them, and as nobody should: every one is answered, with what it is or with an error that says why."""
+"""Messages as other bindings send them, and malformed ones: each is answered, with the result or with an error that gives the reason."""
 
 import dbus
 
@@ -98,7 +98,7 @@ class Values(Attack):
                 self.board.remove(str(added["accessory"]))
 
     def test_dictionaries_of_another_type(self):
-        """Refused with the name of what they are, never taken for something else."""
+        """Refused with the name of their type, never taken for another."""
         for kind, bad in {
                 "a{ss}": dbus.Dictionary({"bluetoothServiceUUID": PINK}, "ss"),
                 "a{su}": dbus.Dictionary({"bluetoothCompanyIdentifier": dbus.UInt32(66)}, "su"),

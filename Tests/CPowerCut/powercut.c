@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A layer between SQLite and its own access to files (sqlite.org/vfs.html): what concerns the watched directory is
-// written down and passed on, everything else is none of its business.
+// A layer between SQLite and its own access to files (sqlite.org/vfs.html): operations on the watched directory are
+// recorded and passed on, all others only passed on.
 #include "powercut.h"
 
 #include <pthread.h>
@@ -73,7 +73,7 @@ static int control(sqlite3_file *file, int what, void *value) {
     return under(file)->pMethods->xFileControl(under(file), what, value);
 }
 static int sector(sqlite3_file *file) { return under(file)->pMethods->xSectorSize(under(file)); }
-// Nothing is promised: what the base promises of its disk (whole sectors, writes in order) is not true of this one.
+// Nothing is promised: the base's guarantees for its disk (whole sectors, writes in order) do not hold for this one.
 static int characteristics(sqlite3_file *file) { (void)file; return 0; }
 static int shm_map(sqlite3_file *file, int region, int size, int extend, void volatile **memory) {
     return under(file)->pMethods->xShmMap(under(file), region, size, extend, memory);

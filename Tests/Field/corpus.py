@@ -141,7 +141,7 @@ def products():
 
 
 def declarations(descriptors):
-    """The lines of a manifest that declare the services, companies and names of these descriptors (in the file's form)."""
+    """The lines of a manifest that declare the services, companies and names in the descriptors (in the file's form)."""
     lines = {}
     for key, declared in (("bluetoothServiceUUID", "BluetoothServices"), ("bluetoothCompanyIdentifier", "BluetoothCompanyIdentifiers"),
                           ("bluetoothNameSubstring", "BluetoothNames")):

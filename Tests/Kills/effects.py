@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon's effects on the world, as a debug build lists them (Sources/Effects), and the moments at which it is ended because of them."""
+"""The daemon's effects on the world, as a debug build lists them (Sources/Effects), and the moments at which it is killed."""
 
 from collections import Counter, namedtuple
 
@@ -16,7 +16,7 @@ READY = "call org.freedesktop.DBus.RequestName"
 
 
 class Moment(namedtuple("Moment", "when number effect")):
-    """Before or after the nth effect of a kind and name; for a call also when its answer is there and nobody has seen it."""
+    """Before or after the nth effect of a kind and name; for a call also between the arrival of its answer and its use."""
 
     def __str__(self):
         return f"{self.when} {self.number} {self.effect}"
@@ -54,6 +54,6 @@ def parsed(text):
 
 
 def more(effects, ordinary):
-    """What a start has done more than an ordinary one: what it found, and put in order."""
+    """The effects of a start beyond an ordinary one: its recovery."""
     known = set(ordinary)
     return [each for each in effects if each not in known]

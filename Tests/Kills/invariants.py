@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds of a world after the daemon was ended in it at any moment and has started again: asked of the store's file, of the simulated
-services and of the daemon, which must agree."""
+"""The invariants of a world after the daemon was killed at any moment and has started again: checked in the store's file, the simulated
+services and the daemon, which must agree."""
 
 import contextlib
 import sqlite3
@@ -37,7 +37,7 @@ class Store:
 
     @property
     def names(self):
-        """What accessories are called."""
+        """The accessories' names."""
         return {each: row["displayName"] for each, row in self.accessories.items()}
 
     def count(self, event):
@@ -45,7 +45,7 @@ class Store:
 
 
 def holds(stage):
-    """Raises when something does not hold; waits for what the daemon does by itself after its start."""
+    """Raises if an invariant does not hold; waits for the daemon's recovery after its start."""
     world = stage.world
     wait(lambda: not Store(world).intents, 15, lambda: f"intents to go: {Store(world).intents}", also_every=0.05)
     if stage.has_wifi:
@@ -73,7 +73,7 @@ def replaced(store):
 
 
 def same_for_the_admin(store, world):
-    """What the daemon says is what it has stored."""
+    """The daemon's objects equal its store."""
     objects = world.admin.objects()
     told = {(str(each[GRANT]["App"]), str(each[GRANT]["Accessory"]).rpartition("/")[2], str(each[GRANT]["State"]), bool(each[GRANT]["Enabled"]))
             for each in objects.values() if GRANT in each}
@@ -103,7 +103,7 @@ def bonds(store, stage):
 
 
 def trail(store, joined_before):
-    """Read from its beginning, the trail ends with what is granted now; and no line says what was not so."""
+    """Read from its beginning, the trail ends with the current grants; and no line is false."""
     grants, states, networks = {}, {}, set(joined_before)
     for line in store.lines:
         what, event = (line["app"], line["accessory"]), line["event"]
@@ -142,7 +142,7 @@ def files(stage):
 
 
 def home(stage):
-    """The interface is where it was, the services know what they knew, and all of it is switched on."""
+    """The interface is where it was, the services have the networks that they had, all enabled."""
     simulator = stage.simulator
     simulator.wait_joined("Home")
     wait(lambda: simulator.known_networks == ["Home"], 10, lambda: f"profiles to go: {simulator.known_networks}", also_every=0.05)

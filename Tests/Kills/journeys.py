@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The journeys in which the daemon is ended. Each says what is there before, what is done, and what else has to hold than what always
-does."""
+"""The journeys in which the daemon is killed. Each has its preparation, its actions, and its invariants beyond the common
+ones."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ ALL = {}
 
 
 class Journey:
-    """A journey; all kinds of them register themselves by their names."""
+    """A journey; subclasses register themselves by their names."""
 
     scenario = scenario(accessory("pink"), accessory("other", 2))
     apps = ("dice", "lamp")
@@ -43,20 +43,20 @@ class Journey:
             ALL["".join("_" * (n > 0 and c.isupper()) + c.lower() for n, c in enumerate(cls.__name__))] = cls
 
     def prepare(self, stage):
-        """What is there before, made with a daemon that nobody ends."""
+        """Makes the initial state, with a daemon that is not killed."""
 
     def between(self, stage):
-        """What happens while no daemon runs, right before the one that is ended."""
+        """Changes while no daemon runs, right before the one that is killed."""
 
     def act(self, stage):
-        """What the daemon is ended in."""
+        """The actions during which the daemon is killed."""
         raise NotImplementedError
 
     def look(self, stage):
-        """What must be there after the journey was played to its end."""
+        """The required state after the complete journey."""
 
     def look_after(self, stage, before):
-        """What holds wherever it was ended; `before` is the store as it was."""
+        """The invariants after a kill at any moment; `before` is the store before the journey."""
 
     def again(self, stage):
         """The next one of the kind."""
@@ -64,7 +64,7 @@ class Journey:
         self.act(stage)
 
     def clear(self, stage):
-        """Takes back what the removal of all accessories does not."""
+        """Undoes everything that the removal of all accessories leaves."""
 
 
 # Set-ups
@@ -87,7 +87,7 @@ class _SetUp(Journey):
 
 
 class SetUp(_SetUp):
-    """Just Works: nobody is asked."""
+    """Just Works: no person is asked."""
 
 
 class SetUpComparing(_SetUp):
@@ -217,7 +217,7 @@ class BridgedLater(_Confirmed):
 
 
 class Sharing(Journey):
-    """A second app gets what the first has."""
+    """A second app gets the first one's accessory."""
 
     def prepare(self, stage):
         stage.add("pink")
@@ -248,7 +248,7 @@ class Migration(Journey):
         invariants.expect(len(stage.accessories) == 2, "not both were taken over")
 
 
-# What is done with accessories
+# Changes of accessories
 
 class _WithAccessory(Journey):
     def prepare(self, stage):
@@ -314,7 +314,7 @@ class Renaming(_WithAccessory):
 
 
 class Update(Journey):
-    """What was granted without a bond is paired later."""
+    """An accessory that was granted without a bond is paired later."""
 
     def prepare(self, stage):
         stage.add("pink", item(pairs=False))
@@ -335,7 +335,7 @@ class Update(Journey):
 
 
 class ChangeOfPolicy(_WithAccessory):
-    """A rule denies what is granted, and goes again."""
+    """A rule denies a granted accessory, and is removed."""
 
     def act(self, stage):
         app = stage.app()
@@ -561,7 +561,7 @@ class StartJoinedByIwd(_Leftovers):
 
 
 class StartJoinedWithDamage(StartJoinedByWpaSupplicant):
-    """What the daemon has to undo stands in a store that is damaged."""
+    """The record of the pending undo is in a damaged store."""
 
     kept_files = ("grants.sqlite.damaged-",)
     # The accessory is not known any more.

@@ -20,7 +20,7 @@ from harness.world import World
 
 
 class Ended(Exception):
-    """The daemon has ended, as it was told to: what somebody waits for does not come."""
+    """The daemon has been killed as planned: the awaited event does not come."""
 
 
 class Stage:
@@ -59,7 +59,7 @@ class Stage:
             self.world.wait_wifi("ready")
             self.simulator.wait_joined("Home")
 
-    # What journeys are made of.
+    # Parts of journeys.
 
     def app(self, app="dice", uid=SOMEBODY):
         return App(self.world, app, uid).begin()
@@ -98,7 +98,7 @@ class Stage:
     # Ending and starting.
 
     def start(self, **environment):
-        """Starts the daemon, and waits for the radios; false when it has ended before that, as it was told to."""
+        """Starts the daemon, and waits for the radios; false if it was killed before that, as planned."""
         try:
             with_end = "ACCESSORY_END" in environment
             if with_end:
@@ -162,7 +162,7 @@ class Stage:
     # One round.
 
     def play(self, **environment):
-        """The journey with what is to be ended in it, the daemon or a tool, from its start to its end; true when it ended before."""
+        """Plays the journey with the daemon or the tool that is to be killed, from start to end; true if it was killed."""
         if self.journey.tool_is_ended:
             self.start()
             self.tool_environment = environment
@@ -194,7 +194,7 @@ class Stage:
         return effects.listed(path)
 
     def look_and_clear(self):
-        """A daemon that nobody ends finds everything in order, takes it all back, and nothing is left."""
+        """A daemon that is not killed finds a consistent state, removes everything, and leaves nothing."""
         self.start()
         self.journey.look(self)
         self.clear()
@@ -207,7 +207,7 @@ class Stage:
         invariants.holds(self)
 
     def recover(self, **environment):
-        """A daemon starts, puts in order what the one before has left, and is stopped; true when it ended before that."""
+        """A daemon starts, recovers from the one before, and is stopped; true if it was killed before that."""
         return not (self.start(**environment) and self._lives_through(lambda: invariants.holds(self)) and self.stop())
 
     def record_recovery(self, moment=None):
@@ -228,8 +228,8 @@ class Stage:
         return effects.listed(path)
 
     def end_at(self, moment, *in_recovery):
-        """Plays the journey to a moment at which the daemon ends, and looks what another daemon makes of it; each moment more is one at
-        which the next daemon ends, while it puts in order what there is. Returns whether the first moment came."""
+        """Plays the journey to a moment at which the daemon is killed, and checks the recovery of another daemon; each further moment is one at
+        which the next daemon is killed during its recovery. Returns whether the first moment was reached."""
         self.journey.prepare(self)
         self.leave()
         self.stop()

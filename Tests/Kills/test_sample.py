@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fixed sample of the moments at which `Tests/Kills/run` ends the daemon: around what makes, notes and takes away grants, bonds and
+"""A fixed sample of the moments at which `Tests/Kills/run` ends the daemon: around the effects that make, record and remove grants, bonds and
 networks. By the effects' names, which are the same in every run."""
 
 import os
@@ -92,7 +92,7 @@ class Networks(_Sample):
 
 
 class AgainAndAgain(_Sample):
-    """The daemon that puts in order what another one left ends in the middle of it, too, and so does the next."""
+    """The recovering daemon is killed during its recovery, and so is the next."""
 
     def test_a_bond_that_nobody_has(self):
         self.end_at(

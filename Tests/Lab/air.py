@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The air of the lab: one process that plays a scenario's adapters and all its accessories with bumble. It runs in the
 guest, where /dev/vhci makes its adapters the kernel's hci0 and so on. Checks speak to it over a Unix socket, one JSON object a
-line: {"do": "vanish", "accessory": "pink-dice"} is answered by {} plus what was asked for, or by {"error": why}.
+line: {"do": "vanish", "accessory": "pink-dice"} is answered by {} plus the requested values, or by {"error": why}.
 
     ready                        answered once the adapters are plugged in (or there are none to plug)
     start                        the scenario's clock starts: from now on there is something on the air
@@ -9,15 +9,15 @@ line: {"do": "vanish", "accessory": "pink-dice"} is answered by {} plus what was
     rssi ACCESSORY RSSI          heard at this strength from now on (null: the scenario's again)
     rotate ACCESSORY             a new private address; answers the address
     unplug, plug ADAPTER         pulls an adapter out, plugs it in; the kernel gives it the lowest name that is free
-    passkey ACCESSORY [PASSKEY]  with one: enters it at the accessory; without: answers what it shows, once it does
+    passkey ACCESSORY [PASSKEY]  with one: enters it at the accessory; without: answers its display, once it shows one
     bonds ACCESSORY              answers the bonds it holds
     forget ACCESSORY             it loses its bonds
-    keys                         answers what all accessories remember of their bonds
+    keys                         answers the keys of all accessories' bonds
     remember KEYS                they do so again: for an air that follows another one
     servicesChanged ACCESSORY PAUSE
-                                 connected, it has other services in the place of those, with the same values, and
+                                 connected, it replaces its services by others with the same values, and
                                  answers after that many seconds from then on
-    secure ACCESSORY             connected, it asks to be paired (a security request), whether anybody wants that or not
+    secure ACCESSORY             connected, it asks to be paired (a security request), unasked
     when ACCESSORY ACT           the next time that it is connected it does so at once: vanish, rotate, secure, forget
 
 Importing bumble takes seconds in an emulated guest. So `air.py --stock` imports it once and then makes an air for each
@@ -41,7 +41,7 @@ from air_radio import AdapterController, AirLink, Vhci
 
 
 class RequestError(Exception):
-    """What a check asked for makes no sense; the text says why."""
+    """A check's request makes no sense; the text says why."""
 
 
 class Air:
@@ -123,7 +123,7 @@ class Air:
             self._events_to_come.remove(event)
             self._at(event.after, self._perform, event)
 
-    # What checks ask for
+    # Requests of checks
 
     async def serve(self, path):
         await asyncio.start_unix_server(self._on_client, path)
@@ -195,7 +195,7 @@ async def play(scenario_path, socket_path):
 
 
 def run(scenario_path, socket_path):
-    # bumble warns about what is daily business here, such as a connection without an advertiser of its own.
+    # bumble warns about ordinary events here, such as a connection without an advertiser of its own.
     logging.basicConfig(level=logging.ERROR, format="%(name)s: %(message)s")
     try:
         asyncio.run(play(scenario_path, socket_path))
@@ -204,12 +204,12 @@ def run(scenario_path, socket_path):
 
 
 def stock():
-    # What the first pairing would load: under emulation that takes seconds.
+    # Loads the modules of the first pairing, which takes seconds under emulation.
     peer = crypto.EccKey.generate()
     crypto.EccKey.generate().dh(peer.x, peer.y)
     crypto.f4(bytes(32), bytes(32), bytes(16), bytes(1))
     gc.freeze()  # the copies share these objects: keep the collector from touching them all
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the airs: let them go without a trace
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for the airs: leave no zombies
     print("ready", flush=True)
     for line in sys.stdin:
         order = json.loads(line)

@@ -82,7 +82,7 @@ class AccessoryDevice(device.Device):
 
 
 class PairingSide(pairing.PairingDelegate):
-    """The accessory's side of a pairing: what its buttons, its display and its faults answer."""
+    """The accessory's side of a pairing: the answers of its buttons, its display and its faults."""
 
     def __init__(self, accessory):
         super().__init__(
@@ -144,7 +144,7 @@ class Accessory:
     def __init__(self, description, air_link, adapters, on_pairing_started, log):
         self.description = description
         self.private = description.address_type == "rpa"
-        self.rssi = None  # what a check has set instead of the scenario's
+        self.rssi = None  # set by a check instead of the scenario's
         self._link = air_link
         self._adapters = adapters
         self._on_pairing_started = on_pairing_started
@@ -168,7 +168,7 @@ class Accessory:
     def log(self, text):
         self._log(f"{self.description.id}: {text}")
 
-    # In range and out of it
+    # In and out of range
 
     def appear(self):
         if self._on_air:
@@ -317,7 +317,7 @@ class Accessory:
         ]
 
     def request_security(self):
-        """Asks whoever is connected for a bond with protection against a man in the middle, which takes new keys where there are some without
+        """Asks the connected device for a bond with protection against a man in the middle, which takes new keys where there are some without
         (Core Specification 5.4, Vol 3, Part H, 3.6.7)."""
         if self._connected:
             self.log("asks for security")
@@ -340,7 +340,7 @@ class Accessory:
     # GATT
 
     def change_services(self, pause=0):
-        """Its services are others now, if somebody is connected to whom that can be told."""
+        """Replaces its services, if a connected device can be notified."""
         if self._connected:
             self.log("changes its services")
             self._database.change(pause)

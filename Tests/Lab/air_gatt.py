@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an accessory serves over GATT: the services of its scenario in bumble's server, the values that it notifies, and
+"""An accessory's GATT server: the services of its scenario in bumble's server, the values that it notifies, and
 another database in the place of the first when its services change."""
 
 import asyncio
@@ -64,7 +64,7 @@ class Database:
 
     @staticmethod
     def _include(service):
-        """Core Specification 5.4, Vol 3, Part G, 3.2: only a short UUID is part of it; bumble cuts a long one off."""
+        """Core Specification 5.4, Vol 3, Part G, 3.2: only a short UUID is included; bumble cuts a long one off."""
         uuid = service.uuid.to_pdu_bytes()
         return struct.pack("<HH", service.handle, service.end_group_handle) + (uuid if len(uuid) == 2 else b"")
 
@@ -106,7 +106,7 @@ class Database:
         self._answer(connection, request)
 
     def change(self, pause):
-        """The same services with other handles, which makes them others, and whoever is connected is told. From now
+        """The same services with other handles, which makes them others, and notifies the connected device. From now
         on it takes `pause` seconds to answer."""
         self._pause = pause
         attributes, services = self._common
@@ -159,7 +159,7 @@ class Database:
 
     async def _notify(self, connection, characteristic, described, notify):
         send = self._device.notify_subscriber if notify else self._device.indicate_subscriber
-        with contextlib.suppress(core.BaseBumbleError):  # the link may go between two of them
+        with contextlib.suppress(core.BaseBumbleError):  # the link may end between two values
             while True:
                 for value in described.notify_values:
                     await send(connection, characteristic, value)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lab's radio: controllers of bumble's on one simulated link, and /dev/vhci, through which the guest's kernel sees
-one of them as its adapter. What is changed here in bumble's controller is what a real kernel trips over."""
+one as its adapter. This module changes bumble's controller where a real kernel fails on it."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ CONNECTABLE, SCANNABLE, NOT_CONNECTABLE, SCAN_RESPONSE = 0x00, 0x02, 0x03, 0x04
 
 
 def _leave_unwritten(kind):
-    """bumble writes each packet as text at each layer, for a log that nobody keeps, which is most of its work with one."""
+    """bumble writes each packet as text at each layer, for a log that is never kept, which is most of its work with one."""
     kind.__str__ = object.__repr__
     for each in kind.__subclasses__():
         _leave_unwritten(each)
@@ -26,7 +26,7 @@ for _packet in (hci.HCI_Packet, l2cap.L2CAP_PDU, l2cap.L2CAP_Control_Frame, att.
 
 
 class AirLink(link.LocalLink):
-    """The ether. A packet to somebody who is gone is lost, as on a real radio, instead of an exception."""
+    """The ether. A packet to an absent receiver is lost, as on a real radio, instead of an exception."""
 
     def send_acl_data(self, sender_controller, destination_address, transport, data):
         # bumble takes the sender's current random address for the source, which is wrong for a public one and for
@@ -45,7 +45,7 @@ class AirLink(link.LocalLink):
 
 
 class AirController(controller.Controller):
-    """A Bluetooth LE controller without what bumble announces but does not play: with link-layer privacy the kernel
+    """A Bluetooth LE controller without features that bumble announces but does not implement: with link-layer privacy the kernel
     waits for an event that never comes and stalls; extended and periodic advertising would change its commands."""
 
     le_features = controller.Controller.le_features & ~(
@@ -119,12 +119,12 @@ class AdapterController(AirController):
             self._connecting = asyncio.ensure_future(self._connect(pending, address, prepare))
 
     def forget(self, address):
-        """Its sender falls silent, or goes on with something else: what it says when it is back is news."""
+        """Its sender falls silent, or sends other adverts: its adverts after that are new."""
         self._reported = {each for each in self._reported if each[0] != address}
 
     def _is_duplicate(self, *advert):
-        """Whether the kernel asked not to hear it again, as it does in a discovery. Controllers differ in what is the same
-        to them; to this one it is what says nothing new, the signal included. Without that ten adverts a second of each of
+        """Whether the kernel asked not to hear it again, as it does in a discovery. Controllers differ in the definition of
+        a duplicate; here it is an unchanged advert with an unchanged signal strength. Without that ten adverts a second from each of
         sixteen accessories are more than an emulated bluetoothd reads, and it answers calls only when it has read all."""
         if not self.filter_duplicates:
             return False

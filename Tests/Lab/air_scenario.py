@@ -22,7 +22,7 @@ FOREVER = float("inf")
 
 
 class ScenarioError(Exception):
-    """The scenario is wrong, or asks for what only the simulator can do."""
+    """The scenario is wrong, or requires a feature that only the simulator has."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def load(path):
 
 
 class _Object:
-    """A JSON object being read: each key is taken once, and `done` names those that nobody took."""
+    """A JSON object being read: each key is taken once, and `done` names unread ones."""
 
     def __init__(self, content, where):
         if not isinstance(content, dict):
@@ -216,7 +216,7 @@ def _adapter(entry, number):
 
 
 def _accessories(entry):
-    """The accessories that one entry stands for: one, or `count` of them."""
+    """The accessories that one entry stands for: one, or `count`."""
     name = entry.take("id", str, required=True, pattern=r"[a-z0-9-]+")
     entry.where += f" ({name})"
     address = entry.take("address", str, required=True, pattern=ADDRESS)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How fast the guest's clock runs. qemu's emulation gives the guest this processor's time-stamp counter, and the guest's kernel
 measures it against another timer while it boots. Where this machine stands still for a moment meanwhile it takes that for the
-counter being slow, and its time runs, say, thirty times too fast from then on. So it is told.
+counter being slow, and its time runs, say, thirty times too fast from then on. So the frequency is given.
 
-A steady clock counts the guest's own instructions instead: what this machine does meanwhile is no time there. While the guest
+A steady clock counts the guest's own instructions instead: this machine's other work takes no time there. While the guest
 waits its clock goes as this machine's does."""
 
 import ctypes
@@ -17,7 +17,7 @@ APART = 0.1
 LOOKS = 50
 
 # Each instruction takes 2 to the power of this, in ns. With 8 ns the guest is as fast as on a machine that is busy, and
-# emulation costs what it does without. With less it costs more: up to two thirds with 2 ns, where Wi-Fi's timers run.
+# emulation costs as much as without. With less it costs more: up to two thirds with 2 ns, where Wi-Fi's timers run.
 SHIFT = 3
 STEADY = f"shift={SHIFT},sleep=on,align=off"
 # qemu's counter counts nanoseconds then.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the lab's guest is made of, kept in the lab's cache folder: a Debian kernel (downloaded, unpacked, never
+"""The parts of the lab's guest, kept in the lab's cache folder: a Debian kernel (downloaded, unpacked, never
 installed), an initrd with busybox and the few modules that reach the host's file system, and a Python environment with
-bumble for the air and bleak for an app. Each part is built once and again only when what it is made from has changed."""
+bumble for the air and bleak for an app. Each part is built once and again only when its sources have changed."""
 
 import copy
 import hashlib
@@ -22,9 +22,9 @@ KERNEL_PACKAGES = (
     "linux-image-6.12-amd64",
 )
 
-# What has to be there before the root file system is; the guest loads everything else with modprobe.
+# Modules that are needed before the root file system; the guest loads everything else with modprobe.
 INITRD_MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_console", "virtio-rng")
-# What a guest with a disk needs besides.
+# Further modules for a guest with a disk.
 DISK_MODULES = ("virtio_blk", "ext4")
 DISK_BYTES = 4 << 30  # sparse
 
@@ -133,7 +133,7 @@ class Image:
             (root / "modules" / order).write_text("".join(f"{name}\n" for name in self._copy_modules(root, modules, there)))
 
     def _copy_modules(self, root, modules, there):
-        """Copies modules and what they depend on; returns those that were not there yet, in the order of loading."""
+        """Copies modules and their dependencies; returns those that were not there yet, in the order of loading."""
         order = []
         for module in modules:
             listed = run("modprobe", "-d", self.kernel, "-S", self.modules.name, "--show-depends", module)
@@ -156,7 +156,7 @@ class Image:
             say(f"installing {made_from}")
             shutil.rmtree(folder, ignore_errors=True)  # a venv knows its own path: it cannot be moved into place
             run(PYTHON, "-m", "venv", "--system-site-packages", folder)
-            # pip compiles what it installs: the guest could do so only for itself, at every boot.
+            # pip compiles the installed modules: the guest could do so only for itself, at every boot.
             run(folder / "bin/python", "-m", "pip", "install", "--quiet", "--no-input", *PYTHON_PACKAGES)
             marker.write_text(made_from)
         run(PYTHON, "-m", "compileall", "-q", self.lab)

@@ -20,12 +20,12 @@ KERNEL_ARGUMENTS = (
     "tsc=reliable no_timer_check random.trust_cpu=on raid=noautodetect"
 )
 
-# What is slower where it is emulated than what programs and the kernel do without it: strings are copied byte by byte
-# by `rep movsb`, and looked through in wide registers. Without these, Python takes a third less of the processor. What
-# guards the kernel from programs costs each call of it something.
+# Features that are slower under emulation than their replacements in programs and the kernel: strings are copied byte
+# by byte by `rep movsb`, and looked through in wide registers. Without them, Python takes a third less of the
+# processor. Features that guard the kernel from programs slow each system call.
 CPU = "max,la57=off,erms=off,fsrm=off,avx=off,avx2=off,bmi1=off,bmi2=off,movbe=off,smap=off,smep=off,umip=off,pku=off"
 
-# With a disk, PID 1 is systemd; what it does while it starts goes to the console.
+# With a disk, PID 1 is systemd; its messages during the start go to the console.
 DISK_ARGUMENTS = " lab.disk systemd.unit=lab.target systemd.show_status=1 systemd.default_timeout_start_sec=180"
 
 
@@ -52,7 +52,7 @@ class Processors(NamedTuple):
 
 class Machine:
     """A qemu process. It dies with this one, whatever happens: setpriv asks the kernel for that. Several may run at once, in
-    a thread each; what they say is copied line by line."""
+    a thread each; their output is copied line by line."""
 
     _lines = threading.Lock()
     _starting = threading.Lock()
@@ -128,12 +128,12 @@ class Machine:
     def _drive(self):
         if self._disk is None:
             return []
-        # unsafe: what the guest has flushed must survive the guest's end, not this machine's.
+        # unsafe: flushed writes must survive the guest's end, not this machine's.
         return ["-drive", f"file={self._disk},format=raw,if=none,id=disk,cache=unsafe", "-device", "virtio-blk-pci,drive=disk"]
 
     @staticmethod
     def _port(name, number, descriptor):
-        # append=on: without it qemu truncates what it opens, which fails on a pipe.
+        # append=on: without it qemu truncates the file, which fails on a pipe.
         return [
             "-add-fd", f"fd={descriptor},set={number}",
             "-chardev", f"file,id=port{number},path=/dev/fdset/{number},append=on",
@@ -167,7 +167,7 @@ class Machine:
                 raise BootFailed(f"the guest did not reach its script in {seconds:.0f} s")
 
     def wait(self, seconds):
-        """Waits for the guest's end and returns what it left as its status, or the reason why it left none."""
+        """Waits for the guest's end and returns the status that it left, or the reason why it left none."""
         try:
             self._process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:

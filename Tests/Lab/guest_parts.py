@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the guest's parts are made with, whichever root it gets: tools that say why they failed, folders that are made in
-full or not at all, and a Debian kernel's packages made into what qemu boots."""
+"""Tools for making the guest's parts, for every root: commands that report why they failed, folders that are made in
+full or not at all, and a Debian kernel's packages unpacked for qemu."""
 
 import gzip
 import lzma

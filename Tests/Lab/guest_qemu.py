@@ -12,7 +12,7 @@ from guest_root import extract_root
 
 PROGRAM = "qemu-system-x86_64"
 PACKAGE = "qemu-system-x86"
-# Since then a guest's new processes and its floating point cost a fraction of what they did: the lab's checks take a
+# Since then a guest's new processes and its floating point cost a fraction of the time before: the lab's checks take a
 # third less of the processor than under 7.2.
 ENOUGH = 10
 RELEASE = "trixie"

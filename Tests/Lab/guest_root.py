@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The guest's root, where that is not this machine's: that of another release of Debian, made by mmdebstrap into the lab's
 cache folder, with that release's kernel beside it and a Python environment of its own inside; or a gateway's. Each is made
-once, and again only when its recipe changes. The mirror is that of this machine's own apt. What the checks need of this
-machine (the repository, what was built) another release's gets at the same paths, a gateway in a folder: guest/init."""
+once, and again only when its recipe changes. The mirror is that of this machine's own apt. Another release's root gets the checks' dependencies from this
+machine (the repository, the build) at the same paths, a gateway in a folder: guest/init."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ from guest_parts import PYTHON_PACKAGES, ImageError, replace_folder, run, say, u
 
 RELEASES = ("trixie", "forky")
 
-# What Tests/Lab/deps installs on this machine for the guest, and both buses.
+# The packages that Tests/Lab/deps installs on this machine for the guest, and both buses.
 PACKAGES = (
     "bluez", "bubblewrap", "busybox-static", "ca-certificates", "cockpit-bridge", "cockpit-system", "cockpit-ws", "crun", "dbus", "dbus-broker",
     "dbus-user-session", "docker.io", "flatpak", "hostapd", "iproute2", "iw", "iwd", "kmod", "libdbus-1-3", "libglib2.0-bin", "libnss-systemd",
@@ -30,13 +30,13 @@ PYTHON = "/opt/lab-python"
 KERNEL = "linux-image-amd64"
 IMAGE = re.compile(r"Depends: (linux-image-\S+)")
 PARTS = re.compile(r"Depends: (linux-(?:base|binary|modules)-\S+)")
-# What this machine needs to reach its registries, for apt and pip inside.
+# This machine's configuration for its registries, for apt and pip inside.
 NETWORK_FILES = ("/etc/resolv.conf", "/etc/ssl/certs/ca-certificates.crt", "/etc/pip.conf", "/root/.config/pip/pip.conf")
 # A release that is not out yet has a list of contents that expires.
 APT_OPTIONS = ('Acquire::Check-Valid-Until "false"',)
 
 
-# A gateway before it gets the packages: what Debian's installer leaves, as far as the commands for it need that.
+# A gateway before it gets the packages: the packages of Debian's installer, as far as the commands need them.
 GATEWAY_RELEASE = "bookworm"
 GATEWAY_PACKAGES = ("bluez", "dbus", "kmod", "man-db", "systemd", "systemd-sysv", "udev", "wpasupplicant")
 
@@ -115,7 +115,7 @@ def _make_gateway(new, debs, recipe):
 
 
 def make_root(root, release, packages):
-    """A release with these packages and what they need, which reaches its registries as this machine does."""
+    """A release with the given packages and their dependencies, which reaches its registries as this machine does."""
     options = [*APT_OPTIONS, *_own_ways()]
     run("mmdebstrap", "--mode=root", "--variant=minbase", "--skip=cleanup/apt/lists", *(f"--aptopt={each}" for each in options),
         f"--include={','.join(packages)}", release, root, _own_mirror())
@@ -127,7 +127,7 @@ def make_root(root, release, packages):
 
 
 def extract_root(root, release, architecture, packages):
-    """What these packages and what they need install, for another architecture: nothing of it ran. Returns the folder of
+    """The files of packages and their dependencies, for another architecture: no program ran. Returns the folder of
     the packages themselves."""
     options = ('Apt::Install-Recommends "false"', *APT_OPTIONS, *_own_ways())
     run("mmdebstrap", "--mode=root", "--variant=extract", f"--architectures={architecture}", "--skip=essential/unlink,cleanup/apt",

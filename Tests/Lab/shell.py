@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A shell on a pseudo-terminal, for tests that type README's commands as a person does: a line at a time, and the keys
-that a program in front waits for. What the terminal shows is shown here, too, a line when it is complete."""
+"""A shell on a pseudo-terminal, for tests that type the documents' commands as a person does: a line at a time, and the keys
+that a program in front waits for. The terminal's output is printed here, too, line by line."""
 
 import codecs
 import os
@@ -19,23 +19,23 @@ BASH = ("setsid", "--ctty", "bash", "--norc", "--noprofile", "--noediting", "-i"
 ENVIRONMENT = ("TERM=xterm-256color", r"PROMPT_COMMAND=printf '\036%s\036' $?", "PS1=$ ", "HISTFILE=/dev/null")
 PROMPT = "\x1e(\\d+)\x1e"
 CONTROL_C, CONTROL_D = "\x03", "\x04"
-# Only what hangs shows nothing for so long.
+# Only a hang shows nothing for so long.
 SILENCE_SECONDS = 7200
 # No pattern is longer.
 OVERLAP = 4096
-# What a line showed before it was drawn anew; and the sequences that move, colour and clear.
+# The text of a line before it was drawn anew; and the sequences that move, colour and clear.
 DRAWN_OVER = re.compile(r".*(?:\r|\x1b\[2K)(?=.)|\x1b\[[0-9;?]*[A-Za-z]|\r|\x1e\d*")
 
 
 class Unexpected(Exception):
-    """A command did not do what README says of it."""
+    """A command did not do what the documents say."""
 
 
 @dataclass
 class Step:
-    """How a command is seen to do what README says, besides its exit status."""
+    """The expected effects of a command, besides its exit status."""
 
-    # What a person does meanwhile, what is shown, and what is true afterwards, by commands in the same shell.
+    # A person's actions meanwhile, the expected output, and conditions afterwards, as commands in the same shell.
     play: Callable = None
     shows: str = ""
     leaves: tuple = ()
@@ -95,7 +95,7 @@ class Shell:
         return int(end[1]), self._shown[: end.start()]
 
     def wait_for(self, pattern):
-        """Waits until the program in front shows what was not seen before; returns it."""
+        """Waits until the program in front shows new output; returns it."""
         found = self._wait(f"{PROMPT}|{pattern}")
         if found[1]:
             raise Unexpected(f"it ended with status {found[1]} and had not shown “{pattern}”")
@@ -115,7 +115,7 @@ class Shell:
             raise Unexpected(f"it showed nothing for {SILENCE_SECONDS} s; “{pattern.pattern}” was to come")
         try:
             read = self._decoder.decode(os.read(self._terminal, 65536))
-        except OSError:  # what a terminal says that no program has open any more
+        except OSError:  # the error of a terminal that no program has open
             raise Unexpected(f"the shell has ended; “{pattern.pattern}” was to come") from None
         self._shown += read
         *lines, self._unprinted = (self._unprinted + read).split("\n")

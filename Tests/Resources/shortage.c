@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a test takes from a program under test, and what it counts there, without a word of it in the program: loaded
+// Takes resources from a program under test, and counts its allocations, without code for it in the program: loaded
 // into it (LD_PRELOAD), it stands between the program and the C library. A file that both map says which calls on files
 // fail or wait, and by how much the clocks are off; in it are counted those calls, and the bytes that malloc has given
 // out (shortage.py).
@@ -26,12 +26,12 @@ enum { WRITING = 1, SYNCING = 2, NAMING = 4, OPENING = 8, READING = 16 };
 
 // The same fields in the same order as in shortage.py.
 struct control {
-    // Of files: whose paths begin like this, which kinds of calls, and which of these fail, with what.
+    // Of files: whose paths begin like this, which kinds of calls, and the numbers and the error of failing ones.
     char path[256];
     int64_t kinds, seen, from, until, error, failed, pause_ms;
     // Nanoseconds by which the clocks are ahead.
     int64_t wall, uptime, boottime;
-    // What malloc has given out and not got back.
+    // Bytes and blocks that malloc has given out and not got back.
     int64_t bytes, blocks;
     int64_t blocks_by_size[257];
 };

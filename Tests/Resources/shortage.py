@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worlds whose daemon can be made to lack something: calls on its files that fail by number or wait, descriptors, clocks that jump. What is
-lacking is taken from outside (shortage.c); the programs are those that people get."""
+"""Worlds whose daemon can be made to lack a resource: calls on its files that fail by number or wait, descriptors, clocks that jump. The
+resource is taken from outside (shortage.c); the programs are unmodified."""
 
 import atexit
 import contextlib
@@ -33,7 +33,7 @@ FOR_EVER = 1 << 60
 
 
 class Control(ctypes.Structure):
-    """What shortage.c calls `struct control`."""
+    """shortage.c's `struct control`."""
 
     _fields_ = [("path", ctypes.c_char * 256)] + [(name, ctypes.c_int64) for name in (
         "kinds", "seen", "first", "until", "error", "failed", "pause_ms", "wall", "uptime", "boottime", "bytes", "blocks")] + [
@@ -46,7 +46,7 @@ def more_blocks(before, after, many):
 
 
 class Shortage:
-    """What one daemon lacks; it goes on when the daemon is started again. Nothing is lacking at first."""
+    """The shortages of one daemon, which outlive its restarts. None at first."""
 
     _library = None
 
@@ -65,14 +65,14 @@ class Shortage:
         self.environment = {"LD_PRELOAD": str(Shortage._library), "SHORTAGE": str(path)}
 
     def fail(self, path, number, kinds=CHANGING, first=0, count=FOR_EVER):
-        """Calls of these kinds on files below `path` fail with this error number, from the `first` on, so many."""
+        """`count` calls of the given kinds on files below `path` fail with this error number, from the `first` on."""
         now = self.now
         now.kinds = 0
         now.path, now.seen, now.failed, now.error, now.first, now.until = str(path).encode(), 0, 0, number, first, first + count
         now.kinds = kinds
 
     def slow(self, path, milliseconds, kinds=SYNCING):
-        """Calls of these kinds on files below `path` take so long."""
+        """Calls of the given kinds on files below `path` take so long."""
         self.fail(path, 0, kinds, FOR_EVER)
         self.now.pause_ms = milliseconds
 
@@ -141,11 +141,11 @@ class ShortageTest(APITest):
         self.simulator = self.world.simulator
         self.shortage = self.world.shortage
 
-    # What the radio knows, and not the ledger.
+    # Properties that come from the radio, not from the ledger.
     OF_THE_RADIO = {"Device", "Connected", "Battery"}
 
     def seen(self):
-        """What is there for anybody to see: objects with their properties, and bonds."""
+        """The visible state: objects with their properties, and bonds."""
         objects = {path: {name: {str(key): value for key, value in values.items() if key not in self.OF_THE_RADIO}
                           for name, values in each.items()} for path, each in self.world.admin.objects().items()}
         # A picker says to the person that something failed: it is there or not.

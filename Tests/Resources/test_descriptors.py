@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptors: the daemon takes as many as it may need. Where none is free, who comes to the view's socket waits, everybody else is served, and
-what could not be opened is opened once there is room."""
+"""Descriptors: the daemon takes as many as it may need. Where none is free, new clients of the view's socket wait, all others are served, and
+a file that could not be opened is opened once a descriptor is free."""
 
 import os
 import resource
@@ -62,7 +62,7 @@ class Descriptors(ShortageTest):
         self.world.admin.settle()
 
     def test_the_feed_of_adverts_is_opened_once_there_is_room(self):
-        """Until then adverts come another way, and nobody notices."""
+        """Until then adverts come another way, without a visible effect."""
         person, dice = self.picker(), self.app()
         idle = self.sockets
         dice.show_picker(item())

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The disk takes nothing more: full, read-only or broken from the n-th call on, for every n that a change has, by number. What is refused
-has not happened, for anybody; what is answered has, also after a power cut; and with the disk back all goes on."""
+"""The disk takes nothing more: full, read-only or broken from the n-th call on, for every n that a change has, by number. A refused change
+has not happened, for any client; an answered one has, also after a power cut; and once the disk works everything continues."""
 
 import errno
 import os
@@ -18,7 +18,7 @@ from harness.waiting import wait
 
 NUMBERS = (errno.ENOSPC, errno.EROFS, errno.EIO)
 CLASSIC = b"\x00\x11\x22\x33\x44\x55"
-# Every n-th of a change's calls on the disk; EVERY=1 has all of them.
+# Every n-th of a change's calls on the disk; EVERY=1 tries all.
 EVERY = int(os.environ.get("EVERY", "3"))
 
 
@@ -39,13 +39,13 @@ class DiskTest(ShortageTest):
         return [each for each in self.world.trail() if each[1] == event]
 
     def clear(self):
-        """What was told so far is not looked at again."""
+        """Discards the events so far."""
         for client in self.world.clients:
             client.signals.clear()
 
     def every_call(self, event, do, undo, again=lambda: None):
-        """Does it while the disk takes nothing from the n-th call on. `do` says whether it was refused; `undo` takes back what was done;
-        `event` is its line in the trail; `again` is what has to be there before it is done."""
+        """Does it while the disk takes nothing from the n-th call on. `do` says whether it was refused; `undo` reverts it;
+        `event` is its line in the trail; `again` restores the initial state."""
         for number in self.numbers:
             n, refusals, failed = 0, 0, 1
             again()
@@ -71,7 +71,7 @@ class DiskTest(ShortageTest):
             self.assertGreater(refusals, 0, errno.errorcode[number])
 
     def settle(self):
-        """Until what a refused change leaves is taken back."""
+        """Waits until the leftovers of a refused change are undone."""
 
     def refused(self, function, *arguments):
         """Whether it was refused; then because of the store, and the error says so."""
@@ -84,7 +84,7 @@ class DiskTest(ShortageTest):
             return True
 
     def ended(self, app=None):
-        """Whether a set-up was refused, once it has ended: a person who is told that it failed closes the picker."""
+        """Whether a set-up was refused, once it has ended: a person who sees the failure closes the picker."""
         app = app or self.dice
         wait(lambda: {"pickerSetupFailed", "pickerDidDismiss"} & set(app.event_types), 10, lambda: f"an end; came {app.event_types}")
         if "pickerDidDismiss" not in app.event_types:
@@ -104,7 +104,7 @@ class DiskTest(ShortageTest):
 
 
 class Granted(DiskTest):
-    """Changes of what is granted."""
+    """Changes of grants."""
 
     numbers = NUMBERS
     every = 1
@@ -131,7 +131,7 @@ class Granted(DiskTest):
 
 
 class TakenAway(DiskTest):
-    """What was granted is taken away, with its bond."""
+    """A grant is removed, with its bond."""
 
     def again(self):
         self.accessory = self.add(self.dice, self.person, "pink")
@@ -207,7 +207,7 @@ class Migrated(DiskTest):
 
 
 class Confirmed(DiskTest):
-    """The app's word on what waits for it."""
+    """The app's confirmation of a waiting accessory."""
 
     scenario = scenario(
         accessory("pink"), {**accessory("classic", 5, addressType="public", transport="bredr"), "address": "00:11:22:33:44:55"})
@@ -253,7 +253,7 @@ class Confirmed(DiskTest):
 
 
 class Updated(DiskTest):
-    """An accessory is given what another descriptor asks for."""
+    """An accessory is updated to another descriptor."""
 
     def again(self):
         self.accessory = self.add(self.dice, self.person, "pink", item(pairs=False))
@@ -277,7 +277,7 @@ class Updated(DiskTest):
 
 
 class PowerCut(DiskTest):
-    """What was refused because of the disk has not happened after a power cut either, and what was answered has."""
+    """A change that was refused because of the disk has not happened after a power cut either, and an answered one has."""
 
     def test_it(self):
         accessory = self.add(self.dice, self.person, "pink")

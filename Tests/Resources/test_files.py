@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Manifests and policy files that cannot be read just now: the earlier ones stay in force, all others count, and soon they are looked at
-again. What has gone for good goes."""
+"""Manifests and policy files that cannot be read just now: the earlier ones stay in force, all others count, and soon they are read
+again. A removed file loses its effect."""
 
 import errno
 import os
@@ -61,7 +61,7 @@ class FilesTest(ShortageTest):
                 with self.subTest(errno.errorcode[number], kind=kind):
                     self.shortage.fail(self.apps_directory, number, kind)
                     self.wait_stale("manifests", lambda: self.world.declare("new"))
-                    # That there is a new one was seen; what is in it was not.
+                    # The new file was seen; its contents were not.
                     self.assertEqual(self.known(), ["com.example.board", "com.example.dice"])
                     self.shortage.end()
                     self.world.pass_time(5)
@@ -73,7 +73,7 @@ class FilesTest(ShortageTest):
         for number in PASSING:
             for kind in (OPENING, READING):
                 with self.subTest(errno.errorcode[number], kind=kind):
-                    # The file itself: what else there is counts.
+                    # The file itself: all others count.
                     self.shortage.fail(self.policy / "10-site.conf", number, kind)
                     self.wait_stale("policy files", lambda: self.write("20-more.conf", "[Deny more]\nApp=com.example.dice\n"))
                     self.wait_rules("10-site.conf", "20-more.conf")
@@ -102,7 +102,7 @@ class FilesTest(ShortageTest):
         self.assertEqual(self.known(), ["com.example.board", "com.example.dice"])
 
     def test_what_is_no_file(self):
-        """The daemon waits for nobody who might write into a pipe, says what is wrong, and all others count."""
+        """The daemon does not wait for a writer of a pipe, reports the mistake, and all other files count."""
         manifest, rule = self.apps_directory / "com.example.strange.conf", self.policy / "20-strange.conf"
         problems = lambda: [each["file"] for each in self.world.admin.get(ADMIN_PATH, ADMIN, "PolicyProblems")]
         for kind, make in (

@@ -33,13 +33,13 @@ class Alone(ShortageTest):
         return path
 
     def test_the_limit_binds(self):
-        """What these tests rely on: a shell cannot make a process then."""
+        """The tests' precondition: a shell cannot make a process then."""
         done = subprocess.run([*ALONE, "sh", "-c", "true & wait"], capture_output=True, text=True, cwd="/")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("fork", done.stderr)
 
     def test_the_daemon(self):
-        """It starts, serves, and ends as it is told."""
+        """It starts, serves, and ends on a signal."""
         command = self.world.daemon.command
         self.world.daemon.stop()
         for each in (self.world.directory, self.world.state, *self.world.state.iterdir()):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everybody who takes part in a set-up, in joining a network and in a removal stands still for a minute, in each stage of these; the date jumps
-by days, the machine sleeps. The minute is the daemon's: its clock is moved, and nobody waits. What was under way then goes on or has ended with
-an error; either way bonds and networks are the ledger's, the trail says what is granted, and the next set-up works."""
+"""Each participant of a set-up, of joining a network and of a removal stands still for a minute, in each stage; the date jumps
+by days, the machine sleeps. The minute is the daemon's: its clock is moved, and no test waits. The pending operation then continues or has ended with
+an error; either way bonds and networks are the ledger's, the trail gives the grants, and the next set-up works."""
 
 import contextlib
 import socket
@@ -34,7 +34,7 @@ def in_each_stage(kind_of_test):
 class StageTest(ShortageTest):
     """`reach` goes to a stage, `go_on` from there to the end, as a person would."""
 
-    # What takes part in it takes a moment: the minute begins in the middle.
+    # The participants take a moment: the minute begins in the middle.
     scenario = scenario(
         accessory("pink", pairing={"mode": "numericComparison", "fault": "slow", "delay": 0.3}), accessory("other", 2),
         accessory("far", 3, service="180A"), wifi={"services": ["wpa_supplicant"], "interfaces": [{"name": "wlan0", "uplink": "Home"}]},
@@ -72,7 +72,7 @@ class StageTest(ShortageTest):
         self.dice.wait_event("accessoryAdded")
 
     def reach_in_use(self):
-        """What an app has is taken away, or joined."""
+        """An app's accessory is removed, or its network joined."""
         self.answers = []
         answered = lambda *results: self.answers.append(results[0] if results else None)
         if self.stage == "removing":
@@ -92,14 +92,14 @@ class StageTest(ShortageTest):
         self.picks += 1
 
     def go_on(self):
-        """To the end; returns whether it is what was wanted, and not an error."""
+        """Continues to the end; returns whether it succeeded."""
         if self.stage in ("removing", "joining"):
             wait(lambda: self.answers, 20, f"an answer in {self.stage}")
             return self.answers == [None]
         done = set()
 
         def tried(act):
-            # What is asked for may have gone by now; then it is looked at again.
+            # The object may have gone by now; then the objects are read again.
             with contextlib.suppress(dbus.DBusException):
                 act()
                 return True
@@ -146,7 +146,7 @@ class StageTest(ShortageTest):
         if is_granted:
             self.dice.remove(self.dice.accessories[0])
         self.assertNothingLeft()
-        # What could not be done meanwhile is done within a minute.
+        # Pending work is done within a minute.
         self.pass_a_minute()
         self.forget()
         self.dice.remove(self.add(self.dice, self.person, "other"))
@@ -178,7 +178,7 @@ class StageTest(ShortageTest):
 
 
 class StandingStill(StageTest):
-    """Everybody else goes on meanwhile."""
+    """All others continue meanwhile."""
 
     def play(self, stage):
         self.reach(stage)
@@ -277,7 +277,7 @@ class Sleep(StageTest):
 
 
 class Dates(StageTest):
-    """What goes by the date, and what does not."""
+    """Behavior that depends on the date, and behavior that does not."""
 
     def test_deadlines(self):
         self.simulator.do("vanish", "pink")
@@ -292,7 +292,7 @@ class Dates(StageTest):
         self.assertTrue(self.dice.wait_event("pickerDidDismiss"))
 
     def test_what_is_written_down(self):
-        """As the date is then; what comes later is told in its order whatever its date."""
+        """As the date is then; later lines are read in their order whatever their date."""
         self.world.jump(DAYS)
         accessory = self.add(self.dice, self.person, "other")
         [grant] = self.world.grants().values()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A second opinion on the simulator: python3-dbusmock's bluez5 template is another account of what bluetoothd looks like on the bus.
+"""A second opinion on the simulator: python3-dbusmock's bluez5 template is another account of bluetoothd's interface.
 Where both speak of the same member, they must agree on its type; and the same client code must work on both."""
 
 import json
@@ -125,7 +125,7 @@ class SecondOpinion(unittest.TestCase):
                 self.assertFalse(before["Paired"])
                 peer.call(path, DEVICE, "Pair")
                 wait_for(lambda: peer.device()[1]["Paired"])
-                # By signal: the template tells of a connection without keeping it as a property.
+                # By signal: the template signals a connection without keeping it as a property.
                 seen = []
                 peer.bus.add_signal_receiver(
                     lambda _, changed, __: seen.append(changed.get("Connected")), "PropertiesChanged",

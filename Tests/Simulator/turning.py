@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting for what happens on the bus, in GLib's main loop."""
+"""Waiting for events on the bus, in GLib's main loop."""
 
 import sys
 from pathlib import Path
@@ -18,7 +18,7 @@ class Bus(PatientBus):
 
 
 def wait_for(happens, seconds=20, last=lambda: ""):
-    """Turns the loop until it happens; every signal and, at the latest, every 50 ms is a reason to look. `last` says what was seen."""
+    """Turns the loop until it happens; every signal and, at the latest, every 50 ms is a reason to look. `last` describes the last state."""
     context = GLib.MainContext.default()
     end = GLib.get_monotonic_time() + STANDSTILL * seconds * 1_000_000
     while GLib.get_monotonic_time() < end:

@@ -2,7 +2,7 @@
 """One client of org.bluez' GATT interfaces, and the cases that it goes through: on accessory-sim (Tests/Simulator/test_gatt.py) and on the
 real bluetoothd (Tests/Lab/checks/gatt.py), with the accessories of Tests/Scenarios/gatt.json. A case is a function that takes a `Client`.
 
-Where the two differ the case says what each does, so that a difference that went away is noticed; DIFFERENCES has them in words, as
+Where the two differ the case has the result of each, so that a difference that went away is noticed; DIFFERENCES has them in words, as
 Docs/Simulator.md does."""
 
 import socket
@@ -63,7 +63,7 @@ def refused(error, name, message=None):
 
 
 class Pending:
-    """A call under way. It is added to the client's list of those that were answered."""
+    """A call under way. When answered, it is added to the client's list."""
 
     def __init__(self, client, path, interface, member, signature="", *arguments):
         self._client, self._member = client, member

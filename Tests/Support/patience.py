@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much longer than it takes anything is waited for. A machine may stand still for many seconds, while its disk is written for example; so
-limits that only end what hangs are multiplied, and each of the harnesses says by how much in one place."""
+"""The factor by which waiting is extended. A machine may stand still for many seconds, while its disk is written for example; so
+limits that only end hangs are multiplied, and each of the harnesses says by how much in one place."""
 
 import dbus.bus
 
-# What libdbus takes when nothing is said.
+# The default of libdbus.
 CALL_SECONDS = 25
 
 

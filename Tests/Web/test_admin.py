@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an admin does on the page: looks, switches, renames, revokes, removes, asks why, reads the trail; all of it is told as it happens."""
+"""An admin on the page: looks, switches, renames, revokes, removes, asks why, reads the trail; the page follows each change."""
 
 from pathlib import Path
 
@@ -180,7 +180,7 @@ class Looking(WebTest):
 
 
 class Member(WebTest):
-    """Somebody in the group: shows pickers, and sees nothing of the admin's."""
+    """A member of the group: shows pickers, and sees nothing of the admin's."""
 
     GROUP = 64_321
 
@@ -207,7 +207,7 @@ class Member(WebTest):
 
 
 class Limited(WebTest):
-    """Somebody who is neither admin nor may show pickers."""
+    """A user who is neither admin nor may show pickers."""
 
     def test_sees_what_they_may(self):
         page = self.open(uid=65534)

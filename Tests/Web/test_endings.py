@@ -101,7 +101,7 @@ class Elsewhere(WebTest):
         self.assertQuiet()
 
     def test_a_laptop_falls_asleep_and_wakes_up(self):
-        """Its connections stay open; after 90 silent seconds what it showed is over."""
+        """Its connections stay open; after 90 silent seconds its picker is over."""
         browser = Browser()
         self.addCleanup(browser.close)
         page, app = self.open(browser=browser), self.app()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of strangers: an accessory's, an app's, a manifest's. None of it is ever HTML, and what would hide or turn around text is marked."""
+"""Foreign names: an accessory's, an app's, a manifest's. None is ever HTML, and characters that would hide or reverse text are marked."""
 
 from web import WebTest  # first: it knows where the others are
 
@@ -54,7 +54,7 @@ class Names(WebTest):
         self.nothing_ran()
 
     def test_the_pages_policy(self):
-        """What a script in the page would run into: none inline, nothing from elsewhere, no frame."""
+        """The restrictions on scripts in the page: none inline, nothing from elsewhere, no frame."""
         import urllib.request
         page = self.open()
         with urllib.request.urlopen(self.cockpits[0].address) as answer:

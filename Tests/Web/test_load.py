@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""As much as the daemon ever shows, 64 offers, which change all the time: the page keeps nothing of what was. How quickly it draws them is
+"""As much as the daemon ever shows, 64 offers, which change all the time: the page keeps nothing of earlier offers. How quickly it draws them is
 measured by Tests/Bench/page."""
 
 from web import WebTest

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page knows, over a bus that the test plays: Cockpit may hand over a signal before an answer that was sent earlier, and
+"""The page's objects, over a bus that the test plays: Cockpit may hand over a signal before an answer that was sent earlier, and
 an answer of a daemon that has gone."""
 
 from web import WebTest
 
-# The page's own module, and a bus whose answers come when the test says so; the rest is what it does with them.
+# The page's own module, and a bus whose answers come when the test says so; the rest is the page's reaction.
 PLAYED = """
     const { Objects } = await import(new URL("objects.js", location.href));
     const ADMIN = "/org/accessorysetup1/admin";

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever the page is told: hundreds of changes by chance, of the right types and of others, the same ones in every run. After each of
-them the page has complained of nothing, and still answers."""
+"""Random input of the page: hundreds of changes by chance, of the right types and of others, the same ones in every run. After each of
+change the page has complained of nothing, and still answers."""
 
 import json
 from xml.etree import ElementTree
@@ -13,7 +13,7 @@ from harness.radio import scenario
 SEED = 20
 CHANGES = 300
 
-# What stands in the place of Cockpit's D-Bus client before the page begins, and a source of chance with a seed.
+# The replacement of Cockpit's D-Bus client before the page begins, and a source of chance with a seed.
 PLAYED = """
 (() => {
     const { seed, interfaces } = __WORLD__;
@@ -202,7 +202,7 @@ class Random(WebTest):
             broken = driver.execute_async_script(
                 "const done = arguments[2]; playSome(arguments[0], arguments[1]).then(done, error => done(String(error)))", begin, 50)
             self.assertIsNone(broken)
-        # It has not only kept still: told something sensible, it shows that.
+        # It has not only kept still: it shows valid input.
         driver.execute_script("playGood()")
         page.sees("The last die")
         self.assertQuiet()

@@ -20,7 +20,7 @@ def said():
 
 
 def translations():
-    """What a translation has for each: the form for many, then its own forms."""
+    """The entries of each translation: the plural form, then its own forms."""
     for path in sorted(PAGE.glob("po.*.js")):
         body = re.search(r"cockpit\.locale\((\{.*\})\);", path.read_text(), re.S)[1]
         yield path, json.loads(re.sub(r'"": \{.*?\},\n', "", body, count=1, flags=re.S))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the page share: the world of the API's tests (a private bus, simulated radios, the real daemon), Cockpit's own web
+"""Shared by the tests of the page: the world of the API's tests (a private bus, simulated radios, the real daemon), Cockpit's own web
 server and bridge on that bus, and a real Chromium in front."""
 
 import contextlib
@@ -29,7 +29,7 @@ PHONE, DESKTOP = (390, 844), (1280, 900)
 
 
 class Cockpit:
-    """cockpit-ws with one session of its own: what a login gives, without the login."""
+    """cockpit-ws with one session of its own: the state after a login, without the login."""
 
     WS = "/usr/lib/cockpit/cockpit-ws"
 
@@ -91,7 +91,7 @@ class Browser:
         self.resize(size)
 
     def resize(self, size):
-        # The window's frame is not the page: what counts is what the page has.
+        # The window's frame is not the page: the page's size counts.
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
             "width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size[0] < 600})
 
@@ -108,7 +108,7 @@ class Browser:
     def go(self, section):
         self.driver.execute_script("location.hash = arguments[0]", f"#/{section}")
 
-    # What is to be seen.
+    # The visible page.
 
     def wait(self, happens, what, seconds=15):
         def look():
@@ -121,7 +121,7 @@ class Browser:
 
     @property
     def text(self):
-        """What a person can read."""
+        """The text that a person can read."""
         return self.driver.execute_script("return document.body.innerText")
 
     @property
@@ -149,7 +149,7 @@ class Browser:
         return self.driver.execute_script(
             "return [...document.querySelectorAll('dialog[open] .offer:not([aria-disabled]) .name')].map(each => each.textContent)")
 
-    # What a person does.
+    # A person's actions.
 
     def press(self, text, within="body"):
         """Presses the button, or follows the link, with this name."""
@@ -179,7 +179,7 @@ class Browser:
         field.send_keys(text)
 
     def complaints(self):
-        """What the browser has to complain about: errors of scripts, and what the page's security policy forbids."""
+        """The browser's complaints: errors of scripts, and violations of the page's security policy."""
         return [each["message"] for each in self.driver.get_log("browser") if each["level"] in ("SEVERE",)]
 
     def processes(self):
@@ -192,12 +192,12 @@ class Browser:
         return found
 
     def computing(self):
-        """Seconds for which the page's thread has computed, by its processor's time, and what the clock says."""
+        """Seconds for which the page's thread has computed, by its processor's time, and the clock."""
         metrics = {each["name"]: each["value"] for each in self.driver.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]}
         return metrics["TaskDuration"], time.monotonic()
 
     def axe(self):
-        """What axe-core finds wrong with the page as it is."""
+        """axe-core's findings about the current page."""
         source = next((TESTS.parent / ".build/test-packages").glob("axe_playwright_python/axe.min.js")).read_text()
         self.driver.execute_script(source)
         result = self.driver.execute_async_script(
@@ -235,7 +235,7 @@ class WebTest(APITest):
         self.cockpits = []
 
     def cockpit(self, **identity):
-        """Cockpit for somebody: as root without more said."""
+        """Cockpit for a user: root by default."""
         made = Cockpit(self.world, len(self.cockpits), **identity)
         self.cockpits.append(made)
         return made
@@ -245,7 +245,7 @@ class WebTest(APITest):
         return (browser or self.browser).open(self.cockpit(**identity), section)
 
     def _close_world(self):
-        # The page first: it would complain about what goes.
+        # The page first: it would complain about the end of the others.
         with contextlib.suppress(WebDriverException):
             self.browser.driver.get("about:blank")
         for each in self.cockpits:

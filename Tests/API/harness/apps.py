@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An app: its session, its requests, and the events that it was told."""
+"""An app: its session, its requests, and the events that it received."""
 
 import dbus
 
@@ -42,7 +42,7 @@ class App(Client):
 
     @property
     def event_types(self):
-        """What has arrived so far; more may be on its way: to compare with what must have come, use `told`."""
+        """The events so far; more may be on their way: to compare with the required events, use `told`."""
         return [kind for kind, _ in self.events]
 
     def told(self):

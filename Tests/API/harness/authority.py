@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""polkit, played as far as the daemon knows it: it decides as it is told to, or leaves a question open, as while a person types a password."""
+"""A simulated polkit, as far as the daemon uses it: it decides as a test demands, or leaves a question open, as while a person types a password."""
 
 from collections import namedtuple
 
@@ -13,8 +13,8 @@ Question = namedtuple("Question", "kind name action flags cancellation")
 
 
 class Authority(dbus.service.Object):
-    """`answer` is what it decides; None leaves questions open until `decide` is called or they are withdrawn. `asked` are all questions, `ended`
-    the identifiers of those that were withdrawn, known or not."""
+    """`answer` is its decision; None leaves questions open until `decide` is called or they are withdrawn. `asked` are all questions, `ended`
+    the identifiers of withdrawn ones, known or not."""
 
     def __init__(self, client, answer):
         self.client, self.answer = client, answer

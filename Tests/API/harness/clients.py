@@ -118,7 +118,7 @@ class Client:
         return self.call(path, PROPERTIES, "GetAll", "s", interface)
 
     def objects(self):
-        """What ObjectManager shows: path → interfaces."""
+        """The objects of ObjectManager: path → interfaces."""
         objects = self.call(ROOT, OBJECT_MANAGER, "GetManagedObjects")
         return {str(path): {str(name): values for name, values in interfaces.items()} for path, interfaces in objects.items()}
 
@@ -134,7 +134,7 @@ class Client:
         self.take_in()
 
     def drain(self):
-        """Until all that the bus has for this connection has arrived; the daemon hears nothing of it."""
+        """Waits until all messages that the bus has for this connection have arrived; the daemon is not involved."""
         self.call("/org/freedesktop/DBus", "org.freedesktop.DBus", "GetId", to="org.freedesktop.DBus")
         self.take_in()
 
@@ -160,7 +160,7 @@ class Client:
         self._relay.send_signal(signal.SIGCONT)
 
     def kill(self):
-        """The process ends, and nobody has read what it said last."""
+        """Kills the process; its last output is not read."""
         self._relay.kill()
         self._relay.wait()
 

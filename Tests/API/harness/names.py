@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What everybody calls things: names of the bus and of the session API, its errors, and the users, services and bytes that tests share."""
+"""Shared names: names of the bus and of the session API, its errors, and the users, services and bytes that tests share."""
 
 import pwd
 

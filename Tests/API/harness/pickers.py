@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A picker program: what it is shown, and what the person answers through it."""
+"""A picker program: its offers and prompts, and the person's answers."""
 
 from harness.clients import Client
 from harness.names import MANAGER, PICKER, ROOT

@@ -16,7 +16,7 @@ from harness.waiting import STANDSTILL, wait
 TESTS = Path(__file__).resolve().parent.parent.parent
 BIN = Path(os.environ.get("BIN") or TESTS.parent / ".build/debug").resolve()
 
-# A shell starts what runs in its background with this signal ignored, and so would be every program that a test starts.
+# A shell starts background processes with this signal ignored, which every program that a test starts would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -111,7 +111,7 @@ class Program:
         finally:
             if self._watch is not None:
                 GLib.source_remove(self._watch)
-                with contextlib.suppress(BlockingIOError):  # somebody it started may still hold the other end
+                with contextlib.suppress(BlockingIOError):  # a child may still hold the other end
                     while self._read(self._process.stdout, None):
                         pass
                 self._watch = None

@@ -64,7 +64,7 @@ class Simulator(Program):
 
     @property
     def bluetooth(self):
-        """What Manager.Bluetooth is to say."""
+        """The expected value of Manager.Bluetooth."""
         try:
             objects = self._client.call("/", OBJECT_MANAGER, "GetManagedObjects", to="org.bluez").values()
         except dbus.DBusException:
@@ -74,12 +74,12 @@ class Simulator(Program):
 
     @property
     def scans(self):
-        """Wi-Fi scans that ran since the start, whoever asked."""
+        """Wi-Fi scans that ran since the start, for any client."""
         return int(self._call("Scans"))
 
     @property
     def joined(self):
-        """What each interface is connected to."""
+        """The network of each interface."""
         return {str(name): str(ssid) for name, ssid in self._call("Joined").items()}
 
     def wait_joined(self, network, interface="wlan0", seconds=20):

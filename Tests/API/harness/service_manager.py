@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A service manager for the daemon, as far as the daemon uses one: hears what it says (sd_notify(3)), keeps the descriptors that it
+"""A service manager for the daemon, as far as the daemon uses one: receives its messages (sd_notify(3)), keeps the descriptors that it
 hands over, and starts it again with these (sd_listen_fds(3))."""
 
 import array
@@ -40,7 +40,7 @@ class ServiceManager:
         return {"NOTIFY_SOCKET": self._path}
 
     def heard(self):
-        """What the daemon has said since it was started."""
+        """The daemon's messages since it was started."""
         space = socket.CMSG_SPACE(array.array("i").itemsize)
         while True:
             try:
@@ -64,7 +64,7 @@ class ServiceManager:
 
     @property
     def kept(self):
-        """The names of what it keeps."""
+        """The names of the stored descriptors."""
         self.heard()
         return [name for name, _ in self._kept]
 
@@ -74,7 +74,7 @@ class ServiceManager:
         self.heard()
 
     def start(self, **environment):
-        """Starts the daemon with what it has kept."""
+        """Starts the daemon with the stored descriptors."""
         self._messages.clear()
         given = list(range(200, 200 + len(self._kept)))
         for number, (_, descriptor) in zip(given, self._kept):
@@ -92,7 +92,7 @@ class ServiceManager:
 
 
 class Kept:
-    """For a test: the daemon is a service, and what it leaves is kept over `restart`."""
+    """For a test: the daemon is a service, and its descriptors are kept over `restart`."""
 
     def setUp(self):
         super().setUp()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is sent: dictionaries with the types that the API names, and the items of pickers."""
+"""Values of requests: dictionaries with the types that the API names, and the items of pickers."""
 
 import dbus
 
@@ -22,7 +22,7 @@ def _typed(value):
 
 
 def item(name="Pink Dice", service=PINK, pairs=True, **more):
-    """A display item; what is more goes into the descriptor, except for the item's own keys."""
+    """A display item; further keys go into the descriptor, except for the item's own keys."""
     own = {key: more.pop(key) for key in ("productImage", "setupOptions", "renameOptions") if key in more}
     descriptor = {"bluetoothServiceUUID": service} if service else {}
     if pairs:

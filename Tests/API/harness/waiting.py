@@ -6,9 +6,9 @@ import time
 from gi.repository import GLib
 
 # How much longer anything may take than is said where it is waited for, because the machine may stand still meanwhile.
-# It multiplies limits that only end what hangs, and nothing is timed by it.
+# It multiplies limits that only end hangs, and nothing is timed by it.
 STANDSTILL = 4
-# What takes longer hangs, whatever is waited for: no machine is so slow.
+# A longer wait is a hang: no machine is so slow.
 HANG = 120
 
 
@@ -21,8 +21,8 @@ class Interruption:
 
 
 def wait(happens, seconds=10, what="it", also_every=None):
-    """Runs the main loop until `happens()` is true, and returns what it returned. Asked after everything that arrives, and, for
-    what announces itself to nobody, every so many seconds. It must happen: a hang ends after `HANG` seconds, or STANDSTILL times
+    """Runs the main loop until `happens()` is true, and returns its result. Evaluated after each message, and, for
+    conditions without a signal, every so many seconds. It must happen: a hang ends after `HANG` seconds, or STANDSTILL times
     those that are given, whichever is later."""
     return _wait(happens, max(HANG, STANDSTILL * seconds), what, also_every)
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A world for each test: a private bus, simulated radios, the real daemon, and clients of it that know no more than the session API
-says."""
+"""A world for each test: a private bus, simulated radios, the real daemon, and clients with no knowledge beyond the session API."""
 
 import contextlib
 import os
@@ -78,7 +77,7 @@ class World:
 
     @property
     def daemon_address(self):
-        """The bus, as the daemon is told of it."""
+        """The bus, as in the daemon's command line."""
         return self.bus.address
 
     def declare(self, app, directory=None, **keys):
@@ -90,7 +89,7 @@ class World:
         lines = ["[Application]", *(f"{key}={value}" for key, value in application.items() if value is not None)]
         lines += ["", "[AccessorySetup]", *(f"{key}={value}" for key, value in setup.items() if value is not None), ""]
         path = (directory or self.app_directories[0]) / f"com.example.{app}.conf"
-        # Renamed into place, as package managers do: nobody reads half a file.
+        # Renamed into place, as package managers do: no reader sees half a file.
         draft = path.with_suffix(".new")
         draft.write_text("\n".join(lines))
         draft.rename(path)
@@ -107,14 +106,14 @@ class World:
         self.start_daemon()
 
     def fill_trail(self, lines=10_000):
-        """The trail has no room left, in each of its parts: what is added takes the place of something, in the store and in SQLite's cache. For a
+        """Fills each part of the trail: each new line replaces another, in the store and in SQLite's cache. For a
         daemon that does not run."""
         with contextlib.closing(sqlite3.connect(self.state / "grants.sqlite")) as store, store:
             store.executemany("INSERT INTO audit (time, event, app, accessory, who, why) VALUES (1, ?, ?, NULL, ?, 'x')", [
                 (event, "com.example.dice", "x" * 200) for event in ("granted", "refused", "pickerShown") for _ in range(lines)])
 
     def seen_from(self, root):
-        """What a program of this user hears that connects, then lives in another root, and asks for a session."""
+        """The answer to a program of this user that connects, then changes its root, and asks for a session."""
         program = textwrap.dedent(f"""
             import dbus, os
             bus = dbus.bus.BusConnection({self.bus.address!r})
@@ -136,7 +135,7 @@ class World:
         wait(lambda: self.manager("WiFi") == state, seconds, f"Wi-Fi to be {state}", also_every=0.1)
 
     def pass_second(self):
-        """A second passes for the daemon and the simulator at once. Before it does, each has taken what the other had sent: so a call
+        """A second passes for the daemon and the simulator at once. Before it does, each has taken the other's messages: so a call
         between them, which has ten seconds or more, is never late because this machine is slow."""
         for _ in range(EXCHANGES):
             self.simulator.exchange()
@@ -145,7 +144,7 @@ class World:
         self.daemon.pass_second()
 
     def pass_until(self, happens, seconds, what="it"):
-        """Lets so many seconds pass, or fewer, until it happens; returns what `happens` returned."""
+        """Lets so many seconds pass, or fewer, until it happens; returns the result of `happens`."""
         for _ in range(seconds):
             if happens_within(0.02, happens):
                 break
@@ -162,7 +161,7 @@ class World:
         for program in (self.daemon, self.simulator, self.bus):
             if program is not None:
                 program.stop(signal.SIGKILL)
-        # The loop must not keep what belongs to the last test.
+        # The loop must not keep messages for the last test.
         Client.take_in()
         shutil.rmtree(self.directory)
 
@@ -232,7 +231,7 @@ class APITest(unittest.TestCase):
         return PickerProgram(self.world).register()
 
     def add(self, app, picker, name, *items, answer=None):
-        """The whole way with one accessory; returns its path. `answer` is what the person says to a prompt."""
+        """The whole way with one accessory; returns its path. `answer` is the person's answer to a prompt."""
         before = app.event_types.count("accessoryAdded"), app.event_types.count("pickerDidDismiss")
         app.show_picker(*(items or [item()]))
         picker.wait_stage("offering")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What SQLite does to the files of one directory, written down in its order, so that a test can lay out the disk as a
+// Records SQLite's operations on the files of one directory, in order, so that a test can lay out the disk as a
 // power cut at any moment would have left it; and a disk that stops taking anything at a moment of the test's choice.
 #pragma once
 
@@ -13,11 +13,11 @@ struct powercut_operation {
     const unsigned char *bytes; // of a write
 };
 
-// Watches what is done in `directory` from now on, by files that are opened from now on; forgets what was written down
-// before. NULL ends it. One directory at a time.
+// Records operations in `directory` from now on, on files that are opened from now on; discards earlier
+// records. NULL ends the recording. One directory at a time.
 void powercut_watch(const char *directory);
 
-// Notes that something is done with, as far as the caller was told.
+// Records that an operation is complete from the caller's point of view.
 void powercut_note(void);
 
 int powercut_count(void);

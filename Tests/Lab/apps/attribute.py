@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program without any privilege that wants a value of a bonded accessory past D-Bus: over the kernel's own channel for attributes, with
-the keys of the bond, which are in the kernel. It reads the value, writes another and reads again; it prints JSON: what it read, and
+the keys of the bond, which are in the kernel. It reads the value, writes another and reads again; it prints JSON: the values that it read, and
 the error that ended it.
 
     attribute.py ADDRESS UUID VALUE

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An app over bleak as it comes from PyPI, which knows nothing of this project: finds dice, reads one and is notified of its
-rolls; then it stays until it is cut off and says what its calls do. Its bus is what DBUS_SYSTEM_BUS_ADDRESS names."""
+"""An app over bleak as it comes from PyPI, which is independent of this project: finds dice, reads one and is notified of its
+rolls; then it stays until it is disconnected and prints the results of its calls. DBUS_SYSTEM_BUS_ADDRESS names its bus."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ def say(*words):
 async def main():
     heard = asyncio.Event()
     async with BleakScanner(lambda _device, _advert: heard.set()) as scanner:
-        # An advert may take long in an emulated machine. What else is shown has as much time after it as it usually
+        # An advert may take long in an emulated machine. Other output has as much time after it as it usually
         # takes.
         await heard.wait()
         await asyncio.sleep(2.0)

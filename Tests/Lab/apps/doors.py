@@ -33,7 +33,7 @@ def foreign():
     """socket(2) of i386, by the gate that each 64-bit program of x86 has, too."""
     code = (b"\x53"                                      # push rbx
             b"\xb8" + struct.pack("<I", 359) +           # eax: socket
-            b"\xbb" + struct.pack("<I", FAMILY) +        # ebx, ecx, edx: what is asked for
+            b"\xbb" + struct.pack("<I", FAMILY) +        # ebx, ecx, edx: the requested socket
             b"\xb9" + struct.pack("<I", KIND) +
             b"\xba" + struct.pack("<I", PROTOCOL) +
             b"\xcd\x80"                                  # int 0x80

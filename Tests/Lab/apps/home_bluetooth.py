@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Bluetooth of Home Assistant: habluetooth, bleak-retry-connector and dbus-fast as they come from PyPI, set up as Home Assistant does.
-Finds the given number of dice, connects, and says what they roll. Each line of its input has it read every die once more."""
+Finds the given number of dice, connects, and prints their rolls. At each line of its input it reads every die once more."""
 
 import asyncio
 import sys

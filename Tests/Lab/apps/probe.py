@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """A program that wants more than it may have: `probe.py BUS ASK…` asks each thing on a bus and prints one JSON object, ask →
-what came of it, an error by its name. It belongs to nobody: what it may is decided by how it was started.
+its result, an error by its name. It has no identity of its own: its rights depend on how it was started.
 
     session      begin a session of org.accessorysetup1
     objects      org.bluez' devices, as a list of addresses
@@ -61,7 +61,7 @@ def accessory_setup(path, name):
 
 
 def join(name, passphrase):
-    """A session of its own; somebody else shows the picker."""
+    """A session of its own; another program shows the picker."""
     empty = dbus.Dictionary(signature="sv")
     session = accessory_setup("/org/accessorysetup1", "Manager").CreateSession(empty, timeout=PATIENCE)
     accessory_setup(session, "Session").Activate(timeout=PATIENCE)

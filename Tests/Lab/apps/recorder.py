@@ -17,7 +17,7 @@ from gi.repository import GLib
 BLUEZ = "org.bluez"
 ADAPTER1, DEVICE1, CHARACTERISTIC1 = (f"{BLUEZ}.{each}" for each in ("Adapter1", "Device1", "GattCharacteristic1"))
 PROPERTIES, OBJECT_MANAGER = "org.freedesktop.DBus.Properties", "org.freedesktop.DBus.ObjectManager"
-# What else changes is up to the air.
+# Other changes depend on the air.
 TOLD = {
     ADAPTER1: {"Discovering"}, DEVICE1: {"Connected", "ServicesResolved", "Paired", "Bonded"},
     CHARACTERISTIC1: {"Notifying", "NotifyAcquired", "WriteAcquired", "Value"},
@@ -106,7 +106,7 @@ class Recorder:
             GLib.source_remove(alarm)
 
     def acquire(self, member, name):
-        """And what comes when the client closes the descriptor."""
+        """Including the signals after the client closes the descriptor."""
         answer, events = self.call(self._characteristic, CHARACTERISTIC1, member, "a{sv}", NOTHING, until=[f"{name}=True"])
         self._events = []
         os.close(answer.get_args_list()[0].take())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The access points of a scenario, on the air of a real kernel: mac80211_hwsim's virtual radios, one of them this machine's (wlan0), the
+"""The access points of a scenario, on the air of a real kernel: mac80211_hwsim's virtual radios, one for this machine (wlan0), the
 others with hostapd and an address server behind each network, in a network namespace of their own, where no Wi-Fi service sees them."""
 
 import errno
@@ -16,12 +16,12 @@ RADIOS = 5
 # scan by itself as real ones do, in a second: the kernel goes back to its own channel after each of the others, and
 # needs six.
 MODULE = ("modprobe", "mac80211_hwsim", f"radios={RADIOS}", "channels=2", "regtest=5")
-# Since Linux 6.6 or so the radio has 6 GHz, too, and a scan of all of it takes four times as long. This country has no
+# Since Linux 6.6 or so the radio has 6 GHz, too, and a complete scan takes four times as long. This country has no
 # more than 2.4 GHz and channels 36 to 48.
 COUNTRY = "WS"
 SIX_GHZ = 5945
 DEBUG = Path("/sys/kernel/debug/ieee80211")
-# What hostapd sends with; hwsim adds it to a value of the sender's, which is what makes the rssi.
+# hostapd's transmit power; hwsim adds it to a value of the sender's, which gives the rssi.
 TRANSMIT_POWER = 20
 NEAR, FAR = 1, 2
 READY_SECONDS = 180
@@ -35,8 +35,8 @@ SECURITY = {
 
 
 class AccessPoints:
-    """Starts them. `alone` are the ids of those that come and go by themselves: each has a radio, and so has the first, the way home;
-    the others share one for each frequency, and with it their rssi, which is that of the faintest of them."""
+    """Starts them. `alone` are the ids of access points that appear and disappear by themselves: each has a radio, and so has the first, the way home;
+    the others share one for each frequency, and with it their rssi, which is that of the faintest one."""
 
     def __init__(self, points, alone, logs):
         self._logs = logs
@@ -83,7 +83,7 @@ class AccessPoints:
         if is_there():
             self._run("iw", "reg", "set", COUNTRY)
         deadline = time.monotonic() + READY_SECONDS
-        # The kernel reads its database first, and tells nobody that it has.
+        # The kernel reads its database first, and sends no event afterwards.
         while is_there():
             if time.monotonic() > deadline:
                 raise RuntimeError(f"the radios have 6 GHz still; is there a regulatory database with {COUNTRY}?")
@@ -94,7 +94,7 @@ class AccessPoints:
         return f"wlan{number}" + (f"_{index}" if index else "")
 
     def _set_up(self, number, points):
-        """Moves a radio away and writes what hostapd is to make of it."""
+        """Moves a radio away and writes its configuration for hostapd."""
         self._run("iw", "phy", f"phy{number}", "set", "netns", "name", NAMESPACE)
         base = f"02:00:00:01:{number:02x}"
         # hostapd wants the first address of a block.
@@ -139,7 +139,7 @@ class AccessPoints:
         # would answer probes after the scan, and begin its handshake anew when it was asked twice.
         program = self._start(log.name, "chrt", "--rr", "1", "hostapd", "-t", *map(str, configurations))
         deadline = time.monotonic() + READY_SECONDS
-        # It writes to a file, which tells nobody.
+        # It writes to a file, which sends no event.
         while len(re.findall("AP-ENABLED", self._said(log))) < len(configurations):
             if program.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError("hostapd does not start: " + " ".join(self._said(log).splitlines()[-3:]))
@@ -150,7 +150,8 @@ class AccessPoints:
         try:
             return log.read_text()
         except OSError as error:
-            # Over 9p, where it grows meanwhile: Linux 7.2 says so then, and has all of it the next time.
+            # Over 9p, where it grows meanwhile: Linux 7.2 reports that error then, and returns everything the next
+            # time.
             if error.errno != errno.ENODATA:
                 raise
             return ""
@@ -169,7 +170,7 @@ class AccessPoints:
             f"option lease 3600\n")
         self._start("udhcpd.log", "busybox", "udhcpd", "-f", str(configuration))
 
-    # What checks change
+    # Changes by checks
 
     def _number(self, identifier):
         number = next(number for number, points in enumerate(self._radios, start=1) if identifier in [each["id"] for each in points])
@@ -188,7 +189,7 @@ class AccessPoints:
             for index, point in enumerate(points) if point.get("ssid") == ssid)
 
     def advertise(self, ssid):
-        """A router speaks there, until the check ends: for all prefixes, for a half of them, and for a name server."""
+        """A router speaks there, until the check ends: for all prefixes, for half the prefixes, and for a name server."""
         number, index = self.network_of(ssid).split(".")[1:3]
         self._start("router.log", "/usr/bin/python3", "-B", str(DIRECTORY / "router.py"), self._interface(int(number), int(index)))
 

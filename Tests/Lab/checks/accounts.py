@@ -17,7 +17,8 @@ from gi.repository import GLib
 
 from lab import expect
 
-# Whoever may pick, whom the guest comes with; whoever may nothing, and whoever has sudo, made at the first need.
+# A member of the group, which the guest already has; a user without rights, and one with sudo, created at the first
+# need.
 PERSON, NEIGHBOUR, ADMINISTRATOR = "person", "neighbour", "administrator"
 GROUPS = {NEIGHBOUR: "", ADMINISTRATOR: "sudo"}
 PASSWORD = "open sesame 2"
@@ -25,7 +26,7 @@ LOGIN_DEFINITIONS = Path("/etc/login.defs")
 
 
 def prepare(machine):
-    """With accounts that can log in. The lab's guest goes without: until users may, PAM lets in nobody but root."""
+    """With accounts that can log in. The lab's guest has none: until users may log in, PAM admits only root."""
     machine.systemctl("unmask", "systemd-user-sessions.service", "systemd-logind.service")
     machine.systemctl("start", "systemd-user-sessions.service")
     if not Path("/home", ADMINISTRATOR).exists():
@@ -43,7 +44,7 @@ def set_password(user, password):
 
 
 class Terminal:
-    """A terminal on which somebody has logged in and types. What it shows is kept in <name>.log and can be waited for, also
+    """A terminal on which a user has logged in and types. Its output is kept in <name>.log and can be waited for, also
     where no line has ended yet."""
 
     def __init__(self, machine, user):
@@ -72,7 +73,7 @@ class Terminal:
             while True:
                 try:
                     data = os.read(self._master, 4096)
-                except OSError:  # what a terminal says while nobody has it
+                except OSError:  # the error of a terminal without a process
                     if self._login.poll() is not None:
                         break
                     # Debian 13's login hangs it up and opens it anew, and there is no event for that.
@@ -92,7 +93,7 @@ class Terminal:
         return self._shown
 
     def wait_for(self, pattern, seconds=30):
-        """Waits for what is shown after what was waited for already; returns the match."""
+        """Waits for output after the last match; returns the match."""
         found = None
 
         def look():
@@ -106,7 +107,7 @@ class Terminal:
         return found
 
     def wait_for_password_prompt(self):
-        """And until the terminal does not echo any more: what was typed before is thrown away then."""
+        """And until the terminal does not echo any more: earlier input is discarded then."""
         self.wait_for("Password: $", 60)
         self._machine.wait_until(lambda: not termios.tcgetattr(self._master)[3] & termios.ECHO, 30, "the terminal to be silent", every=0.05)
 
@@ -123,12 +124,12 @@ class Terminal:
         self.wait_for(r"status \$\?\n")  # as it was typed
 
     def finish(self, seconds=60):
-        """Waits for the end of it; returns the exit status and what was shown since."""
+        """Waits for its end; returns the exit status and the output since."""
         found = self.wait_for(r"(?s)(.*?)status (\d+)\nready> ", seconds)
         return int(found[2]), found[1]
 
     def interrupt(self):
-        """By the key Ctrl-C. The shell then leaves out what was to follow."""
+        """By the key Ctrl-C. The shell then skips the following commands."""
         self.press("C")
         self.wait_for(r"\nready> ", 30)
 
@@ -137,6 +138,6 @@ class Terminal:
         return self.finish(seconds)
 
     def close(self):
-        """Whoever sits there goes without a word."""
+        """The user leaves without logging out."""
         self._login.send_signal(signal.SIGKILL)
         self._login.wait()

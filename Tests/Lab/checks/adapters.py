@@ -51,7 +51,7 @@ def set_up(lab):
 
 
 def shown(lab):
-    """What an app sees of adapters and devices."""
+    """An app's view of adapters and devices."""
     program = lab.start("tree", "busctl", "tree", "--list", "org.bluez", environment={"DBUS_SYSTEM_BUS_ADDRESS": VIEW})
     program.wait_exit(20)
     return program.lines
@@ -112,7 +112,7 @@ def the_other_adapter_is_enough(lab):
 
 @check(TWO, seconds=200)
 def names_swap(lab):
-    """The first adapter is pulled out, and what was the second is the first after a restart of all."""
+    """The first adapter is pulled out, and the second becomes the first after a restart of everything."""
     journey = set_up(lab)
     expect(journey.daemon.kill(signal.SIGTERM) == 0, "accessorysetupd ended with an error")
     lab.air.unplug("hci0")

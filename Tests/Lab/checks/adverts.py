@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adverts byte by byte, for accessories that advertise what the scenario's words do not say. (Core Specification Supplement, part A)"""
+"""Adverts byte by byte, for adverts that a scenario cannot express. (Core Specification Supplement, part A)"""
 
 FLAGS, SERVICES_16, SERVICES_128, NAME, MANUFACTURER = 0x01, 0x03, 0x07, 0x09, 0xFF
 

@@ -17,8 +17,8 @@ class Rejected(dbus.DBusException):
 
 
 class Agent(dbus.service.Object):
-    """The person at the gateway. `passkey` gives what they type in, `on_display` gets what they are shown, `confirm`
-    is what they say to a number; `asked` keeps the questions in their order, as (name, number)."""
+    """The person at the gateway. `passkey` returns the typed digits, `on_display` receives the displayed ones, `confirm`
+    is the answer to a number; `asked` keeps the questions in their order, as (name, number)."""
 
     def __init__(self, bus, passkey=None, on_display=None, confirm=True):
         super().__init__(bus, AGENT)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where versions of bluetoothd differ in what the daemon works around: what each was seen to do. Checks ask here, and hold
+"""Differences between versions of bluetoothd that the daemon works around: the observed behavior of each. Checks ask here, and hold
 bluetoothd to it, so that a version that differs again is noticed."""
 
 import subprocess
@@ -19,14 +19,14 @@ def says_why_links_end():
 
 
 def forgets_the_services_of_what_refused():
-    """After a pairing that failed it hears the device again, but no longer says what that advertises, until the object is
+    """After a pairing that failed it hears the device again, but no longer reports its adverts, until the object is
     removed and found anew. Seen on 5.66; not on 5.82 and 5.87."""
     return version() < (5, 82)
 
 
 def tells_what_was_only_advertised():
     """Once a device's services are known, the services that it only advertises are among its `UUIDs` still. Seen on 5.82 and
-    5.87 (it keeps what it hears since 5.69); not on 5.66."""
+    5.87 (it keeps advertised services since 5.69); not on 5.66."""
     return version() >= (5, 69)
 
 

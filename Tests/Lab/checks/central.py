@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The module CoreBluetooth on a real bluetoothd: an app (Tests/Lab/apps/central-probe) that uses the accessory which
-was set up for it, and says every callback. What is expected is what Apple's documentation and the module's own promise.
+was set up for it, and prints every callback. Apple's documentation and the module's own define the expected results.
 """
 
 import copy
@@ -17,7 +17,7 @@ from lab import expect
 ADDRESS = "C0:FF:EE:00:00:01"
 DICE = "E56A082E-C49B-47CA-A2AB-389127B8ABE3"
 TRAY = "0B8F5F5D-3B6C-4D29-8B0F-0E3C1B8A52D7"
-# As the app is told, without the service that tells of other services (1801).
+# The app's services, without the service that announces changes (1801).
 SERVICES = f"{DICE} 1815 {TRAY}"
 ON, OFF = "didUpdateNotificationState FF3F on", "didUpdateNotificationState FF3F off"
 LOST = "CBError.peripheralDisconnected"
@@ -58,7 +58,7 @@ def without_flag():
 
 
 class Probe:
-    """The app. What it says is waited for line by line, so that one too many is a failure as well."""
+    """The app. Checks wait for its output line by line, so that one too many is a failure as well."""
 
     def __init__(self, journey, state="poweredOn"):
         self._journey = journey
@@ -80,7 +80,7 @@ class Probe:
             expect(said == line, f"the app says “{said}”, not “{line}”")
 
     def ask(self, command, *expected, seconds=20):
-        """It does something, and the next lines are what comes of it."""
+        """Sends a command; the next lines must be `expected`."""
         self.tell(command)
         self.hear(*expected, seconds=seconds)
 
@@ -138,7 +138,7 @@ def discovers_reads_and_writes(lab):
     _, probe = begin(lab)
     probe.connect()
 
-    # What is asked for at once is answered in that order, and not before the app is ready to hear it.
+    # Simultaneous requests are answered in order, and not before the app is ready for the callbacks.
     probe.ask("services; say asked", "asked", f"didDiscoverServices {SERVICES}")
     probe.ask(
         f"included {DICE}; included 1815; characteristics {DICE}; characteristics {TRAY}; say asked", "asked",
@@ -154,7 +154,7 @@ def discovers_reads_and_writes(lab):
         "didWriteValue FF40", "didUpdateValue FF40 02")
     expect_written(lab, ("FF40/FF50", "0B0C"), ("FF40", "02"))
 
-    # Nobody answers these. They arrive in order, and before what is asked after them.
+    # Writes without response arrive in order, and before later requests.
     for first in range(16, 80, 16):
         numbers = [f"{each:02X}" for each in range(first, first + 16)]
         commands = "; ".join(f"command FF40 {each}" for each in numbers)
@@ -165,7 +165,7 @@ def discovers_reads_and_writes(lab):
     probe.ask(f"{commands}; write FF40 AA", "didWriteValue FF40")
     expect_written(lab, *turns, ("FF40", "AA"))
 
-    # The services are others, with other objects. They are found one by one, and told of together.
+    # The services are others, with other objects. They are found one by one, and reported together.
     lab.air.change_services("die", pause=0.2)
     probe.hear(f"didModifyServices {DICE} 1815 {TRAY}")
     probe.discover()
@@ -203,7 +203,7 @@ def hears_every_value(lab):
         probe.tell("notify FF3F off")
         while (line := probe.next()) != OFF:
             expect_value(line)
-        # What was on the air by then has come before this.
+        # Earlier values have arrived before this answer.
         probe.ask("read FF40", "didUpdateValue FF40 01")
 
 
@@ -244,7 +244,7 @@ def waits_for_an_accessory_that_sleeps(lab):
     probe.discover()
     probe.ask("read FF3F", "didUpdateValue FF3F 01")
 
-    # Let go of, it is not made again; and a connect to what sleeps waits for it.
+    # A cancelled link is not made again; and a connect to a sleeping accessory waits for it.
     probe.ask("cancel", "didDisconnect disconnected for good")
     lab.air.wait_for("die: disconnected, remote")
     lab.air.vanish("die")
@@ -308,7 +308,7 @@ def leaves_nothing_when_it_is_killed(lab):
     expect_attempt(lab)
     probe.kill()
     journey.daemon.wait_for("connecting called off", LONG)
-    # Whoever looks for it hears it now, and nobody connects.
+    # A scanning client hears it now, and no client connects.
     lab.air.bring_back("die")
     bluez = BlueZ(lab)
     bluez.discover()

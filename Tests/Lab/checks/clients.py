@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BlueZ clients on a real bluetoothd: a check for each of them has the rows of Tests/Clients, on the socket of an app on a machine with systemd,
+"""BlueZ clients on a real bluetoothd: the check of each client has the rows of Tests/Clients, on the socket of an app on a machine with systemd,
 and holds it to the results there."""
 
 import importlib.util

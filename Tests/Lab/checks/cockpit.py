@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A browser's part in Cockpit, without the browser: the login over HTTPS, the files of pages, and the websocket with
-channels to the session's bridge. What arrives is read by the main loop that checks wait in."""
+channels to the session's bridge. The main loop that checks wait in reads the messages."""
 
 import base64
 import http.client
@@ -31,14 +31,14 @@ class CallFailed(Exception):
 
 
 class Cockpit:
-    """Cockpit's server on this machine, as whoever logs in sees it."""
+    """Cockpit's server on this machine, as seen by a user who logs in."""
 
     def __init__(self, machine):
         self._machine = machine
         self._cookie = None
         # Whom the machine's certificate does not convince has no business here.
         self._tls = ssl.create_default_context(cafile=CERTIFICATES / "0-self-signed.cert")
-        # It is nobody's authority but its own.
+        # It is its own authority.
         self._tls.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
 
     def answers(self):
@@ -109,7 +109,7 @@ class Socket:
         self.control(command="init", version=1)
 
     def bus(self, number, **options):
-        """A channel to a bus: what `options` say, as a page says it."""
+        """A channel to a bus: `options` as a page gives them."""
         name = f"{self.init['channel-seed']}{number}"
         self._channels[name] = channel = Bus(self._machine, self, name)
         self.control(command="open", channel=name, payload="dbus-json3", **options)
@@ -217,7 +217,7 @@ class Bus:
             self.signals.append(message["signal"])
 
     def begin(self, path, interface, member, *arguments, **more):
-        """Calls without waiting; returns what waits for the answer."""
+        """Calls without waiting; returns a function that waits for the answer."""
         self._calls += 1
         number = str(self._calls)
         self._line.send(self._name, json.dumps({"call": [path, interface, member, list(arguments)], "id": number, **more}))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Apps in containers, by a socket of their own (Docs/Containers.md): Debian's podman with and without privileges, docker, bubblewrap and
-systemd-nspawn, on a machine with systemd. A container has the sample app, a shell, what they are linked to, and the app's
+systemd-nspawn, on a machine with systemd. A container has the sample app, a shell, their libraries, and the app's
 directory; there is no image and no network."""
 
 import os
@@ -94,7 +94,7 @@ def expect_contained(machine, run):
 
 
 def expect_app(machine, *container, **keys):
-    """What runs in this container is the app, and no more."""
+    """A program in this container is the app, and no more."""
     prepare(machine, **keys)
 
     def run(*command, **options):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The doors to an accessory besides D-Bus, with the lock-down off and on: the kernel's Bluetooth sockets, from all that systemd starts, and
-from what those start."""
+"""The doors to an accessory besides D-Bus, with the lock-down off and on: the kernel's Bluetooth sockets, from all processes that systemd starts, and
+from their child processes."""
 
 import json
 import pwd
@@ -16,7 +16,7 @@ from systemd import PINK_PATH
 UNITS = Path("/etc/systemd/system")
 DOORS = ("/usr/bin/python3", "-B", APPS / "doors.py")
 OPEN = {"open"}
-# By the ways of apps/doors.py; a program of another architecture is ended. (ENOTSUP is what Python calls EOPNOTSUPP.)
+# By the ways of apps/doors.py; a program of another architecture is ended. (Python's name for EOPNOTSUPP is ENOTSUP.)
 CLOSED = {"native": "EAFNOSUPPORT", "foreign": "SIGSYS", "ring": "ENOTSUP"}
 # A setuid program that says as which user it acts.
 SETUID = Path("/usr/local/bin/lab-setuid")
@@ -26,7 +26,7 @@ SESSION = ("runuser", "--login", PERSON, "--command")
 
 
 def in_service(machine, *command, unit=None, user=None):
-    """What a program says in a transient service, as root unless there is a user."""
+    """The output of a program in a transient service, as root unless `user` is given."""
     return machine.run("systemd-run", "--quiet", "--collect", "--wait", "--pipe", *([f"--unit={unit}"] if unit else []),
                        *([f"--uid={user}"] if user else []), *command, seconds=120)
 
@@ -114,7 +114,7 @@ def the_lock_down_closes_sockets_to_all_that_is_started_from_now_on(machine):
         expect({"dbus.service", user_manager()} <= listed.keys(), f"status lists {sorted(map(str, listed))}")
         expect("bluetooth.service" not in listed, "an exception is listed")
         expect(machine.run("sh", "-c", "accessoryctl lockdown status --json >/dev/null; echo $?") == "4", "processes are no status of their own")
-        # What the person's manager starts has what that had.
+        # Child processes of the person's manager inherit its filter.
         expect(set(last(in_own_service(machine, *DOORS)).values()) == OPEN, "the manager was started again")
         machine.systemctl("restart", "lab-old", "lab-filtered", "lab-none", user_manager())
         expect(not units(machine.lockdown()) & {"lab-old.service", "lab-filtered.service", "lab-none.service", user_manager()},

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Apps as Flatpaks, by Debian's flatpak on a machine with systemd: bubblewrap's sandbox, a scope of the user's own manager, and
-xdg-dbus-proxy between the app and the system bus. The runtime and the apps are made here, of the sample app and what it is
-linked to; there is no network."""
+xdg-dbus-proxy between the app and the system bus. The runtime and the apps are made here, from the sample app and its
+libraries; there is no network."""
 
 import pwd
 import re
@@ -25,7 +25,7 @@ DROP_INS = Path("/run/systemd/system/accessorysetupd.service.d")
 EXAMPLES = Path("/usr/share/accessory-setup/examples")
 EXECUTABLE, SANDBOX = "identify-by-executable.conf", "identify-by-flatpak.conf"
 
-# What Docs/Manifest.md says that a Flatpak asks for.
+# The permissions of a Flatpak in Docs/Manifest.md.
 FINISH = ("--system-talk-name=org.accessorysetup1", "--filesystem=/run/accessory-setup", f"--env=ACCESSORY_SETUP_BUS={VIEW}")
 
 MANIFEST = f"""\
@@ -104,7 +104,7 @@ def nobody_else_is_taken_for_it(machine):
     expect("/org/accessorysetup1/session/" in session, f"the app is told {session}")
     sees = seen(terminal, APP)
     expect(sees == {PINK_DICE}, f"the app sees {sees}")
-    # Another Flatpak, with the same permissions; the same one, run by somebody whom the manifest does not name; the
+    # Another Flatpak, with the same permissions; the same one, run by a user whom the manifest does not name; the
     # same user and program outside.
     others = {
         "another Flatpak": (terminal, OTHER, f"Flatpak {OTHER}"), "another user": (neighbour, APP, f"Flatpak {APP}"),
@@ -115,7 +115,7 @@ def nobody_else_is_taken_for_it(machine):
         expect("no manifest fits" in session and known in session, f"{name} is told {session}")
         sees = seen(where, app)
         expect(sees == set(), f"{name} sees {sees}")
-    # What comes after has the daemon as it is installed.
+    # Later checks have the daemon as it is installed.
     look_by(machine)
 
 
@@ -143,7 +143,7 @@ def it_is_its_app_by_a_socket(machine):
 
 
 def prepare(machine):
-    """With people who can log in, the apps installed for all of them, and a manifest for one of the two."""
+    """With people who can log in, the apps installed for all users, and a manifest for one of the two."""
     accounts.prepare(machine)
     machine.installed()
     machine.declare(APP, MANIFEST)
@@ -201,7 +201,7 @@ def look_by(machine, *examples):
 
 
 def use(machine, terminal, group):
-    """The app uses what it was granted, through the view, in a control group that fits the pattern."""
+    """The app uses its accessory, through the view, in a control group that fits the pattern."""
     terminal.begin("flatpak", "run", APP, "rolls", "'Pink Dice'", "--count", 3)
     machine.wait_until(lambda: re.search(group, cgroup_of("dice", PERSON) or ""), 60, f"the app to run in {group}", every=0.1)
     status, said = terminal.finish(90)
@@ -209,19 +209,19 @@ def use(machine, terminal, group):
 
 
 def create_session(terminal, app):
-    """What the daemon answers on the system bus, which in a sandbox is the proxy's."""
+    """The daemon's answer on the system bus, which in a sandbox is the proxy's."""
     return ask(terminal, app, "", "org.accessorysetup1", "/org/accessorysetup1", "org.accessorysetup1.Manager.CreateSession", "@a{sv} {}")
 
 
 def seen(terminal, app):
-    """The accessories in the view, as somebody sees them who takes it for the system bus."""
+    """The accessories in the view, as a client sees them that takes it for the system bus."""
     said = ask(terminal, app, f"DBUS_SYSTEM_BUS_ADDRESS={VIEW}", "org.bluez", "/", "org.freedesktop.DBus.ObjectManager.GetManagedObjects")
     expect(said.startswith("("), f"in the view there is {said}")
     return set(re.findall(r"'Address': <'(C0:\S+)'>", said))
 
 
 def ask(terminal, app, environment, name, path, method, *arguments):
-    """What an answer to a call says, in an app's sandbox or outside of any, with something in the environment."""
+    """The answer to a call, in an app's sandbox or outside any, with additions to the environment."""
     asks = f"{environment} gdbus call --system --dest {name} --object-path {path} --method {method} " + shlex.join(arguments)
     where = ("flatpak", "run", "--command=sh", app) if app else ("sh",)
     return terminal.run(*where, "-c", shlex.quote(asks), seconds=90)[1]

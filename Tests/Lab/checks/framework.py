@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The checks' frame: a decorator that makes a function a check, and the loop that runs them. Each check runs in a
 process of its own, in a cgroup of its own, with a fresh bluetoothd, a fresh air and an empty store of bonds; when it
-ends, or hangs, its cgroup is killed and nothing of it is left for the next one."""
+ends, or hangs, its cgroup is killed and no process is left for the next one."""
 
 import fnmatch
 import json
@@ -41,7 +41,7 @@ class Check:
 
 def check(scenario=None, *, seconds=60, start=True, services=(), away=()):
     """Makes `function(lab)` a check of the group that its module is, named after both; after `seconds` (times STANDSTILL) it is killed and
-    has failed. What else there is to say depends on the group's guest. Plain: `scenario` is a file in Tests/Scenarios or the scenario itself;
+    has failed. Further arguments depend on the group's guest. Plain: `scenario` is a file in Tests/Scenarios or the scenario itself;
     with `start=False` its clock waits for the check to say `lab.air.start()`. Wi-Fi: it is a check under each of the `services`, and named after
     that too; `away` are access points that were never heard. With systemd, nothing: there is one machine for all."""
 
@@ -56,18 +56,18 @@ def check(scenario=None, *, seconds=60, start=True, services=(), away=()):
 
 
 def chosen(patterns):
-    """All without a pattern, else those that one of them matches."""
+    """All checks without a pattern, else those that match one."""
     return [each for each in _checks if not patterns or any(fnmatch.fnmatch(each.name, pattern) for pattern in patterns)]
 
 
 def processor_seconds():
-    """What this machine's processors have worked since it started, all together."""
+    """The total time of this machine's processors since it started."""
     user, nice, system, _idle, _waiting, *interrupts = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:8])
     return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
 
 
 class Results:
-    """What came of the checks: a line for each, for a failed one how its logs end, and at the end the numbers. A file has
+    """The results of the checks: a line for each, for a failed one the ends of its logs, and at the end the totals. A file has
     them besides, a line of JSON each: for the host, and for the boot after a power cut."""
 
     def __init__(self, logs):
@@ -79,7 +79,7 @@ class Results:
         self._worked = processor_seconds()
 
     def add(self, each, why, seconds, logs):
-        """`logs` is the check's folder; in `notes` there is what it wants to be shown with the result."""
+        """`logs` is the check's folder; in `notes` are its additions to the result."""
         before, self._worked = self._worked, processor_seconds()
         outcome = {"name": each.name, "why": why, "seconds": round(seconds, 1), "worked": round(self._worked - before, 1)}
         with self._file.open("a") as file:
@@ -154,7 +154,7 @@ def run_in_child(each, lab, logs, set_up):
 
 
 def judge(take):
-    """Takes a check, in its own process; returns "passed", what `take` says instead, or in a line why it failed."""
+    """Takes a check, in its own process; returns "passed", the result of `take` instead, or in a line why it failed."""
     try:
         return take() or "passed"
     except CheckFailed as failure:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Accessories that play foul, on a real bluetoothd: they vanish as soon as they are connected, lie about their names, change their addresses
-in the middle, lose their keys, ask to be paired when nobody wants that, flood whoever listens, and advertise what no accessory should.
+in the middle, lose their keys, ask to be paired unrequested, flood their clients, and advertise invalid data.
 Afterwards bonds are the ledger's, each accessory has its grants and each grant its accessory, nothing scans, and the next set-up works."""
 
 import os
@@ -23,7 +23,7 @@ from wifi_clients import Picker
 
 DIE, GOOD = "C0:FF:EE:00:06:01", "C0:FF:EE:00:06:0F"
 ROLLS = "0000ff3f-0000-1000-8000-00805f9b34fb"
-# What the daemon may have more of memory than before, in a debug build: a client may leave 4 MiB unread.
+# The permitted growth of the daemon's memory, in a debug build: a client may leave 4 MiB unread.
 MORE_BYTES = 16 << 20
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -42,7 +42,7 @@ def air(*accessories):
 
 
 class Hostile(Journey):
-    """A journey with an app in Python and a person who picks what the check says, when it says so."""
+    """A journey with an app in Python and a person who picks at the check's command."""
 
     def __init__(self, lab):
         super().__init__(lab)
@@ -132,7 +132,7 @@ class Listener:
 
 
 def is_plain(text):
-    """Whether nothing in it controls or turns around what stands beside it."""
+    """Whether it has no control and direction-changing characters."""
     return not any(unicodedata.category(each) in ("Cc", "Cs") or each in "\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
                    for each in text)
 
@@ -183,7 +183,7 @@ def vanishes_when_it_is_connected(lab):
 
 
 def disconnect(lab, address):
-    """Nobody holds a link to it, and it advertises again."""
+    """Disconnects it, so that it advertises again."""
     device = dbus.Interface(lab.bus.get_object("org.bluez", lab.bluez_devices()[address]["path"], introspect=False), "org.bluez.Device1")
     Call(lab, device, "Disconnect").wait()
     lab.wait_until(lambda: address not in connected(lab), 20, "the link to go")
@@ -236,7 +236,7 @@ def changes_its_address_between_offer_and_pick_and_in_the_pairing(lab):
     before = journey.offered("Die")
     lab.air.rotate("die")
     journey.pick(before)
-    # That address is nobody's any more; or it was heard under the next one in time.
+    # That address is no longer in use; or it was heard under the next one in time.
     journey.client.event("pickerSetupFailed", 90)
     journey.expect_bonds()
     again = journey.offered("Die", 90, but=before["id"])
@@ -366,7 +366,7 @@ def floods_an_app_that_listens(lab):
     journey.expect_sound()
 
 
-# It advertises what no accessory should
+# Invalid adverts
 
 CLAIMS = (SERVICES_128, service(PINK_SERVICE))
 SURROGATE = b"\xed\xa0\x80"

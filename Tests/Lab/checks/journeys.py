@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The journeys of a person with the project on a real radio stack: the daemon, the sample app and the terminal picker that
-answers by itself. What is expected is what the session API promises; how bluetoothd gets there is no concern here."""
+answers by itself. The session API defines the expected results; bluetoothd's way there does not matter here."""
 
 import json
 import os
@@ -115,7 +115,7 @@ class Journey:
         self.lab.wait_until(lambda: not self.discovering, 20, "discovery to end")
 
     def expect_usable(self):
-        """What failed before has broken nothing: the next accessory can be set up."""
+        """The earlier failure has broken nothing: the next accessory can be set up."""
         self.expect_added("Works", "C0:FF:EE:00:01:01")
 
     def expect_failed(self, pick, *options, seconds=60):
@@ -130,10 +130,10 @@ class Journey:
         self.expect_nothing_left()
         return app
 
-    # What the daemon and the admin's tool say
+    # Output of the daemon and of the admin's tool
 
     def listed(self):
-        """What `accessoryctl list --json` says: address → all of it."""
+        """The output of `accessoryctl list --json`: address → entry."""
         listing = self.lab.start("list", self.lab.accessoryctl, "list", "--json")
         expect(listing.wait_exit(20) == 0, f"accessoryctl list ended with an error: {listing.lines[-1:]}")
         return {each["address"]: each for each in json.loads("\n".join(listing.lines))}
@@ -314,7 +314,7 @@ def shares_with_a_second_app(lab):
     expect(sorted(each["app"] for each in journey.grants()) == ["com.example.dice", "com.example.second"],
            f"the grants are {journey.grants()}")
 
-    # The bond is everybody's until the last one goes.
+    # The apps share the bond until the last grant ends.
     journey.expect_rolls(journey.app("--remove"))
     journey.expect_set_up(PINK_DICE)
     journey.expect_rolls(journey.app("--remove", executable=second, name="second-sample"))
@@ -332,7 +332,7 @@ def shares_what_advertises_a_service_that_it_has_not(lab):
         adding = lab.start(app.name, app, "add")
         expect(adding.wait_exit(90) == 0, f"{app.name} ended with an error: {adding.lines[-1:]}")
         lab.wait_until(lambda: ITS_SERVICE in lab.bluez_devices()[PINK_DICE]["UUIDs"], 30, "its services to be known")
-        # From now on bluetoothd may tell of those alone.
+        # From now on bluetoothd may report those alone.
         tells = PINK_SERVICE.lower() in lab.bluez_devices()[PINK_DICE]["UUIDs"]
         expect(tells == bluez_versions.tells_what_was_only_advertised(),
                f"the service that it has not is {'still' if tells else 'no longer'} among its UUIDs")
@@ -535,7 +535,7 @@ def lives_on_its_view_of_bluez(lab):
     app = journey.app("--rolls", "1000", environment={"DBUS_SYSTEM_BUS_ADDRESS": VIEW})
     app.wait_for("event accessoryAdded", 60)
     app.wait_for(r"rolled \d", 60)
-    # Somebody else on the same socket sees an adapter without power, and no device.
+    # Another program on the same socket sees an adapter without power, and no device.
     stranger = lab.start("stranger", "busctl", "tree", "--list", "org.bluez", environment={"DBUS_SYSTEM_BUS_ADDRESS": VIEW})
     expect(stranger.wait_exit(20) == 0, f"busctl ended with an error: {stranger.lines[-1:]}")
     expect(stranger.lines[-1] == "/org/bluez/hci0", f"a stranger sees {stranger.lines}")
@@ -558,7 +558,7 @@ WRITABLE = {"accessories": [{
 
 @check(WRITABLE, seconds=180)
 def answers_and_signals_come_in_bluetoothds_order(lab):
-    """One recorder on the system bus and on the view: clients rely on what comes first."""
+    """One recorder on the system bus and on the view: clients rely on the order."""
     python = Path(os.environ["LAB_PYTHON"])
     journey = Journey(lab, python)
     journey.add("Pink Dice")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a check is given: the processes it can start and watch, the air it can change, bluetoothd, and a look at BlueZ
+"""The environment of a check: the processes it can start and watch, the air it can change, bluetoothd, and a look at BlueZ
 over D-Bus and at its store. Nothing here sleeps: all waiting is for an event, with a limit, in `Lab.wait_until`."""
 
 import errno
@@ -23,11 +23,11 @@ sys.path.append(str(Path(__file__).resolve().parent.parent.parent / "Support"))
 from patience import PatientBus
 
 # How much longer anything may take than is said where it is waited for, because the machine may stand still meanwhile.
-# It multiplies limits that only end what hangs, and nothing is timed by it.
+# It multiplies limits that only end hangs, and nothing is timed by it.
 STANDSTILL = 3
-# So many messages and lines may come before what is waited for is asked again.
+# So many messages and lines may come before the awaited condition is evaluated again.
 AT_ONCE = 50
-# Of a file that somebody writes to, until it is told as it is.
+# Of a growing file, until the error is raised.
 READINGS = 10
 BLUETOOTHD = "/usr/libexec/bluetooth/bluetoothd"
 STORE = Path("/var/lib/bluetooth")
@@ -35,7 +35,7 @@ DAEMON_NAME = "org.accessorysetup1"
 
 
 class CheckFailed(Exception):
-    """What the check expected did not happen; the text is the line that a person reads."""
+    """A check's expectation was not met; the text is the line that a person reads."""
 
 
 def expect(condition, text):
@@ -58,7 +58,7 @@ class SystemBus(PatientBus):
 
 
 class Lines:
-    """What somebody says: `lines` that can be waited for, until it has `ended`."""
+    """Output of a program: `lines` that can be waited for, until it has `ended`."""
 
     lines, ended = (), False
 
@@ -88,7 +88,7 @@ class Lines:
 
 
 def _take_events(seconds):
-    """Waits so long for an event, and takes what came with it too; of what does not end, a part."""
+    """Waits so long for an event, and takes simultaneous events too; of an endless stream, a part."""
     context = GLib.MainContext.default()
     alarm = GLib.timeout_source_new(int(1000 * seconds) + 1)
     alarm.set_callback(lambda *_: False)
@@ -101,7 +101,7 @@ def _take_events(seconds):
 
 
 def _read_growing(log):
-    """What is in a file on the host's share to which somebody writes. Linux 7.2 says now and then that there are no data
+    """The contents of a growing file on the host's share. Linux 7.2 reports now and then that there are no data
     (ENODATA) where it found more than the file had a moment before."""
     begin = log.tell()
     for left in reversed(range(READINGS)):
@@ -176,7 +176,7 @@ class Process(Running, Output):
 
 class LoudProcess(Running, Lines):
     """A program that says how it does each thing, hundreds of lines in a check, of which hardly one is waited for: it
-    writes its file itself, and wakes nobody."""
+    writes its file itself, and wakes no waiter."""
 
     def __init__(self, lab, name, command):
         self._path = lab.logs / f"{name}.log"
@@ -198,7 +198,7 @@ class LoudProcess(Running, Lines):
 
 
 class AirControl:
-    """The check's line to the air; Tests/Lab/air.py says what each request does. `log` is what the air logs."""
+    """The check's line to the air; Tests/Lab/air.py describes the requests. `log` is the air's log."""
 
     def __init__(self, lab):
         self._lab = lab
@@ -250,7 +250,7 @@ class AirControl:
         self._ask("plug", adapter=adapter)
 
     def shown_passkey(self, accessory, seconds=10):
-        """What the accessory's display shows, as a number; waits until it shows something."""
+        """The number on the accessory's display; waits until it shows one."""
         return self._ask("passkey", seconds, accessory=accessory)["passkey"]
 
     def enter_passkey(self, accessory, passkey):
@@ -285,7 +285,7 @@ class Lab:
         self.logs = logs
         self.scenario = scenario
         self.repository = Path(os.environ["LAB_REPOSITORY"])
-        # What is built here, and what of that people get.
+        # The build, and the programs that are installed from packages.
         self.bin, self.released = (Path(os.environ[each]) for each in ("LAB_BIN", "LAB_RELEASED"))
         self.accessoryctl = self.released / "accessoryctl"
         self.state = Path(tempfile.mkdtemp(prefix="check-", dir="/run/lab-state"))
@@ -298,7 +298,7 @@ class Lab:
         dbus.mainloop.glib.DBusGMainLoop(set_as_default=True)
         self.air = AirControl(self)
         self.bus = SystemBus()
-        # To be woken by every change is what makes wait_until notice it.
+        # wait_until notices every change because each wakes the loop.
         self.bus.wake_for("org.freedesktop.DBus", "org.bluez", DAEMON_NAME)
         # The air has read it and would have ended over a mistake.
         adapters = json.loads(self.scenario.read_text()).get("adapters", [{}])
@@ -320,9 +320,9 @@ class Lab:
     # Waiting
 
     def wait_until(self, happens, seconds=10, what="it", every=0.5):
-        """Waits until `happens()` is true and returns what it returned. It is asked again after signals of BlueZ and the
-        daemon and after lines of output, and, for what tells nobody, such as a file, `every` so often. It must happen: to
-        see that something does not, wait for what comes after it. `what` may be called, to say how it is at the end."""
+        """Waits until `happens()` is true and returns its result. It is evaluated again after signals of BlueZ and the
+        daemon and after lines of output, and, for conditions without a signal, such as a file, `every` so often. It must happen: to
+        verify that an event does not occur, wait for a later one. `what` may be called, to describe the state at the end."""
         seconds *= STANDSTILL
         asked = time.monotonic()
         deadline = asked + seconds
@@ -332,7 +332,7 @@ class Lab:
             if left <= 0:
                 raise CheckFailed(f"waited {seconds:g} s for {what() if callable(what) else what}")
             _take_events(min(left, every))
-            # Who asks the bus at each line of a log keeps busy what it waits for: that gets two thirds of the time.
+            # Calls at each line of a log would keep the awaited program busy: leave it two thirds of the time.
             rest_ends = answered + min(2 * (answered - asked), every)
             while (rest := rest_ends - time.monotonic()) > 0:
                 _take_events(rest)
@@ -342,8 +342,8 @@ class Lab:
     # Processes
 
     def start(self, name, *command, environment={}, listens=False):
-        """Starts a program; its output goes to <name>.log and can be waited for. If it `listens`, it can be told
-        something."""
+        """Starts a program; its output goes to <name>.log and can be waited for. If it `listens`, it accepts
+        commands."""
         return Process(self, name, command, environment, listens)
 
     def start_loud(self, name, *command):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The frame for checks of a whole machine: systemd is PID 1, the Debian package gets installed, and everything runs as the
-service that it is. There is one machine, one air and one store for all these checks; so each says what it needs (`installed`,
-`set_up`) and finds that there when the checks before it ran. Each runs in a process of its own with a limit of time."""
+installed service. There is one machine, one air and one store for all checks; so each states its requirements (`installed`,
+`set_up`) which are met already after the checks before it. Each runs in a process of its own with a limit of time."""
 
 import grp
 import json
@@ -22,7 +22,7 @@ import dbus.mainloop.glib
 import framework
 from lab import DAEMON_NAME, STANDSTILL, AirControl, Lab, Output, SystemBus, expect
 
-# How a check ends a boot: what it says instead of whether it passed.
+# How a check ends a boot: its result instead of whether it passed.
 CUT, REBOOT = "power cut", "reboot"
 BOOT_AGAIN = 75
 SYSTEM_BUS = "unix:path=/run/dbus/system_bus_socket"
@@ -47,7 +47,7 @@ BluetoothServices=E56A082E-C49B-47CA-A2AB-389127B8ABE3;0B8F5F5D-3B6C-4D29-8B0F-0
 
 
 def scenario(path):
-    """The dice of the sample, both of which pair without a question, one of them slowly enough for a power cut meanwhile, the other with
+    """The dice of the sample, both of which pair without a question, one slowly enough for a power cut meanwhile, the other with
     a value to write and one that takes the bond; and one more that has the person compare numbers."""
     air = json.loads((framework.DIRECTORY.parent / "Scenarios/dice.json").read_text())
     for accessory in air["accessories"]:
@@ -109,7 +109,7 @@ class App(Output):
     def wait_exit(self, seconds=60):
         """Waits for its end and for the last of its output; returns the exit status."""
         self._machine.wait_until(lambda: self.ended, seconds, f"{self.name} to end")
-        # systemd hears of it when its output has ended already.
+        # systemd notices the end after that of its output.
         self._machine.wait_until(
             lambda: self._machine.state("dice.service") in ("inactive", "failed"), 20, "dice.service to end", every=0.1)
         return int(self._machine.show("dice.service", "ExecMainStatus"))
@@ -119,7 +119,7 @@ class App(Output):
 
 
 class Machine(Lab):
-    """What a check gets: the machine as its administrator sees it, and the air around it."""
+    """The environment of a check: the machine as its administrator sees it, and the air around it."""
 
     def __init__(self, logs, air_socket, air_log, found_bonds):
         self.logs = logs
@@ -144,7 +144,7 @@ class Machine(Lab):
     # Programs
 
     def run(self, *command, seconds=60, fails=False):
-        """Runs a tool to its end and returns what it said; it must succeed unless `fails` (None: whatever it does)."""
+        """Runs a tool to its end and returns its output; it must succeed unless `fails` (None: whatever it does)."""
         done = subprocess.run([str(each) for each in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=STANDSTILL * seconds)
         print("$", *command, "→", done.returncode, done.stdout.rstrip(), sep=" ", flush=True)
@@ -181,11 +181,11 @@ class Machine(Lab):
         return self.run("/usr/bin/accessoryctl", *words, **options)
 
     def lockdown(self):
-        """What accessoryctl says of the lock-down, also where it does not hold all processes yet."""
+        """accessoryctl's status of the lock-down, also where it does not hold all processes yet."""
         return json.loads(self.accessoryctl("lockdown", "status", "--json", fails=None))
 
     def probe(self, name, bus, *asks, user=None, cgroup=None):
-        """What a program sees that asks these things (apps/probe.py): as the app in dice.service, or as a user in a unit of
+        """The results of a program that makes the requests `asks` (apps/probe.py): as the app in dice.service, or as a user in a unit of
         the program's own, or in a control group."""
         command = ("/usr/bin/python3", "-B", APPS / "probe.py", bus, *asks)
         if user is None:
@@ -204,13 +204,13 @@ class Machine(Lab):
         return answers
 
     def hear(self, *addresses):
-        """Has BlueZ know of these."""
+        """Makes BlueZ discover the addresses."""
         adapter = dbus.Interface(self.bus.get_object("org.bluez", "/org/bluez/hci0", introspect=False), "org.bluez.Adapter1")
         adapter.StartDiscovery()
         self.wait_until(lambda: set(addresses) <= set(self.bluez_devices()), 60, "BlueZ to hear the accessories")
         adapter.StopDiscovery()
 
-    # What has to be there
+    # Preconditions
 
     def install(self):
         said = self.run("dpkg", "--install", *self.debs, seconds=180)
@@ -244,7 +244,7 @@ class Machine(Lab):
         return self.radio("WiFi")
 
     def radio(self, name):
-        """What the daemon says of one of its radios."""
+        """The daemon's state of one of its radios."""
         root = self.bus.get_object(DAEMON_NAME, "/org/accessorysetup1", introspect=False)
         return root.Get("org.accessorysetup1.Manager", name, dbus_interface=dbus.PROPERTIES_IFACE)
 
@@ -258,8 +258,8 @@ class Machine(Lab):
         return App(self, "dice", self.dice, "add", "--timeout", STANDSTILL * 90), picker
 
     def begin_choice(self):
-        """The same, up to where the person has a die to choose that will ask a question; returns besides what to tell the
-        picker for that."""
+        """The same, up to where the person has a die to choose that will ask a question; also returns the picker's input
+        for that."""
         picker = self.start_as("picker", "person", "/usr/bin/accessoryctl", "picker", listens=True)
         picker.wait_for("waiting for a picker", 30)
         app = App(self, "dice", self.dice, "add", "--timeout", STANDSTILL * 90)
@@ -294,7 +294,7 @@ class Machine(Lab):
         self.expect_set_up(*addresses)
 
     def bleak(self, *words):
-        """The app is a program over bleak (apps/bleak_dice.py), which finds on its bus what it may."""
+        """The app is a program over bleak (apps/bleak_dice.py), which finds its accessories on its bus."""
         return App(self, "bleak", os.environ["LAB_PYTHON"], "-B", APPS / "bleak_dice.py", *words)
 
     def cut_power(self):
@@ -307,7 +307,7 @@ class Machine(Lab):
 
 
 def copy_programs(usr, *programs):
-    """Makes a folder `usr` of these programs, a shell, and the libraries that they are linked to."""
+    """Makes a folder `usr` with the given programs, a shell, and their libraries."""
     (usr / "lib").mkdir(parents=True)
     (usr / "lib64").symlink_to("lib")
     (usr / "bin").mkdir()
@@ -398,7 +398,7 @@ def _journal_since(began):
 def _boot_again(how):
     Path(f"/run/lab/journal-{os.environ['LAB_BOOT']}.log").write_text(_journal())
     Path("/run/lab/status").write_text(f"{BOOT_AGAIN}\n")
-    # What the programs under test have written is on the disk; what they would still have done is lost.
+    # Writes of the programs under test are on the disk; their pending actions are lost.
     os.sync()
     if how == CUT:
         Path("/proc/sysrq-trigger").write_text("b")
@@ -449,5 +449,5 @@ def _be_the_check(each, machine, verdict):
     sys.stdout.flush()
     os.write(verdict, why.encode())
     if why in (CUT, REBOOT):
-        signal.pause()  # what it has stopped stays so
+        signal.pause()  # stopped processes stay stopped
     os._exit(0)

@@ -18,7 +18,7 @@ GROUPS = {
     "systemd": ("systemd", "doors", "people", "flatpak", "containers", "clients", "upgrades", "web", "packages"), "gateway": ("gateway",),
     "soak": ("soak",),
 }
-# Runs for as long as it is told to, and only then.
+# Runs on demand only, for the given time.
 ON_DEMAND = ("soak",)
 # Two have one check each, a long one; the other has checks on one release of Debian alone.
 NOT_IN_SAMPLE = ("gateway", "field", "clients")

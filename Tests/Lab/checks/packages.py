@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a machine with systemd that had the packages: what is left of them. Last of its guest's groups, because nobody
+"""The end of a machine with systemd that had the packages: the leftovers of their removal. Last of its guest's groups, because no check
 installs them again."""
 
 import subprocess
@@ -35,7 +35,7 @@ def a_removal_ends_the_lock_down_and_an_installation_restores_it(machine):
 @check(seconds=240)
 def a_purge_leaves_nothing(machine):
     machine.installed()
-    # The bus' configuration is the admin's: what was added to it has to go, too.
+    # The bus' configuration is the admin's: additions to it must be removed, too.
     machine.accessoryctl("lockdown", "on")
     expect(LOCAL_BUS_CONFIGURATION.exists() and GRANTS.exists(), "there is nothing to leave")
     names = [name for name in PACKAGES if is_installed(name)]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """People who are not root, on a machine with systemd: they log in on a terminal, and polkit, as Debian ships it, asks them
-through its own agent whether they may do what only administrators may."""
+through its own agent to authenticate as administrators."""
 
 import json
 import os
@@ -70,7 +70,7 @@ def who_does_not_prove_it_changes_nothing(machine):
         expect(status != 0 and f"no such object: {path(number)}" in said, f"busctl ends with {status}: {said}")
         expect_unchanged(machine, number)
 
-    # Nobody there to ask. Twice, because the first of it starts polkit.
+    # No agent to ask. Twice, because the first call starts polkit.
     for _ in range(2):
         status, said = terminal.run(*revoke(number))
         expect_refused(status, said)
@@ -82,7 +82,7 @@ def who_does_not_prove_it_changes_nothing(machine):
     terminal.wait_for("AUTHENTICATION FAILED", 60)
     expect_refused(*terminal.finish())
 
-    # Whoever closes the agent, by the end of its input, has said no.
+    # Closing the agent, by the end of its input, is a refusal.
     terminal.begin(WITH_AGENT, *revoke(number))
     expect_asked(terminal, machine)
     terminal.press("D")
@@ -125,7 +125,7 @@ def nobody_waits_for_a_password_of_somebody_elses(machine):
     terminal, other = Terminal(machine, ADMINISTRATOR), Terminal(machine, NEIGHBOUR)
     terminal.begin(WITH_AGENT, *revoke(number))
     expect_asked(terminal, machine)
-    # Meanwhile: root, the app, and somebody who has no agent.
+    # Meanwhile: root, the app, and a user without an agent.
     expect_unchanged(machine, number)
     expect(machine.probe("app", VIEW, "objects")() == {"objects": [PINK_DICE]}, "the app does not see its die")
     status, said = other.run(*revoke(number))
@@ -152,7 +152,7 @@ def without_polkit_only_root_is_an_administrator(machine):
 def prepare(machine):
     """With accounts that can log in, and an accessory set up; returns the number of its grant."""
     accounts.prepare(machine)
-    # What the guest's preparation took away again, where polkit's agent has its helper started for it.
+    # Restores a unit that the guest's preparation masks, where polkit's agent starts its helper through systemd.
     if machine.show(HELPER, "LoadState") == "loaded":
         machine.systemctl("start", HELPER)
     machine.set_up()
@@ -162,7 +162,7 @@ def prepare(machine):
 
 
 def prove(terminal):
-    """Types the password that is asked for; what was asked of the daemon is done then."""
+    """Types the requested password; the daemon then performs the request."""
     terminal.type(PASSWORD)
     status, said = terminal.finish()
     expect(status == 0, f"busctl ends with {status}: {said}")
@@ -192,6 +192,6 @@ def revoke(number):
 
 
 def enable(number, word):
-    # As a call: of its other words busctl does not say that somebody may be asked.
+    # As a call: busctl does not allow interactive authorization with its other commands.
     return (*BUSCTL, "call", "org.accessorysetup1", path(number), "org.freedesktop.DBus.Properties", "Set",
             "ssv", "org.accessorysetup1.Grant", "Enabled", "b", word)

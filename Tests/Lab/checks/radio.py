@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the lab itself against the real bluetoothd, without our daemon: what it finds, how each way of pairing
-and each fault comes out, and what becomes of adapter, bonds and addresses. What a journey then sees is our doing."""
+"""Checks of the lab itself against the real bluetoothd, without our daemon: its discovery, the outcome of each way of pairing
+and of each fault, and adapter, bonds and addresses afterwards. Differences in a journey are then the daemon's."""
 
 import json
 import signal
@@ -303,7 +303,7 @@ def reads_and_writes_over_an_encrypted_link(lab):
     expect(bluez.read(value) == b"\x0b\x0c", "what was written is not the value")
 
 
-# What becomes of adapter, service and bonds
+# Adapter, service and bonds
 
 @check(one())
 def unplugs_and_plugs_the_adapter(lab):

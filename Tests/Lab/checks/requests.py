@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an app asks for besides a first set-up, on a real radio stack: names, its own word, its own filter, what bluetoothd had
-before, what was lost. The app is a D-Bus client in Python; the person is the terminal picker that answers by itself."""
+"""An app's requests besides a first set-up, on a real radio stack: names, confirmation, its own filter, existing bonds of
+bluetoothd, lost state. The app is a D-Bus client in Python; the person is the terminal picker that answers by itself."""
 
 import grp
 import shutil
@@ -187,7 +187,7 @@ def times_out(lab):
     journey.expect_nothing_left()
 
 
-# What was there before, and what was lost
+# Existing and lost state
 
 @check("dice.json", seconds=180)
 def takes_over_what_bluetoothd_has(lab):

@@ -29,8 +29,8 @@ from harness.waiting import wait
 MINUTES, SEED = float(os.environ.get("LAB_MINUTES", 20)), int(os.environ.get("LAB_SEED", 1))
 SOCKET = "/run/dbus/system_bus_socket"
 ADDRESSES = {each["id"]: each["address"] for each in life.SCENARIO["accessories"]}
-# With the service that they advertise: once connected, bluetoothd says what services there are, and not what was
-# advertised.
+# With the service that they advertise: once connected, bluetoothd reports the actual services, and not the
+# advertised ones.
 SERVED = [{"uuid": PINK, "characteristics": [{"uuid": "FF3F", "flags": ["read", "notify"], "value": "01"}]}]
 SCENARIO = life.SCENARIO | {"accessories": [
     each | {"adverts": [advert | {"interval": 0.2} for advert in each["adverts"]], "gatt": SERVED} for each in life.SCENARIO["accessories"]]}
@@ -46,7 +46,7 @@ class SystemBus:
 
 
 class Radio:
-    """What a life knows of the simulator, as the lab has it: the air, bluetoothd and its store."""
+    """The lab's counterpart of the simulator for a life: the air, bluetoothd and its store."""
 
     def __init__(self, lab):
         self._lab = lab
@@ -96,7 +96,7 @@ class Radio:
 
     @property
     def bonds(self):
-        """Of what is in bluetoothd's store and in its memory, which must be the same."""
+        """The bonds in bluetoothd's store and in its memory, which must be the same."""
         names = {address: name for name, address in ADDRESSES.items()}
         stored = set(self._lab.bonds())
         paired = {address for address, is_paired in self.devices().items() if is_paired}
@@ -119,7 +119,7 @@ class LabWorld(ShortWorld):
 
 
 class LabLife(life.Soak):
-    """With what only a real radio has: private addresses that change, and links."""
+    """With features of a real radio: private addresses that change, and links."""
 
     STEPS = {name: weight for name, weight in life.Soak.STEPS.items() if name != "some_hours"} | {
         "another_address": 1, "a_reset": 1, "a_link": 4}
@@ -135,13 +135,13 @@ class LabLife(life.Soak):
         self.lab.air.rotate("private")
 
     def a_reset(self):
-        """An accessory that nobody has loses what it knows."""
+        """An accessory without a grant loses its keys."""
         free = sorted(set(ADDRESSES) - set(self.names().values()) - self.others)
         if free:
             self.lab.air.forget(self.chance.choice(free))
 
     def a_link(self):
-        """An app connects to one of its accessories through the view, and lets go of it, or is killed."""
+        """An app connects to one of its accessories through the view, and disconnects, or is killed."""
         name = self.chance.choice(list(life.APPS))
         client = Client(self.world, Identity(name, life.APPS[name]), self.world.view)
         try:

@@ -225,7 +225,7 @@ def reads_through_the_view_cost_little(machine):
     # For information: through the view as the app, and past it as root, with the same program.
     machine.set_up()
     reads = f"reads={PINK_DICE}"
-    # In this order: the app's link ends some time after the app has gone, whoever else uses it past the view.
+    # In this order: the app's link ends some time after the app's end, even if another program uses it past the view.
     direct = machine.probe("direct", SYSTEM_BUS, reads, user="root")()[reads]
     view = machine.probe("view", VIEW, reads)()[reads]
     (machine.logs / "notes").write_text(f"a read takes {view:.1f} ms, past the view {direct:.1f} ms: {view / direct:.2f} times\n")
@@ -248,7 +248,7 @@ def the_lock_down_closes_bluez_to_all_but_root_and_the_daemon(machine):
 
 
 def past_the_view(machine):
-    """What programs get there: without a grant, of the group bluetooth, and even the app that has a grant."""
+    """The results of programs there: without a grant, of the group bluetooth, and even the app that has a grant."""
     outsider = machine.probe("outsider", SYSTEM_BUS, "objects", f"get={BLUE_PATH}", "powered", user="person")
     member = machine.probe("member", SYSTEM_BUS, "objects", f"get={BLUE_PATH}", "powered", user="stranger")
     app = machine.probe("app", SYSTEM_BUS, "objects", f"get={BLUE_PATH}", "powered")
@@ -437,7 +437,7 @@ def the_lock_down_holds_over_a_boot(machine):
         machine.accessoryctl("lockdown", "on")
         machine.reboot()
     try:
-        # Nobody starts the daemon: it is enabled, and gets to BlueZ.
+        # The check does not start the daemon: it is enabled, and reaches BlueZ.
         machine.wait_until(lambda: machine.state(DAEMON) == "active", 60, "the service to be active")
         machine.wait_for_bluetooth()
         machine.expect_set_up(PINK_DICE)
@@ -460,13 +460,13 @@ def a_power_cut_in_a_setup_leaves_nothing_half_done(machine):
         daemon = int(machine.show(DAEMON, "MainPID"))
         machine.begin_setup("Dice A2")
         machine.air.wait_for("blue-dice: pairing started", 60)
-        # From here on bluetoothd needs nobody: the bond is made, and nobody is there to grant it. This die answers
-        # slowly.
+        # From here on bluetoothd needs no client: the bond is made, and no daemon is there to grant it. This die
+        # answers slowly.
         os.kill(daemon, signal.SIGSTOP)
         machine.wait_until(lambda: BLUE_DICE in machine.bonds(), 60, "the bond to be on the disk", every=0.05)
         machine.cut_power()
     expect(set(machine.found_bonds) == {PINK_DICE, BLUE_DICE}, f"the bonds after the cut were {sorted(machine.found_bonds)}")
-    # Nobody starts it: it is enabled.
+    # The check does not start it: it is enabled.
     machine.wait_until(lambda: machine.state(DAEMON) == "active", 60, "the service to be active")
     machine.wait_for_bluetooth()
     machine.expect_set_up(PINK_DICE)

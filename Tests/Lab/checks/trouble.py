@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong on a real radio stack while a person sets something up: bluetoothd or the adapter goes, the daemon is killed, the power
+"""Faults on a real radio stack during a set-up: bluetoothd or the adapter goes, the daemon is killed, the power
 is cut. Afterwards there is either an accessory with its grant, or nothing."""
 
 import signal
@@ -131,7 +131,7 @@ def removes_a_bond_once_bluetoothd_is_back(lab):
     journey.expect_nothing_left()
 
 
-# The machine sleeps: the kernel's Bluetooth is told and lets go of links and scans, and every process stands still. The
+# The machine sleeps: the kernel's Bluetooth ends links and scans, and every process stands still. The
 # kernel's own test of a suspend stops there and wakes up after 5 s; the devices go on, for the guest's files come over
 # one that no suspend survives.
 

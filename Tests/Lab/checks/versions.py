@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a guest is made of, as it says itself: release, kernel, the services' packages, and which program is the system bus.
+"""A guest's components, by its own report: release, kernel, the services' packages, and which program is the system bus.
 The host keeps it with the results."""
 
 import json

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page for Cockpit, installed from its package on a machine with systemd, as three people find it: real logins by
-PAM through Cockpit's own server, real sessions of their own, sudo for the administrator. What the page draws is tried in
-Tests/Web; here `cockpit.py` says what the page says."""
+PAM through Cockpit's own server, real sessions of their own, sudo for the administrator. The page's drawing is tested in
+Tests/Web; here `cockpit.py` sends the page's messages."""
 
 import json
 import os
@@ -83,7 +83,7 @@ def an_administrator_becomes_one_by_sudo(machine):
     daemon = line.daemon(1)
     expect_no_admin(daemon)
     expect(refusal(lambda: daemon.call(ROOT, MANAGER, "RegisterPicker", {})) == "AccessDenied", "without sudo its picker is let in")
-    # What Cockpit's button for administrative access does.
+    # The effect of Cockpit's button for administrative access.
     superuser = line.bus(2, bus="internal")
     superuser.subscribe(path="/superuser", interface="cockpit.Superuser", member="Prompt")
     start = superuser.begin("/superuser", "cockpit.Superuser", "Start", "sudo")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accessories with Wi-Fi on a real kernel, under the real wpa_supplicant, NetworkManager and iwd: what is found, how it is joined, and that
+"""Accessories with Wi-Fi on a real kernel, under the real wpa_supplicant, NetworkManager and iwd: finding and joining networks, and that
 the machine is back on its own network afterwards, whatever went wrong meanwhile."""
 
 import signal
@@ -88,8 +88,8 @@ def offers_a_network_that_appears(lab):
     expect("Dice-1234" not in picker.offers, "the die is offered, which is not there")
     began, before = time.monotonic(), lab.ended_scans
     lab.air.bring_back(DIE_ID)
-    # The radio may miss it, so what counts is when the kernel has it. It is to be offered before one more scan of the
-    # service's has ended.
+    # The radio may miss it, so the time at which the kernel has it counts. It must be offered before one more scan of
+    # the service's has ended.
     heard = lab.wait_heard("Dice-1234")
     picker.wait_offer("Dice-1234")
     more = lab.ended_scans - heard
@@ -104,7 +104,7 @@ def scans_only_for_a_picker(lab):
     app.show(network(ssidPrefix=b"Dice-"))
     picker.wait_offer("Dice-Open")
     picker.cancel()
-    # What was running may end.
+    # A running scan may end.
     lab.wait_until(lambda: not lab.is_scanning, 30, "the last scan to end")
     before = lab.scans
     expect(before > 0, "the kernel tells of no scan")
@@ -204,7 +204,7 @@ def joins_after_a_handshake_that_came_to_nothing(lab):
 def joins_with_a_service_that_comes_to_no_end(lab):
     app, picker = begin(lab)
     path = add(app, picker, "Dice-1234")
-    # It is away until what is below looks for it no longer.
+    # It is away until the service below looks for it no longer.
     lab.air.vanish(DIE_ID)
     answer = app.begin_join(path, passphrase=PASSPHRASE)
     lab.service.below.wait_for(" wlan0: State: COMPLETED -> DISCONNECTED", 20)
@@ -246,10 +246,10 @@ def expect_nothing_but_an_address(lab, name):
 def takes_an_address_and_nothing_else(lab):
     if lab.service.name in ("wpa_supplicant", "iwd"):
         start_networkd(lab)
-    # Linux (6.1, 6.12) does not tell networkd the network's name under wpa_supplicant: then home counts for an
+    # Linux (6.1, 6.12) does not report the network's name to networkd under wpa_supplicant: then home counts as an
     # accessory's.
     if "ssid" in lab.tell("iw", "dev", "wlan0", "info") or lab.service.name.startswith("NetworkManager"):
-        # What is offered there is the same, and taken: so it would be seen.
+        # The same is offered there, and taken: so it would be seen.
         at_home = lab.air.network_of(HOME) + "1"
         lab.hear_the_router(HOME)
         lab.wait_until(
@@ -326,7 +326,7 @@ def has_the_passphrase_where_the_documents_say(lab):
     expect(found == [], f"after the leave the passphrase is in {found}")
 
 
-# What goes wrong while it is joined
+# Faults while it is joined
 
 @check(services=SERVICES, seconds=120)
 def notices_that_the_network_has_gone(lab):
@@ -368,7 +368,7 @@ def goes_home_whoever_ends(lab):
 # The service goes
 
 def end_while_joined(lab):
-    """The service is killed while the die's network is joined; what is below it and goes on does so at home."""
+    """The service is killed while the die's network is joined; the service below continues at home."""
     app, _, path = add_die(lab)
     lab.service.kill()
     lab.wait_until(lambda: app.network_interface(path) == "", 30, "the interface to be given back")
@@ -384,7 +384,7 @@ def survives_the_end_of_the_service_in_a_scan(lab):
     lab.wait_until(lambda: lab.scans > scans, 30, "a scan")
     lab.service.kill()
     if lab.service.below is not None:
-        # The interface is served still, by what is below: the picker goes on, there.
+        # The service below still serves the interface: the picker continues there.
         lab.daemon.wait_for(f"Wi-Fi interface .*{lab.service.below.name}", 30)
         scans = lab.scans
         lab.wait_until(lambda: lab.scans > scans, 30, "the search to go on")
@@ -395,7 +395,7 @@ def survives_the_end_of_the_service_in_a_scan(lab):
     lab.wait_wifi("absent")
     lab.service.start()
     if lab.service.below is not None:
-        # What is below was there first, and served it; and then it is switched off while the other one starts.
+        # The service below was there first, and served it; then it is switched off while the other one starts.
         lab.daemon.wait_for("Wi-Fi interface .*service=NetworkManager", 60)
     lab.wait_wifi("ready", 60)
     app.show(network(ssidPrefix=b"Dice-"))
@@ -413,7 +413,7 @@ def survives_the_end_of_the_service_while_joined(lab):
 @check(services=["NetworkManager_over_iwd"], seconds=120)
 def goes_home_with_a_service_that_does_not_by_itself(lab):
     end_while_joined(lab)
-    # As an attempt of NetworkManager's leaves it that has failed: both wait for somebody to say where to.
+    # The state after a failed attempt of NetworkManager's: both wait for a command.
     lab.service.disconnect_below()
     lab.service.start()
     lab.expect_home(PASSPHRASE, seconds=90)

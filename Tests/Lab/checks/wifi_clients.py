@@ -75,7 +75,7 @@ class App(Client):
         self.interface(accessory, "Accessory").JoinNetwork(sv(options), signature="a{sv}", timeout=JOIN_SECONDS)
 
     def begin_join(self, accessory, **options):
-        """Returns what waits for the answer, and fails as the call does."""
+        """Returns a function that waits for the answer, and fails as the call does."""
         answers = []
         self.interface(accessory, "Accessory").JoinNetwork(
             sv(options), signature="a{sv}", timeout=JOIN_SECONDS, reply_handler=lambda: answers.append(None), error_handler=answers.append)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The frame for checks of Wi-Fi: the access points stay on the air for all of them; each check has its own process and cgroup, one Wi-Fi
+"""The frame for checks of Wi-Fi: the access points stay on the air for all checks; each check has its own process and cgroup, one Wi-Fi
 service that is started afresh and has connected wlan0 to “Home”, a daemon, an app and a picker. There is no Bluetooth here."""
 
 import json
@@ -41,7 +41,7 @@ Supports=Bluetooth;WiFi;
 
 
 class WiFiLab(Lab):
-    """What a check gets: the programs of Lab, the service, the air, and what the kernel says of wlan0."""
+    """The environment of a check: the programs of Lab, the service, the air, and the kernel's state of wlan0."""
 
     def __init__(self, logs, air):
         super().__init__(logs, SCENARIO)
@@ -75,7 +75,7 @@ class WiFiLab(Lab):
     # The kernel
 
     def _told(self, pattern):
-        """In how many lines the kernel has told of this since the check began."""
+        """The number of the kernel's matching lines since the check began."""
         return sum(bool(re.search(pattern, line)) for line in self.kernel.lines)
 
     @property
@@ -144,7 +144,7 @@ class WiFiLab(Lab):
         self.wait_until(lambda: self.joined == network, seconds, asked, every=0.2)
 
     def forget(self, network):
-        """Has the kernel know nothing of it, as after half a minute without a scan: a scan of channel 36 drops what it does not hear."""
+        """Makes the kernel forget it, as after half a minute without a scan: a scan of channel 36 drops absent networks."""
         def forgotten():
             # As `forget_heard` says, it may wait for ever.
             self.tell("timeout", "20", "iw", "dev", "wlan0", "scan", "freq", "5180", "flush")
@@ -178,13 +178,13 @@ class WiFiLab(Lab):
         return int(re.search(r"Icmp6InRouterAdvertisements\s+(\d+)", Path("/proc/net/dev_snmp6/wlan0").read_text())[1])
 
     def hear_the_router(self, network):
-        """Until an advertisement has come, and another one: so what is done about the first is done."""
+        """Until an advertisement has come, and another one: the reaction to the first is then complete."""
         self.air.advertise(network)
         before = self.advertisements
         self.wait_until(lambda: self.advertisements >= before + 2, 20, "the router's advertisements", every=0.2)
 
     def written_with(self, *secrets):
-        """The files below the directories of services in which one of these was left since the check began; apart from the air's own, and
+        """The files below the directories of services in which a secret was left since the check began; apart from the air's own, and
         from logs of the check."""
         found = self.tell(
             "find", "/etc", "/var", "/run", "-type", "f", "-newer", self.began, "-not", "-path",
@@ -192,7 +192,7 @@ class WiFiLab(Lab):
         return sorted(each for each in found.splitlines() if any(secret.encode() in Path(each).read_bytes() for secret in secrets))
 
     def wait_quiet(self, seconds, limit):
-        """Until the kernel has told of no scan for so long."""
+        """Waits until the kernel has reported no scan for so long."""
         seen, since = self.scans, time.monotonic()
 
         def quiet():
@@ -240,7 +240,7 @@ def run_all(checks, logs, _stock):
 
 
 def _make_world(logs):
-    # Services are started by the checks, and by nobody else.
+    # Services are started by the checks only.
     for name in ("fi.w1.wpa_supplicant1", "org.freedesktop.NetworkManager", "net.connman.iwd", "org.freedesktop.nm_dispatcher", "org.bluez"):
         (ACTIVATED / f"{name}.service").unlink(missing_ok=True)
     bus = SystemBus()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Wi-Fi services under which the checks are run: how each is configured, with the network “Home” as an administrator would save it,
-how it is started, and what it remembers. Each is the real one of Debian, with Debian's defaults."""
+how it is started, and its stored networks. Each is the real one of Debian, with Debian's defaults."""
 
 import shutil
 import subprocess
@@ -13,9 +13,9 @@ from lab import expect
 HOME, HOME_PASSPHRASE = "Home", "correct horse"
 # Whatever a service writes to keep: empty at the start of each check.
 KEPT = ("/etc/NetworkManager/system-connections", "/run/NetworkManager", "/var/lib/NetworkManager", "/var/lib/iwd", "/run/wpa_supplicant")
-# What gives addresses writes to directories that are its own user's.
+# networkd, which gives addresses, writes to directories of its own user.
 NETWORKD = ("/run/systemd/network", "/run/systemd/netif")
-# What has NetworkManager use iwd.
+# Makes NetworkManager use iwd.
 OVER_IWD = "[device]\nwifi.backend=iwd\n"
 
 
@@ -30,9 +30,9 @@ class Service:
     """One service in one check. `process` is the one that is to be killed; `below` is the supplicant of one that needs it."""
 
     name = bus_name = None
-    # What is below knows the way home, too.
+    # Whether the service below connects to the home network, too.
     goes_home_below = False
-    # What the kernel counts until all channels have been scanned once.
+    # The kernel's scans until all channels have been scanned once.
     kernel_scans = 1
 
     def __init__(self, lab):
@@ -56,7 +56,7 @@ class Service:
         self.process.kill()
 
     def secrets(self, *secrets):
-        """The files of the service in which one of these is."""
+        """The files of the service that contain a secret."""
         found = []
         for each in KEPT:
             for path in Path(each).rglob("*"):
@@ -80,7 +80,7 @@ class Supplicant(Service):
         return self.object("/fi/w1/wpa_supplicant1", "fi.w1.wpa_supplicant1").GetInterface("wlan0")
 
     def profiles(self):
-        """What it knows: the names of networks."""
+        """The names of its networks."""
         return sorted(
             str(self.get(network, "fi.w1.wpa_supplicant1.Network", "Properties")["ssid"]).strip('"')
             for network in self.get(self.path, self.interface, "Networks"))
@@ -124,11 +124,11 @@ class NetworkManager(Service):
             return False
 
     def disconnect_below(self):
-        """Ends what is below has, or is about: until it is told so it connects to nothing more."""
+        """Disconnects the service below, which then stays disconnected until a command."""
         Supplicant(self.lab).disconnect()
 
     def rest_below(self):
-        """What is below looks for none of the networks any longer that it was told of, and says nothing of that."""
+        """The service below silently stops looking for its networks."""
         Supplicant(self.lab).rest()
 
     def profiles(self):
@@ -158,7 +158,7 @@ class IWD(Service):
         self.wait_for_name(self.process, self.bus_name)
 
     def profiles(self):
-        """What it knows, on the bus and on its disk."""
+        """Its networks, on the bus and on its disk."""
         known = {str(each["Name"]) for each in self._objects("KnownNetwork").values()}
         files = {path.stem for path in Path("/var/lib/iwd").iterdir() if path.suffix in (".psk", ".open", ".8021x")}
         return sorted(known | files)
@@ -205,7 +205,7 @@ class NetworkManagerOverIWD(NetworkManager):
 
 
 def start_networkd(lab):
-    """What gives addresses over wpa_supplicant and iwd, with our example for the interface, and a file for the network from before."""
+    """networkd, which gives addresses over wpa_supplicant and iwd, with our example for the interface, and a file for the network from before."""
     folder = Path("/run/systemd/network")
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(lab.repository / "Docs/Examples/accessory-networks.network", folder / "20-accessories.network")
@@ -227,9 +227,9 @@ def make_interface():
 
 
 def forget_heard():
-    """The kernel keeps what a scan has heard for half a minute, and iwd takes it for present."""
+    """The kernel keeps the results of a scan for half a minute, and iwd takes them for present."""
     subprocess.run(["ip", "link", "set", "wlan0", "up"], check=True)
-    # On a busy machine iw was seen to wait for ever for the end of a scan that the kernel had told of.
+    # On a busy machine iw was seen to wait for ever for the end of a scan that the kernel had reported.
     for left in reversed(range(6)):
         try:
             subprocess.run(["iw", "dev", "wlan0", "scan", "flush"], stdout=subprocess.DEVNULL, check=True, timeout=20)
