@@ -14,7 +14,7 @@ let settings: [SwiftSetting] =
         .enableUpcomingFeature("InternalImportsByDefault"),
     ] + strict
 
-// Tests import what they need openly.
+// Tests import their dependencies explicitly.
 let testSettings: [SwiftSetting] =
     [.enableUpcomingFeature("ExistentialAny"), .enableUpcomingFeature("MemberImportVisibility")] + strict
 
@@ -43,7 +43,7 @@ let package = Package(
         .systemLibrary(name: "CGLib", pkgConfig: "glib-2.0", providers: [.apt(["libglib2.0-dev"])]),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(name: "CSystem"),
-        // What a debug build tells of itself, and where a test may end it.
+        // The effects that a debug build reports, and at which a test may kill it.
         .target(name: "Effects", swiftSettings: settings),
         .target(name: "DBusKit", dependencies: ["CDBus", "CGLib", "CSystem", "Effects", log], swiftSettings: settings),
 
@@ -81,7 +81,7 @@ let package = Package(
             name: "GrantStore",
             dependencies: ["AccessoryCore", "AccessoryEngine", "AccessoryModel", "CSQLite", "Effects", "SystemFiles", log],
             swiftSettings: settings),
-        // What the admin and the packages put into files: manifests and policy.
+        // Files of the admin and of packages: manifests and policy.
         .target(
             name: "AdminFiles",
             dependencies: ["AccessoryCore", "AccessoryModel", "CGLib", "CSystem", "DBusKit", "KeyFiles", "SystemFiles", log],
@@ -121,7 +121,7 @@ let package = Package(
             name: "RadioSimulator", dependencies: ["AccessoryModel", "DBusKit", "JSONText", "SystemFiles", log],
             swiftSettings: settings),
 
-        // What apps use: Apple's names over our interface.
+        // The modules for apps: Apple's names over the D-Bus interface.
         .target(name: "CoreBluetooth", dependencies: ["AccessoryModel", "DBusKit"], swiftSettings: settings),
         .target(
             name: "AccessorySetupKit", dependencies: ["AccessoryBus", "AccessoryModel", "CoreBluetooth", "DBusKit"],
@@ -264,7 +264,7 @@ let package = Package(
     swiftLanguageModes: [.v6]
 )
 
-// What Tests/Fuzz/run builds, with everything it needs under the sanitizers, and nobody else.
+// Built by Tests/Fuzz/run only, with all dependencies under the sanitizers.
 if Context.environment["ACCESSORY_FUZZ"] != nil {
     package.targets.append(
         .executableTarget(

@@ -28,7 +28,7 @@ DRAWN_OVER = re.compile(r".*(?:\r|\x1b\[2K)(?=.)|\x1b\[[0-9;?]*[A-Za-z]|\r|\x1e\
 
 
 class Unexpected(Exception):
-    """A command did not do what the documents say."""
+    """A command did not behave as documented."""
 
 
 @dataclass

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lab's app over CoreBluetooth (checks/central.py): it does what each line of its input says, with one accessory at
+// The lab's app over CoreBluetooth (checks/central.py): it executes each line of its input, with one accessory at
 // a time, and writes a line for each callback. Written as an app for Apple's systems would be.
 
 import CoreBluetooth
@@ -14,12 +14,12 @@ final class CentralProbe: NSObject {
         central = CBCentralManager(delegate: self, queue: .main)
     }
 
-    /// Does what a line says: things with a semicolon between them, in one turn of the queue.
+    /// Executes a line: commands with a semicolon between them, in one turn of the queue.
     func obey(_ line: String) {
         for command in line.split(separator: ";") { perform(String(command)) }
     }
 
-    /// What is not understood, or not there, is said as well.
+    /// Reports unknown commands and absent objects as well.
     private func perform(_ line: String) {
         let words = line.split(separator: " ").map(String.init)
         guard let word = words.first, let central else { return }
@@ -43,7 +43,7 @@ final class CentralProbe: NSObject {
         case ("command", let name?):
             use(characteristic(name)) { $0.writeValue(Self.data(words.last), for: $1, type: .withoutResponse) }
         case ("notify", let name?): use(characteristic(name)) { $0.setNotifyValue(words.last == "on", for: $1) }
-        // No callback may come before it of what the same line asks for.
+        // No callback of the same line's requests may precede it.
         case ("say", _): say(words.dropFirst().joined(separator: " "))
         default: say("not understood: \(line)")
         }
