@@ -46,7 +46,7 @@ VERSION := $(shell sed -n 's/.* current = "\(.*\)"/\1/p' Sources/AccessoryModel/
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || date +%s)
 export SOURCE_DATE_EPOCH
 
-# Where D-Bus, systemd and the daemon look is the system's choice, whatever PREFIX is.
+# D-Bus, systemd and the daemon search system directories, regardless of PREFIX.
 DATADIR := /usr/share
 UNITDIR ?= /usr/lib/systemd/system
 SYSUSERSDIR ?= /usr/lib/sysusers.d
@@ -55,7 +55,7 @@ MANDIR ?= $(PREFIX)/share/man
 BASHDIR ?= $(PREFIX)/share/bash-completion/completions
 ZSHDIR ?= $(PREFIX)/share/zsh/site-functions
 FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
-# Where Cockpit looks for pages; the directory is the page's name in addresses.
+# Cockpit's directory of pages; the last part is the page's name in addresses.
 PAGEDIR := $(DATADIR)/cockpit/accessories
 METAINFO := org.accessorysetup1.cockpit.metainfo.xml
 
@@ -64,13 +64,13 @@ METAINFO := org.accessorysetup1.cockpit.metainfo.xml
 help:
 	@echo "make demo [PICK=\"Pink Dice\"]  a set-up on simulated radios, in this terminal"
 	@echo "make web [PICK=\"Pink Dice\"]   the same in the browser at hand: the page for Cockpit (installs cockpit-ws)"
-	@echo "make test                     all tests but the lab's (installs bleak and BlueZ' tools for them)"
+	@echo "make test                     all tests except the lab's (installs bleak and BlueZ' tools)"
 	@echo "make kills [PART=I/N] [MORE=] the daemon killed at each effect (many minutes, or a part)"
 	@echo "make lab [DEB=\"FILE …\"]      the radio lab: a real kernel and a real bluetoothd under qemu; then make fresh"
 	@echo "                              ONLY=wifi: one group; SAMPLE=1: a check of each group; AT_ONCE=2: faster"
 	@echo "                              ROOT=trixie|forky [BUS=broker]: on that release of Debian"
 	@echo "make lab-all                  the lab on every release, and Docs/Platforms.md of that (hours)"
-	@echo "make fresh [ROOT=trixie]      README's commands on a fresh machine (as root)"
+	@echo "make fresh [ROOT=trixie]      the documents' commands on a fresh machine (as root)"
 	@echo "                              ALSO=\"test arm64\": make test and make deb-arm64, too"
 	@echo "make answers                  every wrong answer to every call that the daemon makes (many minutes)"
 	@echo "make calls                    writes Docs/Calls.md anew, after changes to the list of calls"
@@ -170,7 +170,7 @@ lab-all: build
 		for release in bookworm trixie; do Tests/Lab/fresh $$release --also test --results .build/lab/5-fresh-$$release.json || failed=1; done; \
 		Tests/Lab/platforms .build/lab/*.json && exit $$failed
 
-# README's commands for the build machine, where nothing is installed: in a root that is made for it.
+# The documents' commands for the build machine, in a new root without the project's dependencies.
 ALSO ?=
 fresh: deps
 	Tests/Lab/fresh $(or $(ROOT),bookworm) $(addprefix --also=,$(ALSO))
