@@ -239,6 +239,7 @@ lint: deps
 format: deps
 	$(SWIFT) format --in-place --recursive Sources Tests Package.swift
 	Tests/Support/check-prose --write
+	Tests/Support/check-english --tighten
 
 man: deps
 	rm -rf .build/man
