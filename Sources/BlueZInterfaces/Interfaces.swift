@@ -2,7 +2,7 @@
 // The interfaces of bluetoothd that are used here: members and properties, with the types of its documentation. The
 // tests compare them with the simulator's own description. (BlueZ, doc/org.bluez.*.rst)
 
-public import DBusKit
+internal import DBusKit
 
 /// org.bluez.Adapter1: a controller.
 public enum Adapter1: BlueZInterface {
