@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which processes are in a container, by what an unprivileged daemon can read of root's processes: in a directory like
-// /proc, because the daemon of these tests may see more.
+// Detection of containers with an unprivileged daemon's view of root's processes: in a substitute of /proc, because
+// these tests may see more.
 
 import Foundation
 import TestSupport

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Manifests: what is read, what is refused and with which words, and which one fits a caller.
+// Manifests: reading, problems, and matching with callers.
 
 import AccessoryModel
 @testable import AdminFiles
@@ -88,7 +88,7 @@ private let good = """
         #expect(try problems(text.joined(separator: "\n")).contains { $0.contains("no process could match") })
     }
 
-    /// Whoever is told of new problems hears of none that are only in another order.
+    /// Problems in another order are not signalled as new ones.
     @Test func problemsStandInTheOrderOfTheFile() throws {
         let names = (1...20).map { "relative\($0)" }
         let text = good + "\n[Application]\nExecutable=" + names.joined(separator: ";") + "\n"
@@ -225,7 +225,7 @@ private let good = """
         #expect(try look(5, path).flatpak == "org.example.Dice")
         #expect(try look(6, try procfs(6)).flatpak == nil)
         #expect(try look(6, path).groups == [7, 8, 9])
-        // What cannot be read is no "no".
+        // An unreadable file does not mean that there is no Flatpak.
         for (pid, text) in [(Int32(7), "[Application]\n"), (8, "name"), (9, String(repeating: "#\n", count: 40_000))] {
             #expect(throws: IdentityFailure.self) { try look(pid, try procfs(pid, flatpak: text)) }
         }
@@ -294,7 +294,7 @@ private let good = """
         #expect(try app() == "by.exe")
         caller.unit = "dice.service"
         #expect(try app() == "by.unit")
-        // systemd's word is stronger than what anybody can make.
+        // Evidence from systemd is stronger than evidence that a process can set itself.
         caller.flatpak = "org.example.Dice"
         #expect(try app() == "by.unit")
         caller.snap = "dice"
@@ -303,8 +303,8 @@ private let good = """
         #expect(try app() == "by.label")
     }
 
-    /// What a process can make itself takes away what it executes, and gives something only to the users that the
-    /// manifest names.
+    /// Evidence that a process can set itself excludes a match by executable, and matches only for users in the
+    /// manifest.
     @Test func whatAProcessCanMakeItselfGivesItNothing() throws {
         let manifest = { (line: String, id: String) in
             "[Application]\nId=\(id)\nName=x\n\(line)\n[AccessorySetup]\nSupports=Bluetooth;\n"

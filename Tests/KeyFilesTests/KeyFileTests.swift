@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Key files: what is read, and that every problem says file, line and key.
+// Key files: values, and problems with file, line and key.
 
 import KeyFiles
 import TestSupport

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files on a real disk: what replaces another is there as a whole, or the other is.
+// Files on a real disk: a replacement is complete, or the old file stays.
 
 import Glibc
 import SystemFiles
@@ -22,7 +22,7 @@ import Testing
         #expect(try SystemFile.names(in: directory.path) == ["file"])
     }
 
-    /// What cannot be written leaves the old one, and nothing beside it.
+    /// A failed replacement leaves the old file and no draft.
     @Test func whatCannotBeReplacedStays() throws {
         try SystemFile.write("old".utf8, to: path)
         try SystemFile.makeDirectory(path + ".new/full")
@@ -35,7 +35,7 @@ import Testing
         #expect(!SystemFile.exists(target + ".new"))
     }
 
-    /// Nobody may ever write into it, or read from it.
+    /// The pipe has no reader and no writer, so a blocking open would hang.
     @Test func noPipeIsWaitedFor() throws {
         #expect(mkfifo(path, 0o600) == 0 && mkfifo(path + ".new", 0o600) == 0)
         let error = #expect(throws: SystemFileError.self) { try SystemFile.contents(path) }
@@ -44,7 +44,7 @@ import Testing
         #expect(SystemFile.isNoFile(path))
     }
 
-    /// A link that somebody has laid out is not written through.
+    /// The draft never follows a link.
     @Test func aLinkIsNotFollowed() throws {
         let other = directory.path + "/other"
         try SystemFile.write("theirs".utf8, to: other)
