@@ -2,8 +2,8 @@
 // Characters that look like others, made by Tests/Support/confusables of Unicode 15's confusables.txt. Not
 // written by hand. The data are © Unicode, Inc., under the Unicode License V3 (unicode.org/license.txt).
 
-/// After `=` the code points of a text, then those of the characters that look like it. What the compatibility
-/// decomposition (NFKD) takes apart is not among them.
+/// After `=` the code points of a text, then those of the characters that look like it, except for characters that the
+/// compatibility decomposition (NFKD) resolves.
 enum Confusables {
     static let text = """
         =21 1C3 2D51 =24+20E0 1F10F =26 A778 =27 60 2B9 2BB 2BC 2BD 2BE 2C8 2CA 2CB 2F4 55A 55D 5D9 5F3 7F4 7F5 144A
