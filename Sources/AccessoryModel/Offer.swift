@@ -5,12 +5,8 @@
 public struct Offer: Hashable, Sendable {
     /// Opaque, valid within one picker.
     public let id: String
-    /// The radio's object for it; nil for one that Bluetooth did not find.
-    public let device: RadioDeviceID?
-    /// Its Bluetooth address; nil for one with Wi-Fi only.
-    public let address: BluetoothAddress?
-    /// The adapter that is used for it; nil when it is not known.
-    public let adapter: BluetoothAddress?
+    /// Its Bluetooth side; empty for one with Wi-Fi only.
+    public let bluetooth: Bluetooth
     /// The index of the item that it matched.
     public let item: Int
     /// The app's name for it, or the stored one when it is shared.
@@ -22,23 +18,30 @@ public struct Offer: Hashable, Sendable {
     public var rssi: Int?
     /// Set up by another app already: picking shares it.
     public let shared: AccessoryID?
-    /// Whether picking it pairs it.
-    public let needsPairing: Bool
-    /// The machine is bonded with it already, by whomever.
-    public let isBonded: Bool
     /// The identifier that the accessory will have once it is set up.
     public let identifier: AccessoryID
     /// The picker's steps around the set-up.
     public let setup: SetupOptions
-    /// Further sides to pair.
-    public let support: SupportOptions
     /// Its network, in range or known by name.
     public var network: WiFiNetwork?
     /// The Wi-Fi Aware service that it offers.
     public var aware: AwareService?
 
-    /// The Bluetooth address and its adapter; nil for an accessory with Wi-Fi only.
-    public var peer: BluetoothPeer? { address.map { BluetoothPeer($0, adapter: adapter) } }
+    /// The Bluetooth side of an offer.
+    public struct Bluetooth: Hashable, Sendable {
+        /// The radio's object; nil when Bluetooth did not find it.
+        public let device: RadioDeviceID?
+        /// Nil for an accessory with Wi-Fi only.
+        public let address: BluetoothAddress?
+        /// The adapter to use; nil when it is not known.
+        public let adapter: BluetoothAddress?
+        /// Whether a pick pairs it.
+        public let needsPairing: Bool
+        /// Whether the machine is bonded with it, by any program.
+        public let isBonded: Bool
+        /// Further sides to pair.
+        public let support: SupportOptions
+    }
 
     /// Stores its arguments.
     public init(
@@ -48,25 +51,36 @@ public struct Offer: Hashable, Sendable {
         setup: SetupOptions = [], support: SupportOptions = [], network: WiFiNetwork? = nil, aware: AwareService? = nil
     ) {
         self.id = id
-        self.device = device
-        self.address = address
-        self.adapter = adapter
+        bluetooth = Bluetooth(
+            device: device, address: address, adapter: adapter, needsPairing: needsPairing, isBonded: isBonded, support: support)
         self.item = item
         self.name = name
         self.advertisedName = advertisedName
         self.rssi = rssi
         self.shared = shared
-        self.needsPairing = needsPairing
-        self.isBonded = isBonded
         self.identifier = identifier
         self.setup = setup
-        self.support = support
         self.network = network
         self.aware = aware
     }
 }
 
 extension Offer {
+    /// See `Bluetooth`.
+    public var device: RadioDeviceID? { bluetooth.device }
+    /// See `Bluetooth`.
+    public var address: BluetoothAddress? { bluetooth.address }
+    /// See `Bluetooth`.
+    public var adapter: BluetoothAddress? { bluetooth.adapter }
+    /// See `Bluetooth`.
+    public var needsPairing: Bool { bluetooth.needsPairing }
+    /// See `Bluetooth`.
+    public var isBonded: Bool { bluetooth.isBonded }
+    /// See `Bluetooth`.
+    public var support: SupportOptions { bluetooth.support }
+    /// The Bluetooth address and its adapter; nil for an accessory with Wi-Fi only.
+    public var peer: BluetoothPeer? { address.map { BluetoothPeer($0, adapter: adapter) } }
+
     /// The app's name for it, with the names by which a person knows it: the device's own, and its network's.
     public var title: String {
         // Where evidence is missing, the name has it already.
