@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Changes of access together with their bonds: revoking, removing, switching, renaming, and the app's confirmation.
+// `AccessoryEngine` documents the requests.
 
 internal import AccessoryCore
 internal import AccessoryModel
@@ -34,9 +35,6 @@ final class AccessChanges {
 
     // MARK: Changes
 
-    /// Takes a grant away.
-    ///
-    /// - Parameter completion: called once the bond is gone too, where it goes.
     func revoke(
         _ grant: Grant, reason: String, by requester: Requester, completion: @escaping () -> Void = {}
     ) throws(SetupError) {
@@ -44,7 +42,6 @@ final class AccessChanges {
         try commit(change.steps, removing: change.bonds, reason: reason, by: requester, completion: completion)
     }
 
-    /// Removes an accessory and all its grants.
     func remove(_ accessory: Accessory, reason: String, by requester: Requester, completion: @escaping () -> Void)
         throws(SetupError)
     {
@@ -52,8 +49,6 @@ final class AccessChanges {
         try commit(change.steps, removing: change.bonds, reason: reason, by: requester, completion: completion)
     }
 
-    /// Removes the bond with an accessory, whichever program has made it. Its grants stay, and are `unauthorized` until
-    /// a person pairs it again.
     func unpair(_ accessory: Accessory, reason: String, by requester: Requester, completion: @escaping () -> Void)
         throws(SetupError)
     {
@@ -81,7 +76,6 @@ final class AccessChanges {
             completion: completion)
     }
 
-    /// An admin's switch on a grant.
     func setEnabled(_ grant: Grant, _ isEnabled: Bool, by requester: Requester) throws(SetupError) {
         guard grant.isEnabled != isEnabled else { return }
         var changed = grant
@@ -174,9 +168,6 @@ final class AccessChanges {
         }
     }
 
-    /// The app gives an accessory back that waits for its confirmation.
-    ///
-    /// - Parameter completion: called once the bond is gone too, where it goes.
     func failAuthorization(_ session: Session, _ id: AccessoryID, completion: @escaping () -> Void) throws(SetupError) {
         let (grant, _) = try awaiting(session, id, "FailAuthorization")
         try revoke(grant, reason: "the app failed the authorization", by: sessions.requester(session), completion: completion)

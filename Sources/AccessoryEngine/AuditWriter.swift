@@ -131,9 +131,6 @@ final class AuditWriter {
         }
     }
 
-    /// The trail's lines, in pages of `count`, 1 or more.
-    ///
-    /// - Throws: the store's error.
     func pages(_ query: AuditQuery, of count: Int) throws -> AuditPages {
         flush()
         return try AuditPages(of: trail, query, of: count)

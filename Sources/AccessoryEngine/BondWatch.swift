@@ -69,10 +69,6 @@ final class BondWatch {
 
     // MARK: Forgotten keys
 
-    /// A link with an accessory came up for an app, and ended before the app could use it. An accessory that was reset
-    /// has forgotten its keys, and ends every link so; bluetoothd keeps the bond, and names no reason before 5.83.
-    ///
-    /// - Returns: the likely reason and the way out, for people; nil for an accessory without a bond.
     func linkEndedAtOnce(_ id: AccessoryID) -> String? {
         guard let accessory = services.registry.ledger.accessories[id], accessory.isBonded else { return nil }
         refusing.insert(id)

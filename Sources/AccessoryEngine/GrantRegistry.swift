@@ -56,7 +56,6 @@ final class GrantRegistry {
         try DescriptorRules.check(terms, technology, declaredBy: manifest)
     }
 
-    /// Manifests have changed: each use is held against them.
     func setManifests(_ new: [AppID: AppManifest]) {
         guard new != manifests else { return }
         manifests = new

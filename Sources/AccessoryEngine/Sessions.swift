@@ -17,7 +17,6 @@ final class Sessions {
         self.log = log
     }
 
-    /// - Throws: `InvalidRequest` past `Limits.sessionsPerUser`.
     func open(_ client: ClientID, _ app: AppManifest, _ party: Party) throws(SetupError) -> Session {
         guard all.values.count(where: { $0.app.id == app.id && $0.party == party }) < Limits.sessionsPerUser else {
             throw .invalid("CreateSession", app.id, "has \(Limits.sessionsPerUser) sessions of \(party) already")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins granted accessories' networks for apps: performs the effects of `JoinMachine`, and reports the radio's answers
-// and the entitled apps to it.
+// and the entitled apps to it. `AccessoryEngine` documents the requests.
 
 internal import AccessoryCore
 internal import AccessoryModel
@@ -24,12 +24,6 @@ final class AccessoryNetworks {
         services.publisher.listen { [weak self] in if case .access = $0 { self?.reviewHolders() } }
     }
 
-    /// Joins the network of an accessory for an app.
-    ///
-    /// - Parameters:
-    ///   - network: the network that the app means; nil for the accessory's.
-    ///   - completion: called once, with why not.
-    /// - Throws: `InvalidRequest` for a network that is not granted, `UserRestricted` where the admin denies it.
     func join(
         _ id: AccessoryID, for client: ClientID, _ app: AppID, passphrase: NetworkJoin.Passphrase?, isHidden: Bool, network: SSID?,
         completion: @escaping (SetupError?) -> Void
@@ -58,16 +52,10 @@ final class AccessoryNetworks {
         handle(.wanted(ticket, goal, by: holder))
     }
 
-    /// An app has done with an accessory's network. Nothing happens to one that it had not joined.
-    ///
-    /// - Parameter completion: called once the interface is given back, or where others use it still, at once.
     func leave(_ id: AccessoryID, for client: ClientID, completion: @escaping () -> Void) {
         handle(.released(admit(Request { _ in completion() }), id, client: client.rawValue))
     }
 
-    /// The interface that is on an accessory's network now; nil when none is.
-    ///
-    /// - Parameter ssid: the network that is meant; nil for any that an app has joined for this accessory.
     func interface(of id: AccessoryID, on ssid: SSID?) -> String? {
         guard case .joined(let goal, let interface) = machine.state, goal.accessory == id, ssid == nil || ssid == goal.ssid else {
             return nil
@@ -82,7 +70,6 @@ final class AccessoryNetworks {
         handle(.entitled(Set(entitled), reason: "the app is gone, or its manifest or grant no longer includes the network"))
     }
 
-    /// Gives the interface back, for a daemon that ends.
     func end(_ completion: @escaping () -> Void) {
         handle(.ending(admit(Request { _ in completion() })))
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which picker runs, of which there is one at most, as there is one person (rule 7): the checks of each request, the
 // program that shows the picker, and the answers of the person at it. `PickerRunner` performs the run.
+// `AccessoryEngine` documents the requests.
 
 internal import AccessoryCore
 internal import AccessoryModel
@@ -36,7 +37,6 @@ final class PickerCoordinator {
 
     // MARK: Requests of apps
 
-    /// A picker that finds accessories, migrates known ones, or both.
     func show(
         _ session: Session, items: [DisplayItem], settings: PickerSettings, accepted: (PickerRun) -> Void
     ) throws(SetupError) {
@@ -59,7 +59,6 @@ final class PickerCoordinator {
             accepted)
     }
 
-    /// Shows accessories that the app has looked at (rule 9).
     func update(_ session: Session, items: [DiscoveredItem]) throws(SetupError) {
         let runner = try discovery(of: session, "UpdatePicker")
         guard runner.run.settings.filtersDiscoveryResults else {
@@ -70,14 +69,12 @@ final class PickerCoordinator {
         runner.refreshOffers()
     }
 
-    /// Ends a discovery that has offered nothing (rule 8).
     func finishDiscovery(_ session: Session, accepted: () -> Void) throws(SetupError) {
         let runner = try discovery(of: session, "FinishPickerDiscovery")
         accepted()
         runner.feed(.discoveryFinished)
     }
 
-    /// The app cancels its own picker, which ends as if the person had cancelled.
     func callOff(_ session: Session, accepted: () -> Void) throws(SetupError) {
         guard session.state == .active else { throw session.wrongState("CancelPicker") }
         guard let runner, runner.run.session === session else {
@@ -86,7 +83,6 @@ final class PickerCoordinator {
         try runner.callOff(accepted: accepted)
     }
 
-    /// Has the person rename an accessory of the app's.
     func renameAccessory(
         _ session: Session, _ id: AccessoryID, options: RenameOptions, accepted: (PickerRun) -> Void
     ) throws(SetupError) {
@@ -100,7 +96,6 @@ final class PickerCoordinator {
             accepted)
     }
 
-    /// Has the person give an accessory of the app's the side that a new descriptor asks for.
     func updateAuthorization(
         _ session: Session, _ id: AccessoryID, descriptor: DiscoveryDescriptor, accepted: (PickerRun) -> Void
     ) throws(SetupError) {

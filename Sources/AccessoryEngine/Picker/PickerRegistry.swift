@@ -46,7 +46,6 @@ final class PickerRegistry {
 
     subscript(_ client: ClientID) -> PickerProgram? { all.first { $0.client == client } }
 
-    /// See `AccessoryEngine.registerPicker`.
     func register(
         _ client: ClientID, label: String?, lease: Double?, isUnattended: Bool?, user: @autoclosure () -> String
     ) throws(SetupError) {
