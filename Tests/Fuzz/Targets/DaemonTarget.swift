@@ -67,6 +67,7 @@ private let manifests: String = {
 private final class PlayedRadio: Radio {
     var state = RadioState.ready
     weak var observer: (any RadioObserver)?
+    let adapters: [RadioAdapter] = []
     var bonds: [RadioBond] = []
     private(set) var pairing: RadioDeviceID?
     var completions: [(Bool) -> Void] = []
@@ -80,19 +81,21 @@ private final class PlayedRadio: Radio {
     func answer(_ answer: PromptAnswer) {}
     func cancelPairing() {}
     func bridge(
-        _ address: BluetoothAddress, classic: BluetoothAddress?,
+        _ peer: BluetoothPeer, classic: BluetoothAddress?,
         completion: @escaping (Result<BluetoothAddress, RadioFailure>) -> Void
     ) {
         completions.append { completion($0 ? .success(Self.address(77)) : .failure(RadioFailure(.refused, "played"))) }
     }
-    func setAlias(_ address: BluetoothAddress, _ name: String) {}
-    func removeBond(_ address: BluetoothAddress, device: RadioDeviceID?, completion: @escaping (Result<Void, RadioFailure>) -> Void)
-    {
+    func setAlias(_ peer: BluetoothPeer, _ name: String) {}
+    func removeBond(
+        _ peer: BluetoothPeer, device: RadioDeviceID?, wasPairing: Bool,
+        completion: @escaping (Result<Void, RadioFailure>) -> Void
+    ) {
         completions.append { completion($0 ? .success(()) : .failure(RadioFailure(.unavailable, "played"))) }
     }
     func refresh(_ completion: @escaping () -> Void) { completion() }
-    func device(for address: BluetoothAddress) -> RadioDeviceID? { RadioDeviceID("/org/bluez/hci0/dev_\(address.value)") }
-    func link(with address: BluetoothAddress) -> RadioLink { RadioLink() }
+    func device(for peer: BluetoothPeer) -> RadioDeviceID? { RadioDeviceID("/org/bluez/hci0/dev_\(peer.address.value)") }
+    func link(with peer: BluetoothPeer) -> RadioLink { RadioLink() }
 
     func endPairing(_ succeeds: Bool) {
         guard let device = pairing, let number = Int(device.rawValue.split(separator: "_").last ?? "") else { return }
@@ -360,11 +363,11 @@ private func hear(_ world: World, _ input: inout Input) {
     advert.serviceUUIDs = [BluetoothUUID("180F")!]
     advert.localName = input.text(sessionWords)
     advert.rssi = -50
-    world.radio.observer?.heard([HeardDevice(device: advert.device, rssi: -50, content: advert)])
+    world.radio.observer?.heard([HeardDevice(address: advert.address, rssi: -50, content: advert)])
     if input.oneIn(4), let ssid = SSID(input.bytes()) {
         world.networks.observer?.heard(networks: [WiFiNetwork(ssid: ssid, rssi: -50, security: .wpa2, band: .ghz2)])
     }
-    if input.oneIn(8) { world.radio.observer?.lost(advert.device) }
+    if input.oneIn(8) { world.radio.observer?.lost(advert.address) }
 }
 
 /// A connection goes.

@@ -106,6 +106,7 @@ private final class RadioWatcher: RadioObserver {
     var isPairing = false
     var ended = 0
     func radioChanged(_ state: RadioState, reason: String) { expect(!reason.isEmpty, "the radio changes without a reason") }
+    func adaptersChanged() {}
     func discoveryFailed(_ failure: RadioFailure) {}
     func heard(_ changes: [HeardDevice]) {
         for change in changes {
@@ -117,7 +118,7 @@ private final class RadioWatcher: RadioObserver {
                     && content.manufacturerData.count <= entries, "more of a device than is kept")
         }
     }
-    func lost(_ device: RadioDeviceID) {}
+    func lost(_ address: BluetoothAddress) {}
     func pairingPrompted(_ prompt: PairingPrompt) {}
     func bridgingStarted() {}
     func pairingEnded(_ result: Result<PairedIdentity, RadioFailure>) {
@@ -158,10 +159,10 @@ func tellRadio(_ bytes: UnsafeRawBufferPointer) {
         case 6: radio.answer(input.pick([.accept, .reject, .passkey(1), .pin("0000")]))
         case 7: radio.cancelPairing()
         case 8:
-            let address = BluetoothAddress("C0:FF:EE:00:00:01", kind: .random)!
-            radio.removeBond(address, device: nil) { _ in }
-            _ = (radio.bonds, radio.link(with: address), radio.device(for: address))
-            radio.setAlias(address, input.text(bluezWords))
+            let peer = BluetoothPeer(BluetoothAddress("C0:FF:EE:00:00:01", kind: .random)!, adapter: nil)
+            radio.removeBond(peer, device: nil, wasPairing: false) { _ in }
+            _ = (radio.bonds, radio.link(with: peer), radio.device(for: peer))
+            radio.setAlias(peer, input.text(bluezWords))
         case 9:
             // BlueZ asks the agent.
             let (member, types) = input.pick([
