@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON for the tools: reads scenarios, writes lists for programs. FoundationEssentials has the parser; the tools have
-// it with swift-argument-parser already.
-
-internal import FoundationEssentials
+// JSON as a value, and its text. Without Foundation, so that the daemon can use it, too. Scenarios are parsed in
+// RadioSimulator; the store's columns by SQLite.
 
 /// A JSON value (RFC 8259).
 public indirect enum JSON: Hashable, Sendable {
@@ -12,7 +10,7 @@ public indirect enum JSON: Hashable, Sendable {
     case boolean(Bool)
     /// A number without a fraction that fits 64 bits.
     case integer(Int)
-    /// Any other number.
+    /// Any other number; must be finite.
     case number(Double)
     /// A text.
     case text(String)
@@ -21,70 +19,44 @@ public indirect enum JSON: Hashable, Sendable {
     /// An object; its keys have no order.
     case object([String: JSON])
 
-    /// A text that is not JSON.
-    public struct Problem: Error, Hashable, Sendable, CustomStringConvertible {
-        /// The parser's message, with the line where it has one.
-        public let description: String
-    }
-
-    /// - Parameter text: UTF-8.
-    /// - Throws: for a text that is not JSON.
-    public init(parsing text: [UInt8]) throws(Problem) {
-        do {
-            self = try JSONDecoder().decode(JSON.self, from: Data(text))
-        } catch DecodingError.dataCorrupted(let context) {
-            throw Problem(description: context.underlyingError.map { "\($0)" } ?? context.debugDescription)
-        } catch {
-            throw Problem(description: "\(error)")
-        }
-    }
-
     /// For people and programs: a line for each value, keys in order.
-    public var written: String { written([.prettyPrinted]) }
+    public var written: String { written(indentation: "") }
     /// For programs that read line by line: all in one line, keys in order.
-    public var writtenInOneLine: String { written([]) }
+    public var writtenInOneLine: String { written(indentation: nil) }
 
-    private func written(_ formatting: JSONEncoder.OutputFormatting) -> String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = formatting.union([.sortedKeys, .withoutEscapingSlashes])
-        // Only numbers that are not finite cannot be encoded, and none is made here.
-        return (try? encoder.encode(self)).map { String(decoding: $0, as: UTF8.self) } ?? "null"
-    }
-}
-
-extension JSON: Codable {
-    /// - Throws: for a value that JSON does not have.
-    public init(from decoder: any Decoder) throws {
-        let value = try decoder.singleValueContainer()
-        if value.decodeNil() {
-            self = .null
-        } else if let truth = try? value.decode(Bool.self) {
-            self = .boolean(truth)
-        } else if let number = try? value.decode(Int.self) {
-            self = .integer(number)
-        } else if let number = try? value.decode(Double.self) {
-            self = .number(number)
-        } else if let text = try? value.decode(String.self) {
-            self = .text(text)
-        } else if let list = try? value.decode([JSON].self) {
-            self = .array(list)
-        } else {
-            self = .object(try value.decode([String: JSON].self))
+    private func written(indentation: String?) -> String {
+        let inner = indentation.map { $0 + "  " }
+        func list(_ open: String, _ elements: [String], _ close: String) -> String {
+            guard let indentation, let inner, !elements.isEmpty else { return open + elements.joined(separator: ",") + close }
+            return "\(open)\n\(inner)" + elements.joined(separator: ",\n\(inner)") + "\n\(indentation)\(close)"
         }
-    }
-
-    /// - Throws: for numbers that are not finite.
-    public func encode(to encoder: any Encoder) throws {
-        var value = encoder.singleValueContainer()
         switch self {
-        case .null: try value.encodeNil()
-        case .boolean(let truth): try value.encode(truth)
-        case .integer(let number): try value.encode(number)
-        case .number(let number): try value.encode(number)
-        case .text(let text): try value.encode(text)
-        case .array(let list): try value.encode(list)
-        case .object(let values): try value.encode(values)
+        case .null: return "null"
+        case .boolean(let truth): return "\(truth)"
+        case .integer(let number): return "\(number)"
+        case .number(let number): return number.isFinite ? "\(number)" : "null"
+        case .text(let text): return Self.quoted(text)
+        case .array(let elements): return list("[", elements.map { $0.written(indentation: inner) }, "]")
+        case .object(let values):
+            let colon = indentation == nil ? ":" : ": "
+            let members = values.sorted { $0.key < $1.key }
+            return list("{", members.map { Self.quoted($0.key) + colon + $0.value.written(indentation: inner) }, "}")
         }
+    }
+
+    private static func quoted(_ text: String) -> String {
+        var result = "\""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"", "\\": result += "\\\(scalar)"
+            case "\n": result += "\\n"
+            case "\u{0}"..<" ", "\u{7F}":
+                let digits = String(scalar.value, radix: 16)
+                result += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+            default: result.unicodeScalars.append(scalar)
+            }
+        }
+        return result + "\""
     }
 }
 

@@ -2,6 +2,7 @@
 // JSON for the scenario reader: every access is typed, and every problem names its place.
 
 internal import AccessoryModel
+internal import FoundationEssentials
 internal import JSONText
 
 /// A JSON object while it is read: a key that is not read is an error; keys that start with `#` are comments.
@@ -121,6 +122,39 @@ extension JSON {
         case .integer(let number): Double(number)
         case .number(let number): number
         default: nil
+        }
+    }
+}
+
+extension JSON: Decodable {
+    /// - Throws: `ScenarioProblem` for a text that is not JSON.
+    init(parsing text: [UInt8]) throws(ScenarioProblem) {
+        do {
+            self = try JSONDecoder().decode(JSON.self, from: Data(text))
+        } catch DecodingError.dataCorrupted(let context) {
+            let problem = context.underlyingError.map { "\($0)" } ?? context.debugDescription
+            throw ScenarioProblem(place: "", reason: "not JSON: \(problem)")
+        } catch {
+            throw ScenarioProblem(place: "", reason: "not JSON: \(error)")
+        }
+    }
+
+    init(from decoder: any Decoder) throws {
+        let value = try decoder.singleValueContainer()
+        if value.decodeNil() {
+            self = .null
+        } else if let truth = try? value.decode(Bool.self) {
+            self = .boolean(truth)
+        } else if let number = try? value.decode(Int.self) {
+            self = .integer(number)
+        } else if let number = try? value.decode(Double.self) {
+            self = .number(number)
+        } else if let text = try? value.decode(String.self) {
+            self = .text(text)
+        } else if let list = try? value.decode([JSON].self) {
+            self = .array(list)
+        } else {
+            self = .object(try value.decode([String: JSON].self))
         }
     }
 }

@@ -30,12 +30,8 @@ extension Scenario {
 
     /// - Throws: `ScenarioProblem`.
     public init(json: [UInt8]) throws {
-        let value: JSON
-        do throws(JSON.Problem) { value = try JSON(parsing: json) } catch {
-            throw ScenarioProblem(place: "", reason: "not JSON: \(error)")
-        }
         self.init()
-        try JSONObject.read(value, "") { top in
+        try JSONObject.read(JSON(parsing: json), "") { top in
             if let list = try top.objects("adapters", Self.adapter) { adapters = list }
             accessories = try top.objects("accessories", Self.accessory)?.flatMap { $0 } ?? []
             try readWiFi(top)
