@@ -13,9 +13,10 @@ final class SimulatedAdapter: ExportedObject {
     unowned let bluez: SimulatedBlueZ
     private(set) var interfaces: [ExportedInterface] = []
     private(set) var isPowered: Bool
-    private var alias: String
-    private var isPairable = false
-    private var isDiscoverable = false
+    /// The properties that clients write, without effect here.
+    private var settings: [String: DBusValue] = [
+        "Alias": .string("simulator"), "Pairable": .boolean(false), "Discoverable": .boolean(false),
+    ]
     private var discoverers: Set<String> = []
     private var filters: [String: Filter] = [:]
     /// By the accessories' `id`s; those under an address that is no more, by their paths.
@@ -39,31 +40,22 @@ final class SimulatedAdapter: ExportedObject {
         gain = scenario.gain
         path = ObjectPath("/org/bluez/\(scenario.name)") ?? "/org/bluez/hci0"
         isPowered = scenario.isPowered
-        alias = "simulator"
         var adapter = ExportedInterface(bluez.descriptions[Interfaces.adapter]!)
         adapter.property("Address") { _ in .string(scenario.address.description) }
         adapter.property("AddressType") { _ in .string("public") }
         adapter.property("Name") { _ in .string("simulator") }
-        adapter.property("Alias") { [unowned self] _ in .string(alias) }
         adapter.property("Powered") { [unowned self] _ in .boolean(isPowered) }
-        adapter.property("Pairable") { [unowned self] _ in .boolean(isPairable) }
-        adapter.property("Discoverable") { [unowned self] _ in .boolean(isDiscoverable) }
         adapter.property("Discovering") { [unowned self] _ in .boolean(isDiscovering) }
         adapter.property("UUIDs") { _ in .strings([]) }
         adapter.property("Roles") { _ in .strings(["central", "peripheral"]) }
-        adapter.writable("Alias") { [unowned self] value, _ in
-            alias = value.stringValue ?? alias
-            changed("Alias")
+        for name in settings.keys {
+            adapter.property(name) { [unowned self] _ in settings[name] }
+            adapter.writable(name) { [unowned self] value, _ in
+                settings[name] = value
+                changed(name)
+            }
         }
         adapter.writable("Powered") { [unowned self] value, _ in setPower(value.booleanValue ?? false) }
-        adapter.writable("Pairable") { [unowned self] value, _ in
-            isPairable = value.booleanValue ?? false
-            changed("Pairable")
-        }
-        adapter.writable("Discoverable") { [unowned self] value, _ in
-            isDiscoverable = value.booleanValue ?? false
-            changed("Discoverable")
-        }
         adapter.method("SetDiscoveryFilter") { [unowned self] call throws(BusError) in
             try needsPower()
             filters[call.sender] = try Self.filter(call.arguments[0])

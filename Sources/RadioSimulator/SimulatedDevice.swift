@@ -8,39 +8,40 @@ final class SimulatedDevice: ExportedObject {
     let path: ObjectPath
     let accessory: AirAccessory
     unowned let adapter: SimulatedAdapter
-    /// By which the adapter has it.
+    /// The adapter's key for this object.
     var key: String
     private(set) var interfaces: [ExportedInterface] = []
-    private(set) var lastHeard: Double
-    private(set) var isConnected = false
     private var address: BluetoothAddress
-    private var advertisedName: String?
-    private var alias: String?
-    private var uuids: Set<BluetoothUUID> = []
-    /// The resolved services, which BlueZ then lists in place of the advertised ones. (`dev_property_get_uuids` in
-    /// device.c)
-    private var resolved: Set<BluetoothUUID>?
-    private var serviceData: [BluetoothUUID: [UInt8]] = [:]
-    private var manufacturerData: [CompanyIdentifier: [UInt8]] = [:]
-    private var rssi: Int?
-    private var txPower: Int?
-    private var hasLostUUIDs = false
-    private var isTrusted = false
-    private var isBlocked = false
+    private var adverts: HeardAdverts
+    private var settings = Settings()
+    private var link = Link()
     private var pairing: SimulatedPairing?
-    /// A link that is coming up, or about to be refused, and the call that waits for it.
-    private var connecting: (source: LoopSource, completion: (BusError?) -> Void)?
-    private var gatt: SimulatedGATT?
     let requests: SimulatedRequests
 
+    /// The properties that clients write.
+    private struct Settings {
+        var alias: String?
+        var isTrusted = false
+        var isBlocked = false
+        var preferredBearer = "last-used"
+    }
+
+    private struct Link {
+        var isUp = false
+        /// Keys that last as long as the link.
+        var hasKeys = false
+        /// A link that is being established, or about to be refused, and the call that waits for it.
+        var pending: (source: LoopSource, completion: (BusError?) -> Void)?
+        var gatt: SimulatedGATT?
+    }
+
+    var isConnected: Bool { link.isUp }
+    var lastHeard: Double { adverts.lastHeard }
     private var bluez: SimulatedBlueZ { adapter.bluez }
     /// The object of a previous address has no part in the bond.
     var isBonded: Bool { key == accessory.scenario.id && accessory.bonds.contains(adapter.address) }
     var isTemporary: Bool { !isBonded }
-    /// With keys that last as long as the link.
-    private var hasKeysForNow = false
-    private var preferredBearer = "last-used"
-    var isPaired: Bool { isBonded || hasKeysForNow }
+    var isPaired: Bool { isBonded || link.hasKeys }
 
     /// Paired over low energy only, BlueZ takes `Pair()` for the other transport, whether the accessory has one or not.
     private var needsClassicBond: Bool {
@@ -57,8 +58,7 @@ final class SimulatedDevice: ExportedObject {
         key = accessory.scenario.id
         // A stored device has its identity address, another one its present address.
         address = accessory.bonds.contains(adapter.address) ? accessory.scenario.address : accessory.airAddress
-        lastHeard = adapter.bluez.air.now
-        advertisedName = accessory.storedName
+        adverts = HeardAdverts(name: accessory.storedName, at: adapter.bluez.air.now)
         let element = "dev_" + String(address.description.map { $0 == ":" ? "_" : $0 })
         path = adapter.path.appending(element) ?? adapter.path
         interfaces = [makeInterface()]
@@ -70,55 +70,37 @@ final class SimulatedDevice: ExportedObject {
         var device = ExportedInterface(adapter.bluez.descriptions[Interfaces.device]!)
         device.property("Address") { [unowned self] _ in .string(address.description) }
         device.property("AddressType") { [unowned self] _ in .string(address.kind.rawValue) }
-        device.property("Name") { [unowned self] _ in advertisedName.map { .string($0) } }
+        device.property("Name") { [unowned self] _ in adverts.name.map { .string($0) } }
         device.property("Alias") { [unowned self] _ in
-            .string(alias ?? advertisedName ?? String(address.description.map { $0 == ":" ? "-" : $0 }))
+            .string(settings.alias ?? adverts.name ?? String(address.description.map { $0 == ":" ? "-" : $0 }))
         }
         device.property("Paired") { [unowned self] _ in .boolean(isPaired) }
         device.property("Bonded") { [unowned self] _ in .boolean(isBonded) }
-        device.property("Trusted") { [unowned self] _ in .boolean(isTrusted) }
-        device.property("Blocked") { [unowned self] _ in .boolean(isBlocked) }
+        device.property("Trusted") { [unowned self] _ in .boolean(settings.isTrusted) }
+        device.property("Blocked") { [unowned self] _ in .boolean(settings.isBlocked) }
         device.property("LegacyPairing") { [unowned self] _ in .boolean(accessory.scenario.pairing.isLegacy) }
         device.property("Connected") { [unowned self] _ in .boolean(isConnected) }
-        device.property("ServicesResolved") { [unowned self] _ in .boolean(gatt != nil) }
+        device.property("ServicesResolved") { [unowned self] _ in .boolean(link.gatt != nil) }
         device.property("Adapter") { [unowned self] _ in .objectPath(adapter.path) }
-        device.property("UUIDs") { [unowned self] _ in
-            .strings((resolved ?? uuids).sorted().map(\.description))
-        }
-        device.property("RSSI") { [unowned self] _ in rssi.map { .int16(Int16(clamping: $0)) } }
-        device.property("TxPower") { [unowned self] _ in txPower.map { .int16(Int16(clamping: $0)) } }
-        device.property("ServiceData") { [unowned self] _ in
-            serviceData.isEmpty
-                ? nil
-                : .dictionary(
-                    key: "s", value: "v",
-                    serviceData.sorted { $0.key < $1.key }.map { .init(.string($0.key.description), .variant(.bytes($0.value))) })
-        }
-        device.property("ManufacturerData") { [unowned self] _ in
-            manufacturerData.isEmpty
-                ? nil
-                : .dictionary(
-                    key: "q", value: "v",
-                    manufacturerData.sorted { $0.key < $1.key }.map { .init(.uint16($0.key.value), .variant(.bytes($0.value))) })
-        }
+        for name in HeardAdverts.properties { device.property(name) { [unowned self] _ in adverts.value(name) } }
         // As with bluetoothd's experimental interfaces.
         device.property("PreferredBearer") { [unowned self] _ in
-            accessory.scenario.transport == .dual ? .string(preferredBearer) : nil
+            accessory.scenario.transport == .dual ? .string(settings.preferredBearer) : nil
         }
         device.writable("PreferredBearer") { [unowned self] value, _ in
-            preferredBearer = value.stringValue ?? preferredBearer
+            settings.preferredBearer = value.stringValue ?? settings.preferredBearer
             changed("PreferredBearer")
         }
         device.writable("Alias") { [unowned self] value, _ in
-            alias = value.stringValue.flatMap { $0.isEmpty ? nil : $0 }
+            settings.alias = value.stringValue.flatMap { $0.isEmpty ? nil : $0 }
             changed("Alias")
         }
         device.writable("Trusted") { [unowned self] value, _ in
-            isTrusted = value.booleanValue ?? false
+            settings.isTrusted = value.booleanValue ?? false
             changed("Trusted")
         }
         device.writable("Blocked") { [unowned self] value, _ in
-            isBlocked = value.booleanValue ?? false
+            settings.isBlocked = value.booleanValue ?? false
             changed("Blocked")
         }
         device.method("Connect") { [unowned self] call throws(BusError) in
@@ -126,7 +108,7 @@ final class SimulatedDevice: ExportedObject {
             guard !isConnected else { return call.reply() }
             // `device_connect_le` and `connect_profiles` in device.c. Since 5.82 it is `InProgress` over low energy,
             // too.
-            guard connecting == nil else {
+            guard link.pending == nil else {
                 throw accessory.scenario.transport == .bredr
                     ? .bluez("InProgress", "br-connection-busy") : .bluez("Failed", "Operation already in progress")
             }
@@ -145,13 +127,13 @@ final class SimulatedDevice: ExportedObject {
             // BlueZ answers between the end of the services and that of the link.
             servicesGone()
             call.reply()
-            linkLost(.local, toldAfter: .milliseconds(5))
+            linkLost(.local, signalledAfter: .milliseconds(5))
         }
         device.method("Pair") { [unowned self] call throws(BusError) in
             try adapter.needsPower()
             guard !isBonded || needsClassicBond else { throw .bluez("AlreadyExists", "Already Exists") }
             guard pairing == nil else { throw .bluez("InProgress", "Operation already in progress") }
-            guard connecting == nil else { throw .bluez("Failed", "Operation already in progress") }
+            guard link.pending == nil else { throw .bluez("Failed", "Operation already in progress") }
             pair(call)
         }
         device.method("CancelPairing") { [unowned self] call throws(BusError) in
@@ -178,57 +160,18 @@ final class SimulatedDevice: ExportedObject {
 
     /// The advert that makes the object: its properties travel with `InterfacesAdded`.
     func firstHeard(_ advert: Scenario.Advert) {
-        _ = update(advert.payload)
-        rssi = adapter.strength(advert)
-        lastHeard = bluez.air.now
+        _ = adverts.hear(advert.payload, rssi: adapter.strength(advert), duplicates: false, at: bluez.air.now)
     }
 
-    func hear(_ payload: Scenario.Payload, rssi new: Int?, duplicates: Bool) {
-        lastHeard = bluez.air.now
-        var names = update(payload)
-        if let new, duplicates || new != rssi {
-            rssi = new
-            names.append("RSSI")
-        }
-        if duplicates {
-            // DuplicateData: everything in the packet is signalled again.
-            if !payload.manufacturerData.isEmpty, !names.contains("ManufacturerData") { names.append("ManufacturerData") }
-            if !payload.serviceData.isEmpty, !names.contains("ServiceData") { names.append("ServiceData") }
-        }
+    func hear(_ payload: Scenario.Payload, rssi: Int?, duplicates: Bool) {
+        var names = adverts.hear(payload, rssi: rssi, duplicates: duplicates, at: bluez.air.now)
+        if names.contains("Name"), settings.alias == nil { names.append("Alias") }
         if !names.isEmpty { changed(names) }
-    }
-
-    private func update(_ payload: Scenario.Payload) -> [String] {
-        var names: [String] = []
-        if let name = payload.name, name != advertisedName {
-            advertisedName = name
-            names.append("Name")
-            if alias == nil { names.append("Alias") }
-        }
-        if !hasLostUUIDs, resolved == nil, !uuids.isSuperset(of: payload.serviceUUIDs) {
-            uuids.formUnion(payload.serviceUUIDs)
-            names.append("UUIDs")
-        }
-        if !payload.serviceData.isEmpty, serviceData != payload.serviceData {
-            serviceData = payload.serviceData
-            names.append("ServiceData")
-        }
-        if !payload.manufacturerData.isEmpty, manufacturerData != payload.manufacturerData {
-            manufacturerData = payload.manufacturerData
-            names.append("ManufacturerData")
-        }
-        if let power = payload.txPower, power != txPower {
-            txPower = power
-            names.append("TxPower")
-        }
-        return names
     }
 
     /// Discovery ended: the signal strength is no longer known.
     func silence() {
-        guard rssi != nil else { return }
-        rssi = nil
-        changed("RSSI")
+        if adverts.silence() { changed("RSSI") }
     }
 
     // MARK: The link
@@ -247,15 +190,15 @@ final class SimulatedDevice: ExportedObject {
 
     private func connecting(_ completion: @escaping (BusError?) -> Void, then body: @escaping () -> Void) {
         let source = bluez.loop.after(Self.connectTime) { [weak self] in
-            self?.connecting = nil
+            self?.link.pending = nil
             if self != nil { body() }
         }
-        connecting = (source, completion)
+        link.pending = (source, completion)
     }
 
     /// The link comes up, cannot be encrypted, and ends. bluetoothd keeps the bond.
     private func refuseKeys(_ completion: @escaping (BusError?) -> Void) {
-        isConnected = true
+        link.isUp = true
         accessory.connectedTo = adapter.name
         changed("Connected")
         connecting(completion) { [unowned self] in
@@ -265,27 +208,27 @@ final class SimulatedDevice: ExportedObject {
     }
 
     private func abandonConnecting() {
-        guard let (source, completion) = connecting else { return }
-        connecting = nil
+        guard let (source, completion) = link.pending else { return }
+        link.pending = nil
         source.cancel()
         completion(.bluez("Failed", "br-connection-canceled"))
     }
 
     private func linkUp() {
         guard !isConnected else { return }
-        isConnected = true
+        link.isUp = true
         accessory.connectedTo = adapter.name
         changed("Connected")
         let gatt = SimulatedGATT(self, bluez)
-        self.gatt = gatt
+        link.gatt = gatt
         if let delay = accessory.scenario.lateServices {
             bluez.loop.after(.seconds(delay)) { [weak self, weak gatt] in
-                if let gatt, self?.gatt === gatt { gatt.export() }
+                if let gatt, self?.link.gatt === gatt { gatt.export() }
             }
         } else {
             gatt.export()
         }
-        if !accessory.scenario.services.isEmpty { resolved = Set(accessory.scenario.services.map(\.uuid)) }
+        if !accessory.scenario.services.isEmpty { adverts.resolve(Set(accessory.scenario.services.map(\.uuid))) }
         changed("UUIDs", "ServicesResolved")
         showBattery()
         if accessory.scenario.isInput, isPaired { bluez.air.input.add(accessory) }
@@ -312,37 +255,37 @@ final class SimulatedDevice: ExportedObject {
 
     /// The link is down.
     ///
-    /// - Parameter pause: before the property changes.
-    func linkLost(_ end: LinkEnd, toldAfter pause: Duration? = nil) {
+    /// - Parameter pause: before `Connected` changes.
+    func linkLost(_ end: LinkEnd, signalledAfter pause: Duration? = nil) {
         pairing?.fail(.bluez("AuthenticationCanceled", "Authentication Canceled"))
         // Out of range, a link that is coming up times out later.
         if isConnected || end == .local || end == .authentication { abandonConnecting() }
         guard isConnected else { return }
-        isConnected = false
+        link.isUp = false
         accessory.connectedTo = nil
         bluez.air.input.remove(accessory)
         servicesGone()
         hideBattery()
         bluez.server.emit(path: path, interface: Interfaces.device, member: "Disconnected", to: nil, end.arguments)
-        guard let pause else { return tellLost() }
-        bluez.loop.after(pause) { [weak self] in self?.tellLost() }
+        guard let pause else { return signalLost() }
+        bluez.loop.after(pause) { [weak self] in self?.signalLost() }
     }
 
     private func servicesGone() {
-        guard let gatt else { return }
+        guard let gatt = link.gatt else { return }
         gatt.withdraw()
-        self.gatt = nil
+        link.gatt = nil
         changed("ServicesResolved")
     }
 
-    private func tellLost() {
+    private func signalLost() {
         changed("Connected")
-        guard hasKeysForNow else { return }
-        hasKeysForNow = false
+        guard link.hasKeys else { return }
+        link.hasKeys = false
         changed("Paired")
     }
 
-    /// BlueZ gives the device one interface more once it has read the battery, and takes it away with the link.
+    /// BlueZ adds an interface once it has read the battery, and removes it with the link.
     private func showBattery() {
         guard let percentage = accessory.scenario.battery, interfaces.count == 1 else { return }
         var battery = ExportedInterface(bluez.descriptions[Interfaces.battery]!)
@@ -366,12 +309,12 @@ final class SimulatedDevice: ExportedObject {
             [.objectPath(path), .strings([Interfaces.battery])])
     }
 
-    /// The accessory says that its services have changed.
-    func servicesChanged() { gatt?.replace() }
+    /// The accessory reports that its services have changed.
+    func servicesChanged() { link.gatt?.replace() }
 
     func clientGone(_ client: String) {
-        gatt?.clientGone(client)
-        // A pairing belongs to who asked for it.
+        link.gatt?.clientGone(client)
+        // A pairing ends with the client that requested it.
         if let pairing, pairing.client == client {
             linkLost(.local)
         }
@@ -398,8 +341,7 @@ final class SimulatedDevice: ExportedObject {
                 self.bluez.loop.soon { [weak self] in
                     guard let self, !self.isPaired else { return }
                     self.linkLost(.authentication)
-                    self.hasLostUUIDs = true
-                    (self.uuids, self.resolved) = ([], nil)
+                    self.adverts.loseUUIDs()
                     self.changed("UUIDs")
                 }
             }
@@ -424,13 +366,13 @@ final class SimulatedDevice: ExportedObject {
 
     private func bond() {
         guard accessory.scenario.pairing.keepsKeys else {
-            hasKeysForNow = true
+            link.hasKeys = true
             return changed("Paired")
         }
         accessory.bonds.insert(adapter.address)
         accessory.forgottenBonds.remove(adapter.address)
         if accessory.scenario.crossesTransports { accessory.classicBonds.insert(adapter.address) }
-        accessory.storedName = advertisedName
+        accessory.storedName = adverts.name
         let identity = accessory.scenario.address
         if identity != address {
             address = identity
@@ -449,6 +391,6 @@ final class SimulatedDevice: ExportedObject {
         changed("Bonded", "Paired")
     }
 
-    /// Whether an advert from this address is this device's: a bond resolves private ones, and a link stays.
+    /// Whether an advert from this address is from this device: a bond resolves private addresses, and a link stays.
     func isKnown(by address: BluetoothAddress) -> Bool { isPaired || isConnected || self.address == address }
 }
