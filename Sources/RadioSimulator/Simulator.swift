@@ -26,7 +26,8 @@ public final class Simulator {
     private var waiting: [Scenario.Event]
     /// Called once when the bus goes away.
     public var onDisconnect: (() -> Void)? {
-        didSet { control.onDisconnect = onDisconnect }
+        get { control.onDisconnect }
+        set { control.onDisconnect = newValue }
     }
 
     /// - Parameter inputDirectory: where the input devices of this simulated machine are listed, for a daemon that

@@ -142,7 +142,7 @@ final class IWDStation: Station {
     // MARK: Scanning
 
     /// Every scan probes the hidden networks that are known.
-    private var knownHidden: [[UInt8]] { iwd.known.filter(\.profile.isHidden).map(\.profile.ssid) }
+    private var knownHidden: [[UInt8]] { iwd.knownNetworks.filter(\.profile.isHidden).map(\.profile.ssid) }
 
     override func scanBegan() { changed("Scanning") }
 
@@ -279,7 +279,7 @@ final class IWDStation: Station {
     private func autoconnect() {
         guard state == .disconnected, autoconnects, radio.isUsable, hiddenSearch == nil, pending?.isWaitingForAgent != true
         else { return }
-        let known = iwd.known.filter { !$0.profile.isUplink || $0.profile.ssid == radio.uplink }
+        let known = iwd.knownNetworks.filter { !$0.profile.isUplink || $0.profile.ssid == radio.uplink }
         guard !known.isEmpty else { return }
         for network in ordered where network.best?.point.isHeard == true {
             guard let match = known.first(where: { $0.profile.ssid == network.ssid && $0.type == network.type }) else { continue }

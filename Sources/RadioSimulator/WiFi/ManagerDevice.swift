@@ -69,7 +69,7 @@ final class ManagerDevice: Station {
         interfaces = [device, wireless]
     }
 
-    private var uplink: ManagerProfile? { manager.known.first { $0.stored.isUplink && $0.stored.interface == radio.name } }
+    private var uplink: ManagerProfile? { manager.connections.first { $0.stored.isUplink && $0.stored.interface == radio.name } }
 
     // MARK: Life
 
@@ -127,7 +127,7 @@ final class ManagerDevice: Station {
     /// Requested scans run while disconnected or activated, not during a join.
     private func scanIfRequested() {
         guard let requested, state == .disconnected || state >= .activated || isSearching else { return }
-        let hidden = manager.known.filter(\.stored.isHidden).map(\.stored.ssid)
+        let hidden = manager.connections.filter(\.stored.isHidden).map(\.stored.ssid)
         if radio.startScan(requested + hidden) { self.requested = nil }
     }
 
@@ -295,7 +295,7 @@ final class ManagerDevice: Station {
     /// Joins a saved network that was heard; scans for one while there is none.
     private func autoconnect() {
         guard state == .disconnected, activation == nil, radio.isUsable else { return }
-        let wanted = manager.known.filter { !$0.isBlocked && !$0.isVolatile && goesHere($0) }
+        let wanted = manager.connections.filter { !$0.isBlocked && !$0.isVolatile && goesHere($0) }
         guard !wanted.isEmpty else { return scanIfRequested() }
         if let profile = wanted.first(where: { best(for: $0)?.point.isHeard == true }) {
             activate(profile, boundTo: nil)

@@ -12,7 +12,7 @@ final class SimulatedIWD: SimulatedWiFiService {
     static let knownNetwork = "net.connman.iwd.KnownNetwork"
     static let path: ObjectPath = "/net/connman/iwd"
 
-    private(set) var known: [IWDKnownNetwork] = []
+    private(set) var knownNetworks: [IWDKnownNetwork] = []
     /// In the order of their registration, by client.
     private var agents: [(client: String, path: ObjectPath)] = []
     /// The question that an agent has not answered yet.
@@ -70,7 +70,7 @@ final class SimulatedIWD: SimulatedWiFiService {
             call.reply(.vardict(["NetworkConfigurationEnabled": .boolean(air.wifi.iwdConfigures)]))
         }
         bus.server.export(PlainObject(Self.path, [manager, daemon]))
-        for profile in air.iwdProfiles where !known.contains(where: { $0.profile.ssid == profile.ssid }) { add(profile) }
+        for profile in air.iwdProfiles where !knownNetworks.contains(where: { $0.profile.ssid == profile.ssid }) { add(profile) }
     }
 
     override func stop() {
@@ -80,7 +80,7 @@ final class SimulatedIWD: SimulatedWiFiService {
     }
 
     override func makeStation(_ radio: Radio) -> Station { IWDStation(radio, self) }
-    override var profiles: [StoredProfile] { known.map(\.profile) }
+    override var profiles: [StoredProfile] { knownNetworks.map(\.profile) }
 
     // MARK: Agents
 
@@ -110,12 +110,12 @@ final class SimulatedIWD: SimulatedWiFiService {
     // MARK: Known networks
 
     func knownNetwork(_ ssid: [UInt8], _ type: String) -> IWDKnownNetwork? {
-        known.first { $0.profile.ssid == ssid && $0.type == type }
+        knownNetworks.first { $0.profile.ssid == ssid && $0.type == type }
     }
 
     private func add(_ profile: StoredProfile) {
         let network = IWDKnownNetwork(profile, self)
-        known.append(network)
+        knownNetworks.append(network)
         bus.server.export(network, to: .everybody)
     }
 
@@ -130,13 +130,13 @@ final class SimulatedIWD: SimulatedWiFiService {
     }
 
     func forget(_ network: IWDKnownNetwork) {
-        known.removeAll { $0 === network }
+        knownNetworks.removeAll { $0 === network }
         store()
         bus.server.withdraw(network.path, to: .everybody)
         for station in stations.values { (station as? IWDStation)?.forgotten(network) }
     }
 
-    private func store() { air.iwdProfiles = known.map(\.profile) }
+    private func store() { air.iwdProfiles = knownNetworks.map(\.profile) }
 }
 
 /// A network that iwd has joined before.

@@ -12,7 +12,7 @@ final class SimulatedNetworkManager: SimulatedWiFiService {
     static let active = "org.freedesktop.NetworkManager.Connection.Active"
     static let path: ObjectPath = "/org/freedesktop/NetworkManager"
 
-    private(set) var known: [ManagerProfile] = []
+    private(set) var connections: [ManagerProfile] = []
     private var activations: [ManagerActivation] = []
 
     private static let table = """
@@ -61,7 +61,7 @@ final class SimulatedNetworkManager: SimulatedWiFiService {
         }
         bus.server.export(PlainObject("/org/freedesktop"))
         bus.server.export(PlainObject(Self.path, [describeRoot()]))
-        known = air.uplinks.map { ManagerProfile($0, id: lossyText($0.ssid), next("Settings")) }
+        connections = air.uplinks.map { ManagerProfile($0, id: lossyText($0.ssid), next("Settings")) }
     }
 
     private func describeRoot() -> ExportedInterface {
@@ -79,7 +79,7 @@ final class SimulatedNetworkManager: SimulatedWiFiService {
             let device = try device(call.arguments[1])
             let wanted = call.arguments[0].objectPathValue
             // “/” leaves the choice to NetworkManager.
-            guard let profile = known.first(where: { wanted == "/" ? device.isAvailable($0) : $0.path == wanted }),
+            guard let profile = connections.first(where: { wanted == "/" ? device.isAvailable($0) : $0.path == wanted }),
                 device.isAvailable(profile)
             else { throw Self.error("UnknownConnection", "The connection could not be found, or is not available.") }
             profile.isBlocked = false
@@ -118,7 +118,7 @@ final class SimulatedNetworkManager: SimulatedWiFiService {
         }
         let (profile, id) = try ManagerProfile.read(call.arguments[0]) { device.heardNames.contains($0) }
         let added = ManagerProfile(profile, id: id, isVolatile: true, next("Settings"))
-        known.append(added)
+        connections.append(added)
         let client = options["bind-activation"] == "dbus-client" ? call.sender : nil
         if let client { bus.watch(client) }
         return (added, device.activate(added, boundTo: client))
@@ -133,7 +133,7 @@ final class SimulatedNetworkManager: SimulatedWiFiService {
     func end(_ activation: ManagerActivation) {
         activations.removeAll { $0 === activation }
         bus.server.withdraw(activation.path, to: .everybody)
-        if activation.profile.isVolatile { known.removeAll { $0 === activation.profile } }
+        if activation.profile.isVolatile { connections.removeAll { $0 === activation.profile } }
     }
 
     override func makeStation(_ radio: Radio) -> Station { ManagerDevice(radio, next("Devices"), self) }
@@ -142,7 +142,7 @@ final class SimulatedNetworkManager: SimulatedWiFiService {
         bus.emit(Self.path, Self.name, isAdded ? "DeviceAdded" : "DeviceRemoved", .objectPath(station.path))
     }
 
-    override var profiles: [StoredProfile] { known.map(\.stored) }
+    override var profiles: [StoredProfile] { connections.map(\.stored) }
 
     static func error(_ name: String, _ text: String) -> BusError { BusError(name: "\(Self.name).\(name)", message: text) }
 }

@@ -9,7 +9,8 @@ final class WiFiSimulation {
     private let address: Connection.Address
     private var services: [Scenario.WiFi.Service: SimulatedWiFiService] = [:]
     var onScanStarted: (() -> Void)? {
-        didSet { air.onScanStarted = onScanStarted }
+        get { air.onScanStarted }
+        set { air.onScanStarted = newValue }
     }
 
     init(_ scenario: Scenario, bus address: Connection.Address, loop: MainLoop) {
