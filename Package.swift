@@ -106,7 +106,7 @@ let package = Package(
             ], swiftSettings: settings),
         // The data path: org.bluez as one app may see it.
         .target(
-            name: "BlueZView", dependencies: ["AccessoryModel", "CSystem", "CallerIdentity", "CallsOut", "DBusKit", log],
+            name: "BlueZView", dependencies: ["AccessoryModel", "BlueZInterfaces", "CSystem", "CallerIdentity", "CallsOut", "DBusKit", log],
             swiftSettings: settings),
         .target(
             name: "AccessoryService",
@@ -122,7 +122,7 @@ let package = Package(
             swiftSettings: settings),
 
         // The modules for apps: Apple's names over the D-Bus interface.
-        .target(name: "CoreBluetooth", dependencies: ["AccessoryModel", "DBusKit"], swiftSettings: settings),
+        .target(name: "CoreBluetooth", dependencies: ["AccessoryModel", "BlueZInterfaces", "DBusKit"], swiftSettings: settings),
         .target(
             name: "AccessorySetupKit", dependencies: ["AccessoryBus", "AccessoryModel", "CoreBluetooth", "DBusKit"],
             swiftSettings: settings),
@@ -232,7 +232,7 @@ let package = Package(
             dependencies: ["AccessoryEngine", "AccessoryModel", "DBusKit", "TestSupport", "WiFiRadio", log],
             swiftSettings: testSettings),
         .testTarget(
-            name: "BlueZViewTests", dependencies: ["AccessoryModel", "BlueZView", "DBusKit", "TestSupport", log],
+            name: "BlueZViewTests", dependencies: ["AccessoryModel", "BlueZInterfaces", "BlueZView", "DBusKit", "TestSupport", log],
             swiftSettings: testSettings),
         // Apple's own listings, kept as they are: they warn (variables never changed, errors never used), and that is
         // theirs to do.
@@ -257,7 +257,8 @@ let package = Package(
         .testTarget(
             name: "CoreBluetoothTests",
             dependencies: [
-                "AccessorySetupKit", "AccessorySetupKitSnippets", "CoreBluetooth", "DBusKit", "TestSupport", "accessory-sim",
+                "AccessoryModel", "AccessorySetupKit", "AccessorySetupKitSnippets", "BlueZInterfaces", "CoreBluetooth", "DBusKit",
+                "TestSupport", "accessory-sim",
                 "accessoryctl", "accessorysetupd",
             ], swiftSettings: testSettings),
     ],

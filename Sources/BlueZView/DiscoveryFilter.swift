@@ -2,6 +2,7 @@
 // What an app may say to SetDiscoveryFilter: a list. bluetoothd merges the filters of all its clients and acts on some
 // of their keys for the whole adapter, so what an app says is made anew here from what is known to be harmless.
 
+internal import BlueZInterfaces
 internal import DBusKit
 
 /// A client's discovery filter, as it is passed on. (BlueZ, org.bluez.Adapter(5), SetDiscoveryFilter)
@@ -13,7 +14,7 @@ struct DiscoveryFilter {
     init(_ asked: DBusValue?) throws(BusError) {
         var values: [String: DBusValue] = [:]
         for (key, value) in asked?.vardictValue ?? [:] {
-            func invalid() -> BusError { .bluez("InvalidArguments", "\(key) is not a value of type \(value.signature)") }
+            func invalid() -> BusError { .bluez(.invalidArguments, "\(key) is not a value of type \(value.signature)") }
             switch key {
             case "Transport":
                 guard let text = value.stringValue, ["auto", "le", "bredr"].contains(text) else { throw invalid() }
@@ -42,7 +43,7 @@ struct DiscoveryFilter {
             // Since 5.83; bluetoothctl has it. An app connects by itself, to accessories of its own.
             case "AutoConnect":
                 guard value.booleanValue != nil else { throw invalid() }
-            default: throw .bluez("InvalidArguments", "\(key) is no key of a discovery filter")
+            default: throw .bluez(.invalidArguments, "\(key) is no key of a discovery filter")
             }
         }
         self.values = values

@@ -2,6 +2,7 @@
 // The objects of the view as D-Bus tells them: `GetManagedObjects`' value, and the introspection of what lies above the
 // devices. (Theirs is the radio service's own; below a device there is nothing foreign.)
 
+internal import BlueZInterfaces
 internal import DBusKit
 
 enum ObjectTree {
@@ -24,8 +25,8 @@ enum ObjectTree {
         if scope.adapters.contains(path) { inside = adapterInterface + StandardInterfaces.everywhere }
         if path.rawValue == "/" { inside = StandardInterfaces.objectManager }
         let prefix = path.rawValue == "/" ? "/" : path.rawValue + "/"
-        if path == Scope.managers { inside = agentManager + StandardInterfaces.everywhere }
-        for other in Array(scope.devices.keys) + scope.adapters + [Scope.managers] where other.isBelow(path) {
+        if path == BlueZ.manager { inside = agentManager + StandardInterfaces.everywhere }
+        for other in Array(scope.devices.keys) + scope.adapters + [BlueZ.manager] where other.isBelow(path) {
             children.insert(other.rawValue.dropFirst(prefix.count).prefix { $0 != "/" })
         }
         let nodes = children.sorted().map { "  <node name=\"\($0)\"/>\n" }.joined()

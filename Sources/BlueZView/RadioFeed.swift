@@ -3,6 +3,7 @@
 // there are, and what is said of the links. Without clients, and links that linger for one that has gone, it listens to
 // nothing but the name.
 
+internal import BlueZInterfaces
 internal import CallsOut
 internal import DBusKit
 
@@ -94,7 +95,7 @@ final class RadioFeed {
     /// Begins with the name's owner.
     func start(observer: any RadioFeedObserver) {
         self.observer = observer
-        nameWatch = connection.watchName(Scope.service) { [weak self] in self?.ownerChanged($0) }
+        nameWatch = connection.watchName(BlueZ.service) { [weak self] in self?.ownerChanged($0) }
     }
 
     /// The name that clients know the service by; nil while it is gone.
@@ -104,7 +105,7 @@ final class RadioFeed {
 
     /// Asks the bus for the process of the service.
     func readProcess(_ completion: @escaping (Result<ServiceProcess, BusError>) -> Void) {
-        processes.read(owner ?? Scope.service, completion)
+        processes.read(owner ?? BlueZ.service, completion)
     }
 
     // MARK: Following
@@ -204,7 +205,7 @@ final class RadioFeed {
                 [weak self] in self?.interfacesRemoved($0)
             },
             connection.subscribe(
-                sender: owner, interface: Bus.properties, member: "PropertiesChanged", argument0: Scope.adapterInterface
+                sender: owner, interface: Bus.properties, member: "PropertiesChanged", argument0: Adapter1.interface
             ) { [weak self] in self?.adapterPropertiesChanged($0) },
         ]
         connection.call(.viewObjects, at: "/") { [weak self] result in
@@ -241,8 +242,8 @@ final class RadioFeed {
     private func note(_ path: ObjectPath, _ interfaces: [String: DBusValue]) {
         let names = Set(interfaces.keys).intersection(Scope.shown)
         if !names.isEmpty { objects[path, default: []].formUnion(names) }
-        if let adapter = interfaces[Scope.adapterInterface]?.vardictValue { adapters[path] = adapter }
-        if linkSubscriptions[path] != nil, let device = interfaces[Scope.deviceInterface]?.vardictValue { reportLink(device, path) }
+        if let adapter = interfaces[Adapter1.interface]?.vardictValue { adapters[path] = adapter }
+        if linkSubscriptions[path] != nil, let device = interfaces[Device1.interface]?.vardictValue { reportLink(device, path) }
     }
 
     private func interfacesAdded(_ message: Message) {
@@ -262,9 +263,9 @@ final class RadioFeed {
             let names = arguments[1].stringsValue
         else { return }
         if let left = objects[path]?.subtracting(names) { objects[path] = left.isEmpty ? nil : left }
-        if names.contains(Scope.deviceInterface) { observer?.linkHeard(.deviceRemoved(path)) }
+        if names.contains(Device1.interface) { observer?.linkHeard(.deviceRemoved(path)) }
         observer?.objectsRemoved(path, names)
-        if names.contains(Scope.adapterInterface), adapters.removeValue(forKey: path) != nil { observer?.adapterChanged(path) }
+        if names.contains(Adapter1.interface), adapters.removeValue(forKey: path) != nil { observer?.adapterChanged(path) }
     }
 
     private func adapterPropertiesChanged(_ message: Message) {
@@ -290,12 +291,12 @@ final class RadioFeed {
             linkSubscriptions[path] = [
                 connection.subscribe(
                     sender: owner, path: path, interface: Bus.properties, member: "PropertiesChanged",
-                    argument0: Scope.deviceInterface
+                    argument0: Device1.interface
                 ) { [weak self] message in
                     guard let changed = (try? message.arguments())?.dropFirst().first?.vardictValue else { return }
                     self?.reportLink(changed, path)
                 },
-                connection.subscribe(sender: owner, path: path, interface: Scope.deviceInterface, member: "Disconnected") {
+                connection.subscribe(sender: owner, path: path, interface: Device1.interface, member: "Disconnected") {
                     [weak self] in self?.observer?.linkEnds(path, $0)
                 },
             ]

@@ -3,6 +3,7 @@
 // Nothing that is not named here is let through.
 
 public import AccessoryModel
+internal import BlueZInterfaces
 public import DBusKit
 
 /// A granted accessory, and where org.bluez has it or would have it.
@@ -34,17 +35,10 @@ struct Scope: Hashable, Sendable {
     /// The adapters are on their way out, and were in sight before.
     private var keepsAdaptersInSight = false
 
-    static let service = "org.bluez"
-    /// The object that bluetoothd has its managers at.
-    static let managers: ObjectPath = "/org/bluez"
-    static let adapterInterface = "org.bluez.Adapter1"
-    static let deviceInterface = "org.bluez.Device1"
-    static let characteristicInterface = "org.bluez.GattCharacteristic1"
-    static let descriptorInterface = "org.bluez.GattDescriptor1"
     /// What is shown of a device and below it.
     static let shown: Set<String> = [
-        deviceInterface, characteristicInterface, descriptorInterface, "org.bluez.GattService1", "org.bluez.Battery1",
-        "org.bluez.Input1", Bus.properties, Bus.introspectable,
+        Device1.interface, GattService1.interface, GattCharacteristic1.interface, GattDescriptor1.interface,
+        Battery1.interface, Input1.interface, Bus.properties, Bus.introspectable,
     ]
 
     init(adapter: ObjectPath? = nil, granted: [GrantedDevice] = []) {
@@ -83,9 +77,9 @@ struct Scope: Hashable, Sendable {
     /// Whether a client with this match rule may be waiting for signals of org.bluez.
     static func mayBeFor(_ rule: MatchRule, alias: String?) -> Bool {
         rule.mayAskForSignals(
-            of: [service] + (alias.map { [$0] } ?? []),
-            interfaces: { [Bus.properties, Bus.objectManager].contains($0) || $0.hasPrefix(service + ".") },
-            paths: { path in ["/", "/org", managers.rawValue].contains(path) || path.hasPrefix(managers.rawValue + "/") })
+            of: [BlueZ.service] + (alias.map { [$0] } ?? []),
+            interfaces: { [Bus.properties, Bus.objectManager].contains($0) || $0.hasPrefix(BlueZ.service + ".") },
+            paths: { path in ["/", "/org", BlueZ.manager.rawValue].contains(path) || path.hasPrefix(BlueZ.manager.rawValue + "/") })
     }
 
     // MARK: Calls
@@ -129,8 +123,8 @@ struct Scope: Hashable, Sendable {
             }
             return .managedObjects
         }
-        if path == Self.managers, interface?.hasPrefix("org.bluez.") == true {
-            if interface == Agent.interface, Agent.methods.contains(member) { return .agent }
+        if path == BlueZ.manager, interface?.hasPrefix("org.bluez.") == true {
+            if interface == AgentManager1.interface, Agent.methods.contains(member) { return .agent }
             return .refused(.notPermitted("\(interface ?? "").\(member) is for the system's own programs"))
         }
         return .refused(.unknownObject(path))
@@ -138,16 +132,16 @@ struct Scope: Hashable, Sendable {
 
     /// Whether there is something to see below (or at) a path.
     func isAboveSomething(_ path: ObjectPath) -> Bool {
-        path == Self.managers || Self.managers.isBelow(path) || adapters.contains(path)
+        path == BlueZ.manager || BlueZ.manager.isBelow(path) || adapters.contains(path)
     }
 
     private func adapterVerdict(_ path: ObjectPath, _ interface: String?, _ member: String) -> Verdict {
         switch (interface, member) {
         case (Bus.properties, "Get"), (Bus.properties, "GetAll"), (Bus.properties, "Set"): .adapterProperty(path)
-        case (Self.adapterInterface, "StartDiscovery"), (Self.adapterInterface, "StopDiscovery"),
-            (Self.adapterInterface, "SetDiscoveryFilter"), (Self.adapterInterface, "GetDiscoveryFilters"):
+        case (Adapter1.interface, Adapter1.Member.startDiscovery), (Adapter1.interface, Adapter1.Member.stopDiscovery),
+            (Adapter1.interface, Adapter1.Member.setDiscoveryFilter), (Adapter1.interface, Adapter1.Member.getDiscoveryFilters):
             .discovery
-        case (Self.adapterInterface, "RemoveDevice"):
+        case (Adapter1.interface, Adapter1.Member.removeDevice):
             .refused(.notPermitted("accessories are removed with org.accessorysetup1.Session.RemoveAccessory"))
         case (let interface?, _) where interface.hasPrefix("org.bluez."):
             .refused(.notPermitted("\(interface).\(member) is not for apps"))
@@ -159,18 +153,18 @@ struct Scope: Hashable, Sendable {
         switch (interface, member) {
         case (Bus.properties, "Get"), (Bus.properties, "GetAll"): .deviceProperty(device)
         case (Bus.properties, "Set"): path == device ? .deviceSetting(device) : .refused(.notPermitted("it is not an app's to set"))
-        case (Self.deviceInterface, "Connect"): .connect(device)
-        case (Self.deviceInterface, "Disconnect"): .disconnect(device)
-        case (Self.deviceInterface, "Pair"): .pairing(device)
-        case (Self.deviceInterface, "CancelPairing"): .refused(.pairing)
-        case (Self.deviceInterface, "ConnectProfile"), (Self.deviceInterface, "DisconnectProfile"):
+        case (Device1.interface, Device1.Member.connect): .connect(device)
+        case (Device1.interface, Device1.Member.disconnect): .disconnect(device)
+        case (Device1.interface, Device1.Member.pair): .pairing(device)
+        case (Device1.interface, Device1.Member.cancelPairing): .refused(.pairing)
+        case (Device1.interface, Device1.Member.connectProfile), (Device1.interface, Device1.Member.disconnectProfile):
             .refused(.notPermitted("profiles are the system's; Connect and Disconnect are there for apps"))
-        case (Self.characteristicInterface, "ReadValue"), (Self.characteristicInterface, "WriteValue"),
-            (Self.characteristicInterface, "StartNotify"), (Self.characteristicInterface, "StopNotify"),
-            (Self.characteristicInterface, "Confirm"), (Self.descriptorInterface, "ReadValue"),
-            (Self.descriptorInterface, "WriteValue"):
+        case (GattCharacteristic1.interface, GattCharacteristic1.Member.readValue), (GattCharacteristic1.interface, GattCharacteristic1.Member.writeValue),
+            (GattCharacteristic1.interface, GattCharacteristic1.Member.startNotify), (GattCharacteristic1.interface, GattCharacteristic1.Member.stopNotify),
+            (GattCharacteristic1.interface, GattCharacteristic1.Member.confirm), (GattDescriptor1.interface, GattDescriptor1.Member.readValue),
+            (GattDescriptor1.interface, GattDescriptor1.Member.writeValue):
             .attribute(device)
-        case (Self.characteristicInterface, "AcquireWrite"), (Self.characteristicInterface, "AcquireNotify"): .acquisition(device)
+        case (GattCharacteristic1.interface, GattCharacteristic1.Member.acquireWrite), (GattCharacteristic1.interface, GattCharacteristic1.Member.acquireNotify): .acquisition(device)
         default: .refused(Self.noMethod(interface, member))
         }
     }
@@ -181,14 +175,10 @@ struct Scope: Hashable, Sendable {
 }
 
 extension BusError {
-    static func bluez(_ name: String, _ message: String) -> BusError {
-        BusError(name: "org.bluez.Error.\(name)", message: message)
-    }
-
-    static func notPermitted(_ why: String) -> BusError { .bluez("NotPermitted", why) }
+    static func notPermitted(_ why: String) -> BusError { .bluez(.notPermitted, why) }
     static let pairing = notPermitted("accessories are paired by org.accessorysetup1.Session.ShowPicker")
     /// As bluetoothd says it of attributes.
-    static let notConnected = BusError.bluez("Failed", "Not connected")
+    static let notConnected = BusError.bluez(.failed, "Not connected")
     /// As bluetoothd says it of an adapter without power.
-    static let notReady = BusError.bluez("NotReady", "Resource Not Ready")
+    static let notReady = BusError.bluez(.notReady, "Resource Not Ready")
 }

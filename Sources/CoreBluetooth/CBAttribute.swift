@@ -2,6 +2,8 @@
 // Services, characteristics and descriptors of a peripheral: what the app has discovered of them. They change on the
 // app's queue, with the callback that says so.
 
+internal import AccessoryModel
+internal import BlueZInterfaces
 internal import DBusKit
 public import Foundation
 
@@ -197,5 +199,5 @@ open class CBDescriptor: CBAttribute {
 
 extension CBUUID {
     /// As the object tree names it: the shortest form.
-    var key: String { BlueZTree.shortened(uuidString) ?? uuidString }
+    var key: String { BluetoothUUID(uuidString).map(BlueZTree.shortened) ?? uuidString }
 }

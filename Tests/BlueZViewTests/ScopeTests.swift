@@ -2,6 +2,7 @@
 // What an app may reach, as tables: every call of org.bluez that is known, on every kind of object.
 
 import AccessoryModel
+import BlueZInterfaces
 import DBusKit
 import Testing
 
@@ -43,19 +44,19 @@ import Testing
     }
 
     @Test(arguments: [
-        (mine, Scope.deviceInterface, "Connect", Scope.Verdict.connect(mine)),
-        (mine, Scope.deviceInterface, "Disconnect", .disconnect(mine)), (mine, Scope.deviceInterface, "Pair", .pairing(mine)),
+        (mine, Device1.interface, "Connect", Scope.Verdict.connect(mine)),
+        (mine, Device1.interface, "Disconnect", .disconnect(mine)), (mine, Device1.interface, "Pair", .pairing(mine)),
         (mine, Bus.properties, "GetAll", .deviceProperty(mine)),
         (mine, Bus.introspectable, "Introspect", .passed(mine)),
         (characteristic, Bus.properties, "Get", .deviceProperty(mine)),
-        (characteristic, Scope.characteristicInterface, "ReadValue", .attribute(mine)),
-        (characteristic, Scope.characteristicInterface, "StopNotify", .attribute(mine)),
-        (characteristic, Scope.characteristicInterface, "AcquireWrite", .acquisition(mine)),
-        (characteristic, Scope.characteristicInterface, "AcquireNotify", .acquisition(mine)),
-        (adapter, Scope.adapterInterface, "StartDiscovery", .discovery),
+        (characteristic, GattCharacteristic1.interface, "ReadValue", .attribute(mine)),
+        (characteristic, GattCharacteristic1.interface, "StopNotify", .attribute(mine)),
+        (characteristic, GattCharacteristic1.interface, "AcquireWrite", .acquisition(mine)),
+        (characteristic, GattCharacteristic1.interface, "AcquireNotify", .acquisition(mine)),
+        (adapter, Adapter1.interface, "StartDiscovery", .discovery),
         (adapter, Bus.properties, "GetAll", .adapterProperty(adapter)),
         (adapter, Bus.properties, "Set", .adapterProperty(adapter)), (mine, Bus.properties, "Set", .deviceSetting(mine)),
-        (Scope.managers, Agent.interface, "RegisterAgent", .agent), (Scope.managers, Agent.interface, "UnregisterAgent", .agent),
+        (BlueZ.manager, AgentManager1.interface, "RegisterAgent", .agent), (BlueZ.manager, AgentManager1.interface, "UnregisterAgent", .agent),
         ("/", Bus.objectManager, "GetManagedObjects", .managedObjects), ("/org", Bus.introspectable, "Introspect", .introspection),
     ]) func anAppsOwn(path: ObjectPath, interface: String, member: String, expected: Scope.Verdict) {
         #expect(verdict(path, interface, member) == expected)
@@ -64,7 +65,7 @@ import Testing
     /// Whatever is not listed above is refused, on its own objects too.
     @Test func nothingElsePasses() {
         let interfaces = [
-            nil, Scope.deviceInterface, Scope.adapterInterface, Scope.characteristicInterface, Scope.descriptorInterface,
+            nil, Device1.interface, Adapter1.interface, GattCharacteristic1.interface, GattDescriptor1.interface,
             "org.bluez.GattService1", "org.bluez.AgentManager1", "org.bluez.Media1", "org.bluez.Network1", Bus.properties,
             Bus.objectManager, "com.example.Other",
         ]
@@ -76,7 +77,7 @@ import Testing
             for interface in interfaces {
                 // Answered where the present values are known: almost all is refused there.
                 let isSetting = interface == Bus.properties && [Self.adapter, Self.mine].contains(path)
-                let isAgent = interface == Agent.interface && path == Scope.managers
+                let isAgent = interface == AgentManager1.interface && path == BlueZ.manager
                 for member in members where !(isSetting && member == "Set" || isAgent && member == "RegisterAgent") {
                     #expect(error(verdict(path, interface, member)) != nil, "\(path) \(interface ?? "") \(member)")
                 }
@@ -89,7 +90,7 @@ import Testing
             "/org/bluez/hci1", "/org/bluez/hci0/dev_C0_FF_EE_00_00_02", "/com/example", "/org/bluez/hci0/dev_X/y",
         ] {
             for (interface, member) in [
-                (Scope.deviceInterface, "Connect"), (Scope.deviceInterface, "Pair"), (Bus.properties, "Set"),
+                (Device1.interface, "Connect"), (Device1.interface, "Pair"), (Bus.properties, "Set"),
                 (Bus.introspectable, "Introspect"),
             ] {
                 #expect(error(verdict(path, interface, member)) == "org.freedesktop.DBus.Error.UnknownObject")

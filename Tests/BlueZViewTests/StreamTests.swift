@@ -3,6 +3,7 @@
 // also when the client leaves, the link ends or the grant is revoked while they wait in a pause.
 
 import AccessoryModel
+import BlueZInterfaces
 import DBusKit
 import Glibc
 import Logging
@@ -183,7 +184,7 @@ private let anHour = StreamPace(pause: .seconds(3600))
         init(_ pace: StreamPace) throws {
             bus = try PrivateBus()
             service = try Connection(.server(bus.address), loop: loop)
-            try service.requestName(Scope.service)
+            try service.requestName(BlueZ.service)
             service.onCall = { [unowned service] call in
                 if let reply = try? call.reply([]) { service.send(reply) }
                 return true
@@ -202,7 +203,7 @@ private let anHour = StreamPace(pause: .seconds(3600))
         func ask() throws {
             var isAnswered = false
             let call = try Message.call(
-                to: Scope.service, path: characteristic, interface: Scope.characteristicInterface, member: "ReadValue")
+                to: BlueZ.service, path: characteristic, interface: GattCharacteristic1.interface, member: "ReadValue")
             try upstream.forward(call, about: device, in: .link(device)) { outcome in
                 if case .reply = outcome { isAnswered = true }
             }
@@ -213,7 +214,7 @@ private let anHour = StreamPace(pause: .seconds(3600))
             service.send(
                 try Message.signal(
                     path: characteristic, interface: Bus.properties, member: "PropertiesChanged",
-                    [.string(Scope.characteristicInterface), .vardict(["Value": .uint32(UInt32(number))]), .strings([])]))
+                    [.string(GattCharacteristic1.interface), .vardict(["Value": .uint32(UInt32(number))]), .strings([])]))
         }
 
         /// Hears two values, so that the next one waits for an hour.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The values behind a link: its machine, its request queue and its notification states.
 
+import BlueZInterfaces
 import DBusKit
 import Testing
 
@@ -18,7 +19,7 @@ import Testing
             device,
             .dictionary(
                 key: "s", value: "a{sv}",
-                [.init(.string(BlueZTree.deviceInterface), .vardict(["Connected": .boolean(isConnected)]))]))
+                [.init(.string(Device1.interface), .vardict(["Connected": .boolean(isConnected)]))]))
         return tree
     }
 

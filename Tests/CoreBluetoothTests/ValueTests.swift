@@ -2,6 +2,8 @@
 // What needs no bus: the object tree, the table of errors, Apple's values and types, and the peripheral role, which is
 // not there.
 
+import AccessoryModel
+import BlueZInterfaces
 import DBusKit
 import Dispatch
 import Foundation
@@ -31,25 +33,25 @@ import Testing
 
     private static func gatt() -> BlueZTree {
         tree([
-            object("/org/bluez/hci0", BlueZTree.adapterInterface, ["Powered": .boolean(true)]),
-            object(device, BlueZTree.deviceInterface, ["Connected": .boolean(true)]),
+            object("/org/bluez/hci0", Adapter1.interface, ["Powered": .boolean(true)]),
+            object(device, Device1.interface, ["Connected": .boolean(true)]),
             object(
-                "/org/bluez/hci0/dev_C0/service0010", BlueZTree.serviceInterface,
+                "/org/bluez/hci0/dev_C0/service0010", GattService1.interface,
                 ["UUID": .string("0000180f-0000-1000-8000-00805f9b34fb"), "Primary": .boolean(false)]),
             object(
-                "/org/bluez/hci0/dev_C0/service000a", BlueZTree.serviceInterface,
+                "/org/bluez/hci0/dev_C0/service000a", GattService1.interface,
                 [
                     "UUID": .string("e56a082e-c49b-47ca-a2ab-389127b8abe3"), "Primary": .boolean(true),
                     "Includes": .objectPaths(["/org/bluez/hci0/dev_C0/service0010"]),
                 ]),
             object(
-                "/org/bluez/hci0/dev_C0/service000a/char000c", BlueZTree.characteristicInterface,
+                "/org/bluez/hci0/dev_C0/service000a/char000c", GattCharacteristic1.interface,
                 [
                     "UUID": .string("0000ff3f-0000-1000-8000-00805f9b34fb"), "Flags": .strings(["read"]),
                     "MTU": .uint16(247),
                 ]),
             object(
-                "/org/bluez/hci0/dev_C0/service000a/char000c/desc000e", BlueZTree.descriptorInterface,
+                "/org/bluez/hci0/dev_C0/service000a/char000c/desc000e", GattDescriptor1.interface,
                 ["UUID": .string("00002901-0000-1000-8000-00805f9b34fb")]),
         ])
     }
@@ -80,7 +82,7 @@ import Testing
         for (number, uuid) in uuids.enumerated() {
             tree.add(
                 ObjectPath("/org/bluez/hci0/dev_C0/service000\(number)")!,
-                Self.interfaces(BlueZTree.serviceInterface, ["UUID": .string(uuid)]))
+                Self.interfaces(GattService1.interface, ["UUID": .string(uuid)]))
         }
         #expect(tree.services(of: Self.device).map(\.uuid) == ["E56A082E-C49B-47CA-A2AB-389127B8ABE3", "180F"])
     }
@@ -88,24 +90,24 @@ import Testing
     @Test func signalsKeepItUp() {
         var tree = Self.gatt()
         #expect(tree.isPowered && tree.adapter == "/org/bluez/hci0")
-        tree.change("/org/bluez/hci0", BlueZTree.adapterInterface, ["Powered": .boolean(false)], invalidated: [])
+        tree.change("/org/bluez/hci0", Adapter1.interface, ["Powered": .boolean(false)], invalidated: [])
         #expect(!tree.isPowered)
-        tree.change(Self.device, BlueZTree.deviceInterface, ["RSSI": .int16(-40)], invalidated: ["Connected"])
+        tree.change(Self.device, Device1.interface, ["RSSI": .int16(-40)], invalidated: ["Connected"])
         #expect(tree.device(Self.device)?.rssi == -40 && tree.device(Self.device)?.isConnected == false)
-        tree.change("/org/bluez/hci0/dev_C1", BlueZTree.deviceInterface, ["RSSI": .int16(-40)], invalidated: [])
+        tree.change("/org/bluez/hci0/dev_C1", Device1.interface, ["RSSI": .int16(-40)], invalidated: [])
         #expect(tree.device("/org/bluez/hci0/dev_C1") == nil)
-        tree.remove("/org/bluez/hci0/dev_C0/service000a", [BlueZTree.serviceInterface])
+        tree.remove("/org/bluez/hci0/dev_C0/service000a", [GattService1.interface])
         #expect(tree.services(of: Self.device).map(\.uuid) == ["180F"])
-        tree.add("/org/bluez/hci0/dev_C1", Self.interfaces(BlueZTree.deviceInterface, ["Alias": .string("Lamp")]))
-        #expect(tree.device("/org/bluez/hci0/dev_C1")?.name == "Lamp")
-        tree.remove("/org/bluez/hci0", [BlueZTree.adapterInterface])
+        tree.add("/org/bluez/hci0/dev_C1", Self.interfaces(Device1.interface, ["Alias": .string("Lamp")]))
+        #expect(tree.device("/org/bluez/hci0/dev_C1")?.displayName == "Lamp")
+        tree.remove("/org/bluez/hci0", [Adapter1.interface])
         #expect(tree.adapter == nil)
     }
 
     @Test func anAdvertisementIsRead() throws {
         let tree = Self.tree([
             Self.object(
-                Self.device, BlueZTree.deviceInterface,
+                Self.device, Device1.interface,
                 [
                     "Name": .string("Die"), "TxPower": .int16(4),
                     "UUIDs": .strings(["0000180f-0000-1000-8000-00805f9b34fb"]),
@@ -141,15 +143,15 @@ import Testing
         let uuid = "0000180f-0000-1000-8000-00805f9b34fb"
         let tree = Self.tree([
             Self.object(
-                Self.device, BlueZTree.deviceInterface,
+                Self.device, Device1.interface,
                 [
                     "UUIDs": .strings([text, uuid]),
                     "ServiceData": .dictionary(
                         key: "s", value: "v",
                         [.init(.string(text), .variant(.bytes([1]))), .init(.string(uuid), .variant(.bytes([2])))]),
                 ]),
-            Self.object("/org/bluez/hci0/dev_C0/service000a", BlueZTree.serviceInterface, ["UUID": .string(text)]),
-            Self.object("/org/bluez/hci0/dev_C0/service000b", BlueZTree.serviceInterface, ["UUID": .string(uuid)]),
+            Self.object("/org/bluez/hci0/dev_C0/service000a", GattService1.interface, ["UUID": .string(text)]),
+            Self.object("/org/bluez/hci0/dev_C0/service000b", GattService1.interface, ["UUID": .string(uuid)]),
         ])
         #expect(tree.services(of: Self.device).map(\.uuid) == ["180F"])
         let data = try #require(tree.device(Self.device)?.advertisement).dictionary
@@ -162,7 +164,7 @@ import Testing
         ("e56a082e-c49b-47ca-a2ab-389127b8abe3", "E56A082E-C49B-47CA-A2AB-389127B8ABE3"), ("180f", "180F"),
     ])
     func uuidsAreAsShortAsTheyCanBe(text: String, short: String) {
-        #expect(BlueZTree.shortened(text) == short && CBUUID(string: text).key == short)
+        #expect(BluetoothUUID(text).map(BlueZTree.shortened) == short && CBUUID(string: text).key == short)
     }
 }
 

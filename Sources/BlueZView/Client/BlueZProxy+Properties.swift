@@ -2,6 +2,7 @@
 // Calls for properties on a client's side of org.bluez: which are answered here, in the app's view of the link and of
 // the adapter, which are passed on, and which settings are accepted without being set.
 
+internal import BlueZInterfaces
 internal import CallsOut
 internal import DBusKit
 
@@ -14,7 +15,7 @@ extension BlueZProxy {
         if call.member == "Get" {
             let property = arguments.dropFirst().first?.stringValue
             if Clearance.isValue(property, of: interface) { return readValue(call, device) }
-            guard interface == Scope.deviceInterface else { return pass(call, about: device) }
+            guard interface == Device1.interface else { return pass(call, about: device) }
             let link = clearance.link(of: device)
             switch property {
             case "Connected": return reply(to: call, [.variant(.boolean(link.isConnected))])
@@ -43,7 +44,7 @@ extension BlueZProxy {
         guard let arguments = try? call.arguments(), let interface = arguments.first?.stringValue else {
             return refuse(call, .invalidArguments("\(call.member ?? "") takes an interface, not (\(call.signature))"))
         }
-        guard interface == Scope.adapterInterface else { return refuse(call, .unknownInterface(interface)) }
+        guard interface == Adapter1.interface else { return refuse(call, .unknownInterface(interface)) }
         if call.member == "Set" {
             return answerSetting(call, of: shown.properties(of: adapter), "the adapter's settings are not an app's")
         }
@@ -75,7 +76,7 @@ extension BlueZProxy {
 
     func answerDeviceSetting(_ call: Message, _ device: ObjectPath) {
         let refusal = "names, trust and the like are set for all apps at once, by the daemon"
-        guard let arguments = try? call.arguments(), arguments.first?.stringValue == Scope.deviceInterface
+        guard let arguments = try? call.arguments(), arguments.first?.stringValue == Device1.interface
         else { return refuse(call, .notPermitted(refusal)) }
         readProperties(of: device, for: call) { [weak self] in self?.answerSetting(call, of: $0, refusal) }
     }
@@ -83,7 +84,7 @@ extension BlueZProxy {
     /// Many programs pair before they connect, and go on after `AlreadyExists`.
     func answerPairing(_ call: Message, _ device: ObjectPath) {
         readProperties(of: device, for: call) { [weak self] in
-            self?.refuse(call, $0["Paired"]?.booleanValue == true ? .bluez("AlreadyExists", "Already Exists") : .pairing)
+            self?.refuse(call, $0["Paired"]?.booleanValue == true ? .bluez(.alreadyExists, "Already Exists") : .pairing)
         }
     }
 

@@ -3,6 +3,7 @@
 // client's own connection, or refused. When a grant ends, what is no longer in scope is cut off before that returns.
 
 internal import AccessoryModel
+internal import BlueZInterfaces
 internal import CallsOut
 internal import DBusKit
 internal import Logging
@@ -37,7 +38,7 @@ final class BlueZProxy {
     private var feed: RadioFeed { environment.feed }
     private var links: LinkCoordinator { environment.links }
     private var scope: Scope { shown.scope }
-    private var service: String { feed.alias ?? Scope.service }
+    private var service: String { feed.alias ?? BlueZ.service }
 
     init(
         _ environment: ViewEnvironment, _ connection: ClientConnection, _ identity: ClientIdentity,
@@ -288,7 +289,7 @@ final class BlueZProxy {
             case .held:
                 self.observer?.clientNeedsChanged()
                 self.reply(to: call, [])
-            case .broken: onBroken(.bluez("Failed", "the link broke at once"))
+            case .broken: onBroken(.bluez(.failed, "the link broke at once"))
             default: self.refuse(call, .unknownObject(device))
             }
         }
@@ -305,7 +306,7 @@ final class BlueZProxy {
         case .released:
             shown.signalServicesGone(device)
             reply(to: call, [])
-        case .notConnected: refuse(call, .bluez("NotConnected", "Not Connected"))
+        case .notConnected: refuse(call, .bluez(.notConnected, "Not Connected"))
         default: return passDisconnect(call, device)
         }
         links.endDisconnect(device)
@@ -500,7 +501,7 @@ final class BlueZProxy {
         shown.resume(state)
         sessions.resume(state, baggage)
         return upstream.resume(
-            state, baggage, devices: connection.isListening ? Array(scope.devices.keys) : [], of: feed.owner ?? Scope.service,
+            state, baggage, devices: connection.isListening ? Array(scope.devices.keys) : [], of: feed.owner ?? BlueZ.service,
             onDisconnect: { [weak self] in self?.closeUpstream() },
             { [weak self] in self?.shown.signalChanged($0, of: $1) })
     }

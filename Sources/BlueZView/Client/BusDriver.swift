@@ -2,6 +2,7 @@
 // A client's bus: what the bus itself answers (D-Bus specification, "Message Bus Messages"), for a bus with three names
 // on it. Nothing can be owned here, nobody else can be seen, and nothing is started.
 
+internal import BlueZInterfaces
 internal import CallerIdentity
 internal import DBusKit
 internal import Glibc
@@ -63,7 +64,7 @@ final class BusDriver {
     private func owner(of name: String) -> String? {
         switch name {
         case Bus.name: Bus.name
-        case Scope.service: feed.alias
+        case BlueZ.service: feed.alias
         case serviceName, Self.serviceAlias: Self.serviceAlias
         case connection.name: connection.name
         default: name == feed.alias ? name : nil
@@ -81,7 +82,7 @@ final class BusDriver {
     /// Who has the name that a call is for.
     func receiver(of call: Message) -> Receiver {
         // Nearly all are for it.
-        if call.hasDestination(Scope.service) { return .bluez }
+        if call.hasDestination(BlueZ.service) { return .bluez }
         return switch call.destination {
         case nil, Bus.name: .bus
         case feed.alias: .bluez
@@ -97,7 +98,7 @@ final class BusDriver {
     func signalServiceOwner() {
         let old = knownService
         knownService = feed.alias
-        signalOwner(of: Scope.service, old, knownService)
+        signalOwner(of: BlueZ.service, old, knownService)
     }
 
     /// Tells that our own name has come or gone.
@@ -193,7 +194,7 @@ final class BusDriver {
             reply(to: call, [])
         case "ListNames":
             let names =
-                [Bus.name, serviceName, Self.serviceAlias, connection.name] + (feed.alias.map { [Scope.service, $0] } ?? [])
+                [Bus.name, serviceName, Self.serviceAlias, connection.name] + (feed.alias.map { [BlueZ.service, $0] } ?? [])
             reply(to: call, [.strings(names)])
         case "ListActivatableNames": reply(to: call, [.strings([Bus.name])])
         case "NameHasOwner":

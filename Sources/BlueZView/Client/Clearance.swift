@@ -3,6 +3,7 @@
 // for: answers, properties in them, signals, descriptors, and the packets of those that were handed out. Each says what
 // it is about. (Docs/Decisions/0031)
 
+internal import BlueZInterfaces
 internal import DBusKit
 
 /// What is about to leave, as far as it matters for whether it may.
@@ -55,7 +56,7 @@ final class Clearance {
 
     /// The property that carries what an attribute holds, of these interfaces.
     private static let value = "Value"
-    private static let attributes: Set = [Scope.characteristicInterface, Scope.descriptorInterface]
+    private static let attributes: Set = [GattCharacteristic1.interface, GattDescriptor1.interface]
 
     /// Whether a property is an attribute's value.
     static func isValue(_ property: String?, of interface: String) -> Bool {
@@ -65,7 +66,7 @@ final class Clearance {
     /// The properties of a device's object that may leave now, with the app's view of the link.
     func properties(_ properties: [String: DBusValue], of interface: String, _ device: ObjectPath) -> [String: DBusValue] {
         var shown = properties
-        if interface == Scope.deviceInterface {
+        if interface == Device1.interface {
             let link = link(of: device)
             if shown["Connected"] != nil { shown["Connected"] = .boolean(link.isConnected) }
             if shown["ServicesResolved"] != nil { shown["ServicesResolved"] = .boolean(link.areServicesResolved) }

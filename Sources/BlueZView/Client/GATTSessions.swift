@@ -2,6 +2,7 @@
 // What a client has begun on characteristics and what must end with the link or the grant: notifications, and the
 // descriptors of AcquireWrite and AcquireNotify. (BlueZ, org.bluez.GattCharacteristic(5))
 
+internal import BlueZInterfaces
 internal import DBusKit
 
 /// A client's notifications and descriptors.
@@ -54,7 +55,7 @@ final class GATTSessions {
         try share.reserve(.descriptors)
         guard let (relay, outer) = DescriptorRelay.make(for: descriptor, loop: loop) else {
             share.release(.descriptors)
-            throw .bluez("NotSupported", "this kind of descriptor cannot be relayed")
+            throw .bluez(.notSupported, "this kind of descriptor cannot be relayed")
         }
         keep(relay, of: characteristic, device)
         return try call.reply([.fileDescriptor(outer), .uint16(mtu)])

@@ -3,6 +3,7 @@
 // and what it is told when that changes. It holds what was shown last, so that only changes are told.
 
 internal import AccessoryModel
+internal import BlueZInterfaces
 internal import DBusKit
 
 /// The objects of org.bluez as one client sees them.
@@ -30,7 +31,7 @@ final class ShownObjects {
     }
 
     /// The name that org.bluez has for clients.
-    private var service: String { feed.alias ?? Scope.service }
+    private var service: String { feed.alias ?? BlueZ.service }
 
     // MARK: The scope
 
@@ -135,7 +136,7 @@ final class ShownObjects {
                 continue
             }
             signalProperties(
-                path, Scope.adapterInterface, new.filter { former[$0.key] != $0.value },
+                path, Adapter1.interface, new.filter { former[$0.key] != $0.value },
                 gone: former.keys.filter { new[$0] == nil }.sorted())
         }
     }
@@ -144,11 +145,11 @@ final class ShownObjects {
         Dictionary(uniqueKeysWithValues: scope.adapters.map { ($0, properties(of: $0)) })
     }
 
-    private static let adapterInterfaces = [Scope.adapterInterface, Bus.introspectable, Bus.properties]
+    private static let adapterInterfaces = [Adapter1.interface, Bus.introspectable, Bus.properties]
 
     /// Bluetoothd's managers. BluezQt refuses a bluetoothd that does not have both.
     private static let managersObject: [String: DBusValue] = [
-        Agent.interface: .vardict([:]), "org.bluez.ProfileManager1": .vardict([:]), Bus.introspectable: .vardict([:]),
+        AgentManager1.interface: .vardict([:]), ProfileManager1.interface: .vardict([:]), Bus.introspectable: .vardict([:]),
     ]
 
     /// The objects that every client has; from now on the client follows the adapters.
@@ -160,11 +161,11 @@ final class ShownObjects {
 
     /// The objects that every client has: bluetoothd's managers and the adapters.
     var commonObjects: [ObjectPath: [String: DBusValue]] {
-        adapterProperties.mapValues(Self.adapterObject).merging([Scope.managers: Self.managersObject]) { adapter, _ in adapter }
+        adapterProperties.mapValues(Self.adapterObject).merging([BlueZ.manager: Self.managersObject]) { adapter, _ in adapter }
     }
 
     private static func adapterObject(_ properties: [String: DBusValue]) -> [String: DBusValue] {
-        [Scope.adapterInterface: .vardict(properties), Bus.properties: .vardict([:]), Bus.introspectable: .vardict([:])]
+        [Adapter1.interface: .vardict(properties), Bus.properties: .vardict([:]), Bus.introspectable: .vardict([:])]
     }
 
     // MARK: Devices
@@ -219,7 +220,7 @@ final class ShownObjects {
     func signalGone(_ device: ObjectPath) {
         signalServicesGone(device)
         if shownLinks.removeValue(forKey: device)?.isConnected == true {
-            signalProperties(device, Scope.deviceInterface, ["Connected": .boolean(false)])
+            signalProperties(device, Device1.interface, ["Connected": .boolean(false)])
         }
         let gone = feed.objects.filter { $0.key == device || $0.key.isBelow(device) }
         for (path, interfaces) in gone.sorted(by: { $1.key < $0.key }) {
@@ -240,10 +241,10 @@ final class ShownObjects {
         if !new.areServicesResolved { signalServicesGone(device) }
         shownLinks[device] = new
         if new.isConnected != old.isConnected {
-            signalProperties(device, Scope.deviceInterface, ["Connected": .boolean(new.isConnected)])
+            signalProperties(device, Device1.interface, ["Connected": .boolean(new.isConnected)])
         }
         if new.areServicesResolved, !old.areServicesResolved {
-            signalProperties(device, Scope.deviceInterface, ["ServicesResolved": .boolean(true)])
+            signalProperties(device, Device1.interface, ["ServicesResolved": .boolean(true)])
         }
     }
 
@@ -251,16 +252,16 @@ final class ShownObjects {
     func signalServicesGone(_ device: ObjectPath) {
         guard shownLinks[device]?.areServicesResolved == true else { return }
         shownLinks[device]?.areServicesResolved = false
-        signalProperties(device, Scope.deviceInterface, ["ServicesResolved": .boolean(false)])
+        signalProperties(device, Device1.interface, ["ServicesResolved": .boolean(false)])
     }
 
     /// Passes on that properties of a device's have changed, or of what is below it. Values of attributes are for who
     /// holds the link.
     func signalChanged(_ message: Message, of device: ObjectPath) {
         // Nearly all are values.
-        if message.hasFirstText(Scope.characteristicInterface) { return passValue(message, of: device) }
+        if message.hasFirstText(GattCharacteristic1.interface) { return passValue(message, of: device) }
         guard let interface = message.firstText, Scope.shown.contains(interface) else { return }
-        if interface == Scope.deviceInterface {
+        if interface == Device1.interface {
             guard let arguments = try? message.arguments(), arguments.count == 3, let changes = arguments[1].vardictValue,
                 let gone = arguments[2].stringsValue
             else { return }
@@ -282,7 +283,7 @@ final class ShownObjects {
     private func passValue(_ message: Message, of device: ObjectPath) { pass(message, about: .value(device)) }
 
     private func pass(_ signal: Message, about matter: Matter) {
-        connection.pass(signal: signal, from: [Scope.service, service], as: service, about: matter)
+        connection.pass(signal: signal, from: [BlueZ.service, service], as: service, about: matter)
     }
 
     /// - Parameter gone: properties that are there no more, such as how strongly a device is heard when nobody
@@ -299,6 +300,6 @@ final class ShownObjects {
         _ path: ObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue], about matter: Matter = .app
     ) {
         guard let message = try? Message.signal(path: path, interface: interface, member: member, arguments) else { return }
-        connection.broadcast(message, from: [Scope.service, service], as: service, about: matter)
+        connection.broadcast(message, from: [BlueZ.service, service], as: service, about: matter)
     }
 }

@@ -4,6 +4,7 @@
 // return, and a call can be given up.
 
 internal import AccessoryModel
+internal import BlueZInterfaces
 internal import CallsOut
 internal import DBusKit
 internal import Logging
@@ -179,7 +180,7 @@ final class Upstream {
         if let lane { underWay[lane, default: 0] += 1 }
         // By its name: an answer can only come from its owner, and answers are known by their serial. The app may not
         // care for one; whether it worked matters here, and a call without one would count for ever.
-        _ = connection?.pass(call, to: Scope.service) { [weak self] answer in
+        _ = connection?.pass(call, to: BlueZ.service) { [weak self] answer in
             guard let self else { return }
             if let lane, let count = self.underWay[lane], count > 0 {
                 self.underWay[lane] = count - 1

@@ -2,6 +2,7 @@
 // An app's requests for an accessory's attributes while the link is up: one after the other, as the attribute protocol
 // and BlueZ require. Each request is answered once, also when the link breaks. (BlueZ, org.bluez.GattCharacteristic(5))
 
+internal import BlueZInterfaces
 internal import DBusKit
 internal import Foundation
 
@@ -116,7 +117,7 @@ final class AttributeRequests {
         database.end()
         channels.end()
         if stopsNotifying {
-            for path in notifications.paths { session.call(path, BlueZTree.characteristicInterface, "StopNotify") { _ in } }
+            for path in notifications.paths { session.call(path, GattCharacteristic1.interface, "StopNotify") { _ in } }
         }
         notifications = NotificationStates()
         for request in unanswered { request.fail(error) }
@@ -221,7 +222,7 @@ final class AttributeRequests {
     // MARK: Values
 
     func readCharacteristic(_ path: ObjectPath) {
-        ask(path, BlueZTree.characteristicInterface, "ReadValue", [.vardict([:])]) { [self] in
+        ask(path, GattCharacteristic1.interface, "ReadValue", [.vardict([:])]) { [self] in
             notifications.beginRead(path)
         } answer: { [self] result in
             switch result {
@@ -238,7 +239,7 @@ final class AttributeRequests {
 
     func writeCharacteristic(_ path: ObjectPath, _ value: [UInt8]) {
         let arguments: [DBusValue] = [.bytes(value), .vardict(["type": .string("request")])]
-        ask(path, BlueZTree.characteristicInterface, "WriteValue", arguments) { [self] result in
+        ask(path, GattCharacteristic1.interface, "WriteValue", arguments) { [self] result in
             let error = result.failure
             publish(to: path) { (peripheral, characteristic: CBCharacteristic) in
                 peripheral.delegate?.peripheral(peripheral, didWriteValueFor: characteristic, error: error)
@@ -247,7 +248,7 @@ final class AttributeRequests {
     }
 
     func readDescriptor(_ path: ObjectPath) {
-        ask(path, BlueZTree.descriptorInterface, "ReadValue", [.vardict([:])]) { [self] result in
+        ask(path, GattDescriptor1.interface, "ReadValue", [.vardict([:])]) { [self] result in
             let (value, error) = ((try? result.get()).map { $0.first?.bytesValue ?? [] }, result.failure)
             publish(to: path) { (peripheral, descriptor: CBDescriptor) in
                 if let value { descriptor.apply(Data(value)) }
@@ -257,7 +258,7 @@ final class AttributeRequests {
     }
 
     func writeDescriptor(_ path: ObjectPath, _ value: [UInt8]) {
-        ask(path, BlueZTree.descriptorInterface, "WriteValue", [.bytes(value), .vardict([:])]) { [self] result in
+        ask(path, GattDescriptor1.interface, "WriteValue", [.bytes(value), .vardict([:])]) { [self] result in
             let error = result.failure
             publish(to: path) { (peripheral, descriptor: CBDescriptor) in
                 peripheral.delegate?.peripheral(peripheral, didWriteValueFor: descriptor, error: error)
@@ -309,7 +310,7 @@ final class AttributeRequests {
                         return finish()
                     }
                     if isWanted { notifications.starting(path) }
-                    send(path, BlueZTree.characteristicInterface, isWanted ? "StartNotify" : "StopNotify", []) { [self] in
+                    send(path, GattCharacteristic1.interface, isWanted ? "StartNotify" : "StopNotify", []) { [self] in
                         notifyingAnswered(path, isWanted, $0)
                         finish()
                     }
@@ -367,7 +368,7 @@ final class AttributeRequests {
                 begin: { [self] in
                     if value.isEmpty || channels.isRefused(path) { return commandByCall(path, value, done) }
                     if let channel = channels[path] { return commandByChannel(channel, path, value, done) }
-                    send(path, BlueZTree.characteristicInterface, "AcquireWrite", [.vardict([:])]) { [self] answer in
+                    send(path, GattCharacteristic1.interface, "AcquireWrite", [.vardict([:])]) { [self] answer in
                         guard let channel = channels.open(path, answer, gate) else { return commandByCall(path, value, done) }
                         commandByChannel(channel, path, value, done)
                     }
@@ -393,7 +394,7 @@ final class AttributeRequests {
 
     private func commandByCall(_ path: ObjectPath, _ value: [UInt8], _ done: @escaping () -> Void) {
         let options: [String: DBusValue] = ["type": .string("command")]
-        send(path, BlueZTree.characteristicInterface, "WriteValue", [.bytes(value), .vardict(options)]) { [self] _ in
+        send(path, GattCharacteristic1.interface, "WriteValue", [.bytes(value), .vardict(options)]) { [self] _ in
             done()
             finish()
         }

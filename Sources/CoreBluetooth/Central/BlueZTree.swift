@@ -4,6 +4,7 @@
 // org.bluez.GattCharacteristic(5))
 
 internal import AccessoryModel
+internal import BlueZInterfaces
 internal import DBusKit
 
 /// A service, characteristic or descriptor, as the tree has it.
@@ -17,15 +18,9 @@ struct AttributeInfo: Equatable, Sendable {
 
 /// The objects of org.bluez.
 struct BlueZTree {
-    static let service = "org.bluez"
-    static let adapterInterface = "org.bluez.Adapter1"
-    static let deviceInterface = "org.bluez.Device1"
-    static let serviceInterface = "org.bluez.GattService1"
-    static let characteristicInterface = "org.bluez.GattCharacteristic1"
-    static let descriptorInterface = "org.bluez.GattDescriptor1"
 
-    private static let kept: Set<String> = [
-        adapterInterface, deviceInterface, serviceInterface, characteristicInterface, descriptorInterface,
+    private static let interfaces: Set<String> = [
+        Adapter1.interface, Device1.interface, GattService1.interface, GattCharacteristic1.interface, GattDescriptor1.interface,
     ]
 
     private var objects: [ObjectPath: [String: [String: DBusValue]]] = [:]
@@ -43,7 +38,7 @@ struct BlueZTree {
     /// `InterfacesAdded`.
     mutating func add(_ path: ObjectPath, _ interfaces: DBusValue) {
         for entry in interfaces.entries ?? [] {
-            guard let name = entry.key.stringValue, Self.kept.contains(name) else { continue }
+            guard let name = entry.key.stringValue, Self.interfaces.contains(name) else { continue }
             objects[path, default: [:]][name] = entry.value.vardictValue ?? [:]
         }
     }
@@ -63,53 +58,24 @@ struct BlueZTree {
 
     // MARK: The adapter
 
-    /// The adapter that is shown; the first where there are several.
-    var adapter: ObjectPath? { objects.filter { $0.value[Self.adapterInterface] != nil }.keys.min() }
+    private func properties<Interface: BlueZInterface>(of path: ObjectPath) -> Properties<Interface>? {
+        objects[path]?[Interface.interface].map { Properties($0) }
+    }
 
-    /// Whether the adapter has power.
+    /// The adapter; the first of several.
+    var adapter: ObjectPath? { objects.filter { $0.value[Adapter1.interface] != nil }.keys.min() }
+
     var isPowered: Bool {
-        adapter.flatMap { objects[$0]?[Self.adapterInterface]?["Powered"]?.booleanValue } ?? false
+        let properties: Properties<Adapter1>? = adapter.flatMap { self.properties(of: $0) }
+        return properties?.isPowered == true
     }
 
     // MARK: Devices
 
-    /// A device's properties; nil when BlueZ does not have it.
-    func device(_ path: ObjectPath) -> Device? { objects[path]?[Self.deviceInterface].map { Device(properties: $0) } }
+    /// A device's properties; nil without an object.
+    func device(_ path: ObjectPath) -> Properties<Device1>? { properties(of: path) }
 
-    /// The questions about a device.
-    struct Device {
-        fileprivate let properties: [String: DBusValue]
-
-        var isConnected: Bool { properties["Connected"]?.booleanValue ?? false }
-        var areServicesResolved: Bool { properties["ServicesResolved"]?.booleanValue ?? false }
-        var name: String? { properties["Name"]?.stringValue ?? properties["Alias"]?.stringValue }
-        var rssi: Int? { properties["RSSI"]?.integerValue }
-
-        /// The services that it has said it has.
-        var services: [String] { (properties["UUIDs"]?.stringsValue ?? []).compactMap(BlueZTree.shortened) }
-
-        var advertisement: Advertisement {
-            var data = Advertisement(localName: properties["Name"]?.stringValue, services: services)
-            for entry in properties["ServiceData"]?.entries ?? [] {
-                if let key = entry.key.stringValue.flatMap(BlueZTree.shortened) {
-                    data.serviceData[key] = entry.value.bytesValue
-                }
-            }
-            // The company's identifier first, least significant byte first, as on the air. BlueZ may know several;
-            // Apple's key holds one.
-            let manufacturers = (properties["ManufacturerData"]?.entries ?? []).compactMap { entry -> (Int, [UInt8])? in
-                guard let company = entry.key.integerValue, let bytes = entry.value.bytesValue else { return nil }
-                return (company, bytes)
-            }
-            if let (company, bytes) = manufacturers.min(by: { $0.0 < $1.0 }) {
-                data.manufacturerData = [UInt8(company & 0xFF), UInt8(company >> 8 & 0xFF)] + bytes
-            }
-            data.txPower = properties["TxPower"]?.integerValue
-            return data
-        }
-    }
-
-    /// What an accessory has said of itself.
+    /// An accessory's advertisement.
     struct Advertisement: Equatable, Sendable {
         var localName: String?
         var services: [String] = []
@@ -127,7 +93,7 @@ struct BlueZTree {
     // MARK: Attributes
 
     /// Whether any service of a device is an object.
-    func hasServices(_ device: ObjectPath) -> Bool { !children(of: device, Self.serviceInterface).isEmpty }
+    func hasServices(_ device: ObjectPath) -> Bool { !children(of: device, GattService1.interface).isEmpty }
 
     /// GAP, GATT, device information, battery, HID and scan parameters: bluetoothd may keep them for its own profiles,
     /// and then exports no objects for these services.
@@ -136,41 +102,40 @@ struct BlueZTree {
     /// A device's services, in the order of their handles. Those that are only included in others too, and without
     /// those that Apple's systems keep to themselves.
     func services(of device: ObjectPath) -> [AttributeInfo] {
-        children(of: device, Self.serviceInterface).filter { !Self.keptServices.contains($0.uuid) }
+        children(of: device, GattService1.interface).filter { !Self.keptServices.contains($0.uuid) }
     }
 
     /// Generic Access, Generic Attribute, HID and the notification center: “filtered out from the list of discovered
     /// services” (Apple's Accessory Design Guidelines, Bluetooth Low Energy, GATT Server).
     private static let keptServices: Set<String> = ["1800", "1801", "1812", "7905F431-B5CE-4E99-A40F-4B1E122D00D0"]
 
-    /// The services that a service includes; nil when it is not there.
+    /// The services that a service includes; nil when it has no object.
     func includedServices(of service: ObjectPath) -> [AttributeInfo]? {
-        guard let properties = objects[service]?[Self.serviceInterface] else { return nil }
-        let paths = (properties["Includes"]?.arrayValue ?? []).compactMap(\.objectPathValue).sorted()
-        return paths.compactMap { info($0, Self.serviceInterface) }
+        let properties: Properties<GattService1>? = self.properties(of: service)
+        return properties?.includes.sorted().compactMap { info($0, GattService1.interface) }
     }
 
     /// A service's characteristics, in the order of their handles; nil when it is not there.
     func characteristics(of service: ObjectPath) -> [AttributeInfo]? {
-        guard objects[service]?[Self.serviceInterface] != nil else { return nil }
-        return children(of: service, Self.characteristicInterface)
+        guard objects[service]?[GattService1.interface] != nil else { return nil }
+        return children(of: service, GattCharacteristic1.interface)
     }
 
     /// A characteristic's descriptors, in the order of their handles; nil when it is not there.
     func descriptors(of characteristic: ObjectPath) -> [AttributeInfo]? {
-        guard objects[characteristic]?[Self.characteristicInterface] != nil else { return nil }
-        return children(of: characteristic, Self.descriptorInterface)
+        guard objects[characteristic]?[GattCharacteristic1.interface] != nil else { return nil }
+        return children(of: characteristic, GattDescriptor1.interface)
     }
 
     /// Whether this is a characteristic or a descriptor that is there.
     func hasAttribute(_ path: ObjectPath) -> Bool {
-        objects[path]?[Self.characteristicInterface] != nil || objects[path]?[Self.descriptorInterface] != nil
+        objects[path]?[GattCharacteristic1.interface] != nil || objects[path]?[GattDescriptor1.interface] != nil
     }
 
     /// The bytes of a packet on the link, as a characteristic of the device tells; nil when none does.
     func mtu(of device: ObjectPath) -> Int? {
-        objects.lazy.filter { $0.key.isBelow(device) }.compactMap {
-            $0.value[Self.characteristicInterface]?["MTU"]?.integerValue
+        objects.keys.lazy.filter { $0.isBelow(device) }.compactMap { path in
+            (properties(of: path) as Properties<GattCharacteristic1>?)?.mtu
         }
         .first
     }
@@ -186,21 +151,38 @@ struct BlueZTree {
 
     private func info(_ path: ObjectPath, _ interface: String) -> AttributeInfo? {
         guard let properties = objects[path]?[interface],
-            let uuid = properties["UUID"]?.stringValue.flatMap(Self.shortened)
+            let uuid = properties["UUID"]?.stringValue.flatMap({ BluetoothUUID($0) })
         else { return nil }
         return AttributeInfo(
-            path: path, uuid: uuid, isPrimary: properties["Primary"]?.booleanValue ?? true,
-            properties: CBCharacteristicProperties(flags: properties["Flags"]?.stringsValue ?? []))
+            path: path, uuid: Self.shortened(uuid), isPrimary: Properties<GattService1>(properties).isPrimary,
+            properties: CBCharacteristicProperties(flags: Properties<GattCharacteristic1>(properties).flags))
     }
 
-    /// A UUID as `CBUUID` prints it: BlueZ writes all 128 bits of one that is short. Nil for text that is none:
-    /// `CBUUID(string:)` would end the app.
-    static func shortened(_ text: String) -> String? {
-        guard let uuid = BluetoothUUID(text) else { return nil }
+    /// A UUID as `CBUUID` prints it. BlueZ writes all 128 bits of a short one.
+    static func shortened(_ uuid: BluetoothUUID) -> String {
         guard uuid.low == 0x8000_0080_5F9B_34FB, uuid.high & 0xFFFF_FFFF == 0x1000 else {
             return uuid.description.uppercased()
         }
         let digits = uuid.description.prefix(8).uppercased()
         return digits.hasPrefix("0000") ? String(digits.dropFirst(4)) : digits
+    }
+}
+
+extension Properties<Device1> {
+    var displayName: String? { name ?? alias }
+
+    /// The advertised or discovered services, as `CBUUID` prints them.
+    var services: [String] { serviceUUIDs.map(BlueZTree.shortened) }
+
+    var advertisement: BlueZTree.Advertisement {
+        // The company's identifier first, least significant byte first, as on the air. BlueZ may have several; Apple's
+        // key holds one.
+        let manufacturer = manufacturerData.min { $0.key.value < $1.key.value }.map { company, bytes in
+            [UInt8(company.value & 0xFF), UInt8(company.value >> 8)] + bytes
+        }
+        return BlueZTree.Advertisement(
+            localName: name, services: services,
+            serviceData: Dictionary(serviceData.map { (BlueZTree.shortened($0.key), $0.value) }) { first, _ in first },
+            manufacturerData: manufacturer, txPower: txPower)
     }
 }

@@ -2,6 +2,7 @@
 // The half of a central manager on the runtime's thread: routes the app's requests and the view's events to the session
 // with the view, the scanner, and one link for each accessory.
 
+internal import BlueZInterfaces
 internal import DBusKit
 internal import Foundation
 
@@ -87,7 +88,7 @@ final class CentralClient {
         if changed.contains("Connected") { publishConnectionEvent(grant) }
         let link = links[grant.identifier]
         link?.handle(.deviceChanged(changed))
-        if !changed.isDisjoint(with: ["Name", "Alias"]), let name = session.tree.device(path)?.name {
+        if !changed.isDisjoint(with: ["Name", "Alias"]), let name = session.tree.device(path)?.displayName {
             core.publish(grant.identifier) { manager, peripheral in
                 guard peripheral.apply(name: name) else { return }
                 peripheral.delegate?.peripheralDidUpdateName(peripheral)
@@ -130,7 +131,7 @@ final class CentralClient {
         for grant in session.grants {
             guard let device = session.tree.device(grant.path), device.isConnected else { continue }
             makeLink(grant).handle(.adopted)
-            restored.append((grant.identifier, device.name ?? grant.name))
+            restored.append((grant.identifier, device.displayName ?? grant.name))
         }
         guard !restored.isEmpty else { return }
         let all = restored
@@ -158,7 +159,7 @@ final class CentralClient {
         let wanted = Set(identifiers)
         var names: [UUID: String] = [:]
         for grant in session.grants where wanted.contains(grant.identifier) {
-            names[grant.identifier] = session.tree.device(grant.path)?.name ?? grant.name
+            names[grant.identifier] = session.tree.device(grant.path)?.displayName ?? grant.name
         }
         return names
     }
@@ -170,7 +171,7 @@ final class CentralClient {
             guard let device = session.tree.device(grant.path), device.isConnected,
                 !Set(services).isDisjoint(with: device.services)
             else { continue }
-            names[grant.identifier] = device.name ?? grant.name
+            names[grant.identifier] = device.displayName ?? grant.name
         }
         return names
     }

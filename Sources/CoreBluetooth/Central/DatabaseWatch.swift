@@ -2,6 +2,7 @@
 // Follows the services of one connected accessory: when BlueZ has resolved them, and when others take their place.
 // (BlueZ, org.bluez.Device(5), ServicesResolved)
 
+internal import BlueZInterfaces
 internal import DBusKit
 
 /// One link's view of its accessory's attributes.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What errors of the bus become for the app: one table for BlueZ' names, its reasons of connections and the codes of
-// the attribute protocol in its messages (BlueZ, src/error.h and create_gatt_dbus_error in src/gatt-client.c).
+// Errors of the bus as Apple's errors: one table for BlueZ' errors, its reasons of failed connections and the codes of the
+// attribute protocol in its messages (BlueZ, src/error.h and create_gatt_dbus_error in src/gatt-client.c).
 
+internal import BlueZInterfaces
 internal import DBusKit
 
-/// The one place where an error's name is read.
 enum ErrorTable {
     /// Reads BlueZ' and the bus' errors.
     static func error(_ error: BusError) -> any Error & Sendable {
@@ -22,39 +22,40 @@ enum ErrorTable {
         "org.bluez.error.invalidarguments: invalid length": 0x0D,
     ]
 
-    /// Codes of the attribute protocol that BlueZ has a name for, whatever the text.
-    private static let attributeNames: [String: Int] = [
-        "org.bluez.Error.NotAuthorized": 0x08, "org.bluez.Error.InvalidOffset": 0x07,
-        "org.bluez.Error.InvalidValueLength": 0x0D,
-        "org.bluez.Error.ImproperlyConfigured": 0xFD,
+    /// Codes of the attribute protocol that BlueZ has an error for, whatever the text.
+    private static let attributeErrors: [BlueZError: Int] = [
+        .notAuthorized: 0x08, .invalidOffset: 0x07, .invalidValueLength: 0x0D, .improperlyConfigured: 0xFD,
     ]
 
     private static func attributeCode(_ error: BusError) -> Int? {
-        if let code = attributeTexts["\(error.name): \(error.message)".lowercased()] ?? attributeNames[error.name] {
+        if let code = attributeTexts["\(error.name): \(error.message)".lowercased()] ?? error.bluez.flatMap({ attributeErrors[$0] }) {
             return code
         }
         // "Operation failed with ATT error: 0x80"
-        guard error.name == "org.bluez.Error.Failed", let digits = error.message.split(separator: " ").last,
+        guard error.bluez == .failed, let digits = error.message.split(separator: " ").last,
             error.message.contains("ATT error: 0x")
         else { return nil }
         return Int(digits.dropFirst(2), radix: 16)
     }
 
+    private static let bluezCodes: [BlueZError: CBError.Code] = [
+        .alreadyConnected: .connectionFailed,
+        .authenticationCanceled: .operationCancelled,
+        .authenticationFailed: .peerRemovedPairingInformation,
+        .authenticationRejected: .peerRemovedPairingInformation,
+        .authenticationTimeout: .encryptionTimedOut,
+        .connectionAttemptFailed: .connectionFailed,
+        .doesNotExist: .unknownDevice,
+        .inProgress: .connectionFailed,
+        .invalidArguments: .invalidParameters,
+        .notAvailable: .operationNotSupported,
+        .notConnected: .notConnected,
+        .notPermitted: .operationNotSupported,
+        .notReady: .notConnected,
+        .notSupported: .operationNotSupported,
+    ]
+
     private static let names: [String: CBError.Code] = [
-        "org.bluez.Error.AlreadyConnected": .connectionFailed,
-        "org.bluez.Error.AuthenticationCanceled": .operationCancelled,
-        "org.bluez.Error.AuthenticationFailed": .peerRemovedPairingInformation,
-        "org.bluez.Error.AuthenticationRejected": .peerRemovedPairingInformation,
-        "org.bluez.Error.AuthenticationTimeout": .encryptionTimedOut,
-        "org.bluez.Error.ConnectionAttemptFailed": .connectionFailed,
-        "org.bluez.Error.DoesNotExist": .unknownDevice,
-        "org.bluez.Error.InProgress": .connectionFailed,
-        "org.bluez.Error.InvalidArguments": .invalidParameters,
-        "org.bluez.Error.NotAvailable": .operationNotSupported,
-        "org.bluez.Error.NotConnected": .notConnected,
-        "org.bluez.Error.NotPermitted": .operationNotSupported,
-        "org.bluez.Error.NotReady": .notConnected,
-        "org.bluez.Error.NotSupported": .operationNotSupported,
         "org.freedesktop.DBus.Error.AccessDenied": .unknownDevice,
         "org.freedesktop.DBus.Error.Disconnected": .peripheralDisconnected,
         "org.freedesktop.DBus.Error.InvalidArgs": .invalidParameters,
@@ -78,7 +79,7 @@ enum ErrorTable {
     private static func code(_ error: BusError) -> CBError.Code {
         if let reason = reason(error.message) { return reasons[reason] ?? .connectionFailed }
         if error.message == "Not connected" || error.message == "Not Connected" { return .notConnected }
-        return names[error.name] ?? .unknown
+        return error.bluez.flatMap { bluezCodes[$0] } ?? names[error.name] ?? .unknown
     }
 
     private static func reason(_ message: String) -> String? {
@@ -103,19 +104,17 @@ enum ErrorTable {
         }
     }
 
-    /// Whether another attempt to connect makes no sense: everything else is tried again.
+    /// Whether another attempt to connect is useless. All other errors are retried.
     static func endsConnecting(_ error: BusError) -> Bool {
         if reason(error.message) == "key-missing" { return true }
-        return [
-            "org.bluez.Error.AuthenticationFailed", "org.bluez.Error.AuthenticationRejected",
-            "org.bluez.Error.NotPermitted",
-            "org.freedesktop.DBus.Error.AccessDenied",
-        ].contains(error.name)
+        return switch error.bluez {
+        case .authenticationFailed, .authenticationRejected, .notPermitted: true
+        default: error.isStandard("AccessDenied")
+        }
     }
 
-    /// Whether somebody else's request is in the way, for a moment.
+    /// Whether another client's request blocks this one for a moment.
     static func isBusy(_ error: BusError) -> Bool {
-        error.name == "org.bluez.Error.InProgress"
-            || error.name == "org.bluez.Error.NotPermitted" && error.message == "Write acquired"
+        error.bluez == .inProgress || error.bluez == .notPermitted && error.message == "Write acquired"
     }
 }

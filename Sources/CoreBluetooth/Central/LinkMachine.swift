@@ -2,6 +2,7 @@
 // One accessory's link as one manager wants it, as a value: attempts are repeated for as long as the app wants the
 // link, and a lost link is made again where the app asked for that. (BlueZ, org.bluez.Device(5), Connect)
 
+internal import BlueZInterfaces
 internal import DBusKit
 
 /// The link as a value: events in, effects out, in this order.

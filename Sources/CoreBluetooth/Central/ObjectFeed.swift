@@ -2,6 +2,7 @@
 // The objects of org.bluez, loaded whole and kept up by signals on one connection. (BlueZ, org.bluez.Adapter(5),
 // org.bluez.Device(5), org.bluez.GattCharacteristic(5))
 
+internal import BlueZInterfaces
 internal import DBusKit
 
 /// The object tree of one connection to the view.
@@ -44,7 +45,7 @@ final class ObjectFeed {
         self.connection = connection
         self.loop = loop
         self.onEvent = onEvent
-        nameWatch = connection.watchName(BlueZTree.service) { [weak self] in self?.ownerChanged($0) }
+        nameWatch = connection.watchName(BlueZ.service) { [weak self] in self?.ownerChanged($0) }
     }
 
     func end() {
@@ -90,7 +91,7 @@ final class ObjectFeed {
             connection.subscribe(sender: owner, interface: Bus.properties, member: "PropertiesChanged") { [weak self] in
                 self?.propertiesChanged($0)
             },
-            connection.subscribe(sender: owner, interface: BlueZTree.deviceInterface, member: "Disconnected") {
+            connection.subscribe(sender: owner, interface: Device1.interface, member: "Disconnected") {
                 [weak self] message in
                 guard let path = message.path, let reason = (try? message.arguments())?.first?.stringValue else { return }
                 self?.apply { $0.publish(.endAnnounced(path, reason: reason)) }
@@ -103,7 +104,7 @@ final class ObjectFeed {
 
     private func load() {
         setState(.loading(nil, []))
-        let call = connection.call(BlueZTree.service, "/", Bus.objectManager, "GetManagedObjects", limits: .generous) {
+        let call = connection.call(BlueZ.service, "/", Bus.objectManager, "GetManagedObjects", limits: .generous) {
             [weak self] in self?.loaded($0)
         }
         state = .loading(call, [])
@@ -156,7 +157,7 @@ final class ObjectFeed {
 
     /// A characteristic's value, where the signal has nothing else: nearly all signals are such, thousands a second.
     private static func valueAlone(_ message: Message) -> [UInt8]? {
-        guard message.hasFirstText(BlueZTree.characteristicInterface) else { return nil }
+        guard message.hasFirstText(GattCharacteristic1.interface) else { return nil }
         var value: [UInt8]?
         var hasMore = false
         message.withArguments { cursor in
@@ -178,7 +179,7 @@ final class ObjectFeed {
         tree.add(path, interfaces)
         if !hadAdapter, tree.adapter != nil { return load() }
         let names = interfaces.entries?.compactMap(\.key.stringValue) ?? []
-        if names.contains(BlueZTree.deviceInterface), let device = tree.device(path) {
+        if names.contains(Device1.interface), let device = tree.device(path) {
             var changed: Set<String> = ["Connected", "ServicesResolved", "Name"]
             // An object without a strength was loaded from disk, not discovered.
             if device.rssi != nil { changed.insert("RSSI") }
@@ -190,12 +191,12 @@ final class ObjectFeed {
 
     private func removed(_ path: ObjectPath, _ names: [String]) {
         tree.remove(path, names)
-        if names.contains(BlueZTree.deviceInterface) {
+        if names.contains(Device1.interface) {
             publish(.device(path, changed: ["Connected"]))
         } else if names.contains(where: { $0.hasPrefix("org.bluez.Gatt") }) {
             publish(.attribute(path, isGone: true))
         }
-        if names.contains(BlueZTree.adapterInterface) { onEvent(.stateChanged) }
+        if names.contains(Adapter1.interface) { onEvent(.stateChanged) }
     }
 
     private func changed(
@@ -204,11 +205,11 @@ final class ObjectFeed {
         let wasPowered = tree.isPowered
         tree.change(path, interface, changed, invalidated: invalidated)
         switch interface {
-        case BlueZTree.characteristicInterface:
+        case GattCharacteristic1.interface:
             if let value = changed["Value"]?.bytesValue { publish(.value(path, value)) }
             if changed["WriteAcquired"]?.booleanValue == false { publish(.released(path)) }
-        case BlueZTree.deviceInterface: publish(.device(path, changed: Set(changed.keys)))
-        case BlueZTree.adapterInterface:
+        case Device1.interface: publish(.device(path, changed: Set(changed.keys)))
+        case Adapter1.interface:
             // With the first grant the adapter gets its power, and its objects are signalled after that.
             if !wasPowered, tree.isPowered { load() } else { onEvent(.stateChanged) }
         default: break

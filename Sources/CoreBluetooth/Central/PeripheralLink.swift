@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Performs the effects of one accessory's `LinkMachine`: calls, the retry timer, the app's requests, and callbacks.
 
+internal import BlueZInterfaces
 internal import DBusKit
 internal import Foundation
 
@@ -55,16 +56,16 @@ final class PeripheralLink {
         case .release(let path): _ = client.release(path)
         case .connect(let path):
             call?.cancel()
-            call = session.call(path, BlueZTree.deviceInterface, "Connect", timeout: .seconds(120)) { [weak self] in
+            call = session.call(path, Device1.interface, "Connect", timeout: .seconds(120)) { [weak self] in
                 self?.handle(.connectAnswered($0.failure))
             }
         case .drop(let path):
-            if client.release(path) { session.call(path, BlueZTree.deviceInterface, "Disconnect") { _ in } }
+            if client.release(path) { session.call(path, Device1.interface, "Disconnect") { _ in } }
         case .disconnect(let path, let error):
             let isLast = client.release(path)
             endRequests(error, stopsNotifying: !isLast)
             guard isLast else { return handle(.disconnectAnswered) }
-            call = session.call(path, BlueZTree.deviceInterface, "Disconnect") { [weak self] _ in
+            call = session.call(path, Device1.interface, "Disconnect") { [weak self] _ in
                 self?.handle(.disconnectAnswered)
             }
         case .beginRequests(let path): requests = AttributeRequests(identifier, path, core, session)
@@ -72,7 +73,7 @@ final class PeripheralLink {
         case .servicesChanged: requests?.servicesChanged()
         case .publishIdle: core.publish(identifier) { _, peripheral in peripheral.apply(state: .disconnected) }
         case .publishConnecting: core.publish(identifier) { _, peripheral in peripheral.apply(state: .connecting) }
-        case .publishConnected(let path): publishConnected(session.tree.device(path)?.name)
+        case .publishConnected(let path): publishConnected(session.tree.device(path)?.displayName)
         case .publishDisconnected(let error, let isReconnecting): publishDisconnected(error, isReconnecting)
         case .publishFailure(let error): core.publishFailure(identifier, error)
         }

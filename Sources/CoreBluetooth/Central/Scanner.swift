@@ -2,6 +2,7 @@
 // The discovery of one manager: it runs while the app scans, and while a link waits for its accessory's advertisement.
 // Advertisements are published as the app's scan asks. (BlueZ, org.bluez.Adapter(5))
 
+internal import BlueZInterfaces
 internal import DBusKit
 internal import Foundation
 
@@ -70,7 +71,7 @@ final class Scanner {
         else {
             return
         }
-        let name = device.name ?? grant.name
+        let name = device.displayName ?? grant.name
         // 127: unknown (Core 5.4, Vol 4, Part E, 7.7.65.2).
         let rssi = device.rssi ?? 127
         core.publish(grant.identifier, mayBeDropped: true) { manager, peripheral in
@@ -126,11 +127,11 @@ final class Scanner {
     ) {
         phase = .changing
         let generation = generation
-        session.call(adapter, BlueZTree.adapterInterface, member, arguments) { [weak self] result in
+        session.call(adapter, Adapter1.interface, member, arguments) { [weak self] result in
             guard let self, self.generation == generation else { return }
             switch result {
             case .success: then(self)
-            case .failure(let error) where member == "StartDiscovery" && error.name == "org.bluez.Error.InProgress":
+            case .failure(let error) where member == "StartDiscovery" && error.bluez == .inProgress:
                 then(self)
             case .failure where member == "StopDiscovery": self.phase = .off
             case .failure:

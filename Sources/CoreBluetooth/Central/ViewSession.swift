@@ -2,6 +2,7 @@
 // A manager's connection to the view: made again when it is lost, with grants and objects loaded before the manager is
 // powered on. (Docs/View.md)
 
+internal import BlueZInterfaces
 internal import DBusKit
 internal import Foundation
 
@@ -206,6 +207,6 @@ final class ViewSession {
             return nil
         }
         return connection.call(
-            BlueZTree.service, path, interface, member, arguments, timeout: timeout, completion: completion)
+            BlueZ.service, path, interface, member, arguments, timeout: timeout, completion: completion)
     }
 }
