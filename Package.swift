@@ -106,7 +106,8 @@ let package = Package(
             ], swiftSettings: settings),
         // The data path: org.bluez as one app may see it.
         .target(
-            name: "BlueZView", dependencies: ["AccessoryModel", "BlueZInterfaces", "CSystem", "CallerIdentity", "CallsOut", "DBusKit", log],
+            name: "BlueZView",
+            dependencies: ["AccessoryModel", "BlueZInterfaces", "CSystem", "CallerIdentity", "CallsOut", "DBusKit", log],
             swiftSettings: settings),
         .target(
             name: "AccessoryService",
@@ -232,7 +233,8 @@ let package = Package(
             dependencies: ["AccessoryEngine", "AccessoryModel", "DBusKit", "TestSupport", "WiFiRadio", log],
             swiftSettings: testSettings),
         .testTarget(
-            name: "BlueZViewTests", dependencies: ["AccessoryModel", "BlueZInterfaces", "BlueZView", "DBusKit", "TestSupport", log],
+            name: "BlueZViewTests",
+            dependencies: ["AccessoryModel", "BlueZInterfaces", "BlueZView", "DBusKit", "TestSupport", log],
             swiftSettings: testSettings),
         // Apple's own listings, kept as they are: they warn (variables never changed, errors never used), and that is
         // theirs to do.

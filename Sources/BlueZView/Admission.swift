@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is let in at the view's door, as a value: each user has a share of the places, and where all are taken somebody
-// goes for a user who has fewer. Nobody can keep others out by coming often. Memory is shared out in the same way: who
-// may send long messages, and who goes when too much waits to be read.
+// Admission of clients to the view, as a value: each user has a share of the places, and where all are taken a client
+// is disconnected for a user who has fewer. No user can keep others out by connecting often. The same holds for memory:
+// who may send long messages, and who goes when too much waits to be read.
 
 internal import AccessoryModel
 
 /// The places that there are for clients, and who has them.
 struct Admission: Hashable, Sendable {
-    /// What becomes of somebody who comes.
+    /// The verdict on a new client.
     enum Verdict: Hashable, Sendable {
         /// A place was free, or this other client has to go for it.
         case admitted(insteadOf: String?)
@@ -31,7 +31,7 @@ struct Admission: Hashable, Sendable {
         self.limits = limits
     }
 
-    /// Somebody comes. Who has to go for it has no place from now on.
+    /// A client connects. Another one that is disconnected for it loses its place at once.
     ///
     /// - Parameters:
     ///   - name: the client's unique name in the view.

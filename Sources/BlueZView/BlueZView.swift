@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scoped view: a socket that looks like the system bus to an app and carries org.bluez with the app's own
-// accessories in it, our own name, and nothing else. Here clients come and go, and what is heard of the radio service
-// and of links reaches all of them.
+// accessories in it, our own name, and nothing else. Clients are admitted and removed here, and changes of the radio
+// service and of links are passed to all clients.
 
 public import AccessoryModel
 public import CallerIdentity
 public import DBusKit
 public import Logging
 
-/// Who decides what the view shows.
+/// Decides on the accessories that the view shows.
 public protocol ViewAuthority: AnyObject {
     /// A client connects: the manifests that were written by now count.
     func clientConnects()
     /// The app that a caller speaks for now; nil for one that is no app.
     ///
-    /// - Throws: when it no longer is what it was.
+    /// - Throws: when the process executes another program by now.
     func app(of caller: PinnedCaller) throws(IdentityFailure) -> ViewIdentity?
-    /// What is granted to an app and not switched off.
+    /// The accessories that are granted to an app and not switched off.
     func devices(of app: AppID) -> [GrantedDevice]
     /// Whether an accessory is an input device: its link is used although no app holds it.
     func isInput(_ accessory: AccessoryID) -> Bool
@@ -25,7 +25,7 @@ public protocol ViewAuthority: AnyObject {
     /// The adapter that is shown to an app without an accessory on another one.
     var adapter: ObjectPath? { get }
     /// An app used an accessory, for the first time on this connection.
-    func used(_ accessory: AccessoryID, by app: AppID, _ caller: PinnedCaller, as what: String)
+    func used(_ accessory: AccessoryID, by app: AppID, _ caller: PinnedCaller, as use: String)
     /// A link came up for an app, and ended before the app could use it.
     ///
     /// - Returns: the likely reason and the way out, for people; nil where there is none to be named.
@@ -38,10 +38,10 @@ public protocol ViewAuthority: AnyObject {
 public struct ViewIdentity: Hashable, Sendable {
     /// The app, by its manifest.
     public let app: AppID
-    /// It is that only because of what it executes, so it must go on executing that.
+    /// Only its executable makes it the app, so it must go on executing that.
     public let goesByExecutable: Bool
 
-    /// - Parameter goesByExecutable: it is that only because of what it executes.
+    /// - Parameter goesByExecutable: whether only its executable makes it the app.
     public init(app: AppID, goesByExecutable: Bool) {
         self.app = app
         self.goesByExecutable = goesByExecutable
@@ -113,7 +113,7 @@ public final class BlueZView {
     /// Those of apps' own sockets.
     private var servers: [AppID: BusServer] = [:]
     private let names: ClientNames
-    /// What an earlier run has left, until its clients are taken up.
+    /// The state of an earlier run, until its clients are resumed.
     private var left: (state: LeftState, baggage: Baggage)?
     private let loop: MainLoop
     private var admission: Admission
@@ -122,7 +122,7 @@ public final class BlueZView {
     private let reception: Reception
     /// Those that clients spoke for when it was looked at last.
     private var apps: Set<AppID> = []
-    /// Looks what waits for all, at the end of the turn.
+    /// Checks the unread bytes of all clients, at the end of the turn.
     private var relief: LoopSource?
 
     private var links: LinkCoordinator { environment.links }
@@ -133,9 +133,9 @@ public final class BlueZView {
     ///   - address: where clients connect.
     ///   - connection: to the bus that carries org.bluez, for the view's own use.
     ///   - bus: the same bus: each client is one of its own there, so that the radio service counts for it.
-    ///   - authority: who decides what is shown.
+    ///   - authority: decides on the accessories that are shown.
     ///   - service: our own name.
-    ///   - handover: what an earlier run has left; nil for nothing.
+    ///   - handover: the state of an earlier run, if any.
     /// - Throws: when the socket cannot be had.
     public init(
         _ address: BusServer.Address, on connection: Connection, bus: Connection.Address, authority: any ViewAuthority,
@@ -300,7 +300,7 @@ public final class BlueZView {
         clientNeedsChanged()
     }
 
-    /// An app may send long messages, and nobody else.
+    /// Only apps may send long messages.
     private func allowLongMessages(_ name: String) {
         guard let client = clients[name], client.app != nil, admission.takesLongMessages(name) else { return }
         client.limitMessages(to: environment.limits.longMessageBytes)
@@ -324,7 +324,8 @@ public final class BlueZView {
         }
     }
 
-    /// Grants, manifests or the radio have changed: what is no longer granted is cut off before this returns.
+    /// Grants, manifests or the radio have changed: clients are cut off from accessories without a grant before this
+    /// returns.
     public func updateScopes() {
         for client in clients.values { client.updateScope() }
         shareLongMessages()
@@ -401,7 +402,7 @@ extension BlueZView: RadioFeedObserver {
 
     func linkHeard(_ event: LinkShares.Event) {
         switch event {
-        // Values that came before would be nobody's after it.
+        // Values that arrived before it would be dropped after it.
         case .reported(_, isConnected: false?, _), .deviceRemoved: for client in clients.values { client.bluez.catchUp() }
         default: break
         }

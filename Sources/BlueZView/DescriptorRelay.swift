@@ -23,7 +23,7 @@ final class DescriptorRelay {
     private var sources: [LoopSource?] = [nil, nil]
     /// Of reading from each side; in one, its source is nil.
     private var pauses: [ReadingPauses] = []
-    /// Packets that a side has no room for; until it has, nothing more is read for it: whoever sends feels it.
+    /// Packets that a side has no room for; until it has, nothing more is read for it, so the sender blocks.
     private var held: [[[UInt8]]] = [[], []]
 
     /// The sockets are for a later process.
@@ -88,12 +88,12 @@ final class DescriptorRelay {
     /// Whether a stream waits out a pause.
     var isPausing: Bool { pauses.contains { $0.isPausing } }
 
-    /// Passes on what one side has sent and waits in a pause.
+    /// Passes on packets of one side that wait in a pause.
     func catchUp(_ side: Side) {
         if pauses[side.rawValue].isPausing { _ = pass(from: side.rawValue) }
     }
 
-    /// Both sides see the end of the file. What waits in a pause is dropped.
+    /// Both sides see the end of the file. Packets that wait in a pause are dropped.
     func close() {
         guard !isLeft else { return }
         onClosed = nil
@@ -175,7 +175,7 @@ final class DescriptorRelay {
         return poll(&entry, 1, 0) > 0 && Int32(entry.revents) & (POLLHUP | POLLERR) != 0
     }
 
-    /// False when reading is to stop: there is no room, or nobody any more.
+    /// False when reading must stop: the side has no room, or is closed.
     private func send(_ side: Int, _ packets: csystem_packets, _ end: Int) -> Bool {
         var sent = 0
         var packets = packets

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an app may say to SetDiscoveryFilter: a list. bluetoothd merges the filters of all its clients and acts on some
-// of their keys for the whole adapter, so what an app says is made anew here from what is known to be harmless.
+// The keys of SetDiscoveryFilter that an app may use. bluetoothd merges the filters of all its clients and acts on some
+// of their keys for the whole adapter, so the filter is built anew from harmless keys.
 
 internal import BlueZInterfaces
 internal import DBusKit
@@ -9,8 +9,8 @@ internal import DBusKit
 struct DiscoveryFilter {
     let values: [String: DBusValue]
 
-    /// - Throws: `org.bluez.Error.NotPermitted` for what would change the adapter, `InvalidArguments` for what the key
-    ///   cannot be.
+    /// - Throws: `org.bluez.Error.NotPermitted` for a key that would change the adapter, `InvalidArguments` for a value
+    ///   that the key cannot be.
     init(_ asked: DBusValue?) throws(BusError) {
         var values: [String: DBusValue] = [:]
         for (key, value) in asked?.vardictValue ?? [:] {
@@ -33,7 +33,7 @@ struct DiscoveryFilter {
             case "Discoverable":
                 guard let wanted = value.booleanValue else { throw invalid() }
                 guard !wanted else { throw .notPermitted("an app does not make the adapter discoverable") }
-            // Only narrow what is found, of which an app sees its own accessories anyway. Not passed on: UUIDs misses
+            // Only narrow the results, of which an app sees its own accessories anyway. Not passed on: UUIDs misses
             // those with service data only, and crashes bluetoothd 5.87; a pattern would hide devices from other
             // clients' searches.
             case "UUIDs":

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The view between two runs of the daemon: clients' sockets, what each has begun and what it has seen, for the
+// The view between two runs of the daemon: clients' sockets, their calls, sessions and shown objects, for the
 // next run to go on with. A clean restart, and so an upgrade, is thereby nothing that a client notices: bluetoothd
 // keeps links, notifications and discoveries, because each client's connection to it stays open as well.
 // (Docs/View.md, "When the daemon restarts")
 
 public import DBusKit
 
-/// What one run of the daemon leaves to the next.
+/// The state that one run of the daemon leaves to the next.
 public struct ViewHandover: Sendable {
     /// For `BlueZView.resume`; a version that it does not know ends the clients' connections.
     public let state: [UInt8]
@@ -24,7 +24,7 @@ public struct ViewHandover: Sendable {
 typealias LeftState = [String: DBusValue]
 
 extension LeftState {
-    /// Counted up when a daemon could misread what an earlier one has written.
+    /// Counted up when a daemon could misread an earlier one's state.
     private static let version: UInt32 = 2
 
     /// The bytes of a message that is never sent: libdbus reads and writes them.
@@ -33,7 +33,7 @@ extension LeftState {
         return (try? Message.signal(path: "/", interface: PeripheralList.interface, member: "Left", arguments))?.wireFormat
     }
 
-    /// - Returns: nil for what another version has written.
+    /// - Returns: nil for another version.
     init?(bytes: [UInt8]) {
         guard let arguments = try? Message.demarshal(bytes)?.arguments(limits: .generous), arguments.count == 2,
             arguments[0] == .uint32(Self.version), let state = arguments[1].vardictValue
@@ -61,7 +61,7 @@ struct Baggage {
         for descriptor in descriptors { self.descriptors[descriptor.fileNumber] = descriptor }
     }
 
-    /// - Returns: what stands for it in the state.
+    /// - Returns: its representation in the state.
     mutating func pack(_ descriptor: FileDescriptor) -> DBusValue {
         let number = descriptor.fileNumber
         descriptors[number] = descriptor

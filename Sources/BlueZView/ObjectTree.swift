@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The objects of the view as D-Bus tells them: `GetManagedObjects`' value, and the introspection of what lies above the
-// devices. (Theirs is the radio service's own; below a device there is nothing foreign.)
+// The objects of the view as D-Bus tells them: `GetManagedObjects`' value, and the introspection of the objects above
+// the devices. (Theirs is the radio service's own; below a device there is nothing foreign.)
 
 internal import BlueZInterfaces
 internal import DBusKit

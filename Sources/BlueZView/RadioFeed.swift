@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the view itself follows of org.bluez, while a client needs it: who owns the name, the adapters, which objects
-// there are, and what is said of the links. Without clients, and links that linger for one that has gone, it listens to
+// The view's own subscriptions to org.bluez, while a client needs them: the name's owner, the adapters, the objects
+// and the links. Without clients and without lingering links, only to
 // nothing but the name.
 
 internal import BlueZInterfaces
 internal import CallsOut
 internal import DBusKit
 
-/// What the feed tells the view.
+/// Receives the feed's changes.
 protocol RadioFeedObserver: AnyObject {
-    /// The service is there with everything known of it (a new name for it each time), or gone.
+    /// The service has an owner, and its objects are known (each owner has a new alias), or it has none.
     func serviceChanged()
     /// An adapter has come, has gone, or has other properties.
     func adapterChanged(_ path: ObjectPath)
@@ -17,9 +17,9 @@ protocol RadioFeedObserver: AnyObject {
     func objectsAdded(_ path: ObjectPath, _ interfaces: [String: DBusValue])
     /// `InterfacesRemoved`, as it came.
     func objectsRemoved(_ path: ObjectPath, _ interfaces: [String])
-    /// What is said of a link, as LinkShares takes it in.
+    /// A report of a link, as an event for LinkShares.
     func linkHeard(_ event: LinkShares.Event)
-    /// `Disconnected`, as it came: why a link ends, before that is told. bluetoothd says so since 5.83.
+    /// `Disconnected`, as received: the reason for a link's end, which is signalled next. Since bluetoothd 5.83.
     func linkEnds(_ device: ObjectPath, _ message: Message)
 }
 
@@ -40,7 +40,7 @@ struct ServiceProcess: Hashable, Sendable {
     }
 }
 
-/// What is known of org.bluez, on a connection of the view's own.
+/// The state of org.bluez, on the view's own connection.
 final class RadioFeed {
     /// Whether org.bluez is there.
     private enum Service: Equatable {
@@ -110,14 +110,14 @@ final class RadioFeed {
 
     // MARK: Following
 
-    /// Follows adapters and objects for as long as somebody needs them.
+    /// Follows adapters and objects while clients need them.
     func followObjects(_ areNeeded: Bool) {
         guard areNeeded != (following != .off) else { return }
         following = areNeeded ? .on : .off
         if areNeeded { load() } else { unload() }
     }
 
-    /// Calls `body` once what is asked for is known, at once if it is.
+    /// Calls `body` once owner and objects are known, at once if they are.
     func whenReady(_ body: @escaping () -> Void) {
         guard service == .unknown || following == .loading else { return body() }
         waiting.append(body)
@@ -165,7 +165,7 @@ final class RadioFeed {
         aliases.formerOwner = state.text("Owner")
     }
 
-    /// Tells what clients do not know yet of the devices that they knew: objects that have come and gone between two
+    /// Reports objects of known devices that were added and removed between two
     /// runs.
     ///
     /// - Parameter completion: called before that, once it is known.
@@ -220,7 +220,7 @@ final class RadioFeed {
         }
     }
 
-    /// What could not be read is read again: until then clients see what signals tell.
+    /// Reads the objects again: until then clients have those that were signalled.
     private func loadLater(_ asked: String) {
         connection.loop.after(.seconds(2)) { [weak self] in
             guard let self, self.owner == asked, self.following == .on else { return }
@@ -279,7 +279,7 @@ final class RadioFeed {
 
     // MARK: Links
 
-    /// Follows the links of these devices and of no others.
+    /// Follows the links of exactly these devices.
     func followLinks(of devices: Set<ObjectPath>) {
         for (path, subscriptions) in linkSubscriptions where !devices.contains(path) {
             for subscription in subscriptions { subscription.cancel() }
@@ -304,7 +304,7 @@ final class RadioFeed {
         }
     }
 
-    /// Asks whether a link is up, and reports it. The answer comes after everything that was told before.
+    /// Asks whether a link is up, and reports it. The answer arrives after all earlier signals.
     func readLink(_ device: ObjectPath, _ completion: @escaping () -> Void) {
         connection.call(.viewLink, at: device) { [weak self] result in
             if let properties = (try? result.get())?.first?.vardictValue { self?.reportLink(properties, device) }
@@ -319,7 +319,7 @@ final class RadioFeed {
                 areServicesResolved: properties["ServicesResolved"]?.booleanValue))
     }
 
-    /// Ends a link, or what is being connected.
+    /// Ends a link or an attempt.
     ///
     /// - Parameter completion: called when it has ended, or has not in time.
     func disconnect(_ device: ObjectPath, completion: @escaping () -> Void) {

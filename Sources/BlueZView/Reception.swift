@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that were read from clients' sockets. The first of a user in a turn of the loop is served at once; what comes
-// with it waits, its connection is not read meanwhile, and users have their turns: a client that sends as fast as a
-// socket takes it delays another user by a few calls.
+// Calls that were read from clients' sockets. The first of a user in a turn of the loop is served at once; calls that
+// come with it waits, its connection is not read meanwhile, and users have their turns: a client that sends as fast as
+// a socket takes it delays another user by a few calls.
 
 internal import AccessoryModel
 internal import DBusKit
 
-/// What clients have said and is not served yet.
+/// Calls that are not served yet.
 final class Reception {
     private struct Waiting {
         let client: ViewClient
         let call: Message
     }
 
-    /// Calls that are served in a turn of the loop, of those that wait.
+    /// Waiting calls that are served in a turn of the loop.
     private static let callsInTurn = 2
 
     private let loop: MainLoop
@@ -42,7 +42,7 @@ final class Reception {
         goOnLater()
     }
 
-    /// A client has gone, and what it has said with it.
+    /// A client is disconnected: its calls are dropped.
     func forget(_ client: ViewClient) {
         waiting.removeAll(of: client.party) { $0.client === client }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one app may reach of org.bluez, as a value: from a call's path, interface and member to what is done with it.
+// The part of org.bluez that one app may reach, as a value: from a call's path, interface and member to its verdict.
 // Nothing that is not named here is let through.
 
 public import AccessoryModel
@@ -10,7 +10,7 @@ public import DBusKit
 public struct GrantedDevice: Hashable, Sendable {
     /// The accessory that is granted.
     public let accessory: AccessoryID
-    /// What the app calls it.
+    /// Its name in the app.
     public let name: String
     /// Its objects in org.bluez, or the one that it would have; empty when there is no adapter.
     public let paths: Set<ObjectPath>
@@ -35,7 +35,7 @@ struct Scope: Hashable, Sendable {
     /// The adapters are on their way out, and were in sight before.
     private var keepsAdaptersInSight = false
 
-    /// What is shown of a device and below it.
+    /// The shown interfaces of a device and of the objects below.
     static let shown: Set<String> = [
         Device1.interface, GattService1.interface, GattCharacteristic1.interface, GattDescriptor1.interface,
         Battery1.interface, Input1.interface, Bus.properties, Bus.introspectable,
@@ -85,7 +85,7 @@ struct Scope: Hashable, Sendable {
     // MARK: Calls
 
     enum Verdict: Hashable {
-        /// Answered from what is known here.
+        /// Answered from the feed.
         case managedObjects
         case introspection
         case adapterProperty(ObjectPath)
@@ -159,12 +159,17 @@ struct Scope: Hashable, Sendable {
         case (Device1.interface, Device1.Member.cancelPairing): .refused(.pairing)
         case (Device1.interface, Device1.Member.connectProfile), (Device1.interface, Device1.Member.disconnectProfile):
             .refused(.notPermitted("profiles are the system's; Connect and Disconnect are there for apps"))
-        case (GattCharacteristic1.interface, GattCharacteristic1.Member.readValue), (GattCharacteristic1.interface, GattCharacteristic1.Member.writeValue),
-            (GattCharacteristic1.interface, GattCharacteristic1.Member.startNotify), (GattCharacteristic1.interface, GattCharacteristic1.Member.stopNotify),
-            (GattCharacteristic1.interface, GattCharacteristic1.Member.confirm), (GattDescriptor1.interface, GattDescriptor1.Member.readValue),
+        case (GattCharacteristic1.interface, GattCharacteristic1.Member.readValue),
+            (GattCharacteristic1.interface, GattCharacteristic1.Member.writeValue),
+            (GattCharacteristic1.interface, GattCharacteristic1.Member.startNotify),
+            (GattCharacteristic1.interface, GattCharacteristic1.Member.stopNotify),
+            (GattCharacteristic1.interface, GattCharacteristic1.Member.confirm),
+            (GattDescriptor1.interface, GattDescriptor1.Member.readValue),
             (GattDescriptor1.interface, GattDescriptor1.Member.writeValue):
             .attribute(device)
-        case (GattCharacteristic1.interface, GattCharacteristic1.Member.acquireWrite), (GattCharacteristic1.interface, GattCharacteristic1.Member.acquireNotify): .acquisition(device)
+        case (GattCharacteristic1.interface, GattCharacteristic1.Member.acquireWrite),
+            (GattCharacteristic1.interface, GattCharacteristic1.Member.acquireNotify):
+            .acquisition(device)
         default: .refused(Self.noMethod(interface, member))
         }
     }

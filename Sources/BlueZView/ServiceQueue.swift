@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // The calls of all clients on their way to org.bluez. It answers one after another, and of one link it reads one
-// attribute after another; so few are under way at a time, and of those that wait here users have their turns.
+// attribute after another; so few are under way at a time, and the waiting ones are served by turns of users.
 // (Docs/Decisions/0031)
 
 internal import AccessoryModel
 internal import DBusKit
 
-/// What waits for org.bluez.
+/// Calls that wait for org.bluez.
 final class ServiceQueue {
     /// Calls that stand behind each other there.
     enum Lane: Hashable, Sendable {
-        /// What it answers at once.
+        /// Calls that it answers at once.
         case service
         /// All objects: a long answer.
         case objects
-        /// What goes over a device's link.
+        /// Calls over a device's link.
         case link(ObjectPath)
 
-        /// Calls that are under way at a time: with more, others would wait for all of them.
+        /// Calls that are under way at a time: with more, others would wait for all.
         var width: Int { self == .service ? 2 : 1 }
-        /// With more than so many in line, what waits is begun after pauses: a program that asks without end would
+        /// With more than so many in line, waiting calls are begun after pauses: a program that asks without end would
         /// keep org.bluez, the bus and this process busy, and users who ask now and then would find them so.
         var crowd: Int { self == .objects ? 0 : 32 }
     }
@@ -28,14 +28,14 @@ final class ServiceQueue {
         let owner: ObjectIdentifier
         /// Whether it is under way until `leave`.
         let start: () -> Bool
-        /// What is done all the same when its owner withdraws.
+        /// Called all the same when its owner withdraws.
         var onWithdrawal: () -> Void = {}
     }
 
     private struct Calls {
         var underWay = 0
         var waiting = Turns<Waiting>()
-        /// What waits is not begun now.
+        /// Waiting calls are not begun now.
         var isPausing = false
     }
 
@@ -66,7 +66,7 @@ final class ServiceQueue {
         goOn(lane)
     }
 
-    /// Calls `body` after what waits of an owner in a lane has begun or was withdrawn, at once where nothing waits.
+    /// Calls `body` after an owner's waiting calls in a lane have begun or were withdrawn, at once without such calls.
     func afterWaiting(_ lane: Lane, of party: Party, owner: AnyObject, _ body: @escaping () -> Void) {
         let id = ObjectIdentifier(owner)
         guard lanes[lane]?.waiting.elements(of: party).contains(where: { $0.owner == id }) == true else { return body() }
@@ -88,7 +88,7 @@ final class ServiceQueue {
         }
     }
 
-    /// What an owner has waiting is not begun any more.
+    /// An owner's waiting calls are not begun any more.
     func withdrawAll(of owner: AnyObject, _ party: Party) {
         let id = ObjectIdentifier(owner)
         for lane in lanes.keys {
@@ -109,7 +109,7 @@ final class ServiceQueue {
     }
 
     private func begin(_ call: Waiting, _ lane: Lane) {
-        // What it does may end others.
+        // It may end others.
         lanes[lane]?.underWay += 1
         if !call.start() { lanes[lane]?.underWay -= 1 }
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every client of the view has in common: who decides, what is followed of org.bluez, the links, and the limits.
+// The parts of the view that all clients share: the authority, the feed of org.bluez, the links, and the limits.
 
 internal import DBusKit
 internal import Logging
 
-/// What a client is given of the view.
+/// The view for its clients.
 struct ViewEnvironment {
-    /// Who decides what is shown.
+    /// Decides on grants.
     let authority: any ViewAuthority
     /// Our own name.
     let service: any ViewService
@@ -17,7 +17,7 @@ struct ViewEnvironment {
     let limits: ViewLimits
     /// The bus that carries org.bluez.
     let bus: Connection.Address
-    /// What `GetId` answers: the identifier of the view as a bus.
+    /// The answer to `GetId`: the identifier of the view as a bus.
     let identifier: String
     let log: Logger
 }

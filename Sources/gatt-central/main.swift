@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same app as `gatt-baseline`, for `make bench`, over CoreBluetooth: what the module costs beside plain C. It
+// The same app as `gatt-baseline`, for `make bench`, over CoreBluetooth: the module's cost beside plain C. It
 // connects a peripheral, hears notifications of its characteristic or writes to it without response, so many times, and
 // says how long one took (nanoseconds).
 

@@ -210,7 +210,7 @@ private func expectation(
         // Whoever sees it differently is told, before the link is ended; except where all is forgotten.
         let isForgotten = event == .unfollowed(dice) || event == .allUnfollowed
         let changed = [red, blue].contains { old.shares.state(of: dice, seenBy: $0) != new.shares.state(of: dice, seenBy: $0) }
-        try #require(!changed || isForgotten || effects.first == .tell(dice), place())
+        try #require(!changed || isForgotten || effects.first == .signal(dice), place())
         try #require(!isForgotten || effects.isEmpty, place())
         // One clock for each app, which is only for apps that hold something when it begins.
         for app in [red, blue] {
@@ -242,7 +242,7 @@ private func expectation(
             #expect(next.state(of: lamp, seenBy: blue) == shares.state(of: lamp, seenBy: blue), "\(event)")
             for effect in effects {
                 switch effect {
-                case .tell(let device), .drop(let device, _), .callOff(let device): #expect(device == dice, "\(event)")
+                case .signal(let device), .drop(let device, _), .callOff(let device): #expect(device == dice, "\(event)")
                 case .startLinger, .stopLinger: Issue.record("\(event)")
                 }
             }
@@ -267,7 +267,7 @@ private func expectation(
         let (_, answers, effects) = play(
             connecting(red1) + connecting(blue1) + [.grantEnded(dice, red), .disconnectRequested(dice, blue)])
         #expect(answers.suffix(2) == [nil, .forward])
-        #expect(effects.suffix(2) == [[.tell(dice)], []])
+        #expect(effects.suffix(2) == [[.signal(dice)], []])
     }
 
     @Test func aSecondConnectionOfAnAppNeedNotConnect() {
@@ -279,13 +279,13 @@ private func expectation(
         let (shares, answers, effects) = play(
             connecting(red1) + connecting(blue1) + [.disconnectRequested(dice, red), .disconnectRequested(dice, red)])
         #expect(answers.suffix(2) == [.released, .notConnected])
-        #expect(effects.suffix(2) == [[.tell(dice)], []])
+        #expect(effects.suffix(2) == [[.signal(dice)], []])
         #expect(shares.shares.map(\.app) == [blue])
     }
 
     @Test func aRevokedGrantDropsTheLinkThatNobodyElseHolds() {
         let (shares, _, effects) = play(connecting(red1) + [.grantEnded(dice, red), .grantEnded(dice, red)])
-        #expect(effects.suffix(2) == [[.tell(dice), .drop(dice, because: .grantEnded(red))], []])
+        #expect(effects.suffix(2) == [[.signal(dice), .drop(dice, because: .grantEnded(red))], []])
         // Up, until the radio service says otherwise; but nobody's.
         #expect(shares.state(of: dice, seenBy: red) == LinkShares.State())
     }
@@ -326,7 +326,7 @@ private func expectation(
         let worked: [Event] = [.connectAnswered(dice, blue1, hasWorked: true), .connectConfirmed(dice, blue1, isGranted: true)]
         for end: Event in [.disconnectRequested(dice, red), .grantEnded(dice, red), .lingerEnded(red)] {
             let (left, _, effects) = play(waiting + [end])
-            #expect(left.shares.isEmpty && effects.last == [.tell(dice)], "\(end)")
+            #expect(left.shares.isEmpty && effects.last == [.signal(dice)], "\(end)")
             // It is the other's then; or goes down, if that does not get it.
             #expect(play(waiting + [end] + worked).shares.shares.map(\.app) == [blue], "\(end)")
             #expect(
@@ -351,7 +351,7 @@ private func expectation(
                 .disconnectRequested(dice, red), .connectRequested(dice, red1), .connectAnswered(dice, red1, hasWorked: true),
                 .reported(dice, isConnected: false, areServicesResolved: false), .connectConfirmed(dice, red1, isGranted: true),
             ])
-        #expect(effects.suffix(2) == [[.tell(dice)], []])
+        #expect(effects.suffix(2) == [[.signal(dice)], []])
         #expect(answers.last == .broken)
         #expect(shares.shares.isEmpty)
     }
@@ -362,7 +362,7 @@ private func expectation(
         #expect(effects.last == [.startLinger(red)])
         #expect(shares.heldDevices == [dice])
         #expect(
-            play(left + [.lingerEnded(red)]).effects.last == [.tell(dice), .drop(dice, because: .appGone(red))])
+            play(left + [.lingerEnded(red)]).effects.last == [.signal(dice), .drop(dice, because: .appGone(red))])
         let (back, answers, stopped) = play(left + [.appPresent(red), .connectRequested(dice, red2), .lingerEnded(red)])
         #expect(stopped.suffix(3) == [[.stopLinger(red)], [], []])
         #expect(answers.suffix(2) == [.held, nil])
@@ -379,7 +379,7 @@ private func expectation(
         // A connection that the app has lost.
         #expect(
             play(connecting(red1) + [.clientGone(client: red1.name), search]).effects.last
-                == [.tell(dice), .drop(dice, because: .discovery(red))])
+                == [.signal(dice), .drop(dice, because: .discovery(red))])
         // One that it uses, and another app's.
         #expect(play(connecting(red1) + [search]).effects.last == [])
         #expect(play(connecting(blue1) + [.clientGone(client: blue1.name), search]).effects.last == [])

@@ -56,7 +56,8 @@ import Testing
         (adapter, Adapter1.interface, "StartDiscovery", .discovery),
         (adapter, Bus.properties, "GetAll", .adapterProperty(adapter)),
         (adapter, Bus.properties, "Set", .adapterProperty(adapter)), (mine, Bus.properties, "Set", .deviceSetting(mine)),
-        (BlueZ.manager, AgentManager1.interface, "RegisterAgent", .agent), (BlueZ.manager, AgentManager1.interface, "UnregisterAgent", .agent),
+        (BlueZ.manager, AgentManager1.interface, "RegisterAgent", .agent),
+        (BlueZ.manager, AgentManager1.interface, "UnregisterAgent", .agent),
         ("/", Bus.objectManager, "GetManagedObjects", .managedObjects), ("/org", Bus.introspectable, "Introspect", .introspection),
     ]) func anAppsOwn(path: ObjectPath, interface: String, member: String, expected: Scope.Verdict) {
         #expect(verdict(path, interface, member) == expected)

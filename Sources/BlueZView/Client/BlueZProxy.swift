@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client's org.bluez: each call is held against the scope, and answered from what is known, passed on over the
-// client's own connection, or refused. When a grant ends, what is no longer in scope is cut off before that returns.
+// A client's org.bluez: each call is checked against the scope, and answered from the feed, forwarded over the
+// client's own connection, or refused. When a grant ends, its devices are cut off before that returns.
 
 internal import AccessoryModel
 internal import BlueZInterfaces
@@ -8,7 +8,7 @@ internal import CallsOut
 internal import DBusKit
 internal import Logging
 
-/// What a client says to org.bluez, and what it is answered.
+/// Serves a client's calls to org.bluez.
 final class BlueZProxy {
     private let environment: ViewEnvironment
     private let connection: ClientConnection
@@ -62,7 +62,7 @@ final class BlueZProxy {
     /// The devices that exist for the client.
     var devices: Dictionary<ObjectPath, AccessoryID>.Keys { scope.devices.keys }
 
-    /// The client has gone: what it began ends.
+    /// The client is disconnected: all that it began ends.
     func connectionClosed() {
         closeUpstream()
         sessions.closeDescriptors()
@@ -75,7 +75,7 @@ final class BlueZProxy {
     /// - Parameter completion: called once the client receives signals and the service's presence is known.
     func engage(completion: @escaping () -> Void) {
         if !isEngaged {
-            // What it may reach is known before anything is followed for it.
+            // Its scope must be known before anything is followed for it.
             updateScope()
             engagement = .awaitingService
             shown.recordLinks(of: scope.devices.keys)
@@ -152,8 +152,8 @@ final class BlueZProxy {
         connection.fail(call, error, from: service)
     }
 
-    private func recordUse(of device: ObjectPath, as what: String) {
-        if let accessory = scope.devices[device] { identity.recordUse(of: accessory, as: what) }
+    private func recordUse(of device: ObjectPath, as use: String) {
+        if let accessory = scope.devices[device] { identity.recordUse(of: accessory, as: use) }
     }
 
     // MARK: Passing on
@@ -161,11 +161,11 @@ final class BlueZProxy {
     /// Passes a call on and its answer back.
     ///
     /// - Parameters:
-    ///   - device: what it is about; nil for the adapter and for all objects.
-    ///   - matter: what its answer is about, if not the device.
+    ///   - device: the call's device; nil for the adapter and for all objects.
+    ///   - matter: the subject of its answer, if not the device.
     ///   - lane: the calls that it stands behind.
-    ///   - other: what is said in the call's place.
-    ///   - need: what must be allowed still when its turn has come.
+    ///   - other: sent in the call's place.
+    ///   - need: the matter that must still be allowed when its turn has come.
     ///   - adapting: makes the client's answer of the service's.
     func pass(
         _ call: Message, about device: ObjectPath?, as matter: Matter? = nil, in lane: ServiceQueue.Lane = .service,
@@ -220,7 +220,7 @@ final class BlueZProxy {
     private func passToAttribute(_ call: Message, _ path: ObjectPath, _ member: String, _ device: ObjectPath) {
         if let why = clearance.refusal(of: .value(device)) { return refuse(call, why) }
         recordUse(of: device, as: member)
-        // Of what was written the app hears although it has given the link back meanwhile.
+        // The app receives the answer to a write although it has released the link meanwhile.
         let matter: Matter = GATTSessions.reveals(member) ? .value(device) : .device(device)
         pass(call, about: device, as: matter, in: .link(device), needing: .value(device)) { [weak self] answer throws(BusError) in
             guard let self else { return answer }
@@ -234,13 +234,13 @@ final class BlueZProxy {
 
     // MARK: Links
 
-    /// An app that connects holds the link from then on, whoever else does.
+    /// An app that connects holds the link from then on, beside other apps.
     private func connect(_ call: Message, _ device: ObjectPath) {
         guard let app = identity.app else { return }
         recordUse(of: device, as: "Connect")
         let client = LinkShares.Client(name: connection.name, app: app)
         guard links.handle(.connectRequested(device, client)) == .forward else { return reply(to: call, []) }
-        // Of what is connected bluetoothd might connect the classic side instead (BlueZVersions.swift): it is only
+        // Of a connected device bluetoothd might connect the classic side instead (BlueZVersions.swift): it is only
         // asked whether the link is up.
         let isUp = links.isUp(device) && scope.devices[device].map { environment.authority.isLowEnergyOnly($0) } == true
         let timesUp = links.timesUp(device)
@@ -281,7 +281,7 @@ final class BlueZProxy {
             }
         }
         links.handle(.connectAnswered(device, client, hasWorked: true))
-        // Whether it is up is asked on the connection that is told of changes: nothing older can come after the answer.
+        // The link is read on the connection that receives its signals: no older signal can arrive after the answer.
         feed.readLink(device) { [weak self] in
             guard let self else { return }
             let isGranted = self.scope.devices[device] != nil && self.identity.app == client.app
@@ -329,13 +329,13 @@ final class BlueZProxy {
         }
     }
 
-    /// A link is about to be told of as ended: what the radio service has sent so far goes first.
+    /// A link's end is signalled next: pending messages of the radio service must be passed on before.
     func catchUp() {
         if upstream.isSubscribed { upstream.catchUp() }
         sessions.catchUp()
     }
 
-    /// A link looks different to some app: tells it if that is this one, and takes away what only a link gives.
+    /// A link has changed for some app: signals it if that is this one, and ends the sessions of a lost link.
     func linkChanged(_ device: ObjectPath) {
         guard isEngaged else { return }
         shown.signalLink(device) { endSessions(of: device) }
@@ -382,7 +382,7 @@ final class BlueZProxy {
         if member == "SetDiscoveryFilter" { return setFilter(call) }
         guard member == "StartDiscovery", let app = identity.app else { return passDiscovery(call, adapter, member) }
         let inputs = Set(scope.devices.filter { environment.authority.isInput($0.value) }.keys)
-        // A short search must not be over before what hides the devices is down.
+        // A short search must not be over before the links that hide devices are down.
         links.handle(.discoveryRequested(Array(scope.devices.keys), app, inputs: inputs)) { [weak self] in
             self?.passDiscovery(call, adapter, member)
         }
@@ -414,7 +414,7 @@ final class BlueZProxy {
         }
     }
 
-    // MARK: What changes
+    // MARK: Changes
 
     /// The radio service has added interfaces.
     func objectsAdded(_ path: ObjectPath, _ interfaces: [String: DBusValue]) {
@@ -435,7 +435,7 @@ final class BlueZProxy {
         if isEngaged { engagement = .replaced }
     }
 
-    /// Asks what is granted now: what is no longer granted is cut off before this returns.
+    /// Reads the grants again: devices without a grant are cut off before this returns.
     func updateScope() {
         let app = identity.app
         identity.reconsider()
@@ -475,7 +475,7 @@ final class BlueZProxy {
         guard !scope.isEmpty, let owner = feed.owner, upstream.open(onDisconnect: { [weak self] in self?.closeUpstream() }) else {
             return
         }
-        // What a client has no rule for need not come.
+        // Without match rules the signals are not needed.
         guard connection.isListening else { return }
         upstream.subscribe(to: scope.devices.keys, of: owner) { [weak self] in self?.shown.signalChanged($0, of: $1) }
     }

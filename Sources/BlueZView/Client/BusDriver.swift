@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client's bus: what the bus itself answers (D-Bus specification, "Message Bus Messages"), for a bus with three names
-// on it. Nothing can be owned here, nobody else can be seen, and nothing is started.
+// A client's bus: the calls to the bus itself (D-Bus specification, "Message Bus Messages"), for a bus with three names
+// on it. No name can be owned, no other client can be seen, and no service is started.
 
 internal import BlueZInterfaces
 internal import CallerIdentity
 internal import DBusKit
 internal import Glibc
 
-/// What a client says to the bus, and what the bus tells it.
+/// Answers a client's calls to the bus, and sends the bus' signals.
 final class BusDriver {
     /// The unique name that our own service goes by here.
     static let serviceAlias = ":accessorysetup.1"
@@ -17,7 +17,7 @@ final class BusDriver {
     private let feed: RadioFeed
     /// Our own name.
     private let serviceName: String
-    /// What `GetId` answers.
+    /// The answer to `GetId`.
     private let identifier: String
     /// The unique name that the client knows org.bluez by; nil for none.
     private var knownService: String?
@@ -94,14 +94,14 @@ final class BusDriver {
     /// Whether org.bluez has another owner than the client knows.
     var hasNewServiceOwner: Bool { feed.alias != knownService }
 
-    /// Tells that org.bluez has another owner.
+    /// Signals another owner of org.bluez.
     func signalServiceOwner() {
         let old = knownService
         knownService = feed.alias
         signalOwner(of: BlueZ.service, old, knownService)
     }
 
-    /// Tells that our own name has come or gone.
+    /// Signals that our own name was acquired or lost.
     func signalOwnName(isPresent: Bool) {
         signalOwner(of: serviceName, isPresent ? nil : Self.serviceAlias, isPresent ? Self.serviceAlias : nil)
     }
@@ -133,7 +133,7 @@ final class BusDriver {
         }
     }
 
-    /// Answers whoever asks whether somebody is at the other end: whoever it is for, it is answered here.
+    /// Answers calls to org.freedesktop.DBus.Peer, for any destination.
     func answerPeer(_ call: Message) {
         switch call.member {
         case "Ping": reply(to: call, [])
@@ -143,7 +143,7 @@ final class BusDriver {
         }
     }
 
-    /// Refuses a call to a name that nobody has.
+    /// Refuses a call to a name without an owner.
     func refuseUnknownName(_ call: Message, to name: String) {
         connection.fail(call, Self.unknownService(name), from: Bus.name)
     }
@@ -222,7 +222,7 @@ final class BusDriver {
             // Already running.
             reply(to: call, [.uint32(2)])
         case "RequestName": throw .accessDenied("no names can be owned on this bus")
-        // Not an owner of it.
+        // Not the owner.
         case "ReleaseName": reply(to: call, [.uint32(try known(try text()) == connection.name ? 3 : 2)])
         case "GetConnectionUnixUser", "GetConnectionUnixProcessID", "GetConnectionCredentials":
             readProcess(of: try text()) { [weak self] in self?.answerProcess(call, member, $0) }

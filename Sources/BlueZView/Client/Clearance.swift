@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one place that decides whether something may leave to a client, asked when it leaves and not when it was asked
-// for: answers, properties in them, signals, descriptors, and the packets of those that were handed out. Each says what
-// it is about. (Docs/Decisions/0031)
+// for: answers, properties in them, signals, descriptors, and the packets of relayed descriptors. Each has the matter
+// that it is about. (Docs/Decisions/0031)
 
 internal import BlueZInterfaces
 internal import DBusKit
 
-/// What is about to leave, as far as it matters for whether it may.
+/// The subject of an outgoing message, as far as clearance depends on it.
 enum Matter: Hashable, Sendable {
     /// Names on the bus: for every connection.
     case bus
-    /// What is the app's, but no device of its own: adapters, lists, and that a device has gone.
+    /// The app's, but of no single device: adapters, lists, and removed devices.
     case app
-    /// A device, or what is below it.
+    /// A device, or an attribute's properties.
     case device(ObjectPath)
-    /// What an attribute of a device holds, and descriptors that carry it: for an app that holds the link.
+    /// The value of a device's attribute, and descriptors that carry it: for an app that holds the link.
     case value(ObjectPath)
 }
 
-/// Decides what may leave to one client.
+/// Decides on outgoing messages to one client.
 final class Clearance {
     private let identity: ClientIdentity
     private let links: LinkCoordinator
-    /// What there is for the client.
+    /// The client's part of org.bluez.
     var scope = Scope()
 
     init(_ identity: ClientIdentity, _ links: LinkCoordinator) {
@@ -46,7 +46,7 @@ final class Clearance {
     /// Whether something may leave.
     func allows(_ matter: Matter) -> Bool { refusal(of: matter) == nil }
 
-    /// Whether what the client writes to a descriptor of a device's is passed on to it.
+    /// Whether the client's writes to a descriptor of a device are passed on.
     func takes(packetsFor device: ObjectPath) -> Bool { identity.isAccepted && link(of: device).isConnected }
 
     /// A link as the client's app sees it.
@@ -54,7 +54,7 @@ final class Clearance {
 
     // MARK: Properties
 
-    /// The property that carries what an attribute holds, of these interfaces.
+    /// The property of these interfaces that carries an attribute's value.
     private static let value = "Value"
     private static let attributes: Set = [GattCharacteristic1.interface, GattDescriptor1.interface]
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The connection to one client, as a bus has it: answers go to the client, signals to its match rules, and one that
-// does not read what it is sent is cut off. (D-Bus specification, "Message Bus Message Routing")
+// does not read is disconnected. (D-Bus specification, "Message Bus Message Routing")
 
 internal import DBusKit
 internal import Logging
 
-/// What is sent to a client of the view.
+/// Sends messages to a client of the view.
 final class ClientConnection {
     private let peer: Connection
     private let limits: ViewLimits
@@ -30,7 +30,7 @@ final class ClientConnection {
         self.log = log
         self.observer = observer
         peer.detouredSender = BusDriver.serviceAlias
-        // Whatever leaves passes here, also what the session API sends past all of this.
+        // All outgoing messages pass here, also those of the session API.
         peer.refusal = { message in
             guard let why = clearance.refusal(of: .app), message.sender != Bus.name else { return nil }
             return why
@@ -115,7 +115,7 @@ final class ClientConnection {
 
     // MARK: Sending
 
-    /// Sends what is for this client alone.
+    /// Sends a message to this client alone.
     func send(_ message: Message, from sender: String, about matter: Matter) {
         guard clearance.allows(matter) else { return }
         message.setSender(sender)
@@ -126,7 +126,7 @@ final class ClientConnection {
     /// Sends a signal if the client has asked for it.
     ///
     /// - Parameters:
-    ///   - names: what a rule may call the sender.
+    ///   - names: the sender's names for match rules.
     ///   - sender: its unique name.
     func broadcast(_ message: Message, from names: [String], as sender: String, about matter: Matter) {
         guard clearance.allows(matter), isWanted(message, from: names) else { return }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who a client of the view is: the process that the kernel names, the app that the manifests make of it, and whether it
-// still is what it was. What it does as that app is noted here, once for each accessory.
+// The identity of a client of the view: the process by the kernel, the app by the manifests, and whether it
+// still executes the same program. Its use of each accessory is recorded once.
 
 internal import AccessoryModel
 internal import CallerIdentity
@@ -14,7 +14,7 @@ final class ClientIdentity {
     private let authority: any ViewAuthority
     private let log: Logger
     private var identity: ViewIdentity?
-    /// Why nothing is for this client any more: it is not what it was when it connected.
+    /// Set once the client executes another program than when it connected: it may receive nothing any more.
     private(set) var refusal: IdentityFailure?
     private var used: Set<AccessoryID> = []
     /// The client's name in the log.
@@ -37,8 +37,8 @@ final class ClientIdentity {
     var uid: UInt32 { pinned.caller.uid }
     var pid: Int32 { pinned.caller.pid }
 
-    /// Why nothing may leave to it: it goes by what it executes, and executes something else by now, or has ended. Nil
-    /// where it may.
+    /// Why nothing may be sent to it: its executable makes it the app, and it executes another by now, or has ended.
+    /// Nil where it may.
     var transmissionRefusal: BusError? {
         if refusal == nil, identity?.goesByExecutable == true, !pinned.runsTheSame(in: loop.turn) {
             reconsider()
@@ -47,7 +47,7 @@ final class ClientIdentity {
         return refusal.map { .accessDenied("\($0)") }
     }
 
-    /// Whether what it sends counts: also that of a process that has ended since.
+    /// Whether its messages count, also those of a process that has ended since.
     var isAccepted: Bool {
         _ = transmissionRefusal
         return refusal == nil
@@ -67,12 +67,12 @@ final class ClientIdentity {
         }
     }
 
-    /// What is granted to its app and not switched off.
+    /// The accessories that are granted to its app and not switched off.
     var grantedDevices: [GrantedDevice] { app.map { authority.devices(of: $0) } ?? [] }
 
     /// The app uses an accessory: the first time is noted.
-    func recordUse(of accessory: AccessoryID, as what: String) {
+    func recordUse(of accessory: AccessoryID, as use: String) {
         guard let app, used.insert(accessory).inserted else { return }
-        authority.used(accessory, by: app, pinned, as: what)
+        authority.used(accessory, by: app, pinned, as: use)
     }
 }

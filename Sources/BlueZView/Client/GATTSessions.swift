@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client has begun on characteristics and what must end with the link or the grant: notifications, and the
+// A client's sessions on characteristics, which must end with the link or the grant: notifications, and the
 // descriptors of AcquireWrite and AcquireNotify. (BlueZ, org.bluez.GattCharacteristic(5))
 
 internal import BlueZInterfaces
@@ -24,12 +24,12 @@ final class GATTSessions {
         self.loop = loop
     }
 
-    /// Whether a call's answer, or what follows it, carries what an attribute holds.
+    /// Whether a call's answer, or a later message, carries an attribute's value.
     static func reveals(_ member: String) -> Bool {
         ["ReadValue", "StartNotify", "AcquireWrite", "AcquireNotify"].contains(member)
     }
 
-    /// Notes what the radio service has agreed to.
+    /// Records a session that the radio service has granted.
     ///
     /// - Returns: the answer for the client; a descriptor in it is one that can be taken away.
     /// - Throws: when the descriptor cannot be passed on.
@@ -103,7 +103,7 @@ final class GATTSessions {
         }
     }
 
-    /// Ends what there is of a device.
+    /// Ends all sessions of a device.
     ///
     /// - Returns: the characteristics whose notifications the radio service is to stop.
     func endAll(of device: ObjectPath) -> [ObjectPath] {
@@ -119,12 +119,12 @@ final class GATTSessions {
         notifying = []
     }
 
-    /// Passes on what the radio service has sent so far.
+    /// Passes on packets that the radio service has sent so far.
     func catchUp() {
         for acquisition in acquisitions { acquisition.relay.catchUp(.service) }
     }
 
-    /// The client has gone; what it has written is passed on.
+    /// The client is disconnected; its writes are passed on.
     func closeDescriptors() {
         for acquisition in acquisitions {
             acquisition.relay.catchUp(.app)

@@ -6,7 +6,7 @@
 internal import AccessoryModel
 internal import DBusKit
 
-/// What a client is told of the accessories that it may use.
+/// The list of the accessories that a client may use.
 final class PeripheralList {
     static let path: ObjectPath = "/org/accessorysetup1/view"
     static let interface = "org.accessorysetup1.View"
@@ -15,8 +15,8 @@ final class PeripheralList {
     private let connection: ClientConnection
     private let identity: ClientIdentity
     private let service: any ViewService
-    /// What the client knows; nil for one that has not asked.
-    private var told: DBusValue?
+    /// The list that the client has; nil for one that has not asked.
+    private var latest: DBusValue?
 
     init(_ connection: ClientConnection, _ identity: ClientIdentity, _ service: any ViewService) {
         self.connection = connection
@@ -61,26 +61,26 @@ final class PeripheralList {
         switch (member, call.signature) {
         case ("Get", "ss"):
             guard texts[1] == Self.property else { throw .unknownProperty(texts[1]) }
-            told = peripherals
+            latest = peripherals
             return .variant(peripherals)
         case ("GetAll", "s"):
-            told = peripherals
+            latest = peripherals
             return .vardict([Self.property: peripherals])
         case ("Set", _): throw .readOnly(Self.property)
         default: throw .unknownMethod("no such method: \(Bus.properties).\(member)")
         }
     }
 
-    var left: LeftState { told.map { ["Peripherals": $0] } ?? [:] }
+    var left: LeftState { latest.map { ["Peripherals": $0] } ?? [:] }
 
     func resume(_ state: LeftState) {
-        told = state["Peripherals"]
+        latest = state["Peripherals"]
     }
 
-    /// Tells what has changed since the client was told.
+    /// Signals a changed list to a client that has one.
     func update() {
-        guard let told, case let new = peripherals, new != told else { return }
-        self.told = new
+        guard let latest, case let new = peripherals, new != latest else { return }
+        self.latest = new
         let arguments: [DBusValue] = [.string(Self.interface), .vardict([Self.property: new]), .strings([])]
         guard
             let signal = try? Message.signal(

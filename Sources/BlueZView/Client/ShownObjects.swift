@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client sees of org.bluez: adapters and the granted devices, where the link and the discovery are its own;
-// and what it is told when that changes. It holds what was shown last, so that only changes are told.
+// The objects of org.bluez that a client sees: adapters and the granted devices, where the link and the discovery are
+// its own; and the signals of their changes. It keeps the values that were shown last, so that only changes are
+// signalled.
 
 internal import AccessoryModel
 internal import BlueZInterfaces
@@ -16,7 +17,7 @@ final class ShownObjects {
     private var shownAdapters: [ObjectPath: [String: DBusValue]] = [:]
     /// Whether the client follows adapters, and receives their changes.
     private var hasSeenAdapters = false
-    /// What there is for the client.
+    /// The client's part of org.bluez.
     private(set) var scope: Scope {
         get { clearance.scope }
         set { clearance.scope = newValue }
@@ -35,7 +36,7 @@ final class ShownObjects {
 
     // MARK: The scope
 
-    /// Sets what there is for the client.
+    /// Sets the client's part of org.bluez.
     ///
     /// - Returns: the devices that there were and are no more, and those that there are now and were not.
     func setScope(_ new: Scope) -> (removed: [ObjectPath], added: Set<ObjectPath>) {
@@ -47,7 +48,7 @@ final class ShownObjects {
         return (old.devices.keys.filter { scope.devices[$0] == nil }.sorted(), added)
     }
 
-    /// The app's links may be there already, by another of its clients: the objects show them, and their end is told.
+    /// Another client of the app may hold a link already: the objects show it, and its end is signalled.
     func recordLinks(of devices: some Sequence<ObjectPath>) {
         for device in devices { shownLinks[device] = clearance.link(of: device) }
     }
@@ -87,7 +88,7 @@ final class ShownObjects {
         }
     }
 
-    /// The radio service has gone, and with it what was shown.
+    /// The radio service is gone, with all its objects.
     func reset() {
         shownLinks = [:]
         shownAdapters = [:]
@@ -170,7 +171,7 @@ final class ShownObjects {
 
     // MARK: Devices
 
-    /// The client's part of what `GetManagedObjects` answered.
+    /// The client's part of the answer to `GetManagedObjects`.
     func objects(_ entries: [DBusValue.Entry]) -> [ObjectPath: [String: DBusValue]] {
         var objects: [ObjectPath: [String: DBusValue]] = [:]
         for entry in entries {
@@ -190,9 +191,9 @@ final class ShownObjects {
         return shown
     }
 
-    // MARK: What is told
+    // MARK: Signals
 
-    /// Tells of objects that the client may see from now on, among all there are.
+    /// Signals the objects that the client may see from now on.
     func signalObjects(_ entries: [DBusValue.Entry], of devices: Set<ObjectPath>) {
         for entry in entries {
             guard let path = entry.key.objectPathValue, let device = scope.device(of: path), devices.contains(device) else {
@@ -202,20 +203,20 @@ final class ShownObjects {
         }
     }
 
-    /// Tells of interfaces that the radio service has added, as far as they are for the client.
+    /// Signals the client's part of added interfaces.
     func signalAdded(_ path: ObjectPath, _ added: [String: DBusValue]) {
         guard let device = scope.device(of: path), case let shown = interfaces(added, of: path), !shown.isEmpty else { return }
         emit("/", Bus.objectManager, "InterfacesAdded", [.objectPath(path), ObjectTree.value(shown)], about: .device(device))
     }
 
-    /// Tells of interfaces that the radio service has removed, as far as they were for the client.
+    /// Signals the client's part of removed interfaces.
     func signalRemoved(_ path: ObjectPath, _ removed: [String]) {
         guard scope.device(of: path) != nil else { return }
         let shown = removed.filter { Scope.shown.contains($0) }
         if !shown.isEmpty { emit("/", Bus.objectManager, "InterfacesRemoved", [.objectPath(path), .strings(shown)]) }
     }
 
-    /// Tells that a device, which is out of scope by now, is there no more: in the order in which a device that is
+    /// Signals the removal of a device that is out of scope by now: in the order in which a device that is
     /// removed goes.
     func signalGone(_ device: ObjectPath) {
         signalServicesGone(device)
@@ -228,9 +229,9 @@ final class ShownObjects {
         }
     }
 
-    /// Tells what has changed of a link since it was shown.
+    /// Signals the changes of a link since it was shown.
     ///
-    /// - Parameter beforeDown: what is to be done before the client hears that the link is down.
+    /// - Parameter beforeDown: called before the signal that the link is down.
     func signalLink(_ device: ObjectPath, beforeDown: () -> Void) {
         guard scope.devices[device] != nil else { return }
         let old = shownLinks[device] ?? LinkShares.State()
@@ -255,7 +256,7 @@ final class ShownObjects {
         signalProperties(device, Device1.interface, ["ServicesResolved": .boolean(false)])
     }
 
-    /// Passes on that properties of a device's have changed, or of what is below it. Values of attributes are for who
+    /// Passes on changed properties of a device or of its attributes. Values of attributes are for an app that
     /// holds the link.
     func signalChanged(_ message: Message, of device: ObjectPath) {
         // Nearly all are values.
@@ -265,7 +266,7 @@ final class ShownObjects {
             guard let arguments = try? message.arguments(), arguments.count == 3, let changes = arguments[1].vardictValue,
                 let gone = arguments[2].stringsValue
             else { return }
-            // These are told as the link is the app's.
+            // Signalled with the app's view of the link.
             let ofTheLink: Set = ["Connected", "ServicesResolved"]
             return signalProperties(
                 device, interface, changes.filter { !ofTheLink.contains($0.key) }, gone: gone.filter { !ofTheLink.contains($0) },
@@ -286,7 +287,7 @@ final class ShownObjects {
         connection.pass(signal: signal, from: [BlueZ.service, service], as: service, about: matter)
     }
 
-    /// - Parameter gone: properties that are there no more, such as how strongly a device is heard when nobody
+    /// - Parameter gone: properties without a value any more, such as a device's signal strength when no client
     ///   searches.
     private func signalProperties(
         _ path: ObjectPath, _ interface: String, _ changes: [String: DBusValue], gone: [String] = [],

@@ -11,7 +11,7 @@ internal import Logging
 
 /// The way from one client to org.bluez.
 final class Upstream {
-    /// What became of a call.
+    /// The outcome of a call.
     enum Outcome {
         case reply(Message)
         case error(Message)
@@ -98,7 +98,7 @@ final class Upstream {
         return true
     }
 
-    /// Has what was sent so far passed on, where it waits to be read.
+    /// Passes on signals that wait to be read.
     func catchUp() {
         connection?.catchUp()
     }
@@ -121,7 +121,7 @@ final class Upstream {
 
     var isSubscribed: Bool { !subscriptions.isEmpty }
 
-    /// Listens to `PropertiesChanged` of devices and of what is below them, beside those that are listened to.
+    /// Subscribes to `PropertiesChanged` of devices and their attributes, in addition to the present ones.
     ///
     /// - Parameter busKnows: the bus was asked for them by an earlier run.
     func subscribe(
@@ -145,8 +145,8 @@ final class Upstream {
     /// Passes a client's call on, when it is its user's turn.
     ///
     /// - Parameters:
-    ///   - lane: the calls that it stands behind at org.bluez; nil for one that waits there for a link, and keeps
-    ///     nobody.
+    ///   - lane: the calls that it stands behind at org.bluez; nil for one that waits there for a link, and delays
+    ///     no other call.
     ///   - mayStart: asked when its turn has come; an error is its outcome.
     ///   - completion: called exactly once, later.
     /// - Throws: when it is not passed on.
@@ -171,7 +171,7 @@ final class Upstream {
         }
     }
 
-    /// Calls `body` after what the client has said of a device's link before.
+    /// Calls `body` after the client's earlier calls over a device's link.
     func afterWaiting(about device: ObjectPath, _ body: @escaping () -> Void) {
         queue.afterWaiting(.link(device), of: share.party, owner: self, body)
     }

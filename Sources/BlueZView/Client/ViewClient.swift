@@ -7,7 +7,7 @@ internal import CallerIdentity
 internal import DBusKit
 internal import Logging
 
-/// What clients have the view do for them.
+/// The view, for its clients.
 protocol ViewClientObserver: AnyObject {
     func clientGreeted(_ name: String)
     /// Many bytes are unread.
@@ -76,7 +76,7 @@ final class ViewClient {
     /// Bytes that wait for it to read them.
     var unreadBytes: Int { peer.outgoingBytes }
 
-    /// How long a message of it may be from now on.
+    /// Limits its later messages.
     func limitMessages(to bytes: Int) {
         peer.limitMessages(to: bytes)
     }
@@ -125,7 +125,7 @@ final class ViewClient {
         peer.close()
     }
 
-    /// What tells its process from a later one with the same number, and its program from another.
+    /// Identifies its process, also against a later one with the same number, and its program.
     private var process: DBusValue {
         .structure([.uint64(pinned.began ?? 0), .string(pinned.caller.executable ?? "")])
     }
@@ -137,7 +137,7 @@ final class ViewClient {
         connection.cutOff(reason)
     }
 
-    /// What it began ends.
+    /// Ends all that it began.
     func connectionClosed() {
         helloDeadline?.cancel()
         bluez.connectionClosed()
@@ -176,9 +176,9 @@ final class ViewClient {
         observer?.clientGreeted(name)
     }
 
-    // MARK: What changes
+    // MARK: Changes
 
-    /// What is granted, or which app this is, may have changed: what is no longer granted is cut off before this
+    /// Grants or the app may have changed: the client is cut off from accessories without a grant before this
     /// returns.
     func updateScope() {
         bluez.updateScope()

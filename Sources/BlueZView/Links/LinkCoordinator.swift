@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Carries out what LinkShares decides about links: asks the radio service to end them, lets the time of apps pass that
-// have no connection any more, and tells the view what looks different. The only owner of the shares.
+// have no connection any more, and reports changed links to the view. The only owner of the shares.
 
 internal import AccessoryModel
 internal import DBusKit
 internal import Logging
 
-/// What the links tell the view.
+/// Receives changes of links.
 protocol LinkObserver: AnyObject {
     /// A link looks different to some app.
     func linkChanged(_ device: ObjectPath)
@@ -46,7 +46,7 @@ final class LinkCoordinator {
         self.log = log
     }
 
-    /// Begins to tell what changes.
+    /// Begins to report changes.
     func start(observer: any LinkObserver) {
         self.observer = observer
     }
@@ -56,7 +56,7 @@ final class LinkCoordinator {
     /// A link as an app sees it: up while it is up and the app holds it.
     func state(of device: ObjectPath, seenBy app: AppID?) -> LinkShares.State { shares.state(of: device, seenBy: app) }
 
-    /// Whether a link is up, whoever holds it.
+    /// Whether a link is up, for any holder.
     func isUp(_ device: ObjectPath) -> Bool { shares.isUp(device) }
 
     /// How often a link has come up since the view began.
@@ -67,7 +67,7 @@ final class LinkCoordinator {
 
     // MARK: Events
 
-    /// Takes an event in and does what follows.
+    /// Handles an event and performs its effects.
     ///
     /// - Parameter whenDropped: called when the links are down that this ends, or do not go down in time; at once when
     ///   it ends none.
@@ -158,7 +158,7 @@ final class LinkCoordinator {
 
     private func perform(_ effect: LinkShares.Effect, whenDropped: @escaping () -> Void) {
         switch effect {
-        case .tell(let device): if disconnecting[device] == nil { observer?.linkChanged(device) }
+        case .signal(let device): if disconnecting[device] == nil { observer?.linkChanged(device) }
         case .drop(let device, let reason):
             log.info("link dropped", metadata: ["reason": "\(reason)"])
             log.debug("link dropped", metadata: ["device": "\(device)"])

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who holds which link, as a value: what the radio service and the apps say comes in, what is to be done goes out. A
+// The holders of each link, as a value: events of the radio service and of apps in, effects out. A
 // link has one state on the air and as many holders as apps have connected; it goes down with the last of them, unless
 // others wait for it: a `Connect` that is under way, or that has worked and is not confirmed yet, is as good as a share
-// to everybody else. Each event has its rule in each state.
+// to all others. Each event has its rule in each state.
 
 internal import AccessoryModel
 internal import DBusKit
 
 /// The links of all devices that clients of the view can reach, and the shares that apps have in them.
 struct LinkShares: Hashable, Sendable {
-    /// A link as the radio service tells it, or as one app sees it.
+    /// A link as the radio service reports it, or as one app sees it.
     struct State: Hashable, Sendable {
         /// `Connected` of org.bluez.Device1.
         var isConnected = false
@@ -24,23 +24,23 @@ struct LinkShares: Hashable, Sendable {
         let app: AppID
     }
 
-    /// What happens to links.
+    /// Events of links.
     enum Event: Hashable, Sendable {
-        /// The radio service says how a link is; nil is what it does not say.
+        /// The radio service reports a link; nil for a property that is not in the report.
         case reported(ObjectPath, isConnected: Bool?, areServicesResolved: Bool?)
         /// The device's object is gone.
         case deviceRemoved(ObjectPath)
-        /// Nothing more will be heard of this device, because nobody needs it.
+        /// No more reports of this device follow, because no client needs them.
         case unfollowed(ObjectPath)
-        /// Nothing more will be heard of any device: nobody needs them, or the radio service has gone.
+        /// No more reports of any device follow: no client needs them, or the radio service is gone.
         case allUnfollowed
-        /// A client calls `Connect`. Answered by `held` or `forward`; what is forwarded ends by exactly one
+        /// A client calls `Connect`. Answered by `held` or `forward`; a forwarded call ends by exactly one
         /// `connectAnswered` or `connectAbandoned`.
         case connectRequested(ObjectPath, Client)
         /// The radio service has answered a client's `Connect`, or can answer no more. One that has worked ends by
         /// exactly one `connectConfirmed`, unless the client is gone by then.
         case connectAnswered(ObjectPath, Client, hasWorked: Bool)
-        /// Nobody waits for the answer to a client's `Connect` any more: it has gone, or may not connect now.
+        /// The answer to a client's `Connect` is obsolete: the client is gone, or may not connect any more.
         case connectAbandoned(ObjectPath, Client)
         /// The radio service has said, after a client's `Connect` worked, how the link is. Answered by `held`,
         /// `notGranted` or `broken`.
@@ -64,7 +64,7 @@ struct LinkShares: Hashable, Sendable {
         case discoveryRequested([ObjectPath], AppID, inputs: Set<ObjectPath>)
     }
 
-    /// What a client is to be told that asked for something.
+    /// The answer to a client's request.
     enum Answer: Hashable, Sendable {
         /// The app holds the link: `Connect` has worked.
         case held
@@ -80,13 +80,13 @@ struct LinkShares: Hashable, Sendable {
         case broken
     }
 
-    /// What is to be done, in this order.
+    /// What the coordinator must do, in this order.
     enum Effect: Hashable, Sendable {
-        /// Compare what each client was shown of this link with what it is to see now.
-        case tell(ObjectPath)
-        /// End a link that is up, that nobody holds and for which nobody waits.
+        /// Signal the link's changes to each client.
+        case signal(ObjectPath)
+        /// End a link that is up, without holders and without attempts.
         case drop(ObjectPath, because: DropReason)
-        /// End what is being connected, or has just been, for nobody.
+        /// End an attempt, or a new link, that has no client any more.
         case callOff(ObjectPath)
         /// Begin an app's time without a connection, anew if it has begun. Ends by `lingerEnded`, unless it is stopped
         /// before.
@@ -107,13 +107,13 @@ struct LinkShares: Hashable, Sendable {
             case .appGone(let app): "\(app) is gone"
             case .grantEnded(let app): "\(app) may no longer use it"
             case .grantEndedMeanwhile: "the grant was revoked meanwhile"
-            case .unusedAfterAttempts: "its holders let go of it, and who waited for it did not get it"
-            case .discovery(let app): "nobody uses it, and \(app) looks for its accessories"
+            case .unusedAfterAttempts: "its holders have released it, and the attempts for it have failed"
+            case .discovery(let app): "it is not in use, and \(app) searches for its accessories"
             }
         }
     }
 
-    /// What follows from an event.
+    /// The consequences of an event.
     struct Decision: Hashable, Sendable {
         /// For the events that ask for one.
         var answer: Answer?
@@ -125,7 +125,7 @@ struct LinkShares: Hashable, Sendable {
         /// The apps that have a share, each with those of its connections that have asked for it and are still here:
         /// none for an app whose connections have all gone since. There are holders only while the link is up.
         var holders: [AppID: Set<String>] = [:]
-        /// It would have been dropped if nobody had waited for it: it is once nobody does, unless somebody holds it
+        /// Only attempts keep it up: it is dropped after the last one, unless an app holds it
         /// then.
         var isUpForAttempts = false
     }
@@ -154,7 +154,7 @@ struct LinkShares: Hashable, Sendable {
         return link.state
     }
 
-    /// Whether a link is up, whoever holds it.
+    /// Whether a link is up, for any holder.
     func isUp(_ device: ObjectPath) -> Bool { links[device]?.state.isConnected == true }
 
     /// Whether an app has a share in a link. (Then the link is up.)
@@ -181,7 +181,7 @@ struct LinkShares: Hashable, Sendable {
                 effects: change(device) { link in
                     if let areServicesResolved { link.state.areServicesResolved = areServicesResolved }
                     if let isConnected { link.state.isConnected = isConnected }
-                    // Whoever wants it again connects again.
+                    // An app that wants the link again connects again.
                     if !link.state.isConnected { (link.holders, link.isUpForAttempts) = ([:], false) }
                 })
         case .deviceRemoved(let device): Decision(effects: change(device) { $0 = Link() })
@@ -203,7 +203,7 @@ struct LinkShares: Hashable, Sendable {
         }
     }
 
-    /// Nobody is told: there is nobody for whom these devices exist, or each is told that the radio service has gone. A
+    /// Without signals: no client has these devices, or all receive the end of the radio service. A
     /// `Connect` that is not answered goes on to count until its client gives it up.
     private mutating func forget(_ isForgotten: (ObjectPath) -> Bool) -> Decision {
         links = links.filter { !isForgotten($0.key) }
@@ -278,7 +278,7 @@ struct LinkShares: Hashable, Sendable {
         return Decision(effects: links.keys.sorted().flatMap { release($0, app, because: .appGone(app)) })
     }
 
-    /// What is connected does not advertise, and a link that nobody uses would hide a device: a rest of the pairing, of
+    /// A connected device does not advertise, so an unused link would hide it: one left by the pairing, by
     /// a connection that the app has lost, or of the time before the daemon was started again.
     private mutating func freeForDiscovery(_ devices: [ObjectPath], _ app: AppID, _ inputs: Set<ObjectPath>) -> Decision {
         var effects: [Effect] = []
@@ -295,7 +295,7 @@ struct LinkShares: Hashable, Sendable {
         return Decision(effects: effects)
     }
 
-    // MARK: What several events do
+    // MARK: Shared by events
 
     /// An app gives its share back; with the last one the link is dropped.
     private mutating func release(_ device: ObjectPath, _ app: AppID, because reason: DropReason) -> [Effect] {
@@ -315,7 +315,7 @@ struct LinkShares: Hashable, Sendable {
         return dropIfUnused(device, .unusedAfterAttempts)
     }
 
-    /// The radio service would go on connecting, or stay connected, for nobody, unless somebody else waits for the link
+    /// Without this the radio service would go on connecting, or stay connected, although no app waits for the link
     /// or holds it.
     private mutating func callOffIfUnused(_ device: ObjectPath) -> [Effect] {
         guard attempts[device] == nil, links[device]?.holders.isEmpty ?? true else { return [] }
@@ -338,6 +338,6 @@ struct LinkShares: Hashable, Sendable {
         body(&new)
         guard new != old else { return [] }
         links[device] = new
-        return [.tell(device)]
+        return [.signal(device)]
     }
 }

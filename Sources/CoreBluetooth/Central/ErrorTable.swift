@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors of the bus as Apple's errors: one table for BlueZ' errors, its reasons of failed connections and the codes of the
-// attribute protocol in its messages (BlueZ, src/error.h and create_gatt_dbus_error in src/gatt-client.c).
+// Errors of the bus as Apple's errors: one table for BlueZ' errors, its reasons of failed connections and the codes of
+// the attribute protocol in its messages (BlueZ, src/error.h and create_gatt_dbus_error in src/gatt-client.c).
 
 internal import BlueZInterfaces
 internal import DBusKit
@@ -28,7 +28,8 @@ enum ErrorTable {
     ]
 
     private static func attributeCode(_ error: BusError) -> Int? {
-        if let code = attributeTexts["\(error.name): \(error.message)".lowercased()] ?? error.bluez.flatMap({ attributeErrors[$0] }) {
+        if let code = attributeTexts["\(error.name): \(error.message)".lowercased()] ?? error.bluez.flatMap({ attributeErrors[$0] })
+        {
             return code
         }
         // "Operation failed with ATT error: 0x80"
