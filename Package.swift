@@ -50,7 +50,7 @@ let package = Package(
         // org.bluez as its clients see it. The simulator has its own.
         .target(name: "BlueZInterfaces", dependencies: ["AccessoryModel", "DBusKit"], swiftSettings: settings),
 
-        // What the daemon calls out: all of it.
+        // All calls that the daemon makes to other services.
         .target(name: "CallsOut", dependencies: ["BlueZInterfaces", "DBusKit"], swiftSettings: settings),
 
         // Files by path, without Foundation.

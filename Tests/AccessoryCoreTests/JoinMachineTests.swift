@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    /// Plays an event, and holds what came of it against the rules.
+    /// Plays an event, and holds the result against the rules.
     private static func play(_ event: JoinMachine.Event, in before: World) throws -> World {
         var world = before
         if let ticket = ticket(of: event) { world.owed.insert(ticket) }

@@ -11,7 +11,7 @@ import Testing
     private let other = AccessoryID("93DFB917-A589-4126-B67C-F50580C0AF4A")!
 
     @Test(arguments: [
-        // Cyrillic, Greek, Armenian, Cherokee; all of it, and single letters.
+        // Cyrillic, Greek, Armenian, Cherokee; whole words, and single letters.
         ("Front Door", "Frоnt Dооr"), ("Front Door", "Front Dοor"), ("cocoa", "сосоа"), ("Oven", "Օven"), ("Alarm", "Ꭺlarm"),
         // Full width, mathematics, ligatures, letters in circles.
         ("Dice", "Ｄｉｃｅ"), ("Dice", "𝐃𝐢𝐜𝐞"), ("Office", "Oﬃce"), ("Dice", "Ⓓice"),

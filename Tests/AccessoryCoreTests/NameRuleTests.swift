@@ -64,7 +64,7 @@ private func options(_ number: Int) -> CompareOptions {
         }
     }
 
-    /// A match begins and ends between characters as a reader sees them; Foundation finds some of these.
+    /// A match begins and ends between characters as a reader sees them; Foundation finds some others.
     @Test(
         "no part of a character",
         arguments: [

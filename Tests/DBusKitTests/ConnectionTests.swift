@@ -140,7 +140,7 @@ private final class Stage {
             return #expect(Bool(false))
         }
         #expect(error.isStandard("NoReply"))
-        // The late answer hurts nobody.
+        // The late answer has no effect.
         stage.thing.held[0].reply()
         #expect(try stage.call("test.Thing", "Echo", [.variant(.byte(1))]).get().count == 1)
     }
@@ -202,7 +202,7 @@ private final class Stage {
         for call in stage.thing.held { call.reply() }
         _ = try stage.call("test.Thing", "Echo", [.variant(.byte(1))])
         #expect(answers == 0 && ends == 1)
-        // Nobody to ask, and nobody who can be asked.
+        // No owner of the name, and an owner without an answer.
         hold([])
         hold(["/test/thing"], "no name")
         #expect(ends == 1)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The daemon on stores with random damage. It starts, or logs the file that prevents it; no app gains access; bonds of other programs stay; an
-unreadable store is kept aside byte for byte; the next set-up works. SEEDS=500 tries more, FIRST=77 SEEDS=1 one of them again."""
+unreadable store is kept aside byte for byte; the next set-up works. SEEDS=500 tries more, FIRST=77 SEEDS=1 repeats one."""
 
 import contextlib
 import os

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The possible outcomes of each call: the errors that its service's documentation names, and the daemon's reaction to a
-// missing answer. For Docs/Calls.md, which is made from this, and for Tests/Answers, which plays all of it.
+// missing answer. For Docs/Calls.md, which is made from this, and for Tests/Answers, which plays each row.
 
 import CallsOut
 
