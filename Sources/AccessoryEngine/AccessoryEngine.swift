@@ -51,7 +51,7 @@ public final class AccessoryEngine {
     // MARK: State
 
     /// Adds a listener to all events, after those that exist.
-    public func listen(_ listener: @escaping (EngineNews) -> Void) { services.publisher.listen(listener) }
+    public func listen(_ listener: @escaping (EngineEvent) -> Void) { services.publisher.listen(listener) }
 
     /// Describes a client for the audit trail.
     public var describeClient: (ClientID) -> String {

@@ -87,7 +87,7 @@ final class AuditWriter {
     private func written() {
         timer?.cancel()
         timer = nil
-        writing.end()
+        writing.finish()
         unwritten = []
         if lost > 0 {
             log.error(
@@ -127,7 +127,7 @@ final class AuditWriter {
             publisher.publish(.audited(entries))
         } catch {
             log.error("the audit trail could not be written", metadata: ["error": "\(error)", "lines": "\(entries.count)"])
-            writing.later { [weak self] in self?.flush() }
+            writing.schedule { [weak self] in self?.flush() }
         }
     }
 

@@ -105,7 +105,7 @@ final class BondKeeper {
 
     private func forgetLater() {
         guard !toForget.isEmpty else { return }
-        forgetting.later { [weak self] in self?.forgetWhatIsLeft() }
+        forgetting.schedule { [weak self] in self?.forgetWhatIsLeft() }
     }
 
     /// The store has taken something, or time has passed.
@@ -115,7 +115,7 @@ final class BondKeeper {
             toForget.removeFirst()
             log.notice("an intent that could not be dropped before is")
         }
-        forgetting.end()
+        forgetting.finish()
     }
 
     // MARK: Removing
@@ -160,7 +160,7 @@ final class BondKeeper {
                 self.log.notice("no bond is left", metadata: ["after": "\(intent.purpose.rawValue)"])
                 self.log.debug("no bond is left", metadata: ["address": "\(intent.address)"])
                 self.forget(intent)
-                if self.intents.allSatisfy({ $0 == self.pairing }) { self.removal.end() }
+                if self.intents.allSatisfy({ $0 == self.pairing }) { self.removal.finish() }
             case .failure(let failure):
                 self.log.warning("bond not removed, will be tried again", metadata: ["reason": "\(failure)"])
                 self.log.debug("bond not removed", metadata: ["address": "\(intent.address)"])
@@ -172,7 +172,7 @@ final class BondKeeper {
 
     /// Retries removals that failed, at growing intervals.
     private func removeAgainLater() {
-        removal.later { [weak self] in self?.removeLeftovers() }
+        removal.schedule { [weak self] in self?.removeLeftovers() }
     }
 
     /// A pairing has made a bond without a grant.

@@ -5,7 +5,7 @@ public import AccessoryCore
 public import AccessoryModel
 
 /// Something that has changed.
-public enum EngineNews {
+public enum EngineEvent {
     /// The Bluetooth radio has come, gone, or been switched.
     case bluetooth(RadioState)
     /// A Bluetooth adapter has come or gone, or has other properties.
@@ -56,12 +56,12 @@ public enum EngineNews {
 
 /// Publishes events to listeners.
 final class EventPublisher {
-    private var listeners: [(EngineNews) -> Void] = []
+    private var listeners: [(EngineEvent) -> Void] = []
 
     /// Adds a listener after those that exist.
-    func listen(_ listener: @escaping (EngineNews) -> Void) { listeners.append(listener) }
+    func listen(_ listener: @escaping (EngineEvent) -> Void) { listeners.append(listener) }
 
-    func publish(_ event: EngineNews) {
+    func publish(_ event: EngineEvent) {
         for listener in listeners { listener(event) }
     }
 }

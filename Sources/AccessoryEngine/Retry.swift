@@ -25,7 +25,7 @@ public final class Retry {
     public var isWaiting: Bool { callOff != nil }
 
     /// It has failed: calls `body` after a pause, unless something is to be done again already.
-    public func later(_ body: @escaping () -> Void) {
+    public func schedule(_ body: @escaping () -> Void) {
         guard !isWaiting else { return }
         callOff = timer(delay) { [weak self] in
             guard let self else { return }
@@ -36,18 +36,18 @@ public final class Retry {
     }
 
     /// It works: the next pause is the shortest one. A scheduled call remains.
-    public func worked() { delay = pauses.lowerBound }
+    public func reset() { delay = pauses.lowerBound }
 
     /// It is not done when the pause is over.
-    public func stop() {
+    public func cancel() {
         callOff?()
         callOff = nil
     }
 
     /// Nothing is to be done again, and the next pause is the shortest one.
-    public func end() {
-        stop()
-        worked()
+    public func finish() {
+        cancel()
+        reset()
     }
 
     deinit { callOff?() }

@@ -100,7 +100,7 @@ public final class AccessoryService {
         }
         connection.onCall = { [clients] in clients.receive($0) }
         connection.refusal = { [clients] in clients.refusal(of: $0) }
-        connection.detour = { [unowned self] in peers[$0] }
+        connection.localPeers = { [unowned self] in peers[$0] }
     }
 
     /// Exports every manifest, and tells admins what has changed.
@@ -250,7 +250,7 @@ func asking<Value>(_ body: () throws(SetupError) -> Value) throws(BusError) -> V
 // MARK: - What the engine tells
 
 extension AccessoryService {
-    private func tell(_ news: EngineNews) {
+    private func tell(_ news: EngineEvent) {
         switch news {
         case .access: break
         case .bluetooth, .wifi, .pickerAvailability, .pickerPrograms: managerObject?.publish()

@@ -193,9 +193,9 @@ final class ObjectReader {
             switch result {
             case .failure(let error):
                 log.error("BlueZ' objects cannot be read", metadata: ["error": "\(error)"])
-                retry.later { [weak self] in self?.readAll() }
+                retry.schedule { [weak self] in self?.readAll() }
             case .success(let reply):
-                retry.worked()
+                retry.reset()
                 replace(scope, by: reply)
             }
             if scope.contains(.adapters) { isSettled = true }

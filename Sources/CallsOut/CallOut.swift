@@ -32,12 +32,13 @@ public enum CallOut: String, CaseIterable, Sendable {
     case viewObjects, viewClientObjects, viewLink, viewDisconnect, viewStopNotify, viewDiscoveryFilter
 
     // NetworkManager.
-    case managerDevices, managerDevice, managerActive, managerScan, managerPoints, managerPoint, managerJoin, managerReturn,
-        managerLeave
+    case managerDevices, managerDevice, managerActive, managerScan, managerPoints, managerPoint, managerJoin,
+        activatePreviousConnection,
+        deactivateConnection
 
     // iwd.
     case iwdObjects, iwdScan, iwdNetworks, iwdStation, iwdInfo, iwdAgentRegistration, iwdAgentEnd, iwdJoin, iwdJoinHidden,
-        iwdReturn, iwdDisconnect, iwdForget
+        reconnectPreviousNetwork, iwdDisconnect, iwdForget
 
     // wpa_supplicant.
     case supplicantInterfaces, supplicantInterface, supplicantAbilities, supplicantScan, supplicantPoints, supplicantPoint,
@@ -68,10 +69,10 @@ extension CallOut {
             radioCalls
         case .viewObjects, .viewClientObjects, .viewLink, .viewDisconnect, .viewStopNotify, .viewDiscoveryFilter: viewCalls
         case .managerDevices, .managerDevice, .managerActive, .managerScan, .managerPoints, .managerPoint, .managerJoin,
-            .managerReturn, .managerLeave:
+            .activatePreviousConnection, .deactivateConnection:
             managerCalls
         case .iwdObjects, .iwdScan, .iwdNetworks, .iwdStation, .iwdInfo, .iwdAgentRegistration, .iwdAgentEnd, .iwdJoin,
-            .iwdJoinHidden, .iwdReturn, .iwdDisconnect, .iwdForget:
+            .iwdJoinHidden, .reconnectPreviousNetwork, .iwdDisconnect, .iwdForget:
             iwdCalls
         case .supplicantInterfaces, .supplicantInterface, .supplicantAbilities, .supplicantScan, .supplicantPoints,
             .supplicantPoint, .supplicantNetwork, .supplicantAdd, .supplicantSelect, .supplicantRemove, .supplicantEnable,
@@ -156,7 +157,7 @@ extension CallOut {
         case .managerPoints: call(Self.wireless, "GetAllAccessPoints", "", "ao")
         case .managerPoint: .getAll(Self.manager, "org.freedesktop.NetworkManager.AccessPoint", timeout: .seconds(10))
         case .managerJoin: call(Self.manager, "AddAndActivateConnection2", "a{sa{sv}}ooa{sv}", "ooa{sv}")
-        case .managerReturn: call(Self.manager, "ActivateConnection", "ooo", "o")
+        case .activatePreviousConnection: call(Self.manager, "ActivateConnection", "ooo", "o")
         default: call(Self.manager, "DeactivateConnection", "o", "")
         }
     }
@@ -178,7 +179,7 @@ extension CallOut {
         case .iwdInfo: RemoteMethod(Self.iwd, "net.connman.iwd.Daemon", "GetInfo", returns: "a{sv}", timeout: .seconds(10))
         case .iwdAgentRegistration: call("AgentManager", "RegisterAgent", "o")
         case .iwdAgentEnd: call("AgentManager", "UnregisterAgent", "o")
-        case .iwdJoin, .iwdReturn: join("Network", "Connect", "")
+        case .iwdJoin, .reconnectPreviousNetwork: join("Network", "Connect", "")
         case .iwdJoinHidden: join("Station", "ConnectHiddenNetwork", "s")
         case .iwdDisconnect: call("Station", "Disconnect", "")
         default: call("KnownNetwork", "Forget", "")

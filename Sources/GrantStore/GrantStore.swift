@@ -120,8 +120,8 @@ public final class GrantStore: LedgerStore {
                 case .revoke(let id): try database.execute("DELETE FROM accessGrant WHERE id = ?", .integer(id))
                 }
             }
-            for intent in change.noted { try Rows.put(intent, in: database) }
-            for intent in change.finished { try Rows.delete(intent, in: database) }
+            for intent in change.intents { try Rows.put(intent, in: database) }
+            for intent in change.finishedIntents { try Rows.delete(intent, in: database) }
             return try Self.add(change.lines, to: database)
         }
         if change.steps.contains(where: \.changesAccess) { foldLog() }

@@ -110,11 +110,11 @@ final class InterfaceLoan {
             case .answer(let ticket, let failure): answer(ticket, failure)
             case .restore(let record): restore(record)
             case .dropRecord:
-                retry.end()
+                retry.finish()
                 write(nil)
             case .pause:
                 log.warning("the interface is not given back yet")
-                retry.later { [weak self] in
+                retry.schedule { [weak self] in
                     self?.handle(.pauseOver)
                     self?.restoreOwed()
                 }
@@ -138,7 +138,7 @@ final class InterfaceLoan {
     }
 
     private func restore(_ record: JoinRecord) {
-        retry.stop()
+        retry.cancel()
         let done = { [weak self] (isRestored: Bool) in
             guard let self else { return }
             self.handle(.restored(isRestored))

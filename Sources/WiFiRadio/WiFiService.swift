@@ -90,7 +90,7 @@ class ServiceAdapter {
         observer?.serviceChanged()
     }
 
-    func readingDone() { rereading.end() }
+    func readingDone() { rereading.finish() }
 
     /// Fails everything that is pending; the service or its interface is gone.
     fileprivate func failPending(_ reason: String) {
@@ -151,7 +151,7 @@ extension WiFiService {
     /// Schedules another reading of the interfaces. Until then the previous ones count.
     func readingFailed(_ error: BusError) {
         log.warning("\(name) does not list its interfaces", metadata: ["error": "\(error)"])
-        rereading.later { [weak self] in
+        rereading.schedule { [weak self] in
             if let self, self.owner != nil { self.readInterfaces() }
         }
         settle()

@@ -74,14 +74,14 @@ class WiFi(Played):
 class NetworkManager(WiFi):
     kind = "NetworkManager"
     calls = {"managerScan": 1, "managerPoints": 1, "managerPoint": 1, "managerDevice": 1, "managerActive": 1, "managerJoin": 1,
-             "managerLeave": 1, "managerReturn": 1}
+             "deactivateConnection": 1, "activatePreviousConnection": 1}
 
 
 @cases({"iwdForget_odd", "iwdJoin_lost"})
 class IWD(WiFi):
     kind = "iwd"
     calls = {"iwdScan": 1, "iwdNetworks": 1, "iwdObjects": 1, "iwdAgentRegistration": 1, "iwdAgentEnd": 1, "iwdJoin": 1, "iwdStation": 1,
-             "iwdInfo": 1, "iwdForget": 1, "iwdReturn": 2}
+             "iwdInfo": 1, "iwdForget": 1, "reconnectPreviousNetwork": 2}
 
 
 @cases({"supplicantAdd_lost", "supplicantRemove_silent"})

@@ -116,8 +116,8 @@ final class ManualStore: LedgerStore {
         ledger.apply(change.steps)
         stored.accessories = Array(ledger.accessories.values)
         stored.grants = Array(ledger.grants.values)
-        for intent in change.noted { put(intent) }
-        stored.intents.removeAll { intent in change.finished.contains { Self.isOne($0, intent) } }
+        for intent in change.intents { put(intent) }
+        stored.intents.removeAll { intent in change.finishedIntents.contains { Self.isOne($0, intent) } }
         let numbers = try trail.append(change.lines)
         onChange()
         return numbers
@@ -195,7 +195,7 @@ final class Witness {
     /// Accessories that come and go, and the lines about who may use them.
     private(set) var comings: [String] = []
 
-    func hear(_ news: EngineNews) {
+    func hear(_ news: EngineEvent) {
         switch news {
         case .event(let event, let session):
             events.append("\(session.id):\(event.type.name)")

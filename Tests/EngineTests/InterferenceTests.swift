@@ -68,7 +68,7 @@ private final class World {
         return manifest
     }
 
-    private func hear(_ news: EngineNews) {
+    private func hear(_ news: EngineEvent) {
         guard case .event(let event, let session) = news, session.app.id == Self.a else { return }
         switch event.type {
         case .pickerSetupPairing, .pickerSetupBridging: return

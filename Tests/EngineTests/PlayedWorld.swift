@@ -184,8 +184,8 @@ final class PlayedStore: LedgerStore, AuditTrail {
     func commit(_ change: StoreChange) throws -> [Int64] {
         try write {
             ledger.apply(change.steps)
-            for intent in change.noted { put(intent) }
-            for intent in change.finished { drop(intent) }
+            for intent in change.intents { put(intent) }
+            for intent in change.finishedIntents { drop(intent) }
             trail += change.lines
         }
         return numbers(of: change.lines)

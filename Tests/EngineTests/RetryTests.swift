@@ -29,7 +29,7 @@ import Testing
 
     @Test func pausesGrowUpToTheLongest() {
         let retry = Retry(2...60, timer.once)
-        func fail() { retry.later { fail() } }
+        func fail() { retry.schedule { fail() } }
         fail()
         for _ in 0..<6 { timer.pass() }
         #expect(timer.pauses == [2, 4, 8, 16, 32, 60, 60])
@@ -38,7 +38,7 @@ import Testing
     @Test func whatFailsMeanwhileIsDoneOnce() {
         let retry = Retry(1...16, timer.once)
         var done = 0
-        for _ in 0..<3 { retry.later { done += 1 } }
+        for _ in 0..<3 { retry.schedule { done += 1 } }
         #expect(retry.isWaiting)
         timer.pass()
         #expect(done == 1 && !retry.isWaiting && timer.pauses == [1])
@@ -47,44 +47,44 @@ import Testing
     /// Other things may still have to be done again.
     @Test func whatWorksShortensTheNextPauseAndCallsNothingOff() {
         let retry = Retry(1...16, timer.once)
-        retry.later {}
+        retry.schedule {}
         timer.pass()
-        retry.later {}
-        retry.worked()
+        retry.schedule {}
+        retry.reset()
         #expect(retry.isWaiting && timer.isWaiting)
         timer.pass()
-        retry.worked()
-        retry.later {}
+        retry.reset()
+        retry.schedule {}
         #expect(timer.pauses == [1, 2, 1])
     }
 
     @Test func whatIsStoppedComesAfterAPauseAsLongNextTime() {
         let retry = Retry(1...16, timer.once)
-        retry.later {}
+        retry.schedule {}
         timer.pass()
-        retry.later {}
-        retry.stop()
+        retry.schedule {}
+        retry.cancel()
         #expect(!retry.isWaiting && !timer.isWaiting)
-        retry.later {}
+        retry.schedule {}
         #expect(timer.pauses == [1, 2, 2])
     }
 
     @Test func anEndBeginsAnew() {
         let retry = Retry(1...16, timer.once)
         for _ in 0..<2 {
-            retry.later {}
+            retry.schedule {}
             timer.pass()
         }
-        retry.later {}
-        retry.end()
+        retry.schedule {}
+        retry.finish()
         #expect(!retry.isWaiting && !timer.isWaiting)
-        retry.later {}
+        retry.schedule {}
         #expect(timer.pauses == [1, 2, 4, 1])
     }
 
     @Test func whoeverIsGoneIsNotWaitedFor() {
         var retry: Retry? = Retry(1...16, timer.once)
-        retry?.later {}
+        retry?.schedule {}
         retry = nil
         #expect(!timer.isWaiting)
     }

@@ -180,7 +180,7 @@ final class PickerQueue {
         }
     }
 
-    private func react(to event: EngineNews) {
+    private func react(to event: EngineEvent) {
         if case .pickerOpened(let run) = event { noteShown(run) }
         guard !waiting.isEmpty else { return }
         switch event {

@@ -28,19 +28,19 @@ public struct StoreChange {
     /// Changes of accessories and grants.
     public var steps: [Ledger.Step]
     /// Intents that begin.
-    public var noted: [BondIntent]
+    public var intents: [BondIntent]
     /// Intents that end.
-    public var finished: [BondIntent]
+    public var finishedIntents: [BondIntent]
     /// Lines for the trail.
     public var lines: [AuditEntry]
 
     /// Stores its arguments.
     public init(
-        _ steps: [Ledger.Step], noting noted: [BondIntent] = [], finishing finished: [BondIntent] = [], lines: [AuditEntry] = []
+        _ steps: [Ledger.Step], noting intents: [BondIntent] = [], finishing finished: [BondIntent] = [], lines: [AuditEntry] = []
     ) {
         self.steps = steps
-        self.noted = noted
-        self.finished = finished
+        self.intents = intents
+        self.finishedIntents = finished
         self.lines = lines
     }
 }

@@ -69,7 +69,7 @@ final class DeviceSignals {
     /// - Returns: whether they came over the feed, which may not have delivered everything.
     func stop() -> Bool {
         let wasFed = feed != nil
-        if wasFed { reopening.worked() }
+        if wasFed { reopening.reset() }
         listen(to: nil)
         return wasFed
     }
@@ -106,7 +106,7 @@ final class DeviceSignals {
     }
 
     private func openLater() {
-        reopening.later { [weak self] in
+        reopening.schedule { [weak self] in
             guard let self, let owner = self.owner else { return }
             self.listen(to: owner)
             if self.feed != nil { self.handlers.onSwitch() }

@@ -64,7 +64,7 @@ final class FailedPairings {
         }
         devices.requestRemoval(of: device, by: .failedRemoval, at: adapter, over: connection) { [weak self] result in
             switch result {
-            case .success: self?.retry.worked()
+            case .success: self?.retry.reset()
             case .failure(let error) where error.bluez == .doesNotExist || error.isStandard("UnknownObject"): break
             case .failure(let error):
                 self?.log.debug("RemoveDevice failed", metadata: ["error": "\(error)"])
@@ -76,7 +76,7 @@ final class FailedPairings {
 
     private func removeLater(_ device: ObjectPath, isOurs: Bool) {
         leftovers.add(device, isOurs: isOurs)
-        if adapters.state == .ready { retry.later { [weak self] in self?.retryAll() } }
+        if adapters.state == .ready { retry.schedule { [weak self] in self?.retryAll() } }
     }
 
     /// Retries all removals, if the radio is ready.

@@ -29,13 +29,13 @@ final class ClientConnection {
         self.limits = limits
         self.log = log
         self.observer = observer
-        peer.detouredSender = BusDriver.serviceAlias
+        peer.localPeerSender = BusDriver.serviceAlias
         // All outgoing messages pass here, also those of the session API.
         peer.refusal = { message in
             guard let why = clearance.refusal(of: .app), message.sender != Bus.name else { return nil }
             return why
         }
-        peer.onDetoured = { [weak self] in self?.checkReading() }
+        peer.onLocalDelivery = { [weak self] in self?.checkReading() }
     }
 
     /// The client's unique name in the view.

@@ -27,7 +27,7 @@ public final class Connection {
     /// Takes method calls; false when no object answers, and libdbus replies `UnknownMethod`.
     public var onCall: ((Message) -> Bool)?
     /// Names that are reached past the bus: connections to a socket of our own.
-    public var detour: ((String) -> Connection?)?
+    public var localPeers: ((String) -> Connection?)?
     /// Asked about each signal and answer before it leaves, whichever way it takes: nil lets it leave, an error says
     /// why not. In place of an answer the error leaves. (Errors are not asked about: they disclose no accessory.)
     public var refusal: ((Message) -> BusError?)?
@@ -103,7 +103,7 @@ public final class Connection {
         }
         if let other = receiver(of: message) {
             other.send(message)
-            other.peer?.onDetoured?()
+            other.peer?.onLocalDelivery?()
             return
         }
         if let peer, !peer.takesDescriptors, message.hasDescriptors {
@@ -124,10 +124,10 @@ public final class Connection {
 
     /// The connection to a destination that is reached past the bus.
     private func receiver(of message: Message) -> Connection? {
-        guard let detour, let destination = dbus_message_get_destination(message.raw),
-            let other = detour(String(cString: destination))
+        guard let localPeers, let destination = dbus_message_get_destination(message.raw),
+            let other = localPeers(String(cString: destination))
         else { return nil }
-        if let name = other.peer?.detouredSender { message.setSender(name) }
+        if let name = other.peer?.localPeerSender { message.setSender(name) }
         return other
     }
 
@@ -249,16 +249,16 @@ public final class Connection {
     /// Of a peer: its calls that have no answer yet.
     public var unanswered: Set<UInt32> { peer?.unanswered ?? [] }
 
-    /// Of a peer: the sender of messages that arrive by a detour.
-    public var detouredSender: String? {
-        get { peer?.detouredSender }
-        set { peer?.detouredSender = newValue }
+    /// Of a peer: the sender of messages that arrive past the bus.
+    public var localPeerSender: String? {
+        get { peer?.localPeerSender }
+        set { peer?.localPeerSender = newValue }
     }
 
-    /// Of a peer: called after each message that was sent to it by a detour.
-    public var onDetoured: (() -> Void)? {
-        get { peer?.onDetoured }
-        set { peer?.onDetoured = newValue }
+    /// Of a peer: called after each message that was sent to it past the bus.
+    public var onLocalDelivery: (() -> Void)? {
+        get { peer?.onLocalDelivery }
+        set { peer?.onLocalDelivery = newValue }
     }
 
     // MARK: Receiving
@@ -295,8 +295,8 @@ extension Connection {
         /// Whether the peer has agreed to descriptors; with a bus libdbus sees to it.
         var takesDescriptors: Bool
         var unanswered: Set<UInt32> = []
-        var detouredSender: String?
-        var onDetoured: (() -> Void)?
+        var localPeerSender: String?
+        var onLocalDelivery: (() -> Void)?
 
         init(takesDescriptors: Bool) {
             self.takesDescriptors = takesDescriptors

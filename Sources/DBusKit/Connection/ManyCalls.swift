@@ -4,7 +4,7 @@
 
 extension Connection {
     /// Calls a method of many objects of a service, with the same arguments, without waiting in between. It goes over
-    /// the bus, past `detour`. Cheaper than as many `call`s.
+    /// the bus, past `localPeers`. Cheaper than as many `call`s.
     ///
     /// - Parameters:
     ///   - timeout: for all answers together.

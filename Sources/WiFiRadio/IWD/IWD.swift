@@ -368,7 +368,7 @@ final class IWD: ServiceAdapter, WiFiService {
     }
 
     private func reconnect(_ previous: ObjectPath) {
-        link.call(.iwdReturn, at: previous) { [weak self] result in
+        link.call(.reconnectPreviousNetwork, at: previous) { [weak self] result in
             if let error = result.error {
                 self?.log.info("iwd selects the previous network by itself", metadata: ["error": "\(error)"])
             }

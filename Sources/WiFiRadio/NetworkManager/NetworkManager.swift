@@ -358,7 +358,7 @@ final class NetworkManager: ServiceAdapter, WiFiService {
                 if arguments.first?.integerValue == ManagedNetwork.deactivated { awaited.end(true) }
             }
         ])
-        link.call(.managerLeave, at: Self.root, [.objectPath(active)]) { result in
+        link.call(.deactivateConnection, at: Self.root, [.objectPath(active)]) { result in
             guard case .failure(let error) = result else { return }
             awaited.end(error.meansGone || error.name == Self.busName + ".ConnectionNotActive")
         }

@@ -176,7 +176,7 @@ final class Reconnection {
     private func activate() {
         guard let path = manager.interfaces[record.interface]?.path else { return handle(.refused) }
         manager.link.call(
-            .managerReturn, at: NetworkManager.root, [.objectPath(target ?? "/"), .objectPath(path), .objectPath("/")]
+            .activatePreviousConnection, at: NetworkManager.root, [.objectPath(target ?? "/"), .objectPath(path), .objectPath("/")]
         ) { [weak self] result in
             guard let self else { return }
             if let error = result.error {

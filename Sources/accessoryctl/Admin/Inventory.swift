@@ -54,7 +54,7 @@ struct Inventory {
     /// - Throws: `refusal` for somebody who is none.
     static func connect(_ options: BusOptions) throws(BusError) -> Connection {
         let connection = try reach(options)
-        guard prove(over: connection) else { throw refusal }
+        guard authenticate(over: connection) else { throw refusal }
         return connection
     }
 
@@ -65,7 +65,7 @@ struct Inventory {
     /// Who is not root is an administrator only by polkit, which asks when something of an administrator's is called.
     ///
     /// - Returns: false for who is refused. Of anything else that is wrong, what follows says more.
-    private static func prove(over connection: Connection) -> Bool {
+    private static func authenticate(over connection: Connection) -> Bool {
         guard geteuid() != 0 else { return true }
         connection.allowsInteraction = true
         do throws(BusError) {
@@ -96,7 +96,7 @@ struct Inventory {
     init(visible options: BusOptions) throws(BusError) {
         connection = try Self.reach(options)
         // Refused or not: what is shown says it.
-        _ = Self.prove(over: connection)
+        _ = Self.authenticate(over: connection)
         let reply = try connection.callAndWait(
             AccessoryBus.name, AccessoryBus.root, Bus.objectManager, "GetManagedObjects")
         for entry in reply.first?.entries ?? [] {

@@ -36,14 +36,15 @@ extension CallOut {
         case .managerJoin:
             Self.manager("PermissionDenied", "UnknownDevice", "ConnectionNotAvailable")
                 + ["org.freedesktop.NetworkManager.Settings.Connection.InvalidProperty"]
-        case .managerReturn: Self.manager("PermissionDenied", "UnknownConnection", "UnknownDevice", "ConnectionNotAvailable")
-        case .managerLeave: Self.manager("PermissionDenied", "ConnectionNotActive")
+        case .activatePreviousConnection:
+            Self.manager("PermissionDenied", "UnknownConnection", "UnknownDevice", "ConnectionNotAvailable")
+        case .deactivateConnection: Self.manager("PermissionDenied", "ConnectionNotActive")
         case .managerDevices, .managerPoints: Self.manager("PermissionDenied")
         case .iwdScan: Self.iwd("Busy", "Failed", "InProgress")
         case .iwdNetworks: Self.iwd("Failed")
         case .iwdAgentRegistration: Self.iwd("AlreadyExists", "InvalidArguments")
         case .iwdAgentEnd: Self.iwd("NotFound")
-        case .iwdJoin, .iwdReturn:
+        case .iwdJoin, .reconnectPreviousNetwork:
             Self.iwd("Aborted", "Busy", "Failed", "NoAgent", "NotSupported", "Timeout", "InProgress", "NotConfigured")
         case .iwdJoinHidden:
             Self.iwd("Busy", "Failed", "InvalidArguments", "NotFound", "NotHidden", "AlreadyProvisioned", "ServiceSetOverlap")
@@ -77,7 +78,7 @@ extension CallOut {
         case .bondRemoval, .failedRemoval: "`DoesNotExist`: already removed"
         case .inputConnect: "`AlreadyConnected`: success"
         case .managerScan: "`NotAllowed`: after a pause"
-        case .managerLeave: "`ConnectionNotActive`: already ended"
+        case .deactivateConnection: "`ConnectionNotActive`: already ended"
         case .iwdScan: "`Busy`, `InProgress`: after a pause"
         case .iwdAgentRegistration: "`AlreadyExists`: ours, from before"
         case .iwdJoin, .iwdJoinHidden: "`NoAgent`, `Aborted`: a passphrase is wanted; `NotFound`, `Failed`: an error to the app"
@@ -128,12 +129,12 @@ extension CallOut {
         case .managerPoint, .supplicantPoint:
             "that network is not offered; one that was just joined is left, and the join fails"
         case .managerJoin, .supplicantAdd: "the join fails; a network that was added all the same is removed"
-        case .managerReturn, .managerLeave, .iwdForget, .iwdDisconnect, .supplicantRemove, .supplicantEnable:
+        case .activatePreviousConnection, .deactivateConnection, .iwdForget, .iwdDisconnect, .supplicantRemove, .supplicantEnable:
             "the record stays; undone after 2, 4 … 64 s, at the next start, and before the next join"
         case .iwdStation: "its signals decide"
         case .iwdInfo: "the join fails, nothing is changed"
         case .iwdAgentRegistration, .iwdJoin, .iwdJoinHidden, .supplicantSelect: "the join fails, and is undone"
-        case .iwdAgentEnd, .iwdReturn: "logged: iwd returns to the previous network by itself"
+        case .iwdAgentEnd, .reconnectPreviousNetwork: "logged: iwd returns to the previous network by itself"
         case .supplicantAbilities: "asked again after 5 s"
         case .awareSubscribe, .awarePublish: "begun again after 5 s"
         case .awareSubscribeEnd, .awarePublishEnd: "wpa_supplicant ends it after 300 s"

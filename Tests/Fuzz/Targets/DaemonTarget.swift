@@ -248,7 +248,7 @@ private final class World {
 
     /// The daemon's process ends: what waits is not answered any more.
     func end() {
-        service.connection.detour = nil
+        service.connection.localPeers = nil
         service.connection.onCall = nil
         radio.completions = []
         networks.completions = []
