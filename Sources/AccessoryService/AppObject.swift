@@ -9,10 +9,12 @@ internal import DBusKit
 final class AppObject: ServiceObject {
     unowned let service: AccessoryService
     private var entry: ManifestStore.Entry
+    private var published = AppProperties()
 
     init(_ entry: ManifestStore.Entry, _ service: AccessoryService) {
         self.entry = entry
         self.service = service
+        published = properties
     }
 
     var path: ObjectPath { AccessoryBus.appPath(entry.id) }
@@ -22,9 +24,10 @@ final class AppObject: ServiceObject {
     /// Takes over a manifest that was read anew.
     func update(_ entry: ManifestStore.Entry) {
         guard entry != self.entry else { return }
-        let old = properties
         self.entry = entry
-        service.publish(self, from: old, to: properties, to: .only(service.clients.admins))
+        let new = properties
+        service.publish(self, from: published, to: new, to: .only(service.clients.admins))
+        published = new
     }
 
     static func members(_ description: InterfaceDescription) -> ExportedInterface {
