@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The properties of the daemon's interfaces, the keys of its dictionaries and the types that its methods take. Made by
-// `make shapes` from Sources/AccessoryBus; a question mark stands for a value that may be missing.
+// The properties of the daemon's interfaces, the keys of its dictionaries and the types that its methods take. Made
+// by `make shapes` from Sources/AccessoryBus; a question mark stands for a value that may be missing.
 
 export const PROPERTIES = {
     Accessory: {
