@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What org.bluez shows of itself, as a value: objects with interfaces and properties, kept up by its signals, and the
-// questions that a central has about them. It knows no bus, no app and no time. (BlueZ, org.bluez.Device(5),
-// org.bluez.GattCharacteristic(5))
+// The objects of org.bluez as a value: interfaces and properties, updated by its signals, and a central's queries on
+// them. It knows no bus, no app and no time. (BlueZ, org.bluez.Device(5), org.bluez.GattCharacteristic(5))
 
 internal import AccessoryModel
 internal import BlueZInterfaces
@@ -27,7 +26,7 @@ struct BlueZTree {
 
     // MARK: Keeping up
 
-    /// Takes what `GetManagedObjects` answered in the place of all that was known.
+    /// Replaces all known objects with an answer of `GetManagedObjects`.
     mutating func load(_ managedObjects: DBusValue?) {
         objects = [:]
         for entry in managedObjects?.entries ?? [] {
@@ -49,7 +48,7 @@ struct BlueZTree {
         if objects[path]?.isEmpty == true { objects[path] = nil }
     }
 
-    /// `PropertiesChanged`. What is not there does not come into being by it.
+    /// Applies `PropertiesChanged`. The signal does not create objects or interfaces.
     mutating func change(_ path: ObjectPath, _ interface: String, _ changed: [String: DBusValue], invalidated: [String]) {
         guard objects[path]?[interface] != nil else { return }
         objects[path]?[interface]?.merge(changed) { _, new in new }
@@ -83,7 +82,7 @@ struct BlueZTree {
         var manufacturerData: [UInt8]?
         var txPower: Int?
 
-        /// Whether one of these services is advertised; nil stands for any.
+        /// Whether the device advertises one of the wanted services; nil stands for any.
         func fits(_ wanted: [String]?) -> Bool {
             guard let wanted, !wanted.isEmpty else { return true }
             return wanted.contains { services.contains($0) || serviceData[$0] != nil }
@@ -132,7 +131,7 @@ struct BlueZTree {
         objects[path]?[GattCharacteristic1.interface] != nil || objects[path]?[GattDescriptor1.interface] != nil
     }
 
-    /// The bytes of a packet on the link, as a characteristic of the device tells; nil when none does.
+    /// The bytes of a packet on the link, according to a characteristic of the device; nil when there is none.
     func mtu(of device: ObjectPath) -> Int? {
         objects.keys.lazy.filter { $0.isBelow(device) }.compactMap { path in
             (properties(of: path) as Properties<GattCharacteristic1>?)?.mtu

@@ -149,8 +149,8 @@ final class CentralClient {
 
     // MARK: The app's requests
 
-    /// The granted ones of these, with their names. Asks the daemon, since its signal of a new or ended grant may not
-    /// have arrived.
+    /// The granted accessories among the identifiers, with their names. Asks the daemon, since its signal of a new or
+    /// ended grant may not have arrived.
     func names(of identifiers: [UUID], _ answer: @escaping @Sendable ([UUID: String]) -> Void) {
         session.readGrants { [weak self] in answer(self?.names(of: identifiers) ?? [:]) }
     }
@@ -164,7 +164,7 @@ final class CentralClient {
         return names
     }
 
-    /// Accessories whose links the app has, with one of these services.
+    /// The accessories to which the app has links and which have one of the given services.
     func connected(withServices services: [String]) -> [UUID: String] {
         var names: [UUID: String] = [:]
         for grant in session.grants {

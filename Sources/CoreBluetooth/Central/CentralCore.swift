@@ -39,7 +39,7 @@ final class CentralCore: Sendable {
         mutating func append(_ value: [UInt8], of path: ObjectPath, _ identifier: UUID) {
             count += 1
             if case .values(identifier, path, var values) = items.last {
-                // The list must not hold a second reference while one is added: that would copy all of them.
+                // The list must not hold a second reference during the append, which would copy all values.
                 items.removeLast()
                 values.append(value)
                 items.append(.values(identifier, path, values))

@@ -68,7 +68,7 @@ final class CommandChannel {
         writable?.cancel()
         writable = nil
         idle?.cancel()
-        // The other end sees the end at once, whoever still holds this object.
+        // The other end sees the end at once, even if another reference keeps this object alive.
         descriptor.endConnection()
     }
 }

@@ -103,7 +103,7 @@ struct LinkMachine {
         }
     }
 
-    /// What an event changes, and what must be done.
+    /// Applies an event, and returns the effects to carry out.
     mutating func handle(_ event: Event, _ now: Surroundings) -> [Effect] {
         switch event {
         case .connect(let reconnects, let delay): connect(reconnects, delay, now)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the module says to the app's developer: calls that make no sense are logged, each kind once, and ignored, as on
-// Apple's systems.
+// Warnings to the app's developer: calls that make no sense are logged, each kind once, and ignored, as on Apple's
+// systems.
 
 internal import Foundation
 internal import Synchronization
@@ -12,7 +12,7 @@ enum Misuse {
     /// Writes a line to the standard error, unless the same was written before.
     static func log(_ text: String) {
         let isNew = told.withLock { told in
-            // What differs each time would fill it.
+            // Limited, because texts that differ each time would fill the set.
             told.count < 256 && told.insert(text).inserted
         }
         if isNew { FileHandle.standardError.write(Data("CoreBluetooth: API MISUSE: \(text)\n".utf8)) }

@@ -128,7 +128,7 @@ final class ObjectFeed {
     private func apply(_ signal: @escaping (ObjectFeed) -> Void) {
         guard case .loading(let call, var signals) = state else { return signal(self) }
         guard signals.count < Self.maxHeldSignals else { return }
-        // The state must not hold a second reference while one is added: that would copy all of them.
+        // The state must not hold a second reference during the append, which would copy all elements.
         state = .unknown
         signals.append(signal)
         state = .loading(call, signals)

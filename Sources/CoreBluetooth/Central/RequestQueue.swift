@@ -33,7 +33,7 @@ struct RequestQueue<Request> {
     mutating func add(_ request: Request) throws(Refusal) {
         guard case .open(var requests, let head) = content else { throw .closed }
         guard requests.count - head < Self.maxPending else { throw .full }
-        // The queue must not hold a second reference while one is added: that would copy all of them.
+        // The queue must not hold a second reference during the append, which would copy all elements.
         content = .closed
         requests.append(request)
         content = .open(requests, head: head)

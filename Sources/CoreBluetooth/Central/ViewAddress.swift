@@ -17,7 +17,7 @@ enum ViewAddress {
 
     static func address(in environment: [String: String], hasUsualSocket: Bool) -> Connection.Address {
         if let address = environment["ACCESSORY_SETUP_BUS"], !address.isEmpty { return .init(address) }
-        // The system bus is what the variable says.
+        // The variable sets the address of the system bus.
         if environment["DBUS_SYSTEM_BUS_ADDRESS"]?.isEmpty == false { return .system }
         return hasUsualSocket ? .server("unix:path=\(usual)") : .system
     }

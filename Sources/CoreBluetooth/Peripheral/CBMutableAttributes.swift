@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes that an app makes for the peripheral role. They compile and keep what they are given; there is nobody to
-// publish them to.
+// Attributes that an app makes for the peripheral role. They compile and keep their values; there is no way to publish
+// them.
 
 public import Foundation
 
-/// What a characteristic of the app's own allows.
+/// The operations that one of the app's own characteristics allows.
 public struct CBAttributePermissions: OptionSet, Sendable {
     /// The bits.
     public let rawValue: UInt
@@ -57,13 +57,13 @@ open class CBMutableCharacteristic: CBCharacteristic {
         apply(value: value)
     }
 
-    /// What it allows.
+    /// The operations that the characteristic allows.
     open var permissions: CBAttributePermissions {
         get { lock.withLock { storedPermissions } }
         set { lock.withLock { storedPermissions = newValue } }
     }
 
-    /// What it can do.
+    /// The operations that the characteristic supports.
     open override var properties: CBCharacteristicProperties {
         get { lock.withLock { ownProperties } }
         set { lock.withLock { ownProperties = newValue } }
@@ -81,7 +81,7 @@ open class CBMutableCharacteristic: CBCharacteristic {
         set { apply(descriptors: newValue) }
     }
 
-    /// Nobody.
+    /// Always nil: no central can subscribe.
     open var subscribedCentrals: [CBCentral]? { nil }
 }
 

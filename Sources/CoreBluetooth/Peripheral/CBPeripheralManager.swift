@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The peripheral role: an app for it compiles, and is told that there is none. A grant opens accessories to an app, not
-// the radio to it.
+// The peripheral role: an app that uses it compiles, and learns from the state that the role is unsupported. A grant
+// opens accessories to an app, not the radio.
 
 public import Dispatch
 public import Foundation
@@ -17,9 +17,9 @@ open class CBL2CAPChannel: NSObject {
     private let storedPSM: CBL2CAPPSM
     /// The other end.
     open var peer: CBPeer! { nil }
-    /// What arrives.
+    /// Always nil: a stream of received data.
     open var inputStream: InputStream! { nil }
-    /// What is sent.
+    /// Always nil: a stream of data to send.
     open var outputStream: OutputStream! { nil }
     /// The channel's number.
     open var psm: CBL2CAPPSM { storedPSM }
@@ -42,11 +42,11 @@ open class CBATTRequest: NSObject {
     private let storedCharacteristic: CBCharacteristic
     /// Who asks.
     open var central: CBCentral { storedCentral }
-    /// What is asked for.
+    /// The requested characteristic.
     open var characteristic: CBCharacteristic { storedCharacteristic }
     /// From which byte on.
     open var offset: Int { 0 }
-    /// What is written, or the answer.
+    /// The value to write, or the answer.
     open var value: Data?
 }
 
@@ -71,7 +71,7 @@ public enum CBPeripheralManagerAuthorizationStatus: Int, Sendable {
     case restricted = 1
     /// The daemon takes the program for no app.
     case denied = 2
-    /// What the daemon takes for an app. Of use to nobody: there is no peripheral role.
+    /// The value that the daemon reports for an app. Of no use here, because there is no peripheral role.
     case authorized = 3
 }
 
@@ -102,7 +102,7 @@ open class CBPeripheralManager: CBManager {
         self.init(delegate: delegate, queue: queue, options: nil)
     }
 
-    /// A manager, which tells at once that it is not supported.
+    /// Creates a manager, which reports at once that the role is not supported.
     public init(delegate: (any CBPeripheralManagerDelegate)?, queue: DispatchQueue?, options: [String: Any]? = nil) {
         storedDelegate = delegate
         self.queue = DispatchQueue(label: "org.accessorysetup1.peripheral", target: queue ?? .main)
@@ -114,7 +114,7 @@ open class CBPeripheralManager: CBManager {
         }
     }
 
-    /// Is told everything. Not retained.
+    /// Receives all callbacks. Not retained.
     open weak var delegate: (any CBPeripheralManagerDelegate)? {
         get { lock.withLock { storedDelegate } }
         set { lock.withLock { storedDelegate = newValue } }
@@ -199,22 +199,22 @@ private final class PeripheralManagerReference: @unchecked Sendable {
 
 /// A service on its way back to the app that has handed it over.
 ///
-/// @unchecked, as services are not Sendable. It is safe because nothing looks into it on the way: it is given back, on
-/// the app's queue, and what it holds is behind its lock.
+/// @unchecked, as services are not Sendable. It is safe because no code looks into the service on the way: it is given
+/// back on the app's queue, and its contents are behind its lock.
 private final class OwnService: @unchecked Sendable {
     let value: CBMutableService
     init(_ value: CBMutableService) { self.value = value }
 }
 
-/// Is told what a peripheral manager does.
+/// Receives the callbacks of a peripheral manager.
 public protocol CBPeripheralManagerDelegate: NSObjectProtocol {
-    /// The role is not supported.
+    /// Called on the app's queue when the manager has found that the role is not supported.
     func peripheralManagerDidUpdateState(_ peripheral: CBPeripheralManager)
     /// Never called.
     func peripheralManager(_ peripheral: CBPeripheralManager, willRestoreState dict: [String: Any])
-    /// Always an error.
+    /// Called on the app's queue, always with an error.
     func peripheralManagerDidStartAdvertising(_ peripheral: CBPeripheralManager, error: (any Error)?)
-    /// Always an error.
+    /// Called on the app's queue, always with an error.
     func peripheralManager(_ peripheral: CBPeripheralManager, didAdd service: CBService, error: (any Error)?)
     /// Never called.
     func peripheralManager(
@@ -228,10 +228,10 @@ public protocol CBPeripheralManagerDelegate: NSObjectProtocol {
     func peripheralManager(_ peripheral: CBPeripheralManager, didReceiveWrite requests: [CBATTRequest])
     /// Never called.
     func peripheralManagerIsReady(toUpdateSubscribers peripheral: CBPeripheralManager)
-    /// Always an error.
+    /// Called on the app's queue, always with an error.
     func peripheralManager(
         _ peripheral: CBPeripheralManager, didPublishL2CAPChannel PSM: CBL2CAPPSM, error: (any Error)?)
-    /// Always an error.
+    /// Called on the app's queue, always with an error.
     func peripheralManager(
         _ peripheral: CBPeripheralManager, didUnpublishL2CAPChannel PSM: CBL2CAPPSM, error: (any Error)?)
     /// Never called.
