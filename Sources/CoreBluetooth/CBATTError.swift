@@ -7,7 +7,7 @@ public import Foundation
 /// The domain of ``CBATTError`` as an `NSError`.
 public let CBATTErrorDomain: String = "CBATTErrorDomain"
 
-/// What an accessory answered (Core 5.4, Vol 3, Part F, 3.4.1.1).
+/// An error response from an accessory (Core 5.4, Vol 3, Part F, 3.4.1.1).
 public struct CBATTError: CustomNSError, Hashable, Sendable {
     /// The codes of the attribute protocol; the raw values are the protocol's.
     public enum Code: Int, Hashable, Sendable {
@@ -39,7 +39,7 @@ public struct CBATTError: CustomNSError, Hashable, Sendable {
         case insufficientEncryptionKeySize = 0x0C
         /// The value has the wrong length.
         case invalidAttributeValueLength = 0x0D
-        /// Something else. Also what an application's own code reads as; `errorCode` has that.
+        /// Any other failure. An application's own code also reads as this case; `errorCode` has the code itself.
         case unlikelyError = 0x0E
         /// It wants an encrypted link.
         case insufficientEncryption = 0x0F

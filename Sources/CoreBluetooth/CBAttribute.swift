@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Services, characteristics and descriptors of a peripheral: what the app has discovered of them. They change on the
-// app's queue, with the callback that says so.
+// The services, characteristics and descriptors that the app has discovered on a peripheral. They change on the app's
+// queue, together with the callback that reports the change.
 
 internal import AccessoryModel
 internal import BlueZInterfaces
 internal import DBusKit
 public import Foundation
 
-/// What services, characteristics and descriptors have in common.
+/// The common base class of services, characteristics and descriptors.
 open class CBAttribute: NSObject {
     private let storedUUID: CBUUID
     /// Its object in org.bluez; nil for one that the app has made.
@@ -21,7 +21,7 @@ open class CBAttribute: NSObject {
         self.lock = lock
     }
 
-    /// What it is.
+    /// The Bluetooth UUID that identifies the attribute's type.
     open var uuid: CBUUID { storedUUID }
 
     /// Whether the accessory does not have it any more.
@@ -50,17 +50,17 @@ open class CBService: CBAttribute {
     /// Whether it is there for itself, rather than to be included in others.
     open var isPrimary: Bool { lock.withLock { storedIsPrimary } }
 
-    /// What has been discovered of the services that it includes; nil before.
+    /// The included services that have been discovered so far; nil before their discovery.
     open var includedServices: [CBService]? { lock.withLock { storedIncluded } }
 
-    /// What has been discovered of its characteristics, in the order of their handles; nil before.
+    /// The characteristics that have been discovered so far, in the order of their handles; nil before their discovery.
     open var characteristics: [CBCharacteristic]? { lock.withLock { storedCharacteristics } }
 
     func apply(included: [CBService]?) { lock.withLock { storedIncluded = included } }
     func apply(characteristics: [CBCharacteristic]?) { lock.withLock { storedCharacteristics = characteristics } }
 }
 
-/// What a characteristic can do.
+/// The operations that a characteristic supports.
 ///
 /// Source: Apple's documentation of `CBCharacteristicProperties`; the raw values are Apple's, which are those of
 /// Bluetooth (Core 5.4, Vol 3, Part G, 3.3.1.1).
@@ -79,17 +79,17 @@ public struct CBCharacteristicProperties: OptionSet, Sendable {
     public static let writeWithoutResponse = Self(rawValue: 0x04)
     /// It can be written.
     public static let write = Self(rawValue: 0x08)
-    /// It tells its values, unconfirmed.
+    /// The characteristic sends its values as unconfirmed notifications.
     public static let notify = Self(rawValue: 0x10)
-    /// It tells its values, confirmed.
+    /// The characteristic sends its values as confirmed indications.
     public static let indicate = Self(rawValue: 0x20)
     /// It takes signed writes.
     public static let authenticatedSignedWrites = Self(rawValue: 0x40)
     /// It has more properties, in a descriptor.
     public static let extendedProperties = Self(rawValue: 0x80)
-    /// It tells its values over an encrypted link only.
+    /// The characteristic sends notifications over an encrypted link only.
     public static let notifyEncryptionRequired = Self(rawValue: 0x100)
-    /// It tells its values, confirmed, over an encrypted link only.
+    /// The characteristic sends indications over an encrypted link only.
     public static let indicateEncryptionRequired = Self(rawValue: 0x200)
 
     /// BlueZ' words for them (org.bluez.GattCharacteristic(5), Flags).
@@ -140,16 +140,16 @@ open class CBCharacteristic: CBAttribute {
     /// Whose it is.
     open weak var service: CBService? { lock.withLock { storedService } }
 
-    /// What it can do.
+    /// The operations that the characteristic supports.
     open var properties: CBCharacteristicProperties { lock.withLock { storedProperties } }
 
-    /// The value that was read or told last; nil before.
+    /// The value last read or last sent by the accessory; nil before the first.
     open var value: Data? { lock.withLock { storedValue } }
 
-    /// What has been discovered of its descriptors; nil before.
+    /// The descriptors that have been discovered so far; nil before their discovery.
     open var descriptors: [CBDescriptor]? { lock.withLock { storedDescriptors } }
 
-    /// Whether its values are told.
+    /// Whether notifications or indications are enabled.
     open var isNotifying: Bool { lock.withLock { storedIsNotifying } }
 
     func apply(value: Data?) { lock.withLock { storedValue = value } }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entry to the central role: a manager, which finds the app's accessories and connects to them. A thin shell: what
-// happens is decided by its client on the module's thread, and arrives here on the app's queue.
+// The entry to the central role: a manager, which finds the app's accessories and connects to them. The class is a thin
+// shell: its client decides on the module's thread, and the results arrive here on the app's queue.
 
 internal import DBusKit
 public import Dispatch
@@ -22,7 +22,7 @@ public struct CBConnectionEventMatchingOption: RawRepresentable, Hashable, Senda
     /// A key by its text.
     public init(rawValue: String) { self.rawValue = rawValue }
 
-    /// A `[CBUUID]`: those with one of these services.
+    /// A `[CBUUID]`: report accessories that have one of the given services.
     public static let serviceUUIDs = Self(rawValue: "kCBConnectionEventMatchingOptionServiceUUIDs")
     /// A `[UUID]`: these.
     public static let peripheralUUIDs = Self(rawValue: "kCBConnectionEventMatchingOptionPeripheralUUIDs")
@@ -30,12 +30,12 @@ public struct CBConnectionEventMatchingOption: RawRepresentable, Hashable, Senda
 
 /// Finds the accessories that are granted to the app, and connects to them.
 ///
-/// The app keeps the manager; the manager keeps its peripherals. A manager that the app lets go of ends its links. Its
-/// methods may be called from any thread and return at once, but for those that return peripherals: these wait for the
-/// daemon, which is a matter of a millisecond. Everything is told on the queue that it was made with, in order, never
-/// inline; what its properties say in a callback is as of that callback.
+/// The app keeps the manager; the manager keeps its peripherals. When the app releases a manager, its links end. All
+/// methods may be called from any thread. They return at once, except for the methods that return peripherals: these
+/// wait for the daemon, which takes about a millisecond. The manager calls its delegate on the queue that it was
+/// created with, in order and never inline; during a callback the properties have the values as of that callback.
 open class CBCentralManager: CBManager {
-    /// What a system offers.
+    /// The optional features of a system.
     public struct Feature: OptionSet, Sendable {
         /// The bits.
         public let rawValue: UInt
@@ -65,11 +65,11 @@ open class CBCentralManager: CBManager {
         self.init(delegate: delegate, queue: queue, options: nil)
     }
 
-    /// A manager, which tells its state at once.
+    /// Creates a manager, which reports its state at once.
     ///
     /// - Parameters:
-    ///   - delegate: is told everything; not retained.
-    ///   - queue: where it is told; nil for the main queue.
+    ///   - delegate: receives all callbacks; not retained.
+    ///   - queue: the queue on which the delegate is called; nil for the main queue.
     ///   - options: ``CBCentralManagerOptionRestoreIdentifierKey``; others are taken and not used.
     public init(delegate: (any CBCentralManagerDelegate)?, queue: DispatchQueue?, options: [String: Any]? = nil) {
         core = CentralCore(ViewAddress.current, queue, restoreIdentifier: Self.restoreIdentifier(options))
@@ -104,9 +104,9 @@ open class CBCentralManager: CBManager {
         try? CentralRegistry.perform { [core] in $0.close(core) }
     }
 
-    // MARK: What it is
+    // MARK: Properties
 
-    /// Is told everything. Not retained; nothing is told once it is nil.
+    /// Receives all callbacks. Not retained; once it is nil, there are no further callbacks.
     open weak var delegate: (any CBCentralManagerDelegate)? {
         get { core.lock.withLock { storedDelegate } }
         set { core.lock.withLock { storedDelegate = newValue } }
@@ -154,7 +154,7 @@ open class CBCentralManager: CBManager {
     /// Looks for the app's accessories that advertise. A scan that runs is replaced.
     ///
     /// - Parameters:
-    ///   - serviceUUIDs: only those that advertise one of these; nil or empty for all.
+    ///   - serviceUUIDs: report only accessories that advertise one of the given services; nil or empty for all.
     ///   - options: ``CBCentralManagerScanOptionAllowDuplicatesKey``.
     open func scanForPeripherals(withServices serviceUUIDs: [CBUUID]?, options: [String: Any]? = nil) {
         guard isPoweredOn("scanForPeripherals") else { return }
@@ -165,7 +165,7 @@ open class CBCentralManager: CBManager {
         core.perform { $0.beginScan(request) }
     }
 
-    /// Ends the scan; nothing is told of it after this.
+    /// Ends the scan; the delegate receives no further discoveries.
     open func stopScan() {
         core.lock.withLock { storedIsScanning = false }
         core.perform { $0.stopScan() }
@@ -196,7 +196,7 @@ open class CBCentralManager: CBManager {
         core.perform { [identifier = peripheral.identifier] in $0.cancel(identifier) }
     }
 
-    /// Has the delegate told of links of the app as such, also of those that another program of the app makes.
+    /// Reports the app's links to the delegate, including links that another program of the app makes.
     ///
     /// - Parameter options: which links; nil for none any more.
     open func registerForConnectionEvents(options: [CBConnectionEventMatchingOption: Any]? = nil) {

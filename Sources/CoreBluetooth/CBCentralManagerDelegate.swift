@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a central manager tells its app. Apple's optional methods have default implementations here.
+// The callbacks from a central manager to its app. Apple's optional methods have default implementations here.
 
 public import Foundation
 
@@ -12,37 +12,39 @@ public typealias CFTimeInterval = Double
 /// Now, to compare with the time of a disconnection. Foundation on Linux does not have it.
 public func CFAbsoluteTimeGetCurrent() -> CFAbsoluteTime { Date().timeIntervalSinceReferenceDate }
 
-/// Is told what a central manager finds and connects.
+/// Receives the callbacks of a central manager.
 public protocol CBCentralManagerDelegate: NSObjectProtocol {
-    /// Whether Bluetooth can be used has changed. Below ``CBManagerState/poweredOn`` the scan has stopped, and all
-    /// links are down: each was told before this.
+    /// Called on the app's queue when the availability of Bluetooth has changed. Below ``CBManagerState/poweredOn`` the
+    /// scan has stopped and all links are down; the delegate has received each disconnection before this call.
     func centralManagerDidUpdateState(_ central: CBCentralManager)
 
-    /// Links of the app's that an earlier process of it has left standing are this manager's now. Comes before the
-    /// first state, to a manager with ``CBCentralManagerOptionRestoreIdentifierKey``, and only when there is such a
-    /// link: the view keeps links for 30 s after the process has gone. Nothing starts an app again for this.
+    /// Called on the app's queue when the manager has taken over links that an earlier process of the app left
+    /// standing. The call comes before the first state, only to a manager with
+    /// ``CBCentralManagerOptionRestoreIdentifierKey``, and only when such a link exists: the view keeps links for 30 s
+    /// after the process has gone. The system does not restart an app for this.
     func centralManager(_ central: CBCentralManager, willRestoreState dict: [String: Any])
 
-    /// An accessory of the app's was heard.
+    /// Called on the app's queue when one of the app's accessories was heard.
     ///
     /// - Parameter RSSI: dBm; 127 when it is not known.
     func centralManager(
         _ central: CBCentralManager, didDiscover peripheral: CBPeripheral, advertisementData: [String: Any],
         rssi RSSI: NSNumber)
 
-    /// The link is up. Services are known only after they are asked for.
+    /// Called on the app's queue when the link is up. Services are known only after the app has asked for them.
     func centralManager(_ central: CBCentralManager, didConnect peripheral: CBPeripheral)
 
-    /// The link cannot be made, and is not tried any more.
+    /// Called on the app's queue when the link cannot be made and the manager has stopped trying.
     func centralManager(_ central: CBCentralManager, didFailToConnect peripheral: CBPeripheral, error: (any Error)?)
 
-    /// The link is down.
+    /// Called on the app's queue when the link is down.
     ///
     /// - Parameter error: nil when the app wanted it.
     func centralManager(
         _ central: CBCentralManager, didDisconnectPeripheral peripheral: CBPeripheral, error: (any Error)?)
 
-    /// The link is down. Who implements this is not told by ``centralManager(_:didDisconnectPeripheral:error:)``.
+    /// Called on the app's queue when the link is down. A delegate that implements this method receives no calls of
+    /// ``centralManager(_:didDisconnectPeripheral:error:)``.
     ///
     /// - Parameters:
     ///   - timestamp: when it was lost.
@@ -52,7 +54,7 @@ public protocol CBCentralManagerDelegate: NSObjectProtocol {
         _ central: CBCentralManager, didDisconnectPeripheral peripheral: CBPeripheral, timestamp: CFAbsoluteTime,
         isReconnecting: Bool, error: (any Error)?)
 
-    /// A link of the app's has come or gone, whoever made it: see
+    /// Called on the app's queue when a link of the app has come or gone, whichever program made it; see
     /// ``CBCentralManager/registerForConnectionEvents(options:)``.
     func centralManager(
         _ central: CBCentralManager, connectionEventDidOccur event: CBConnectionEvent, for peripheral: CBPeripheral)

@@ -4,7 +4,7 @@
 
 // MARK: Options of a manager
 
-/// Whether the system tells the person that Bluetooth is off. Taken and not used: on Linux nobody is told.
+/// Whether the system alerts the person that Bluetooth is off. Accepted and ignored: there is no such alert on Linux.
 public let CBCentralManagerOptionShowPowerAlertKey = "kCBInitOptionShowPowerAlert"
 /// A `String` that names the manager for state restoration: see
 /// ``CBCentralManagerDelegate/centralManager(_:willRestoreState:)``.
@@ -14,9 +14,9 @@ public let CBCentralManagerOptionDeviceAccessForMedia = "kCBInitOptionDeviceAcce
 
 // MARK: Options of a scan
 
-/// A `Bool`: whether each advertisement is told, rather than each peripheral once.
+/// A `Bool`: whether to report each advertisement, rather than each peripheral once.
 public let CBCentralManagerScanOptionAllowDuplicatesKey = "kCBScanOptionAllowDuplicates"
-/// Taken and not used: BlueZ does not tell solicited services.
+/// Accepted and ignored: BlueZ does not report solicited services.
 public let CBCentralManagerScanOptionSolicitedServiceUUIDsKey = "kCBScanOptionSolicitedServiceUUIDs"
 
 // MARK: Options of a connection
@@ -57,11 +57,11 @@ public let CBAdvertisementDataServiceDataKey = "kCBAdvDataServiceData"
 public let CBAdvertisementDataManufacturerDataKey = "kCBAdvDataManufacturerData"
 /// The key of the advertised transmission power in dBm, an `NSNumber`.
 public let CBAdvertisementDataTxPowerLevelKey = "kCBAdvDataTxPowerLevel"
-/// The key of whether it takes connections, an `NSNumber`. Always true here: BlueZ does not tell.
+/// The key of whether the accessory accepts connections, an `NSNumber`. Always true here: BlueZ does not report it.
 public let CBAdvertisementDataIsConnectable = "kCBAdvDataIsConnectable"
 /// Never there: Apple's own way of advertising.
 public let CBAdvertisementDataOverflowServiceUUIDsKey = "kCBAdvDataOverflowServiceUUIDs"
-/// Never there: BlueZ does not tell.
+/// Never present: BlueZ does not report solicited services.
 public let CBAdvertisementDataSolicitedServiceUUIDsKey = "kCBAdvDataSolicitedServiceUUIDs"
 
 // MARK: Descriptors

@@ -6,7 +6,7 @@ public import Foundation
 /// The domain of ``CBError`` as an `NSError`.
 public let CBErrorDomain: String = "CBErrorDomain"
 
-/// What went wrong with a link, a request or the radio.
+/// An error of a link, a request or the radio.
 public struct CBError: CustomNSError, Hashable, Sendable {
     /// The kinds of errors; the raw values are Apple's. The table of the module's article says when each comes.
     public enum Code: Int, Hashable, Sendable {
@@ -36,7 +36,7 @@ public struct CBError: CustomNSError, Hashable, Sendable {
         case connectionLimitReached = 11
         /// The accessory is not granted (any more).
         case unknownDevice = 12
-        /// What was asked for does not exist here, or not at this accessory.
+        /// The requested operation does not exist here, or not at this accessory.
         case operationNotSupported = 13
         /// The accessory has forgotten the pairing.
         case peerRemovedPairingInformation = 14

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the managers of both roles have in common: whether Bluetooth can be used, and whether the app may.
+// The common base class of the managers of both roles: whether Bluetooth can be used, and whether the app may use it.
 
 public import Foundation
 
@@ -31,13 +31,13 @@ public enum CBManagerAuthorization: Int, Sendable {
     case restricted = 1
     /// The daemon takes the program for no app.
     case denied = 2
-    /// The app may use what is granted to it. So it is until the daemon says otherwise.
+    /// The app may use everything that is granted to it. This is the value until the daemon refuses the app.
     case allowedAlways = 3
 }
 
 /// The common part of the managers.
 open class CBManager: NSObject {
-    /// For the two managers; nobody else makes one.
+    /// For the two managers of this module only.
     init(ofRole role: Role) {
         super.init()
     }
@@ -48,9 +48,9 @@ open class CBManager: NSObject {
     /// Whether Bluetooth can be used, as of the last callback.
     open var state: CBManagerState { .unknown }
 
-    /// Whether the app may use Bluetooth, as the process' managers were told last.
+    /// Whether the app may use Bluetooth, as last reported to the managers of the process.
     open class var authorization: CBManagerAuthorization { Refusal.isStanding ? .denied : .allowedAlways }
 
-    /// Whether the app may use Bluetooth, as this manager was told.
+    /// Whether the app may use Bluetooth, as last reported to this manager.
     open var authorization: CBManagerAuthorization { state == .unauthorized ? .denied : .allowedAlways }
 }

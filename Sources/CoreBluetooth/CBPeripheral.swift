@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An accessory of the app's: what the app has discovered of it, and its requests. A thin shell: requests go to the
-// module's thread, and what comes of them is applied here, on the app's queue.
+// One of the app's accessories: its discovered attributes, and the app's requests. The class is a thin shell: requests
+// go to the module's thread, and their results are applied here, on the app's queue.
 
 internal import DBusKit
 public import Foundation
@@ -13,17 +13,17 @@ public enum CBPeripheralState: Int, Sendable {
     case connecting = 1
     /// There is one.
     case connected = 2
-    /// The app lets go of it.
+    /// The app has ended the link, which is not down yet.
     case disconnecting = 3
 }
 
 /// An accessory that is granted to the app.
 ///
 /// It comes from a ``CBCentralManager``, which keeps it. Its methods may be called from any thread and return at once;
-/// what comes of them is told on the manager's queue, in order. Requests are made one after the other. Each that has an
-/// answer is answered once: when the link breaks with an error, before `didDisconnectPeripheral`, or right after it if
-/// they were made in between. Requests without a
-/// link are logged and ignored.
+/// the delegate receives the results on the manager's queue, in order. Requests are made one after the other. Each
+/// request that has an answer is answered once. When the link breaks, the requests that wait are answered with an
+/// error, before `didDisconnectPeripheral`; requests that were made in between are answered right after it. Requests
+/// without a link are logged and ignored.
 open class CBPeripheral: CBPeer {
     let core: CentralCore
     private let gate = CommandGate()
@@ -41,9 +41,9 @@ open class CBPeripheral: CBPeer {
 
     private var lock: NSLock { core.lock }
 
-    // MARK: What it is
+    // MARK: Properties
 
-    /// Is told what the peripheral answers. Not retained; nothing is told once it is nil.
+    /// Receives the results of requests. Not retained; once it is nil, there are no further callbacks.
     open weak var delegate: (any CBPeripheralDelegate)? {
         get { lock.withLock { storedDelegate } }
         set { lock.withLock { storedDelegate = newValue } }
@@ -55,8 +55,8 @@ open class CBPeripheral: CBPeer {
     /// How its link is, as of the last callback or the app's last wish.
     open var state: CBPeripheralState { lock.withLock { storedState } }
 
-    /// What has been discovered of its services, in the order of their handles; nil before, and again once the link is
-    /// down.
+    /// The services that have been discovered so far, in the order of their handles; nil before their discovery, and
+    /// again once the link is down.
     open var services: [CBService]? { lock.withLock { storedServices } }
 
     /// Whether a write without response may be sent now; when not,
@@ -109,8 +109,8 @@ open class CBPeripheral: CBPeer {
     ///
     /// - Parameters:
     ///   - data: at most ``maximumWriteValueLength(for:)`` bytes.
-    ///   - type: whether it is answered. Without an answer nobody says what became of it, and while
-    ///     ``canSendWriteWithoutResponse`` is false it may be dropped.
+    ///   - type: whether the accessory answers the write. A write without an answer is not confirmed, and may be
+    ///     dropped while ``canSendWriteWithoutResponse`` is false.
     open func writeValue(_ data: Data, for characteristic: CBCharacteristic, type: CBCharacteristicWriteType) {
         guard type == .withoutResponse else {
             let value = [UInt8](data)
@@ -128,14 +128,14 @@ open class CBPeripheral: CBPeer {
         ask { [gate] in $0.command(path, value, gate) }
     }
 
-    /// The most bytes of one write: 512 with an answer, else what fits into a packet of the link.
+    /// The maximum number of bytes of one write: 512 with an answer, else as many as fit into a packet of the link.
     open func maximumWriteValueLength(for type: CBCharacteristicWriteType) -> Int {
         guard type == .withoutResponse else { return 512 }
         let length: Int? = core.ask(nil) { [identifier] in $1($0.maxCommandLength(identifier)) }
         return length ?? 20
     }
 
-    /// Asks a characteristic to tell its values, or not to any more.
+    /// Enables or disables the notifications of a characteristic.
     open func setNotifyValue(_ enabled: Bool, for characteristic: CBCharacteristic) {
         request("setNotifyValue", characteristic) { $0.setNotifying($1, enabled) }
     }
@@ -207,7 +207,7 @@ open class CBPeripheral: CBPeer {
         request(call) { body($0, path) }
     }
 
-    // MARK: What becomes of it, on the queue
+    // MARK: Results, on the queue
 
     func attribute<Attribute: CBAttribute>(_ path: ObjectPath) -> Attribute? {
         lock.withLock { attributes[path] as? Attribute }
@@ -265,7 +265,7 @@ open class CBPeripheral: CBPeer {
             })
     }
 
-    /// These objects are gone, with what is below them.
+    /// Invalidates objects that are gone, and all objects below them.
     ///
     /// - Returns: the services among them that the app knows.
     func invalidate(_ paths: Set<ObjectPath>) -> [CBService] {
@@ -295,7 +295,7 @@ open class CBPeripheral: CBPeer {
         return new
     }
 
-    /// What was known and what was found, each once, in the order of the handles.
+    /// The known and the newly found attributes, each once, in the order of the handles.
     private static func merged<Attribute: CBAttribute>(_ old: [Attribute]?, _ found: [Attribute]) -> [Attribute] {
         var all: [ObjectPath: Attribute] = [:]
         for attribute in (old ?? []) + found {

@@ -1,41 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a peripheral tells its app. All methods are optional on Apple's systems, and have default implementations here.
+// The callbacks from a peripheral to its app. All methods are optional on Apple's systems, and have default
+// implementations here.
 
 public import Foundation
 
-/// Is told what a peripheral answers and says by itself.
+/// Receives the results of requests to a peripheral, and its notifications.
 public protocol CBPeripheralDelegate: NSObjectProtocol {
-    /// Its name is another one.
+    /// Called on the app's queue when the accessory's name has changed.
     func peripheralDidUpdateName(_ peripheral: CBPeripheral)
-    /// These services are not there any more, and there may be others: they are to be discovered again.
+    /// Called on the app's queue when services have gone. There may be new ones, so the app must discover services
+    /// again.
     func peripheral(_ peripheral: CBPeripheral, didModifyServices invalidatedServices: [CBService])
     /// Never called; see ``peripheral(_:didReadRSSI:error:)``.
     func peripheralDidUpdateRSSI(_ peripheral: CBPeripheral, error: (any Error)?)
-    /// The signal strength, dBm.
+    /// Called on the app's queue with the signal strength, in dBm.
     func peripheral(_ peripheral: CBPeripheral, didReadRSSI RSSI: NSNumber, error: (any Error)?)
-    /// Services are known.
+    /// Called on the app's queue when services have been discovered.
     func peripheral(_ peripheral: CBPeripheral, didDiscoverServices error: (any Error)?)
-    /// A service's included services are known.
+    /// Called on the app's queue when a service's included services have been discovered.
     func peripheral(_ peripheral: CBPeripheral, didDiscoverIncludedServicesFor service: CBService, error: (any Error)?)
-    /// A service's characteristics are known.
+    /// Called on the app's queue when a service's characteristics have been discovered.
     func peripheral(_ peripheral: CBPeripheral, didDiscoverCharacteristicsFor service: CBService, error: (any Error)?)
-    /// A value was read, or came by itself.
+    /// Called on the app's queue when a value was read, or the accessory has sent one.
     func peripheral(_ peripheral: CBPeripheral, didUpdateValueFor characteristic: CBCharacteristic, error: (any Error)?)
-    /// A write was answered.
+    /// Called on the app's queue when the accessory has answered a write.
     func peripheral(_ peripheral: CBPeripheral, didWriteValueFor characteristic: CBCharacteristic, error: (any Error)?)
-    /// Values come by themselves, or do not any more, or that could not be changed.
+    /// Called on the app's queue when notifications were enabled or disabled, or when that has failed.
     func peripheral(
         _ peripheral: CBPeripheral, didUpdateNotificationStateFor characteristic: CBCharacteristic, error: (any Error)?)
-    /// A characteristic's descriptors are known.
+    /// Called on the app's queue when a characteristic's descriptors have been discovered.
     func peripheral(
         _ peripheral: CBPeripheral, didDiscoverDescriptorsFor characteristic: CBCharacteristic, error: (any Error)?)
-    /// A descriptor was read.
+    /// Called on the app's queue when a descriptor was read.
     func peripheral(_ peripheral: CBPeripheral, didUpdateValueFor descriptor: CBDescriptor, error: (any Error)?)
-    /// A descriptor was written.
+    /// Called on the app's queue when a descriptor was written.
     func peripheral(_ peripheral: CBPeripheral, didWriteValueFor descriptor: CBDescriptor, error: (any Error)?)
-    /// There is room for writes without response again.
+    /// Called on the app's queue when there is room for writes without response again.
     func peripheralIsReady(toSendWriteWithoutResponse peripheral: CBPeripheral)
-    /// Always an error: channels are not offered.
+    /// Called on the app's queue, always with an error: there are no L2CAP channels.
     func peripheral(_ peripheral: CBPeripheral, didOpen channel: CBL2CAPChannel?, error: (any Error)?)
 }
 

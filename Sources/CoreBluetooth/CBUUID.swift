@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The name of a service, a characteristic or a descriptor. AccessorySetupKit's descriptors are made of these, too.
+// The name of a service, a characteristic or a descriptor. AccessorySetupKit's descriptors use this type, too.
 
 internal import AccessoryModel
 public import Foundation
@@ -17,14 +17,14 @@ open class CBUUID: NSObject, NSCopying, @unchecked Sendable {
     /// Nil for the empty one.
     private let value: BluetoothUUID?
 
-    /// The bytes, most significant first: 2, 4 or 16 of them as the UUID was given.
+    /// The bytes, most significant first: 2, 4 or 16, depending on the form in which the UUID was given.
     open var data: Data { bytes }
 
     /// Upper-case digits as many as were given: `180F`, or 8-4-4-4-12.
     open var uuidString: String { text }
 
     /// - Parameters:
-    ///   - text: what the value was made of, and nothing else.
+    ///   - text: the text from which the value was made, without anything else.
     private init(_ value: BluetoothUUID, _ text: String) {
         self.value = value
         self.text = text.uppercased()
@@ -56,7 +56,7 @@ open class CBUUID: NSObject, NSCopying, @unchecked Sendable {
         self.init(value, digits)
     }
 
-    /// A UUID from bytes. Any other number of them ends the process; the message names them.
+    /// Creates a UUID from bytes. Any other number of bytes ends the process; the message names them.
     ///
     /// - Parameter data: 2, 4 or 16 bytes, most significant first.
     public convenience init(data: Data) {
@@ -65,8 +65,8 @@ open class CBUUID: NSObject, NSCopying, @unchecked Sendable {
             for index in [20, 16, 12, 8] { digits.insert("-", at: digits.index(digits.startIndex, offsetBy: index)) }
         }
         guard let value = BluetoothUUID(digits) else {
-            // Ends the process, as text that is no UUID does, and says why in a release build, too. Of many bytes the
-            // first ones tell what was taken for a UUID.
+            // Ends the process, as text that is no UUID does, and prints the reason in a release build, too. The first
+            // bytes are enough to identify long data.
             fatalError("CBUUID(data:): \(data.count) bytes (\(Hex.text(data.prefix(32)))) are no UUID: 2, 4 or 16 bytes")
         }
         self.init(value, digits)
@@ -77,7 +77,7 @@ open class CBUUID: NSObject, NSCopying, @unchecked Sendable {
         self.init(string: uuid.uuidString)
     }
 
-    /// From the bus: what is no UUID is nobody's mistake in this process, and left out.
+    /// Creates a UUID from text of the bus. Text that is no UUID is not a mistake of this process, and is left out.
     package convenience init?(wire text: String) {
         guard let value = BluetoothUUID(text) else { return nil }
         self.init(value, text)
