@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Apple's umbrella header brings along: a file that imports AccessorySetupKit and nothing else has these too.
+// The modules that Apple's umbrella header brings along: a file that imports AccessorySetupKit alone gets these, too.
 
 @_exported public import CoreBluetooth
 @_exported public import Dispatch

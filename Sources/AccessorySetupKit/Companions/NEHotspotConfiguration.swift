@@ -9,7 +9,7 @@ internal import Dispatch
 public import Foundation
 internal import Synchronization
 
-/// The network of an accessory, and what opens it.
+/// The network of an accessory, and its credentials.
 ///
 /// Source: Apple's documentation of `NEHotspotConfiguration`. Enterprise networks and Hotspot 2.0 have no counterpart
 /// here: accessories do not open such networks.
@@ -87,7 +87,7 @@ open class NEHotspotConfiguration: NSObject, @unchecked Sendable {
         }
     }
 
-    /// What `JoinNetwork` takes.
+    /// The options of `JoinNetwork`.
     var options: [String: DBusValue] {
         var values: [String: DBusValue] = [:]
         values["passphrase"] = passphrase.map { .string($0) }
@@ -101,7 +101,7 @@ open class NEHotspotConfiguration: NSObject, @unchecked Sendable {
         return ssid.isEmpty ? name.hasPrefix(ssidPrefix) : name == ssid
     }
 
-    /// What is wrong with it by itself.
+    /// The error in the configuration itself; nil when it is valid.
     var problem: NEHotspotConfigurationError? {
         if ssid.isEmpty, ssidPrefix.isEmpty || ssidPrefix.utf8.count > 32 {
             return ssidPrefix.isEmpty ? .invalidSSID : .invalidSSIDPrefix
@@ -161,7 +161,7 @@ public enum NEHotspotConfigurationError: Int, CustomNSError, Hashable, Sendable 
     public static var errorDomain: String { NEHotspotConfigurationErrorDomain }
     /// The raw value.
     public var errorCode: Int { rawValue }
-    /// What it means, as `NSLocalizedDescriptionKey`.
+    /// The meaning of the error, as `NSLocalizedDescriptionKey`.
     public var errorUserInfo: [String: Any] { [NSLocalizedDescriptionKey: text] }
 
     private var text: String {

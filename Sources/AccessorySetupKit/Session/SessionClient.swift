@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The half of a session that speaks to the daemon: makes the session there, loads what the app may use, takes events in
-// order, and sends requests. It lives on the module's thread.
+// The half of a session that speaks to the daemon: it makes the daemon's session, loads the app's accessories, takes
+// events in order, and sends requests. It lives on the module's thread.
 
 internal import AccessoryBus
 internal import DBusKit
@@ -16,7 +16,7 @@ final class SessionClient {
     private var calls: [PendingCall] = []
     /// Events that came before the list of accessories; nil once it is there.
     private var held: [(type: String, details: EventDetails)]? = []
-    /// What is known of the app's accessories.
+    /// The known properties of the app's accessories.
     private var properties: [ObjectPath: AccessoryProperties] = [:]
     /// Accessories whose network the machine is on.
     private var joined: Set<ObjectPath> = []
@@ -116,7 +116,7 @@ final class SessionClient {
         func read<Record: WireRecord>(_ interface: String, at path: ObjectPath) -> Record {
             Record(wire: found[path]?[interface]?.vardictValue ?? [:])
         }
-        // The daemon lists for a session what its app may use; an administrator's connection sees more.
+        // For a session the daemon lists only the app's accessories; an administrator's connection sees more.
         let listed: SessionProperties = read(AccessoryBus.session, at: session)
         for path in listed.accessories {
             properties[path] = read(AccessoryBus.accessory, at: path)
@@ -133,7 +133,7 @@ final class SessionClient {
 
     private func failActivation(_ error: BusError) {
         let reason = ASError(error)
-        // Two codes are enough to decide by: nobody to talk to, or not let in.
+        // The app needs two codes only: the daemon cannot be reached, or refuses the program.
         let told = ASError(reason.code == .connectionFailed ? .connectionFailed : .activationFailed, reason.localizedDescription)
         end(told, failing: told)
     }
@@ -226,14 +226,14 @@ final class SessionClient {
     }
 
     private func accepted(_ token: Int, _ picker: ObjectPath) {
-        // Done without asking anybody.
+        // Done without a request to the daemon.
         if picker.rawValue == "/" { return core.finish(token, nil) }
         pickers[picker] = token
         let hasEnded = early.contains { $0.type == "pickerDidDismiss" && $0.details.picker == picker }
         if unwanted.contains(token), !hasEnded { cancelPicker() }
     }
 
-    /// An answer came: the end of a picker that waited for it can be told.
+    /// Handles an answer: the end of a picker that waited for it can now be reported.
     private func answered(_ token: Int) {
         asked.remove(token)
         unwanted.remove(token)
@@ -242,7 +242,7 @@ final class SessionClient {
         for (type, details) in events { receive(type, details) }
     }
 
-    /// Nobody wants the picker of a request any more. The request is done when the picker is, as always.
+    /// Dismisses the picker of a cancelled request. The request is done when the picker is, as always.
     func giveUp(_ token: Int) {
         if asked.contains(token) {
             unwanted.insert(token)

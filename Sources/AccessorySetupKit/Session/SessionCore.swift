@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The half of a session that every thread may touch: in which phase it is, what the app sees, and who waits for an
-// answer. The promises to the app are kept here, in one lock: events in order, every completion exactly once, and
-// nothing after `invalidated`.
+// The half of a session that every thread may touch: its phase, its state for the app, and the completions that wait
+// for an answer. The promises to the app are kept here, in one lock: events in order, every completion exactly once,
+// and nothing after `invalidated`.
 
 internal import DBusKit
 internal import Dispatch
@@ -80,12 +80,12 @@ final class SessionCore: Sendable {
         }
     }
 
-    /// Ends the session: a picker that is shown is dismissed, whoever waits gets an error, and the last event is
-    /// `invalidated`.
+    /// Ends the session: a picker that is shown is dismissed, requests that wait end with an error, and the last event
+    /// is `invalidated`.
     ///
     /// - Parameters:
-    ///   - reason: what `invalidated` carries; nil when the app wanted it.
-    ///   - error: what whoever waits gets.
+    ///   - reason: the error of `invalidated`; nil when the app wanted it.
+    ///   - error: the error for the requests that wait.
     /// - Returns: whether it had begun and was not over.
     @discardableResult
     func end(_ reason: ASError?, failing error: ASError) -> Bool {
@@ -101,12 +101,12 @@ final class SessionCore: Sendable {
         }
     }
 
-    /// The app has let go of the session: nobody is there to hear events. One that was ended before still tells its
-    /// last.
+    /// Ends the session after the app has released it: no handler is left for its events. A session that was ended
+    /// before still delivers its last event.
     ///
     /// - Returns: whether it had begun and was not over.
     func abandon() -> Bool {
-        // Released outside the lock: what the handler holds may come back here when it goes.
+        // Released outside the lock: objects that the handler holds may call back when they go.
         let (handler, hadBegun) = state.withLock { state -> (EventHandler?, Bool) in
             let hadBegun = state.phase == .activating || state.phase == .active
             guard state.phase != .ended else { return (nil, false) }
@@ -127,9 +127,9 @@ final class SessionCore: Sendable {
 
     // MARK: Events
 
-    /// - Parameter accessories: all of them, when the event brings a new list.
-    /// - Returns: requests that waited for this event, to be sent now: nobody else sends any before the module's thread
-    ///   has done so.
+    /// - Parameter accessories: the full list, when the event brings a new one.
+    /// - Returns: requests that waited for this event, to be sent now: no other code sends any before the module's
+    ///   thread has done so.
     func deliver(_ event: ASAccessoryEvent, accessories: [ASAccessory]? = nil) -> [Send] {
         state.withLock { state in
             guard state.phase != .ended else { return [] }
@@ -160,7 +160,7 @@ final class SessionCore: Sendable {
         }
     }
 
-    /// Under the lock, so that the queue's order is the order of what happened.
+    /// Called under the lock, so that the queue's order is the order of the events.
     private func enqueue(_ event: ASAccessoryEvent, accessories: [ASAccessory]? = nil, in state: State) {
         state.queue?.async { [self] in
             let handler = self.state.withLock { state in
@@ -193,9 +193,9 @@ final class SessionCore: Sendable {
 
     // MARK: Requests
 
-    /// Notes who waits for an answer.
+    /// Records a completion that waits for an answer.
     ///
-    /// - Returns: what to answer to; nil when the request is refused already.
+    /// - Returns: the token for the answer; nil when the request is refused already.
     func open(_ completion: @escaping Completion) -> Int? {
         state.withLock { state in
             let refusal: ASError
@@ -238,7 +238,7 @@ final class SessionCore: Sendable {
         return wasHeld
     }
 
-    /// Answers. Whoever has been answered already is not answered again.
+    /// Answers a request. A request that has been answered already is not answered again.
     func finish(_ token: Int, _ error: ASError?) {
         state.withLock { state in
             guard let completion = state.completions.removeValue(forKey: token) else { return }
@@ -249,10 +249,10 @@ final class SessionCore: Sendable {
 
 /// The app's event handler on its way to the app's queue.
 ///
-/// @unchecked, as the closure is not Sendable: Apple's signature does not ask for it, so that a handler may use what
-/// belongs to its queue. It is safe because the closure is only called on the queue that came with it, by one block at
-/// a time (the session's own queue is serial), and is not called by anybody else: the app hands both over together and
-/// says thereby where the handler may run.
+/// @unchecked, as the closure is not Sendable: Apple's signature does not ask for it, so that a handler may use the
+/// objects that belong to its queue. It is safe because the closure is only called on the queue that came with it, by
+/// one block at a time (the session's own queue is serial), and by no other code: the app passes both together and
+/// thereby declares where the handler may run.
 final class EventHandler: @unchecked Sendable {
     private let body: (ASAccessoryEvent) -> Void
 

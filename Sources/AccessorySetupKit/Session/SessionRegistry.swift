@@ -14,7 +14,7 @@ final class SessionRegistry: AppRuntimePart {
         self.loop = loop
     }
 
-    /// Opens the session behind `core`; what goes wrong is told to it.
+    /// Opens the session behind `core`, which receives any error.
     func open(_ core: SessionCore) {
         // Another thread may have ended it between the app's call and now.
         guard !core.hasEnded else { return }
@@ -31,7 +31,7 @@ final class SessionRegistry: AppRuntimePart {
         client.start()
     }
 
-    /// What speaks to the daemon for `core`; nil when it does not any more.
+    /// The client that speaks to the daemon for `core`; nil when there is none any more.
     func client(of core: SessionCore) -> SessionClient? {
         links[core.address]?.clients[ObjectIdentifier(core)]
     }
@@ -46,7 +46,7 @@ final class SessionRegistry: AppRuntimePart {
         return nil
     }
 
-    /// What speaks for a session that has an accessory, which has a network.
+    /// The client of a session that has an accessory with a network.
     func client(having object: ObjectPath) -> SessionClient? { clients.first { $0.hasNetwork(object) } }
 
     /// Networks of accessories that the machine is on.
@@ -62,7 +62,8 @@ final class SessionRegistry: AppRuntimePart {
             link.lose("the bus closed the connection") { _ in true }
         }
         link.nameWatch = link.connection.watchName(AccessoryBus.name) { [weak link] owner in
-            // A session belongs to the daemon that made it; another one, even of the same name, knows nothing of it.
+            // A session belongs to the daemon that made it; another daemon, even with the same name, has no such
+            // session.
             link?.lose("accessorysetupd went away") { $0.daemon != nil && $0.daemon != owner }
         }
         return link

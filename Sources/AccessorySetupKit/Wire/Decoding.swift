@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the bus to the classes of the module. What a newer daemon says and this module does not know is left out or
-// becomes `unknown`; what is missing counts as empty.
+// From the bus to the classes of the module. Values of a newer daemon that this module does not know are left out or
+// become `unknown`; missing values count as empty.
 
 internal import AccessoryBus
 internal import AccessoryModel
@@ -22,7 +22,7 @@ extension ASAccessoryEvent {
 }
 
 extension ASError {
-    /// What the bus or the daemon answered.
+    /// Converts an error of the bus or the daemon.
     init(_ error: BusError) {
         self.init(Self.code(of: error), error.message.isEmpty ? error.name : error.message)
     }
@@ -34,7 +34,7 @@ extension ASError {
         let short = String(error.name.dropFirst(prefix.count))
         if short.hasPrefix("Spawn.") { return .connectionFailed }
         switch short {
-        // Nobody there, or nobody who answers.
+        // The bus or the daemon is absent, or does not answer.
         case "ServiceUnknown", "NameHasNoOwner", "NoServer", "NoNetwork", "FileNotFound", "Disconnected", "NoReply", "Timeout",
             "TimedOut", "BadAddress", "IOError", "AuthFailed":
             return .connectionFailed

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the classes of the module to the dictionaries of the session API. Nothing is judged here: the daemon refuses
-// what is wrong, and names it.
+// wrong values, and names them.
 
 internal import AccessoryModel
 internal import DBusKit
