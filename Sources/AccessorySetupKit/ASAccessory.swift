@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accessories as the app sees them: snapshots of what the daemon said, immutable, so that they can be handed anywhere.
+// Accessories as the app sees them: immutable snapshots of the daemon's data, so that they can be passed to any thread.
 
 internal import AccessoryBus
 internal import AccessoryModel
@@ -35,7 +35,7 @@ open class ASAccessory: NSObject, @unchecked Sendable {
         case authorized = 20
     }
 
-    /// What renaming an accessory includes.
+    /// The names that renaming an accessory changes.
     ///
     /// Source: Apple's documentation of `ASAccessory.RenameOptions`.
     public struct RenameOptions: OptionSet, Hashable, Sendable {
@@ -47,7 +47,7 @@ open class ASAccessory: NSObject, @unchecked Sendable {
         public static var ssid: RenameOptions { RenameOptions(rawValue: 1) }
     }
 
-    /// What an accessory can do.
+    /// The capabilities of an accessory.
     ///
     /// Source: Apple's documentation of `ASAccessory.SupportOptions`; the raw values are Apple's.
     public struct SupportOptions: OptionSet, Hashable, Sendable {
@@ -141,7 +141,7 @@ open class ASAccessory: NSObject, @unchecked Sendable {
     /// Goes with `isEqual`.
     open override var hash: Int { key?.hashValue ?? ObjectIdentifier(self).hashValue }
 
-    /// What tells it from others; nil when nothing does.
+    /// The identifier of the accessory; nil when it has none.
     var key: String? { object.rawValue == "/" ? nil : object.rawValue }
 
     /// The name, the state and the identifier.
@@ -165,7 +165,7 @@ open class ASDiscoveredAccessory: ASAccessory, @unchecked Sendable {
     private let strength: Int?
     private let advertisement: AdvertisementEntry
 
-    /// An accessory that nobody discovered, for subclasses that stand in for accessories in an app's tests.
+    /// Creates an accessory without a discovery, for subclasses that stand in for accessories in an app's tests.
     public override init() {
         identifier = ""
         strength = nil
@@ -185,7 +185,7 @@ open class ASDiscoveredAccessory: ASAccessory, @unchecked Sendable {
 
     override var key: String? { identifier.isEmpty ? nil : identifier }
 
-    /// What the accessory advertised, under Core Bluetooth's keys: ``CBAdvertisementDataLocalNameKey``,
+    /// The accessory's advertisement data, under Core Bluetooth's keys: ``CBAdvertisementDataLocalNameKey``,
     /// ``CBAdvertisementDataServiceUUIDsKey``, ``CBAdvertisementDataServiceDataKey``,
     /// ``CBAdvertisementDataManufacturerDataKey`` (the company identifier's two bytes, low one first, then the data; of
     /// several companies the lowest) and ``CBAdvertisementDataTxPowerLevelKey``. Nil when nothing is known.

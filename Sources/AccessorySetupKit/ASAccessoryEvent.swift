@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a session tells its app: the type of the event, the accessory that it is about, and the error that came with it.
+// The events of a session: the type, the accessory that the event concerns, and the error that came with it.
 
 public import Foundation
 
-/// What happened in a session.
+/// The type of a session's event.
 ///
 /// A type that this module does not know (of a newer daemon) arrives as ``unknown``.
 ///
@@ -54,7 +54,7 @@ open class ASAccessoryEvent: NSObject, @unchecked Sendable {
     private let subject: ASAccessory?
     private let failure: ASError?
 
-    /// What happened.
+    /// The type of the event.
     open var eventType: ASAccessoryEventType { type }
 
     /// The accessory that the event is about, as it was then; for ``ASAccessoryEventType/accessoryRemoved`` as it last

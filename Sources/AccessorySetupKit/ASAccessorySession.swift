@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entry to the module: a session, which shows pickers, tells of events and manages the app's accessories. A thin
-// shell, safe to use from every thread, around the core that keeps the promises.
+// The entry to the module: a session, which shows pickers, delivers events and manages the app's accessories. The class
+// is a thin shell, safe to use from every thread, around the core that keeps the promises.
 
 internal import DBusKit
 public import Dispatch
 public import Foundation
 
-/// Shows the picker, tells of events, and manages the accessories that the app may use.
+/// Shows the picker, delivers events, and manages the accessories that the app may use.
 ///
 /// Activate a session, then use it. All of its methods may be called from any thread and return at once; the handler
 /// and all completion handlers are called on the queue given to ``activate(on:eventHandler:)``, in order, never inline.
@@ -29,9 +29,10 @@ public import Foundation
 /// ask for the next picker.
 ///
 /// The asynchronous forms are the same requests. Cancelling the task of one that shows a picker ends the picker as if
-/// the person had closed it, and the call throws ``ASError/Code/userCancelled``: it is what the completion handler
-/// gets, and it is the daemon's word that the picker is over. Where the person had finished just before (only the name
-/// of the new accessory is missing), the call returns. Cancelling the task of any other request does not call it off.
+/// the person had closed it, and the call throws ``ASError/Code/userCancelled``: the completion handler gets the same
+/// error, once the daemon has confirmed that the picker is over. Where the person had finished just before (only the
+/// name of the new accessory is missing), the call returns. Cancelling the task of any other request does not call it
+/// off.
 ///
 /// Source: Apple's documentation of `ASAccessorySession`.
 open class ASAccessorySession: NSObject, @unchecked Sendable {
@@ -63,7 +64,7 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
     /// program; the message says which file would) or ``ASError/Code/connectionFailed`` (the bus or the daemon cannot
     /// be reached).
     ///
-    /// A session that is activated already ignores the call. One that is over tells the new handler so.
+    /// A session that is already active ignores the call. A session that is over reports that to the new handler.
     ///
     /// Source: Apple's documentation of `activate(on:eventHandler:)`.
     ///
@@ -135,12 +136,12 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
     /// Shows a picker with the accessories in range that match one of the items; the first one that matches names it.
     ///
     /// The events ``ASAccessoryEventType/pickerDidPresent``, ``ASAccessoryEventType/accessoryAdded`` and
-    /// ``ASAccessoryEventType/pickerDidDismiss`` tell how it goes on.
+    /// ``ASAccessoryEventType/pickerDidDismiss`` report the picker's progress.
     ///
     /// Source: Apple's documentation of `showPicker(for:completionHandler:)`.
     ///
     /// - Parameters:
-    ///   - displayItems: 1 to 256 items. They and what they hold are read now; changing them later changes nothing.
+    ///   - displayItems: 1 to 256 items. The items and their contents are read now; changing them later has no effect.
     ///   - completionHandler: called when the picker is gone, just before ``ASAccessoryEventType/pickerDidDismiss``:
     ///     with nil when an accessory was set up (after ``ASAccessoryEventType/accessoryAdded``), else with
     ///     ``ASError/Code/userCancelled``, ``ASError/Code/discoveryTimeout``, ``ASError/Code/pickerRestricted``
@@ -158,7 +159,7 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
     /// ``showPicker(for:completionHandler:)`` as an asynchronous function; it returns when the picker is gone, which
     /// cancelling the task makes it.
     ///
-    /// - Throws: what the completion handler would get.
+    /// - Throws: the error that the completion handler would get.
     open func showPicker(for displayItems: [ASPickerDisplayItem]) async throws {
         try await answerWhenGone { showPicker(for: displayItems, completionHandler: $0) }
     }
@@ -181,7 +182,7 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
 
     /// ``updatePicker(showing:completionHandler:)`` as an asynchronous function.
     ///
-    /// - Throws: what the completion handler would get.
+    /// - Throws: the error that the completion handler would get.
     open func updatePicker(showing displayItems: [ASDiscoveredDisplayItem]) async throws {
         try await answer { updatePicker(showing: displayItems, completionHandler: $0) }
     }
@@ -199,7 +200,7 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
 
     /// ``finishPickerDiscovery(completionHandler:)`` as an asynchronous function.
     ///
-    /// - Throws: what the completion handler would get.
+    /// - Throws: the error that the completion handler would get.
     open func finishPickerDiscovery() async throws {
         try await answer { finishPickerDiscovery(completionHandler: $0) }
     }
@@ -212,7 +213,7 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - accessory: one of ``accessories``.
-    ///   - renameOptions: what renaming includes.
+    ///   - renameOptions: the names that renaming changes.
     ///   - completionHandler: called when the picker is gone, just before ``ASAccessoryEventType/pickerDidDismiss``:
     ///     ``ASError/Code/userCancelled``, or when there will be none: ``ASError/Code/invalidRequest`` (also for an
     ///     accessory that is not the app's), ``ASError/Code/pickerAlreadyActive``, ``ASError/Code/pickerRestricted``.
@@ -227,7 +228,7 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
     /// ``renameAccessory(_:options:completionHandler:)`` as an asynchronous function; it returns when the picker is
     /// gone, which cancelling the task makes it.
     ///
-    /// - Throws: what the completion handler would get.
+    /// - Throws: the error that the completion handler would get.
     open func renameAccessory(_ accessory: ASAccessory, options renameOptions: ASAccessory.RenameOptions = []) async throws {
         try await answerWhenGone { renameAccessory(accessory, options: renameOptions, completionHandler: $0) }
     }
@@ -247,7 +248,7 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
 
     /// ``removeAccessory(_:completionHandler:)`` as an asynchronous function.
     ///
-    /// - Throws: what the completion handler would get.
+    /// - Throws: the error that the completion handler would get.
     open func removeAccessory(_ accessory: ASAccessory) async throws {
         try await answer { removeAccessory(accessory, completionHandler: $0) }
     }
@@ -260,7 +261,7 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - accessory: one of ``accessories``.
-    ///   - settings: what the app has found out about it. Read now.
+    ///   - settings: the properties that the app has found out about the accessory. Read now.
     ///   - completionHandler: called when that is done. ``ASError/Code/invalidRequest`` when it does not await
     ///     authorization, or the settings do not fit.
     @preconcurrency
@@ -272,7 +273,7 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
 
     /// ``finishAuthorization(for:settings:completionHandler:)`` as an asynchronous function.
     ///
-    /// - Throws: what the completion handler would get.
+    /// - Throws: the error that the completion handler would get.
     open func finishAuthorization(for accessory: ASAccessory, settings: ASAccessorySettings) async throws {
         try await answer { finishAuthorization(for: accessory, settings: settings, completionHandler: $0) }
     }
@@ -292,7 +293,7 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
 
     /// ``failAuthorization(for:completionHandler:)`` as an asynchronous function.
     ///
-    /// - Throws: what the completion handler would get.
+    /// - Throws: the error that the completion handler would get.
     open func failAuthorization(for accessory: ASAccessory) async throws {
         try await answer { failAuthorization(for: accessory, completionHandler: $0) }
     }
@@ -320,7 +321,7 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
     /// ``updateAuthorization(for:descriptor:completionHandler:)`` as an asynchronous function; it returns when the
     /// picker is gone, which cancelling the task makes it.
     ///
-    /// - Throws: what the completion handler would get.
+    /// - Throws: the error that the completion handler would get.
     open func updateAuthorization(for accessory: ASAccessory, descriptor: ASDiscoveryDescriptor) async throws {
         try await answerWhenGone { updateAuthorization(for: accessory, descriptor: descriptor, completionHandler: $0) }
     }
@@ -331,7 +332,7 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
         _ member: String, showsPicker: Bool = false, _ completion: @escaping SessionCore.Completion, _ arguments: () -> [DBusValue]
     ) {
         submit(completion) { token in
-            // Encoded here: what the caller changes after this call is no part of it.
+            // Encoded here, so that the request does not contain later changes by the caller.
             let arguments = arguments()
             return { $0.request(token, member, arguments, showsPicker: showsPicker) }
         }

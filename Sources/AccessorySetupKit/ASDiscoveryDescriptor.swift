@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an app looks for. Mutable and shared between threads, as Apple's class is: the traits are one value behind a
-// lock.
+// The traits that an app looks for. Mutable and shared between threads, as Apple's class is: the traits are one value
+// behind a lock.
 
 internal import AccessoryBus
 internal import AccessoryModel
@@ -8,11 +8,11 @@ internal import DBusKit
 public import Foundation
 internal import Synchronization
 
-/// The traits that an accessory must show, all of them.
+/// The traits that an accessory must show, all together.
 ///
-/// A Bluetooth descriptor needs a ``bluetoothServiceUUID`` or a ``bluetoothCompanyIdentifier``. What does not fit
-/// together is refused with ``ASError/Code/invalidRequest`` when the picker is asked for; the message names key and
-/// value. Whoever takes a descriptor takes a copy.
+/// A Bluetooth descriptor needs a ``bluetoothServiceUUID`` or a ``bluetoothCompanyIdentifier``. Traits that do not fit
+/// together are refused with ``ASError/Code/invalidRequest`` when the picker is requested; the message names key and
+/// value. Items and requests that take a descriptor copy it.
 ///
 /// Source: Apple's documentation of `ASDiscoveryDescriptor`.
 open class ASDiscoveryDescriptor: NSObject, NSCopying, @unchecked Sendable {
@@ -158,7 +158,7 @@ open class ASDiscoveryDescriptor: NSObject, NSCopying, @unchecked Sendable {
         set { lock.withLock { $0.ssid = newValue } }
     }
 
-    /// What the name of the accessory's network begins with, 1 to 32 bytes of UTF-8. Not together with ``ssid``.
+    /// The beginning of the network name of the accessory, 1 to 32 bytes of UTF-8. Not together with ``ssid``.
     open var ssidPrefix: String? {
         get { traits.ssidPrefix }
         set { lock.withLock { $0.ssidPrefix = newValue } }
@@ -166,7 +166,7 @@ open class ASDiscoveryDescriptor: NSObject, NSCopying, @unchecked Sendable {
 
     // MARK: Options
 
-    /// What the accessory can do.
+    /// The capabilities of the accessory.
     open var supportedOptions: ASAccessory.SupportOptions {
         get { traits.supportedOptions }
         set { lock.withLock { $0.supportedOptions = newValue } }

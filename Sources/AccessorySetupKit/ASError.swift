@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The errors of the module: one code for programs, one sentence for people. Everything that the daemon, the bus or the
-// module itself refuses arrives as one of these.
+// The errors of the module: one code for programs, one sentence for people. All refusals of the daemon, the bus and the
+// module itself arrive as such an error.
 
 public import Foundation
 
@@ -9,12 +9,12 @@ public import Foundation
 /// Source: Apple's documentation of `ASErrorDomain`.
 public let ASErrorDomain: String = "ASErrorDomain"
 
-/// What went wrong: a code, and a message that names the request, the key or the value that was refused.
+/// An error code, and a message that names the request, the key or the value that was refused.
 ///
-/// An `NSError` of ``ASErrorDomain`` is one of these too, as on Apple's systems: `error as? ASError` finds it, and
+/// An `NSError` of ``ASErrorDomain`` is also an `ASError`, as on Apple's systems: `error as? ASError` finds it, and
 /// `catch ASError.userCancelled` catches it.
 ///
-/// Source: Apple's documentation of `ASError`. The message is what `localizedDescription` returns.
+/// Source: Apple's documentation of `ASError`. `localizedDescription` returns the message.
 public struct ASError: CustomNSError, Hashable, Sendable {
     /// The kinds of errors. A kind that this module does not know (of a newer daemon) is ``unknown``.
     ///
@@ -22,7 +22,7 @@ public struct ASError: CustomNSError, Hashable, Sendable {
     public enum Code: Int, Hashable, Sendable {
         /// Nothing went wrong. Never delivered; a completion handler gets nil instead.
         case success = 0
-        /// A failure without a code of its own; the message says what is known.
+        /// A failure without a code of its own; the message has the known details.
         case unknown = 1
         /// The session was not activated. On Linux mostly: no manifest fits the calling program.
         case activationFailed = 100
@@ -34,8 +34,8 @@ public struct ASError: CustomNSError, Hashable, Sendable {
         case extensionNotFound = 300
         /// The session ended before the request did, or had ended already.
         case invalidated = 400
-        /// A value, a key or the moment of the request is wrong. What ends the process on Apple's systems is this error
-        /// here.
+        /// A value, a key or the moment of the request is wrong. Mistakes that end the process on Apple's systems are
+        /// this error here.
         case invalidRequest = 450
         /// A picker is being shown already, by this app or another.
         case pickerAlreadyActive = 500
@@ -61,8 +61,8 @@ public struct ASError: CustomNSError, Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - code: the kind of error.
-    ///   - userInfo: what else there is to say, under the keys of `NSError`; `NSLocalizedDescriptionKey` is the
-    ///     message. Without one the code's name is the message.
+    ///   - userInfo: further details, under the keys of `NSError`; `NSLocalizedDescriptionKey` is the message. Without
+    ///     it, the message is the code's name.
     public init(_ code: Code, userInfo: [String: Any] = [:]) {
         let named = userInfo.merging([NSLocalizedDescriptionKey: "\(code)"]) { given, _ in given }
         stored = NSError(domain: ASErrorDomain, code: code.rawValue, userInfo: named)
@@ -78,7 +78,7 @@ public struct ASError: CustomNSError, Hashable, Sendable {
     public static var errorDomain: String { ASErrorDomain }
     /// The code's raw value.
     public var errorCode: Int { stored.code }
-    /// What else there is to say, the message under `NSLocalizedDescriptionKey`.
+    /// Further details, with the message under `NSLocalizedDescriptionKey`.
     public var errorUserInfo: [String: Any] { stored.userInfo }
     /// The same as ``errorUserInfo``.
     public var userInfo: [String: Any] { stored.userInfo }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the picker shows, and what it looks for to show it: the items of a picker, of a migration, and of an update.
+// The items of a picker, of a migration, and of an update: their contents in the picker, and their discovery traits.
 
 public import Foundation
 internal import Synchronization
@@ -12,7 +12,7 @@ open class ASPickerDisplayItem: NSObject, @unchecked Sendable {
     // subclasses of ours is an immutable value of a Sendable type, or a Mutex around one. An app's subclass answers for
     // its own.
 
-    /// What the picker does around a setup.
+    /// The picker's behaviour around a setup.
     ///
     /// Source: Apple's documentation of `ASPickerDisplayItem.SetupOptions`.
     public struct SetupOptions: OptionSet, Hashable, Sendable {
@@ -24,7 +24,7 @@ open class ASPickerDisplayItem: NSObject, @unchecked Sendable {
         public static var rename: SetupOptions { SetupOptions(rawValue: 1) }
         /// The accessory awaits authorization until the app finishes or fails it. Raw value 2.
         public static var confirmAuthorization: SetupOptions { SetupOptions(rawValue: 2) }
-        /// The picker tells the person to go on in the app. Raw value 4.
+        /// The picker asks the person to go on in the app. Raw value 4.
         public static var finishInApp: SetupOptions { SetupOptions(rawValue: 4) }
     }
 
@@ -43,7 +43,7 @@ open class ASPickerDisplayItem: NSObject, @unchecked Sendable {
     /// The accessory's image in the picker. An empty one is no image: the picker shows the name alone.
     open var productImage: UIImage { image }
 
-    /// What the picker looks for: a copy of what the item was made with.
+    /// The traits that the picker looks for: a copy of the descriptor that the item was made with.
     open var descriptor: ASDiscoveryDescriptor { traits }
 
     private let options = Mutex(Options())
@@ -53,21 +53,22 @@ open class ASPickerDisplayItem: NSObject, @unchecked Sendable {
     /// - Parameters:
     ///   - name: the accessory's name in the picker.
     ///   - productImage: the accessory's image in the picker, at most 1 MiB.
-    ///   - descriptor: what the picker looks for; it is copied.
+    ///   - descriptor: the traits that the picker looks for; it is copied.
     public init(name: String, productImage: UIImage, descriptor: ASDiscoveryDescriptor) {
         title = name
         image = productImage
         traits = descriptor.duplicate()
     }
 
-    /// What the picker does around the setup.
+    /// The picker's behaviour around the setup.
     open var setupOptions: SetupOptions {
         get { options.withLock { $0.setup } }
         set { options.withLock { $0.setup = newValue } }
     }
 
-    /// What renaming in the picker includes. On Linux the daemon only checks it: the name of a setup is the accessory's
-    /// alone. ``ASAccessorySession/renameAccessory(_:options:completionHandler:)`` includes the network.
+    /// The names that renaming in the picker changes. On Linux the daemon only checks the options: the name of a setup
+    /// is the accessory's alone. ``ASAccessorySession/renameAccessory(_:options:completionHandler:)`` includes the
+    /// network.
     open var renameOptions: ASAccessory.RenameOptions {
         get { options.withLock { $0.rename } }
         set { options.withLock { $0.rename = newValue } }
@@ -97,8 +98,8 @@ open class ASPickerDisplayItem: NSObject, @unchecked Sendable {
 
 /// An accessory that the app set up before it used AccessorySetupKit.
 ///
-/// At least one of its identifiers must be set. When a picker's items are all of this kind the person is told and
-/// asked to agree; together with other items the migration happens when an accessory is set up in the same picker.
+/// At least one identifier must be set. When a picker's items are all of this kind, the picker informs the person and
+/// asks for consent; together with other items the migration happens when an accessory is set up in the same picker.
 ///
 /// Source: Apple's documentation of `ASMigrationDisplayItem`.
 open class ASMigrationDisplayItem: ASPickerDisplayItem, @unchecked Sendable {

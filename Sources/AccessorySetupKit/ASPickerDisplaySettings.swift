@@ -4,7 +4,7 @@
 public import Foundation
 internal import Synchronization
 
-/// How long a picker looks, and who decides what it shows.
+/// The duration of a picker's discovery, and whether the app filters its results.
 ///
 /// Source: Apple's documentation of `ASPickerDisplaySettings`.
 open class ASPickerDisplaySettings: NSObject, NSCopying, @unchecked Sendable {
@@ -33,7 +33,7 @@ open class ASPickerDisplaySettings: NSObject, NSCopying, @unchecked Sendable {
         public static let unbounded = DiscoveryTimeout(.infinity)
     }
 
-    /// What a picker does differently.
+    /// The options that change a picker's behaviour.
     ///
     /// Source: Apple's documentation of `ASPickerDisplaySettings.Options`.
     public struct Options: OptionSet, Hashable, Sendable {
@@ -41,8 +41,8 @@ open class ASPickerDisplaySettings: NSObject, NSCopying, @unchecked Sendable {
         public let rawValue: UInt
         /// Options from bits.
         public init(rawValue: UInt) { self.rawValue = rawValue }
-        /// Every match is an ``ASAccessoryEventType/accessoryDiscovered`` event, and the picker shows only what the app
-        /// puts into ``ASAccessorySession/updatePicker(showing:completionHandler:)``. Raw value 1.
+        /// Every match is an ``ASAccessoryEventType/accessoryDiscovered`` event, and the picker shows only the items
+        /// that the app passes to ``ASAccessorySession/updatePicker(showing:completionHandler:)``. Raw value 1.
         public static var filterDiscoveryResults: Options { Options(rawValue: 1) }
     }
 
@@ -71,7 +71,7 @@ open class ASPickerDisplaySettings: NSObject, NSCopying, @unchecked Sendable {
         set { lock.withLock { $0.discoveryTimeout = newValue } }
     }
 
-    /// What the picker does differently.
+    /// The options that change the picker's behaviour.
     open var options: Options {
         get { lock.withLock { $0.options } }
         set { lock.withLock { $0.options = newValue } }
@@ -91,7 +91,7 @@ open class ASPickerDisplaySettings: NSObject, NSCopying, @unchecked Sendable {
     open override var hash: Int { values.hashValue }
 }
 
-/// What the app has found out about an accessory that awaits authorization.
+/// The properties that the app has found out about an accessory that awaits authorization.
 ///
 /// Source: Apple's documentation of `ASAccessorySettings`.
 open class ASAccessorySettings: NSObject, NSCopying, @unchecked Sendable {
