@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Services and values over a link: discovering, reading, writing, notifications, and what becomes of all that when the
-// link breaks or the grant ends in the middle.
+// Services and values over a link: discovering, reading, writing, notifications, and their end when the link breaks or
+// the grant ends in the middle.
 
 import CoreBluetooth
 import DBusKit
@@ -280,7 +280,7 @@ import Testing
 
     // MARK: Endings
 
-    /// As apps clean up: they stop what notifies and let go, without waiting.
+    /// Apps clean up like this: they stop notifications and end the link, without waiting.
     @Test func whatIsStoppedBeforeTheAppLetsGoHasStopped() async throws {
         let app = try await Self.discovered()
         let dice = try app.characteristic("FF3F")
@@ -312,7 +312,7 @@ import Testing
             app.peripheral.writeValue(Data([1]), for: value, type: .withoutResponse)
         }
         try app.world.play("vanish", "pink")
-        // Each of the seven that have an answer, and the end. (What it finds waiting: RareMomentTests.)
+        // Each of the seven requests that have an answer, and the end. (RareMomentTests checks the waiting requests.)
         let lines = try await app.events.wait("\(80 * 7) answers and the end") { lines in
             let found = lines.filter { !$0.hasPrefix("value FF3F") && !$0.hasPrefix("ready") }
             return found.count == before + 80 * 7 + 1 ? found : nil

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links: made, tried again, lost, let go of; by one manager and by two; and what is heard while the app scans.
+// Links: made, tried again, lost and released, by one manager and by two; and discoveries while the app scans.
 
 import CoreBluetooth
 import DBusKit
@@ -19,7 +19,7 @@ import Testing
         }
         try await app.events.wait("connected")
         #expect(try world.links() == ["pink"])
-        // Told again, as on Apple's systems.
+        // Reported again, as on Apple's systems.
         try await app.connect(count: 2)
         app.recorder.queue.sync {
             app.manager.cancelPeripheralConnection(app.peripheral)
@@ -38,7 +38,7 @@ import Testing
     @Test func aLinkIsMadeAgainAtOnce() async throws {
         let world = try World()
         let app = try await App(world)
-        // In the callbacks: BlueZ has answered by then, and may not yet have told that the link is down.
+        // In the callbacks: BlueZ has answered by then, but may not yet have reported that the link is down.
         // nonisolated(unsafe): both may be called from any thread, and here they are on the manager's queue alone.
         nonisolated(unsafe) let (manager, peripheral) = (app.manager, app.peripheral)
         app.recorder.onEvent = { line in
@@ -84,7 +84,7 @@ import Testing
         try await app.events.wait("connected")
         #expect(other.state == .connected && app.peripheral.state == .connecting)
         try world.play("return", "pink")
-        // When it is heard: the next attempt without a sign of it would be made after this wait.
+        // When it is heard: without a sign from the accessory, the next attempt would be made after this wait.
         try await app.events.wait("connected", count: 2)
         #expect(app.peripheral.state == .connected)
     }
@@ -97,7 +97,7 @@ import Testing
         app.manager.cancelPeripheralConnection(app.peripheral)
         try await app.events.wait("disconnected disconnected services=-1")
         try world.play("return", "pink")
-        // What is heard now is not connected.
+        // An accessory that is heard now is not connected.
         app.manager.scanForPeripherals(withServices: nil)
         try await app.events.wait("discovered")
         #expect(app.peripheral.state == .disconnected && app.events.lines.count == 3)
@@ -213,7 +213,7 @@ import Testing
         try await app.connect()
         try await app.discover()
         app.peripheral.setNotifyValue(true, for: try app.characteristic("FF3F"))
-        // On the queue, so that it is clear what comes after.
+        // On the queue, so that it is clear which callbacks come after.
         try await app.events.wait("value")
         app.recorder.queue.sync {
             app.manager.delegate = nil
@@ -277,7 +277,7 @@ import Testing
         app.recorder.queue.sync { app.recorder.onEvent = nil }
     }
 
-    /// What a callback sees is what it tells of, whatever has happened since.
+    /// A callback sees the state that it reports, regardless of later changes.
     @Test func anAppThatIsBehindSeesWhatItIsTold() async throws {
         let world = try World()
         let app = try await App(world)
@@ -313,7 +313,7 @@ import Testing
         }
         app.manager.connect(app.peripheral)
         try await app.events.wait("connected")
-        // Whatever was connected on the way was told of its end.
+        // The delegate has received a disconnection for each connection on the way.
         let second = Recorder()
         let manager = world.manager(second)
         try await second.events.wait("state poweredOn")
@@ -364,7 +364,7 @@ import Testing
             Set(app.events.lines.dropFirst()) == [
                 "discovered Dice 4F -48 \(Gadget.service) 1 4C000102", "discovered Dice A2 -61 \(Gadget.other) 1 ",
             ])
-        // Only what fits, and the same object.
+        // Only accessories that match, and the same object.
         app.manager.scanForPeripherals(withServices: [CBUUID(string: Gadget.other)])
         try await app.events.wait("discovered", count: 3)
         #expect(app.events.lines.last?.hasPrefix("discovered Dice A2") == true)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the real view does only in rare moments, played by one of the tests' own.
+// Behaviour that the real view shows only in rare moments, played by one of the tests' own.
 
 import CoreBluetooth
 import DBusKit
@@ -83,7 +83,7 @@ import Testing
         }
     }
 
-    /// BlueZ tells what is read to everybody before it answers.
+    /// BlueZ sends a value that is read to all its clients before it answers.
     @Test func whatIsReadIsToldOnce() async throws {
         let played = try await Played { member, _ in
             member == "ReadValue" ? [.value([7]), .answer([.bytes([7])])] : nil
@@ -101,7 +101,8 @@ import Testing
         #expect(played.events.lines.filter { $0.hasPrefix("value") }.count == 2)
     }
 
-    /// Attributes go with the link, and BlueZ tells of them first: what waits hears of the link.
+    /// Attributes go with the link, and BlueZ reports them first: the requests that wait end with the error of the
+    /// link.
     @Test func aLinkThatTakesTheAttributesAlongIsALinkThatBroke() async throws {
         let areAsked = DispatchSemaphore(value: 0)
         let played = try await Played { member, _ in
@@ -165,8 +166,8 @@ import Testing
         #expect(try await played.events.wait("written") == "written 2A19")
     }
 
-    /// Many wait for the descriptor, and it takes only some of them at once: what the app writes then comes after them,
-    /// also when there is room again before they have noticed.
+    /// Many values wait for the descriptor, and it takes only some at once: a value that the app writes then comes
+    /// after them, also when there is room again before they have noticed.
     @Test func aValueWithoutResponseDoesNotOvertakeThoseThatWait() async throws {
         let (service, app) = try #require(FileDescriptor.packetPair())
         var size: Int32 = 8192
@@ -197,7 +198,7 @@ import Testing
         #expect(heard == Array(0...100))
     }
 
-    /// An empty value goes by a call, which must not overtake what is still in the descriptor.
+    /// An empty value goes by a call, which must not overtake the values still in the descriptor.
     @Test func anEmptyValueWithoutResponseWaitsForThoseBeforeIt() async throws {
         let (service, app) = try #require(FileDescriptor.packetPair())
         let calls = Mailbox()
@@ -208,7 +209,7 @@ import Testing
         played.peripheral.writeValue(Data([1]), for: played.characteristic, type: .withoutResponse)
         played.peripheral.writeValue(Data(), for: played.characteristic, type: .withoutResponse)
         played.peripheral.readValue(for: played.characteristic)
-        // The view answers the first after `AcquireWrite`, and the second after what the module says upon that.
+        // The view answers the first call after `AcquireWrite`, and the second after the module's reaction to that.
         for _ in 0..<2 { _ = played.manager.retrievePeripherals(withIdentifiers: [FakeView.identifier]) }
         #expect(calls.lines.filter { $0 == "AcquireWrite" || $0.hasSuffix("Value") } == ["AcquireWrite"])
         var packet = [UInt8](repeating: 0, count: 8)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether Bluetooth can be used: what is told when the grant, the power, BlueZ and the daemon come and go; and the
+// Whether Bluetooth can be used: the callbacks when the grant, the power, BlueZ and the daemon come and go; and the
 // peripherals that are there.
 
 import CoreBluetooth
@@ -20,7 +20,7 @@ import Testing
         try await recorder.events.wait("state poweredOn")
         #expect(recorder.events.lines == ["state poweredOn"])
         #expect(manager.authorization == .allowedAlways)
-        // In the order asked for, the same object each time, without what is not granted.
+        // In the order of the request, the same object each time, without accessories that are not granted.
         let found = manager.retrievePeripherals(withIdentifiers: [UUID(), identifier, identifier])
         #expect(found.count == 2 && found[0] === found[1])
         // Its own name, or the item's where BlueZ has forgotten it meanwhile.
@@ -156,7 +156,7 @@ import Testing
         // Another manager's peripheral.
         manager.connect(app.peripheral)
         #expect(app.peripheral.state == .disconnected && !manager.isScanning)
-        // The same, on the queue that was not told of anything.
+        // The same, on the queue that received no callback.
         #expect(recorder.events.lines == ["state poweredOn"] && app.events.lines == ["state poweredOn"])
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What needs no bus: the object tree, the table of errors, Apple's values and types, and the peripheral role, which is
-// not there.
+// Parts that need no bus: the object tree, the table of errors, Apple's values and types, and the peripheral role,
+// which is not there.
 
 import AccessoryModel
 import BlueZInterfaces
@@ -67,7 +67,7 @@ import Testing
         #expect(characteristics?.map(\.uuid) == ["FF3F"] && characteristics?.first?.properties == .read)
         #expect(tree.descriptors(of: characteristics![0].path)?.map(\.uuid) == ["2901"])
         #expect(tree.mtu(of: Self.device) == 247 && tree.mtu(of: "/org/bluez/hci0/dev_C1") == nil)
-        // What is below what is not there.
+        // Children of objects that do not exist.
         #expect(tree.characteristics(of: "/nowhere") == nil && tree.descriptors(of: services[0].path) == nil)
         #expect(tree.includedServices(of: "/nowhere") == nil)
     }
@@ -137,7 +137,7 @@ import Testing
         #expect(BlueZTree.Advertisement().dictionary.count == 1)
     }
 
-    /// `CBUUID(string:)` ends the process: an app does not end because of what it was told.
+    /// `CBUUID(string:)` ends the process: text from the bus must not end an app.
     @Test(arguments: ["RANDOM", "", "18", "0000180f-0000-1000-8000-00805f9b34fg", "0000180f00001000800000805f9b34fb"])
     func whatIsNoUUIDIsLeftOut(text: String) throws {
         let uuid = "0000180f-0000-1000-8000-00805f9b34fb"
@@ -345,7 +345,7 @@ import Testing
         #expect(!gate.reserve())
     }
 
-    /// What is written goes the short way only while nothing that was asked for before is on its way.
+    /// A value goes the short way only while no earlier request is on its way.
     @Test func theShortWayOvertakesNothing() throws {
         let (end, other) = try #require(FileDescriptor.packetPair())
         let gate = CommandGate()
@@ -365,7 +365,8 @@ import Testing
         gate.arrive()
         gate.open(path, end)
         #expect(gate.send(value, to: path))
-        // What it has no room for goes the long way, and so does everything after the descriptor was given back.
+        // Values that the gate has no room for go the long way, and so does every value after the descriptor was given
+        // back.
         var sent = 2
         while gate.send(value, to: path) { sent += 1 }
         #expect(sent > 2 && !gate.hasRoom)

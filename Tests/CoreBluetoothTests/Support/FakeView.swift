@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// A view of the test's own on a private bus: for what the real one, with the simulator behind it, does not do or does
-// only in rare moments: values before the answer that allows them, odd errors, requests of others in the way, refusals.
+// A view of the test's own on a private bus: for behaviour that the real one, with the simulator behind it, does not
+// show or shows only in rare moments: values before the answer that allows them, odd errors, requests of others in the
+// way, refusals.
 
 import DBusKit
 import Foundation
 import TestSupport
 
-/// What is done about a call, in this order.
+/// The reaction to a call, in this order.
 enum Step: Sendable {
     case answer([DBusValue])
     case fail(String, String)
-    /// The characteristic tells a value.
+    /// The characteristic sends a value.
     case value([UInt8])
-    /// The characteristic tells the length of packets.
+    /// The characteristic reports the length of packets.
     case mtu(DBusValue)
     /// The services go, one after the other, and the link after that.
     case linkLost
@@ -44,7 +45,7 @@ final class FakeView {
 
     var address: String { bus.address }
 
-    /// The characteristic tells that nobody has its descriptor for writing any more.
+    /// The characteristic reports that no client has its descriptor for writing any more.
     func tellReleased() {
         thread.perform { $0.change(FakeView.characteristic, "GattCharacteristic1", ["WriteAcquired": .boolean(false)]) }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An app's delegate that writes down what it is told, with the state that it sees at that moment; what comes on another
-// queue than the manager's is marked.
+// An app's delegate that records its callbacks, with the state that it sees at that moment; a callback on another queue
+// than the manager's is marked.
 
 import CoreBluetooth
 import Dispatch

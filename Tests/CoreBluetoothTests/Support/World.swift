@@ -107,7 +107,7 @@ final class World {
 
     /// Lets the person pick an accessory.
     ///
-    /// - Returns: what the app hears of that.
+    /// - Returns: the event that the app receives.
     func addedEvent(_ name: String = "Pink", _ service: String = Gadget.service) async throws -> ASAccessoryEvent {
         let picker = try ChildProcess(
             "accessoryctl", ["picker", "--bus", bus.address, "--pick", name, "--accept-passkey", "--stay"])
