@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Apps as they are written elsewhere, run: those of the folders Apps5 and Apps6,
-// which show by compiling what they show, and the sample app with its Info.plist.
+// Runs apps as they are written elsewhere: those of the folders Apps5 and Apps6, whose compilation is part of the test,
+// and the sample app with its Info.plist.
 
 import AccessorySetupKit
 import AccessorySetupKitApps5

@@ -29,7 +29,8 @@ import Testing
         let answers = Answers()
         session.showPicker(for: [try Dice.item("Pink Dice", Dice.pink)]) { error in
             #expect(DispatchQueue.getSpecific(key: mark) == true)
-            // The accessory has been told before, and is there; the picker's end comes after this.
+            // The event of the accessory has come before, and the accessory is there; the picker's end comes after
+            // this.
             #expect(events.types.last == .accessoryAdded && session.accessories.count == 1)
             answers.put(Answer(error))
         }
@@ -77,7 +78,8 @@ import Testing
         #expect(await code { try await session.showPicker() } == .extensionNotFound)
 
         let picker = try world.startPicker(picking: "nobody")
-        // Not declared in the manifest: what ends the process on Apple's systems is an error that names the value.
+        // Not declared in the manifest: Apple's systems end the process, and this module reports an error that names
+        // the value.
         do {
             try await session.showPicker(for: [try Dice.item("Lamp", "180F")])
             Issue.record("it was accepted")
@@ -103,7 +105,7 @@ import Testing
         defer { other.invalidate() }
         try await other.begin().wait(for: .activated)
         #expect(await code { try await other.showPicker(for: [try Dice.item("Pink Dice", Dice.pink)]) } == .pickerAlreadyActive)
-        // The picker program goes: nobody is left to ask.
+        // The picker program goes: there is no program left to ask.
         picker.end()
         #expect(try await answers.wait().code == .userCancelled)
         let dismissed = try await events.wait(for: .pickerDidDismiss)
@@ -186,7 +188,7 @@ import Testing
         let expected: ASError.Code = signal == SIGKILL ? .connectionFailed : .invalidated
         #expect((last.error as? ASError)?.code == expected)
         #expect(try await answers.wait().code == expected)
-        // What was shown is gone, and says so.
+        // The picker that was shown is gone, with an event.
         #expect(events.types == [.activated, .pickerDidPresent, .pickerDidDismiss, .invalidated])
         #expect(session.accessories.isEmpty)
         picker.end()

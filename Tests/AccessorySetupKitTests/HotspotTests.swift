@@ -89,7 +89,7 @@ import Testing
         #expect(try world.networks() == ["wlan0": "Dice-1234"])
         session.invalidate()
         try await world.waitForNetworks(["wlan0": "Home"])
-        // Nobody's any more.
+        // The network belongs to no session any more.
         #expect(
             await failure { try await manager.joinAccessoryHotspot(accessory, passphrase: "sixsided1") } == .userUnauthorized)
         picker.end()
@@ -130,10 +130,10 @@ extension World {
             uniqueKeysWithValues: (reply.first?.entries ?? []).map { ($0.key.stringValue ?? "", $0.value.stringValue ?? "") })
     }
 
-    /// What the simulated interfaces are connected to.
+    /// The networks that the simulated interfaces are connected to.
     func networks() throws -> [String: String] { try control("Joined") }
 
-    /// Announced to nobody but the service's clients: looked at until it is so.
+    /// Polls, because only the service's clients receive the change.
     func waitForNetworks(_ expected: [String: String]) async throws {
         let deadline = ContinuousClock.now + .seconds(20)
         while try networks() != expected {

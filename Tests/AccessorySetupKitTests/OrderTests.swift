@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What comes before what, at a fake daemon: requests before the session is active,
-// the completion before the picker's dismissal, and tasks that are cancelled.
+// The order of requests and events, at a fake daemon: requests before the session is active, the completion before the
+// picker's dismissal, and tasks that are cancelled.
 
 import AccessoryBus
 import AccessorySetupKit
@@ -9,7 +9,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// A fake daemon, a session, and one list of all that the app was told.
+/// A fake daemon, a session, and one list of all the app's events and completions.
 private struct Stage {
     let bus: PrivateBus
     let daemon: FakeDaemon
@@ -174,7 +174,8 @@ private enum Shown: String, CaseIterable, Sendable {
             ])
     }
 
-    /// The answer to the request may be later than the picker's end; what came meanwhile waits, and stays in its order.
+    /// The answer to the request may be later than the picker's end; events that came meanwhile wait, and stay in
+    /// order.
     @Test func aPickerThatEndsBeforeItsAnswerIsToldInOrder() async throws {
         let stage = try await Stage()
         defer { stage.session.invalidate() }

@@ -189,7 +189,7 @@ private struct Stage {
                 _ = try await stage.call(request.member)
                 stage.daemon.emit("pickerDidPresent", ["picker": .objectPath(picker)])
                 try await stage.events.wait(for: .pickerDidPresent, count: count)
-                // Somebody else's picker does not count.
+                // Another app's picker does not count.
                 stage.daemon.emit("pickerDidDismiss", ["picker": .objectPath("/org/accessorysetup1/picker/99")])
                 #expect(answers.elements.isEmpty)
                 var details: [String: DBusValue] = ["picker": .objectPath(picker)]

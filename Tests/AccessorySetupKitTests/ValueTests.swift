@@ -138,7 +138,7 @@ import Testing
         #expect([CBUUID(string: "180F"): 1][CBUUID(string: "0000180F")] == 1)
     }
 
-    // What is no UUID ends the process, and says what it was.
+    // Input that is no UUID ends the process, with a message that names the input.
 
     private static func said(_ result: ExitTest.Result?) -> String {
         String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)

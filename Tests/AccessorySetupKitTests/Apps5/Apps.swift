@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What apps in Swift 5 are like, compiled in that mode without a warning:
-// completion handlers that capture whatever they like, names of their own for Apple's enumerations, and no import
-// besides the one.
+// Typical apps in Swift 5, compiled in that mode without a warning: completion handlers that capture arbitrary values,
+// names of their own for Apple's enumerations, and a single import.
 
 import AccessorySetupKit
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same kinds of apps in Swift 6. What the compiler says of a class that is not
-// Sendable in a completion handler is a warning, as with Apple's framework; the manifest keeps it quiet here, and an
-// error would still be one.
+// The same kinds of apps in Swift 6. The compiler's diagnostic for a class that is not Sendable in a completion handler
+// is a warning, as with Apple's framework; the manifest keeps it quiet here, and an error would still be one.
 
 import AccessorySetupKit
 import NetworkExtension

@@ -6,7 +6,7 @@ import CoreBluetooth
 
 @Observable public final class LinkModel: NSObject, CBCentralManagerDelegate {
     public private(set) var state = CBManagerState.unknown
-    /// What the link is for; nothing until a view says so.
+    /// The service that the link is for; empty until a view sets it.
     public var service = CBUUID()
 
     /// How long ago the link broke.

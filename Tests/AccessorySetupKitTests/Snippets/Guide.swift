@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The listings of a guide to AccessorySetupKit, unchanged but for the functions and types around them: descriptors, the
-// session, the picker, events, what follows with Core Bluetooth and Wi-Fi, migration, and common mistakes. The mistakes
-// compile too; what becomes of them at run time is not for here.
+// session, the picker, events, the next steps with Core Bluetooth and Wi-Fi, migration, and common mistakes. The
+// mistakes compile too; this file does not test their effects at run time.
 
 // The listings keep their own format.
 // swift-format-ignore-file
@@ -116,7 +116,7 @@ final class DismissalManager {
 // MARK: Bluetooth and Wi-Fi accessories
 
 public final class CommunicationManager: NSObject, CBCentralManagerDelegate {
-    // Ours: the listing shows what comes after it.
+    // Ours: the listing shows the steps after it.
     public func centralManagerDidUpdateState(_ central: CBCentralManager) {}
 
     public func handleAccessoryAdded(_ accessory: ASAccessory) {
@@ -172,7 +172,7 @@ final class MigrationManager {
 // MARK: Common mistakes
 
 final class Mistakes: NSObject, CBCentralManagerDelegate {
-    // Ours: the listing shows what comes before it.
+    // Ours: the listing shows the steps before it.
     func centralManagerDidUpdateState(_ central: CBCentralManager) {}
 
     func undeclared(session: ASAccessorySession, item: ASPickerDisplayItem) {

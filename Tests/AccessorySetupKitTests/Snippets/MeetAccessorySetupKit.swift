@@ -113,7 +113,7 @@ final class Dice {
 }
 
 public final class DiceCommunication: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate {
-    // Ours, up to the listing: what it speaks of, and who is told how it ends.
+    // Ours, up to the listing: the values that it uses, and the handler that receives its result.
     let pinkUUID = CBUUID(string: "E56A082E-C49B-47CA-A2AB-389127B8ABE3")
     private let newDice: ASAccessory
     private let event: ASAccessoryEvent

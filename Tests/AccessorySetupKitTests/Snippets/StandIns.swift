@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the listings beside this file mention and Linux does not have: UIKit and SwiftUI, as small as the listings
-// allow. Nothing of them does anything. Core Bluetooth is the package's own.
+// Stand-ins for names that the listings beside this file mention and Linux does not have: UIKit and SwiftUI, as small
+// as the listings allow and without any function. Core Bluetooth is the package's own.
 
 import AccessorySetupKit
 
@@ -24,8 +24,8 @@ struct Button<Label> {
 
 // MARK: Core Bluetooth
 
-// What the talk's listing leaves out: unwrapping an optional, and the brackets of a list. Apple's module has no such
-// methods either.
+// Parts that the talk's listing leaves out: unwrapping an optional, and the brackets of a list. Apple's module has no
+// such methods either.
 
 extension CBCentralManager {
     func retrievePeripherals(withIdentifiers identifiers: [UUID?]) -> [CBPeripheral] {

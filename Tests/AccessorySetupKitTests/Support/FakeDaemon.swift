@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A daemon of the test's own, which answers as it is told and sends any event: for what the real one does not offer, or
-// does only in rare moments, or will do one day.
+// A daemon of the test's own, which gives scripted answers and sends any event: for answers and events that the real
+// one does not offer, or offers only in rare moments, or will offer one day.
 
 import AccessoryBus
 import AccessoryModel
@@ -25,7 +25,7 @@ enum Response: Sendable {
     case never
 }
 
-/// What the fake daemon is to answer, and what it was asked.
+/// The fake daemon's scripted answers, and the calls that it received.
 private final class Script: Sendable {
     let calls = Mailbox<Call>()
     let responses = Mutex<[String: Response]>([:])
@@ -42,7 +42,7 @@ final class FakeDaemon: Sendable {
     static let picker: ObjectPath = "/org/accessorysetup1/picker/1"
     static let accessory: ObjectPath = "/org/accessorysetup1/accessory/A"
 
-    /// - Parameter accessories: what the app may use from the beginning.
+    /// - Parameter accessories: the accessories that the app may use from the beginning.
     init(on bus: PrivateBus, accessories: [ObjectPath: [String: DBusValue]] = [:]) async throws {
         let address = bus.address
         let started = Mailbox<Bool>()
@@ -156,7 +156,7 @@ private final class FakeService {
         for call in calls { if let first = values.first { call.reply(first) } else { call.reply() } }
     }
 
-    /// Calls that nobody answers.
+    /// Calls without an answer so far.
     private var held: [MethodCall] = []
 
     func emit(_ interface: String, _ member: String, at path: ObjectPath, _ arguments: [DBusValue]) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What arrives from the module in a test: events and answers.
+// The module's events and answers in a test.
 
 import AccessorySetupKit
 import TestSupport
@@ -17,7 +17,7 @@ extension Mailbox where Element == ASAccessoryEvent {
     var types: [ASAccessoryEventType] { elements.map(\.eventType) }
 }
 
-/// What a completion handler got; exactly once, else `wait` or the test's end says so.
+/// The result of a completion handler; it must come exactly once, else `wait` or the test's end fails.
 struct Answer: Sendable {
     let error: ASError?
 

@@ -66,7 +66,7 @@ final class World {
 
     /// A picker program that picks the first offer with a name, and says yes to questions.
     ///
-    /// - Parameter rename: what it calls the accessory when asked; nil keeps its name.
+    /// - Parameter rename: the name that it gives to the accessory when asked; nil keeps the name.
     func startPicker(picking name: String, rename: String? = nil) throws -> ChildProcess {
         let picker = try ChildProcess(
             "accessoryctl",
@@ -85,7 +85,7 @@ final class World {
             [.string(action), .string(target)])
     }
 
-    /// Waits until the daemon has heard what the radio's state is: `ready`, `off` or `absent`.
+    /// Waits until the daemon knows the radio's state: `ready`, `off` or `absent`.
     func waitForBluetooth(_ expected: String) throws {
         let loop = MainLoop()
         let connection = try Connection(.server(bus.address), loop: loop)
