@@ -21,13 +21,13 @@ public struct CBATTError: CustomNSError, Hashable, Sendable {
         case writeNotPermitted = 0x03
         /// The request was malformed.
         case invalidPdu = 0x04
-        /// It wants a pairing.
+        /// The accessory requires a pairing.
         case insufficientAuthentication = 0x05
         /// The accessory does not know the request.
         case requestNotSupported = 0x06
         /// The offset is past the end.
         case invalidOffset = 0x07
-        /// It wants an authorization.
+        /// The accessory requires an authorization.
         case insufficientAuthorization = 0x08
         /// Too many writes wait.
         case prepareQueueFull = 0x09
@@ -41,7 +41,7 @@ public struct CBATTError: CustomNSError, Hashable, Sendable {
         case invalidAttributeValueLength = 0x0D
         /// Any other failure. An application's own code also reads as this case; `errorCode` has the code itself.
         case unlikelyError = 0x0E
-        /// It wants an encrypted link.
+        /// The accessory requires an encrypted link.
         case insufficientEncryption = 0x0F
         /// The group's type is not known.
         case unsupportedGroupType = 0x10

@@ -44,10 +44,10 @@ open class CBService: CBAttribute {
         super.init(uuid, path, lock)
     }
 
-    /// Whose it is.
+    /// The peripheral that the service belongs to.
     open weak var peripheral: CBPeripheral? { lock.withLock { storedPeripheral } }
 
-    /// Whether it is there for itself, rather than to be included in others.
+    /// Whether this is a primary service, rather than one to be included in others.
     open var isPrimary: Bool { lock.withLock { storedIsPrimary } }
 
     /// The included services that have been discovered so far; nil before their discovery.

@@ -70,7 +70,7 @@ open class CBCentralManager: CBManager {
     /// - Parameters:
     ///   - delegate: receives all callbacks; not retained.
     ///   - queue: the queue on which the delegate is called; nil for the main queue.
-    ///   - options: ``CBCentralManagerOptionRestoreIdentifierKey``; others are taken and not used.
+    ///   - options: ``CBCentralManagerOptionRestoreIdentifierKey``; others are accepted and ignored.
     public init(delegate: (any CBCentralManagerDelegate)?, queue: DispatchQueue?, options: [String: Any]? = nil) {
         core = CentralCore(ViewAddress.current, queue, restoreIdentifier: Self.restoreIdentifier(options))
         super.init(ofRole: .central)
@@ -173,8 +173,9 @@ open class CBCentralManager: CBManager {
 
     // MARK: Links
 
-    /// Connects. There is no time-out: it is tried until it works, ``cancelPeripheralConnection(_:)`` is called, the
-    /// app lets go of the manager, or the grant ends; also when BlueZ or the daemon is started again meanwhile.
+    /// Connects. There is no time-out: the manager tries until the link is up, the app calls
+    /// ``cancelPeripheralConnection(_:)`` or releases the manager, or the grant ends; also when BlueZ or the daemon
+    /// restarts meanwhile.
     ///
     /// - Parameters:
     ///   - peripheral: one of this manager's.

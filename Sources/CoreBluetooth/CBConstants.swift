@@ -9,7 +9,7 @@ public let CBCentralManagerOptionShowPowerAlertKey = "kCBInitOptionShowPowerAler
 /// A `String` that names the manager for state restoration: see
 /// ``CBCentralManagerDelegate/centralManager(_:willRestoreState:)``.
 public let CBCentralManagerOptionRestoreIdentifierKey = "kCBInitOptionRestoreIdentifier"
-/// Taken and not used.
+/// Accepted and ignored.
 public let CBCentralManagerOptionDeviceAccessForMedia = "kCBInitOptionDeviceAccessForMedia"
 
 // MARK: Options of a scan
@@ -21,17 +21,17 @@ public let CBCentralManagerScanOptionSolicitedServiceUUIDsKey = "kCBScanOptionSo
 
 // MARK: Options of a connection
 
-/// Taken and not used.
+/// Accepted and ignored.
 public let CBConnectPeripheralOptionNotifyOnConnectionKey = "kCBConnectOptionNotifyOnConnection"
-/// Taken and not used.
+/// Accepted and ignored.
 public let CBConnectPeripheralOptionNotifyOnDisconnectionKey = "kCBConnectOptionNotifyOnDisconnection"
-/// Taken and not used.
+/// Accepted and ignored.
 public let CBConnectPeripheralOptionNotifyOnNotificationKey = "kCBConnectOptionNotifyOnNotification"
 /// An `NSNumber`: seconds before the first attempt.
 public let CBConnectPeripheralOptionStartDelayKey = "kCBConnectOptionStartDelay"
-/// Taken and not used.
+/// Accepted and ignored.
 public let CBConnectPeripheralOptionEnableTransportBridgingKey = "kCBConnectOptionEnableTransportBridging"
-/// Taken and not used: there is no ANCS on Linux.
+/// Accepted and ignored: there is no ANCS on Linux.
 public let CBConnectPeripheralOptionRequiresANCS = "kCBConnectOptionRequiresANCS"
 /// A `Bool`: whether a link that is lost is made again without the app.
 public let CBConnectPeripheralOptionEnableAutoReconnect = "kCBConnectOptionEnableAutoReconnect"

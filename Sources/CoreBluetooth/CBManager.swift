@@ -25,9 +25,9 @@ public enum CBManagerState: Int, Sendable {
 ///
 /// Source: Apple's documentation of `CBManagerAuthorization`; the raw values are Apple's.
 public enum CBManagerAuthorization: Int, Sendable {
-    /// Never the case here.
+    /// Not used on Linux.
     case notDetermined = 0
-    /// Never the case here.
+    /// Not used on Linux.
     case restricted = 1
     /// The daemon takes the program for no app.
     case denied = 2

@@ -5,13 +5,13 @@
 internal import DBusKit
 public import Foundation
 
-/// How a peripheral's link is.
+/// The state of a peripheral's link.
 public enum CBPeripheralState: Int, Sendable {
-    /// There is none.
+    /// There is no link.
     case disconnected = 0
-    /// The app wants one.
+    /// The app has requested a link, which is not up yet.
     case connecting = 1
-    /// There is one.
+    /// The link is up.
     case connected = 2
     /// The app has ended the link, which is not down yet.
     case disconnecting = 3
@@ -156,8 +156,8 @@ open class CBPeripheral: CBPeer {
 
     // MARK: The rest
 
-    /// Reads the signal strength. BlueZ has it while a discovery hears the accessory, which it mostly does not while it
-    /// is connected: then ``CBError/Code/operationNotSupported``.
+    /// Reads the signal strength. BlueZ knows it only while a discovery hears the accessory, which is rarely the case
+    /// during a connection; otherwise the request ends with ``CBError/Code/operationNotSupported``.
     open func readRSSI() {
         guard state == .connected else { return Misuse.log("readRSSI while the peripheral is not connected") }
         core.perform { [identifier, core] client in

@@ -65,9 +65,9 @@ public enum CBPeripheralManagerConnectionLatency: Int, Sendable {
 /// Source: Apple's documentation of `CBPeripheralManagerAuthorizationStatus`; the raw values are Apple's.
 @available(*, deprecated, message: "Use CBManagerAuthorization instead")
 public enum CBPeripheralManagerAuthorizationStatus: Int, Sendable {
-    /// Never the case here.
+    /// Not used on Linux.
     case notDetermined = 0
-    /// Never the case here.
+    /// Not used on Linux.
     case restricted = 1
     /// The daemon takes the program for no app.
     case denied = 2
@@ -75,16 +75,16 @@ public enum CBPeripheralManagerAuthorizationStatus: Int, Sendable {
     case authorized = 3
 }
 
-/// The options of a peripheral manager. Taken and not used.
+/// The options of a peripheral manager. Accepted and ignored.
 public let CBPeripheralManagerOptionShowPowerAlertKey = "kCBInitOptionShowPowerAlert"
-/// Taken and not used.
+/// Accepted and ignored.
 public let CBPeripheralManagerOptionRestoreIdentifierKey = "kCBInitOptionRestoreIdentifier"
 /// Never there.
 public let CBPeripheralManagerRestoredStateServicesKey = "kCBRestoredServices"
 /// Never there.
 public let CBPeripheralManagerRestoredStateAdvertisementDataKey = "kCBRestoredAdvertisement"
 
-/// Publishes the app's own services: on Linux it is always ``CBManagerState/unsupported``, and says so.
+/// Publishes the app's own services. On Linux its state is always ``CBManagerState/unsupported``.
 open class CBPeripheralManager: CBManager {
     private let queue: DispatchQueue
     private let reference = PeripheralManagerReference()
