@@ -13,7 +13,7 @@ public import Foundation
 /// Every completion handler is called exactly once, whatever happens to the daemon. (For a session that was never
 /// activated they are called on a queue of the module's own.)
 ///
-/// Keep a reference to the session: one that the app lets go of ends like an invalidated one, but silently.
+/// Keep a reference to the session: when the app releases it, it ends like an invalidated one, but silently.
 ///
 /// Requests between ``activate(on:eventHandler:)`` and ``ASAccessoryEventType/activated`` wait for that event and are
 /// then sent, in order; 64 at most, one more is ``ASError/Code/invalidRequest``. An activation that fails answers them
@@ -82,9 +82,9 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
         }
     }
 
-    /// Ends the session and whatever it is doing: a picker is dismissed, requests end with
+    /// Ends the session and its current activity: a picker is dismissed, requests end with
     /// ``ASError/Code/invalidated``, then the handler gets ``ASAccessoryEventType/invalidated``, without an error, and
-    /// is let go. Again: no effect.
+    /// is released. Further calls have no effect.
     ///
     /// Source: Apple's documentation of `invalidate()`.
     open func invalidate() {
@@ -156,8 +156,8 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
         }
     }
 
-    /// ``showPicker(for:completionHandler:)`` as an asynchronous function; it returns when the picker is gone, which
-    /// cancelling the task makes it.
+    /// ``showPicker(for:completionHandler:)`` as an asynchronous function; it returns when the picker is gone.
+    /// Cancelling the task dismisses the picker.
     ///
     /// - Throws: the error that the completion handler would get.
     open func showPicker(for displayItems: [ASPickerDisplayItem]) async throws {
@@ -226,7 +226,7 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
     }
 
     /// ``renameAccessory(_:options:completionHandler:)`` as an asynchronous function; it returns when the picker is
-    /// gone, which cancelling the task makes it.
+    /// gone. Cancelling the task dismisses the picker.
     ///
     /// - Throws: the error that the completion handler would get.
     open func renameAccessory(_ accessory: ASAccessory, options renameOptions: ASAccessory.RenameOptions = []) async throws {
@@ -319,7 +319,7 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
     }
 
     /// ``updateAuthorization(for:descriptor:completionHandler:)`` as an asynchronous function; it returns when the
-    /// picker is gone, which cancelling the task makes it.
+    /// picker is gone. Cancelling the task dismisses the picker.
     ///
     /// - Throws: the error that the completion handler would get.
     open func updateAuthorization(for accessory: ASAccessory, descriptor: ASDiscoveryDescriptor) async throws {

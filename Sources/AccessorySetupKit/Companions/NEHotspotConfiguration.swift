@@ -77,8 +77,7 @@ open class NEHotspotConfiguration: NSObject, @unchecked Sendable {
         set { settings.withLock { $0.isHidden = newValue } }
     }
 
-    /// How long the configuration is kept. On Linux it is as long as the app is there; the value is kept and has no
-    /// effect.
+    /// The number of days to keep the configuration. Kept and ignored: on Linux it lasts as long as the app runs.
     open var lifeTimeInDays: NSNumber {
         get { NSNumber(value: settings.withLock { $0.lifeTimeInDays }) }
         set {
@@ -190,9 +189,9 @@ public enum NEHotspotConfigurationError: Int, CustomNSError, Hashable, Sendable 
 
 /// Joins and leaves the networks of the app's accessories.
 ///
-/// The app needs an active ``ASAccessorySession`` that has the accessory: the network is the session's. It is left when
-/// the app says so, when the session or the app ends, or when the accessory is taken away; the machine's earlier
-/// connection comes back each time.
+/// The app needs an active ``ASAccessorySession`` that has the accessory: the network is the session's. The daemon
+/// leaves it when the app asks for that, when the session or the app ends, or when the accessory is taken away; the
+/// machine's earlier connection comes back each time.
 ///
 /// Source: Apple's documentation of `NEHotspotConfigurationManager`.
 open class NEHotspotConfigurationManager: NSObject, @unchecked Sendable {

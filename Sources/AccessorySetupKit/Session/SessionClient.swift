@@ -251,8 +251,8 @@ final class SessionClient {
         }
     }
 
-    /// A daemon that has no word for it leaves the picker to the person. One whose picker has ended meanwhile refuses;
-    /// both is well.
+    /// A daemon that does not know the call leaves the picker to the person, and a daemon whose picker has ended
+    /// meanwhile refuses. Both outcomes are fine.
     private func cancelPicker() {
         call(session, AccessoryBus.session, "CancelPicker") { _ in }
     }
@@ -276,8 +276,8 @@ final class SessionClient {
         end(error, failing: error)
     }
 
-    /// The app wants no more: it has heard so already, the daemon has not. A session that the daemon is still making is
-    /// ended once it is made, lest it stay behind.
+    /// Ends the daemon's session after the app has invalidated or released its own. A session that the daemon is still
+    /// making is ended once it is made, lest it stay behind.
     func close() {
         isClosing = true
         guard daemon != nil else { return }
