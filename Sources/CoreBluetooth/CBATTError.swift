@@ -8,8 +8,12 @@ public import Foundation
 public let CBATTErrorDomain: String = "CBATTErrorDomain"
 
 /// An error response from an accessory (Core 5.4, Vol 3, Part F, 3.4.1.1).
+///
+/// Source: Apple's documentation of `CBATTError`.
 public struct CBATTError: CustomNSError, Hashable, Sendable {
     /// The codes of the attribute protocol; the raw values are the protocol's.
+    ///
+    /// Source: Apple's documentation of `CBATTError.Code`.
     public enum Code: Int, Hashable, Sendable {
         /// Nothing went wrong.
         case success = 0x00

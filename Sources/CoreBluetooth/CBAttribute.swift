@@ -8,6 +8,8 @@ internal import DBusKit
 public import Foundation
 
 /// The common base class of services, characteristics and descriptors.
+///
+/// Source: Apple's documentation of `CBAttribute`.
 open class CBAttribute: NSObject {
     private let storedUUID: CBUUID
     /// Its object in org.bluez; nil for one that the app has made.
@@ -22,6 +24,8 @@ open class CBAttribute: NSObject {
     }
 
     /// The Bluetooth UUID that identifies the attribute's type.
+    ///
+    /// Source: Apple's documentation of `CBAttribute.uuid`.
     open var uuid: CBUUID { storedUUID }
 
     /// Whether the accessory does not have it any more.
@@ -32,6 +36,8 @@ open class CBAttribute: NSObject {
 }
 
 /// A service of a peripheral.
+///
+/// Source: Apple's documentation of `CBService`.
 open class CBService: CBAttribute {
     private weak var storedPeripheral: CBPeripheral?
     private var storedIsPrimary: Bool
@@ -45,15 +51,23 @@ open class CBService: CBAttribute {
     }
 
     /// The peripheral that the service belongs to.
+    ///
+    /// Source: Apple's documentation of `CBService.peripheral`.
     open weak var peripheral: CBPeripheral? { lock.withLock { storedPeripheral } }
 
     /// Whether this is a primary service, rather than one to be included in others.
+    ///
+    /// Source: Apple's documentation of `CBService.isPrimary`.
     open var isPrimary: Bool { lock.withLock { storedIsPrimary } }
 
     /// The included services that have been discovered so far; nil before their discovery.
+    ///
+    /// Source: Apple's documentation of `CBService.includedServices`.
     open var includedServices: [CBService]? { lock.withLock { storedIncluded } }
 
     /// The characteristics that have been discovered so far, in the order of their handles; nil before their discovery.
+    ///
+    /// Source: Apple's documentation of `CBService.characteristics`.
     open var characteristics: [CBCharacteristic]? { lock.withLock { storedCharacteristics } }
 
     func apply(included: [CBService]?) { lock.withLock { storedIncluded = included } }
@@ -114,6 +128,8 @@ public struct CBCharacteristicProperties: OptionSet, Sendable {
 }
 
 /// Whether a write is answered.
+///
+/// Source: Apple's documentation of `CBCharacteristicWriteType`.
 public enum CBCharacteristicWriteType: Int, Sendable {
     /// It is, by ``CBPeripheralDelegate/peripheral(_:didWriteValueFor:error:)-(_,CBCharacteristic,_)``.
     case withResponse = 0
@@ -122,6 +138,8 @@ public enum CBCharacteristicWriteType: Int, Sendable {
 }
 
 /// A characteristic of a peripheral's service.
+///
+/// Source: Apple's documentation of `CBCharacteristic`.
 open class CBCharacteristic: CBAttribute {
     private weak var storedService: CBService?
     private var storedProperties: CBCharacteristicProperties
@@ -138,18 +156,28 @@ open class CBCharacteristic: CBAttribute {
     }
 
     /// Whose it is.
+    ///
+    /// Source: Apple's documentation of `CBCharacteristic.service`.
     open weak var service: CBService? { lock.withLock { storedService } }
 
     /// The operations that the characteristic supports.
+    ///
+    /// Source: Apple's documentation of `CBCharacteristic.properties`.
     open var properties: CBCharacteristicProperties { lock.withLock { storedProperties } }
 
     /// The value last read or last sent by the accessory; nil before the first.
+    ///
+    /// Source: Apple's documentation of `CBCharacteristic.value`.
     open var value: Data? { lock.withLock { storedValue } }
 
     /// The descriptors that have been discovered so far; nil before their discovery.
+    ///
+    /// Source: Apple's documentation of `CBCharacteristic.descriptors`.
     open var descriptors: [CBDescriptor]? { lock.withLock { storedDescriptors } }
 
     /// Whether notifications or indications are enabled.
+    ///
+    /// Source: Apple's documentation of `CBCharacteristic.isNotifying`.
     open var isNotifying: Bool { lock.withLock { storedIsNotifying } }
 
     func apply(value: Data?) { lock.withLock { storedValue = value } }
@@ -159,6 +187,8 @@ open class CBCharacteristic: CBAttribute {
 }
 
 /// A descriptor of a peripheral's characteristic.
+///
+/// Source: Apple's documentation of `CBDescriptor`.
 open class CBDescriptor: CBAttribute {
     private weak var storedCharacteristic: CBCharacteristic?
     private var storedValue: Any?
@@ -170,10 +200,14 @@ open class CBDescriptor: CBAttribute {
     }
 
     /// Whose it is.
+    ///
+    /// Source: Apple's documentation of `CBDescriptor.characteristic`.
     open weak var characteristic: CBCharacteristic? { lock.withLock { storedCharacteristic } }
 
     /// The value that was read last; nil before. A `String` for a user description, an `NSNumber` for extended
     /// properties and both configurations, a `Data` otherwise.
+    ///
+    /// Source: Apple's documentation of `CBDescriptor.value`.
     open var value: Any? { lock.withLock { storedValue } }
 
     func apply(_ data: Data) {

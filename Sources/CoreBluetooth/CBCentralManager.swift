@@ -7,6 +7,8 @@ public import Dispatch
 public import Foundation
 
 /// How a link as such has changed.
+///
+/// Source: Apple's documentation of `CBConnectionEvent`.
 public enum CBConnectionEvent: Int, Sendable {
     /// It is down.
     case peerDisconnected = 0
@@ -15,6 +17,8 @@ public enum CBConnectionEvent: Int, Sendable {
 }
 
 /// Which links ``CBCentralManager/registerForConnectionEvents(options:)`` is about.
+///
+/// Source: Apple's documentation of `CBConnectionEventMatchingOption`.
 public struct CBConnectionEventMatchingOption: RawRepresentable, Hashable, Sendable {
     /// The key's text.
     public let rawValue: String
@@ -34,8 +38,12 @@ public struct CBConnectionEventMatchingOption: RawRepresentable, Hashable, Senda
 /// methods may be called from any thread. They return at once, except for the methods that return peripherals: these
 /// wait for the daemon, which takes about a millisecond. The manager calls its delegate on the queue that it was
 /// created with, in order and never inline; during a callback the properties have the values as of that callback.
+///
+/// Source: Apple's documentation of `CBCentralManager`.
 open class CBCentralManager: CBManager {
     /// The optional features of a system.
+    ///
+    /// Source: Apple's documentation of `CBCentralManager.Feature`.
     public struct Feature: OptionSet, Sendable {
         /// The bits.
         public let rawValue: UInt
@@ -61,6 +69,8 @@ open class CBCentralManager: CBManager {
     }
 
     /// A manager.
+    ///
+    /// Source: Apple's documentation of `init(delegate:queue:)`.
     public convenience init(delegate: (any CBCentralManagerDelegate)?, queue: DispatchQueue?) {
         self.init(delegate: delegate, queue: queue, options: nil)
     }
@@ -71,6 +81,13 @@ open class CBCentralManager: CBManager {
     ///   - delegate: receives all callbacks; not retained.
     ///   - queue: the queue on which the delegate is called; nil for the main queue.
     ///   - options: ``CBCentralManagerOptionRestoreIdentifierKey``; others are accepted and ignored.
+    ///
+    /// Source: Apple's documentation of `init(delegate:queue:options:)`.
+    ///
+    /// - Parameters:
+    ///   - delegate: is told everything; not retained.
+    ///   - queue: where it is told; nil for the main queue.
+    ///   - options: ``CBCentralManagerOptionRestoreIdentifierKey``; others are taken and not used.
     public init(delegate: (any CBCentralManagerDelegate)?, queue: DispatchQueue?, options: [String: Any]? = nil) {
         core = CentralCore(ViewAddress.current, queue, restoreIdentifier: Self.restoreIdentifier(options))
         super.init(ofRole: .central)
@@ -107,6 +124,8 @@ open class CBCentralManager: CBManager {
     // MARK: Properties
 
     /// Receives all callbacks. Not retained; once it is nil, there are no further callbacks.
+    ///
+    /// Source: Apple's documentation of `CBCentralManager.delegate`.
     open weak var delegate: (any CBCentralManagerDelegate)? {
         get { core.lock.withLock { storedDelegate } }
         set { core.lock.withLock { storedDelegate = newValue } }
@@ -116,15 +135,24 @@ open class CBCentralManager: CBManager {
     open override var state: CBManagerState { core.lock.withLock { storedState } }
 
     /// Whether the app's scan runs.
+    ///
+    /// Source: Apple's documentation of `CBCentralManager.isScanning`.
     open var isScanning: Bool { core.lock.withLock { storedIsScanning } }
 
     /// Whether the system offers something; it does not.
+    ///
+    /// Source: Apple's documentation of `supports(_:)`.
     open class func supports(_ features: Feature) -> Bool { features.isEmpty }
 
     // MARK: Peripherals that are known
 
     /// The accessories with these identifiers that are granted to the app, also such that BlueZ does not know at the
     /// moment.
+    ///
+    /// - Returns: in the order of `identifiers`. The same object for the same identifier each time. Nothing while the
+    ///   manager is not ``CBManagerState/poweredOn``.
+    ///
+    /// Source: Apple's documentation of `retrievePeripherals(withIdentifiers:)`.
     ///
     /// - Returns: in the order of `identifiers`. The same object for the same identifier each time. Nothing while the
     ///   manager is not ``CBManagerState/poweredOn``.
@@ -136,6 +164,8 @@ open class CBCentralManager: CBManager {
 
     /// The accessories whose links the app has, through this manager or another program of the app, that have one of
     /// the services.
+    ///
+    /// Source: Apple's documentation of `retrieveConnectedPeripherals(withServices:)`.
     open func retrieveConnectedPeripherals(withServices serviceUUIDs: [CBUUID]) -> [CBPeripheral] {
         guard isPoweredOn("retrieveConnectedPeripherals") else { return [] }
         let services = serviceUUIDs.map(\.key)
@@ -156,6 +186,12 @@ open class CBCentralManager: CBManager {
     /// - Parameters:
     ///   - serviceUUIDs: report only accessories that advertise one of the given services; nil or empty for all.
     ///   - options: ``CBCentralManagerScanOptionAllowDuplicatesKey``.
+    ///
+    /// Source: Apple's documentation of `scanForPeripherals(withServices:options:)`.
+    ///
+    /// - Parameters:
+    ///   - serviceUUIDs: only those that advertise one of these; nil or empty for all.
+    ///   - options: ``CBCentralManagerScanOptionAllowDuplicatesKey``.
     open func scanForPeripherals(withServices serviceUUIDs: [CBUUID]?, options: [String: Any]? = nil) {
         guard isPoweredOn("scanForPeripherals") else { return }
         core.lock.withLock { storedIsScanning = true }
@@ -166,6 +202,8 @@ open class CBCentralManager: CBManager {
     }
 
     /// Ends the scan; the delegate receives no further discoveries.
+    ///
+    /// Source: Apple's documentation of `stopScan()`.
     open func stopScan() {
         core.lock.withLock { storedIsScanning = false }
         core.perform { $0.stopScan() }
@@ -176,6 +214,12 @@ open class CBCentralManager: CBManager {
     /// Connects. There is no time-out: the manager tries until the link is up, the app calls
     /// ``cancelPeripheralConnection(_:)`` or releases the manager, or the grant ends; also when BlueZ or the daemon
     /// restarts meanwhile.
+    ///
+    /// - Parameters:
+    ///   - peripheral: one of this manager's.
+    ///   - options: ``CBConnectPeripheralOptionEnableAutoReconnect`` and ``CBConnectPeripheralOptionStartDelayKey``.
+    ///
+    /// Source: Apple's documentation of `connect(_:options:)`.
     ///
     /// - Parameters:
     ///   - peripheral: one of this manager's.
@@ -191,6 +235,8 @@ open class CBCentralManager: CBManager {
     }
 
     /// Ends a link, or the attempt to make one; `didDisconnectPeripheral` follows, without an error.
+    ///
+    /// Source: Apple's documentation of `cancelPeripheralConnection(_:)`.
     open func cancelPeripheralConnection(_ peripheral: CBPeripheral) {
         guard isOwn(peripheral, "cancelPeripheralConnection") else { return }
         if peripheral.state != .disconnected { peripheral.apply(state: .disconnecting) }
@@ -198,6 +244,10 @@ open class CBCentralManager: CBManager {
     }
 
     /// Reports the app's links to the delegate, including links that another program of the app makes.
+    ///
+    /// - Parameter options: which links; nil for none any more.
+    ///
+    /// Source: Apple's documentation of `registerForConnectionEvents(options:)`.
     ///
     /// - Parameter options: which links; nil for none any more.
     open func registerForConnectionEvents(options: [CBConnectionEventMatchingOption: Any]? = nil) {

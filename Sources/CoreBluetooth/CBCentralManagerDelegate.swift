@@ -4,15 +4,23 @@
 public import Foundation
 
 /// Seconds since the beginning of 2001, which Foundation on Linux has no name for.
+///
+/// Source: Apple's documentation of `CFAbsoluteTime`.
 public typealias CFAbsoluteTime = Double
 
 /// A number of seconds.
+///
+/// Source: Apple's documentation of `CFTimeInterval`.
 public typealias CFTimeInterval = Double
 
 /// Now, to compare with the time of a disconnection. Foundation on Linux does not have it.
+///
+/// Source: Apple's documentation of `CFAbsoluteTimeGetCurrent()`.
 public func CFAbsoluteTimeGetCurrent() -> CFAbsoluteTime { Date().timeIntervalSinceReferenceDate }
 
 /// Receives the callbacks of a central manager.
+///
+/// Source: Apple's documentation of `CBCentralManagerDelegate`.
 public protocol CBCentralManagerDelegate: NSObjectProtocol {
     /// Called on the app's queue when the availability of Bluetooth has changed. Below ``CBManagerState/poweredOn`` the
     /// scan has stopped and all links are down; the delegate has received each disconnection before this call.

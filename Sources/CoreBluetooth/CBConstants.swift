@@ -5,9 +5,13 @@
 // MARK: Options of a manager
 
 /// Whether the system alerts the person that Bluetooth is off. Accepted and ignored: there is no such alert on Linux.
+///
+/// Source: Apple's documentation of the constant.
 public let CBCentralManagerOptionShowPowerAlertKey = "kCBInitOptionShowPowerAlert"
 /// A `String` that names the manager for state restoration: see
 /// ``CBCentralManagerDelegate/centralManager(_:willRestoreState:)``.
+///
+/// Source: Apple's documentation of the constant.
 public let CBCentralManagerOptionRestoreIdentifierKey = "kCBInitOptionRestoreIdentifier"
 /// Accepted and ignored.
 public let CBCentralManagerOptionDeviceAccessForMedia = "kCBInitOptionDeviceAccessForMedia"
@@ -58,6 +62,8 @@ public let CBAdvertisementDataManufacturerDataKey = "kCBAdvDataManufacturerData"
 /// The key of the advertised transmission power in dBm, an `NSNumber`.
 public let CBAdvertisementDataTxPowerLevelKey = "kCBAdvDataTxPowerLevel"
 /// The key of whether the accessory accepts connections, an `NSNumber`. Always true here: BlueZ does not report it.
+///
+/// Source: Apple's documentation of the constant.
 public let CBAdvertisementDataIsConnectable = "kCBAdvDataIsConnectable"
 /// Never there: Apple's own way of advertising.
 public let CBAdvertisementDataOverflowServiceUUIDsKey = "kCBAdvDataOverflowServiceUUIDs"

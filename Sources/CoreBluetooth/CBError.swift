@@ -7,8 +7,12 @@ public import Foundation
 public let CBErrorDomain: String = "CBErrorDomain"
 
 /// An error of a link, a request or the radio.
+///
+/// Source: Apple's documentation of `CBError`.
 public struct CBError: CustomNSError, Hashable, Sendable {
     /// The kinds of errors; the raw values are Apple's. The table of the module's article says when each comes.
+    ///
+    /// Source: Apple's documentation of `CBError.Code`.
     public enum Code: Int, Hashable, Sendable {
         /// A failure without a code of its own.
         case unknown = 0

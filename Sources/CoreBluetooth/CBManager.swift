@@ -36,6 +36,8 @@ public enum CBManagerAuthorization: Int, Sendable {
 }
 
 /// The common part of the managers.
+///
+/// Source: Apple's documentation of `CBManager`.
 open class CBManager: NSObject {
     /// For the two managers of this module only.
     init(ofRole role: Role) {
@@ -46,11 +48,17 @@ open class CBManager: NSObject {
     enum Role { case central, peripheral }
 
     /// Whether Bluetooth can be used, as of the last callback.
+    ///
+    /// Source: Apple's documentation of `CBManager.state`.
     open var state: CBManagerState { .unknown }
 
     /// Whether the app may use Bluetooth, as last reported to the managers of the process.
+    ///
+    /// Source: Apple's documentation of `CBManager.authorization`.
     open class var authorization: CBManagerAuthorization { Refusal.isStanding ? .denied : .allowedAlways }
 
     /// Whether the app may use Bluetooth, as last reported to this manager.
+    ///
+    /// Source: Apple's documentation of `CBManager.authorization`.
     open var authorization: CBManagerAuthorization { state == .unauthorized ? .denied : .allowedAlways }
 }

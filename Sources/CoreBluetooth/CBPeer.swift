@@ -4,6 +4,8 @@
 public import Foundation
 
 /// The other end of a link.
+///
+/// Source: Apple's documentation of `CBPeer`.
 open class CBPeer: NSObject, NSCopying {
     private let storedIdentifier: UUID
 
@@ -12,6 +14,8 @@ open class CBPeer: NSObject, NSCopying {
     }
 
     /// The same as `ASAccessory.bluetoothIdentifier`: it stays, on this machine, as long as the grant.
+    ///
+    /// Source: Apple's documentation of `CBPeer.identifier`.
     open var identifier: UUID { storedIdentifier }
 
     /// The same object (`NSCopying`): there is one for each peer.

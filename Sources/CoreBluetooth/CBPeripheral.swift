@@ -6,6 +6,8 @@ internal import DBusKit
 public import Foundation
 
 /// The state of a peripheral's link.
+///
+/// Source: Apple's documentation of `CBPeripheralState`.
 public enum CBPeripheralState: Int, Sendable {
     /// There is no link.
     case disconnected = 0
@@ -24,6 +26,8 @@ public enum CBPeripheralState: Int, Sendable {
 /// request that has an answer is answered once. When the link breaks, the requests that wait are answered with an
 /// error, before `didDisconnectPeripheral`; requests that were made in between are answered right after it. Requests
 /// without a link are logged and ignored.
+///
+/// Source: Apple's documentation of `CBPeripheral`.
 open class CBPeripheral: CBPeer {
     let core: CentralCore
     private let gate = CommandGate()
@@ -44,26 +48,38 @@ open class CBPeripheral: CBPeer {
     // MARK: Properties
 
     /// Receives the results of requests. Not retained; once it is nil, there are no further callbacks.
+    ///
+    /// Source: Apple's documentation of `CBPeripheral.delegate`.
     open weak var delegate: (any CBPeripheralDelegate)? {
         get { lock.withLock { storedDelegate } }
         set { lock.withLock { storedDelegate = newValue } }
     }
 
     /// Its own name, else the one that the person gave it.
+    ///
+    /// Source: Apple's documentation of `CBPeripheral.name`.
     open var name: String? { lock.withLock { storedName } }
 
     /// How its link is, as of the last callback or the app's last wish.
+    ///
+    /// Source: Apple's documentation of `CBPeripheral.state`.
     open var state: CBPeripheralState { lock.withLock { storedState } }
 
     /// The services that have been discovered so far, in the order of their handles; nil before their discovery, and
     /// again once the link is down.
+    ///
+    /// Source: Apple's documentation of `CBPeripheral.services`.
     open var services: [CBService]? { lock.withLock { storedServices } }
 
     /// Whether a write without response may be sent now; when not,
     /// ``CBPeripheralDelegate/peripheralIsReady(toSendWriteWithoutResponse:)`` follows.
+    ///
+    /// Source: Apple's documentation of `CBPeripheral.canSendWriteWithoutResponse`.
     open var canSendWriteWithoutResponse: Bool { state == .connected && gate.hasRoom }
 
     /// Always false: there is no ANCS on Linux.
+    ///
+    /// Source: Apple's documentation of `CBPeripheral.ancsAuthorized`.
     open var ancsAuthorized: Bool { false }
 
     /// For a log: identifier, name and state.
@@ -76,24 +92,34 @@ open class CBPeripheral: CBPeer {
     /// Discovers services. ``services`` then has them besides those of earlier calls.
     ///
     /// - Parameter serviceUUIDs: only these; nil for all.
+    ///
+    /// Source: Apple's documentation of `discoverServices(_:)`.
+    ///
+    /// - Parameter serviceUUIDs: only these; nil for all.
     open func discoverServices(_ serviceUUIDs: [CBUUID]?) {
         let wanted = serviceUUIDs?.map(\.key)
         request("discoverServices") { $0.discoverServices(wanted) }
     }
 
     /// Discovers the services that a service includes.
+    ///
+    /// Source: Apple's documentation of `discoverIncludedServices(_:for:)`.
     open func discoverIncludedServices(_ includedServiceUUIDs: [CBUUID]?, for service: CBService) {
         let wanted = includedServiceUUIDs?.map(\.key)
         request("discoverIncludedServices", service) { $0.discoverIncludedServices(wanted, of: $1) }
     }
 
     /// Discovers a service's characteristics.
+    ///
+    /// Source: Apple's documentation of `discoverCharacteristics(_:for:)`.
     open func discoverCharacteristics(_ characteristicUUIDs: [CBUUID]?, for service: CBService) {
         let wanted = characteristicUUIDs?.map(\.key)
         request("discoverCharacteristics", service) { $0.discoverCharacteristics(wanted, of: $1) }
     }
 
     /// Discovers a characteristic's descriptors.
+    ///
+    /// Source: Apple's documentation of `discoverDescriptors(for:)`.
     open func discoverDescriptors(for characteristic: CBCharacteristic) {
         request("discoverDescriptors", characteristic) { $0.discoverDescriptors(of: $1) }
     }
@@ -101,6 +127,8 @@ open class CBPeripheral: CBPeer {
     // MARK: Values
 
     /// Reads a characteristic.
+    ///
+    /// Source: Apple's documentation of `readValue(for:)`.
     open func readValue(for characteristic: CBCharacteristic) {
         request("readValue", characteristic) { $0.readCharacteristic($1) }
     }
@@ -111,6 +139,13 @@ open class CBPeripheral: CBPeer {
     ///   - data: at most ``maximumWriteValueLength(for:)`` bytes.
     ///   - type: whether the accessory answers the write. A write without an answer is not confirmed, and may be
     ///     dropped while ``canSendWriteWithoutResponse`` is false.
+    ///
+    /// Source: Apple's documentation of `writeValue(_:for:type:)`.
+    ///
+    /// - Parameters:
+    ///   - data: at most ``maximumWriteValueLength(for:)`` bytes.
+    ///   - type: whether it is answered. Without an answer nobody says what became of it, and while
+    ///     ``canSendWriteWithoutResponse`` is false it may be dropped.
     open func writeValue(_ data: Data, for characteristic: CBCharacteristic, type: CBCharacteristicWriteType) {
         guard type == .withoutResponse else {
             let value = [UInt8](data)
@@ -129,6 +164,8 @@ open class CBPeripheral: CBPeer {
     }
 
     /// The maximum number of bytes of one write: 512 with an answer, else as many as fit into a packet of the link.
+    ///
+    /// Source: Apple's documentation of `maximumWriteValueLength(for:)`.
     open func maximumWriteValueLength(for type: CBCharacteristicWriteType) -> Int {
         guard type == .withoutResponse else { return 512 }
         let length: Int? = core.ask(nil) { [identifier] in $1($0.maxCommandLength(identifier)) }
@@ -136,16 +173,22 @@ open class CBPeripheral: CBPeer {
     }
 
     /// Enables or disables the notifications of a characteristic.
+    ///
+    /// Source: Apple's documentation of `setNotifyValue(_:for:)`.
     open func setNotifyValue(_ enabled: Bool, for characteristic: CBCharacteristic) {
         request("setNotifyValue", characteristic) { $0.setNotifying($1, enabled) }
     }
 
     /// Reads a descriptor.
+    ///
+    /// Source: Apple's documentation of `readValue(for:)`.
     open func readValue(for descriptor: CBDescriptor) {
         request("readValue", descriptor) { $0.readDescriptor($1) }
     }
 
     /// Writes a descriptor. That of notifications cannot be written: use ``setNotifyValue(_:for:)``.
+    ///
+    /// Source: Apple's documentation of `writeValue(_:for:)`.
     open func writeValue(_ data: Data, for descriptor: CBDescriptor) {
         guard descriptor.uuid.key != CBUUIDClientCharacteristicConfigurationString else {
             return Misuse.log("writeValue for the descriptor of notifications: use setNotifyValue")
@@ -158,6 +201,8 @@ open class CBPeripheral: CBPeer {
 
     /// Reads the signal strength. BlueZ knows it only while a discovery hears the accessory, which is rarely the case
     /// during a connection; otherwise the request ends with ``CBError/Code/operationNotSupported``.
+    ///
+    /// Source: Apple's documentation of `readRSSI()`.
     open func readRSSI() {
         guard state == .connected else { return Misuse.log("readRSSI while the peripheral is not connected") }
         core.perform { [identifier, core] client in
@@ -172,6 +217,8 @@ open class CBPeripheral: CBPeer {
     }
 
     /// Not offered: the delegate gets ``CBError/Code/operationNotSupported``.
+    ///
+    /// Source: Apple's documentation of `openL2CAPChannel(_:)`.
     open func openL2CAPChannel(_ PSM: CBL2CAPPSM) {
         core.publish(identifier) { _, peripheral in
             peripheral.delegate?.peripheral(

@@ -5,6 +5,8 @@
 public import Foundation
 
 /// Receives the results of requests to a peripheral, and its notifications.
+///
+/// Source: Apple's documentation of `CBPeripheralDelegate`.
 public protocol CBPeripheralDelegate: NSObjectProtocol {
     /// Called on the app's queue when the accessory's name has changed.
     func peripheralDidUpdateName(_ peripheral: CBPeripheral)

@@ -8,6 +8,8 @@ public import Foundation
 ///
 /// A short one equals its long form. Text or data that is no UUID ends the process, as it does on Apple's systems; the
 /// message names it.
+///
+/// Source: Apple's documentation of `CBUUID`.
 open class CBUUID: NSObject, NSCopying, @unchecked Sendable {
     // @unchecked because a class that is not final cannot be checked: every stored property is an immutable value of a
     // Sendable type. A subclass answers for its own.
@@ -45,6 +47,11 @@ open class CBUUID: NSObject, NSCopying, @unchecked Sendable {
     ///
     /// - Parameter string: 4, 8 or (with hyphens) 32 hexadecimal digits, in upper or lower case. Before 4 or 8 digits
     ///   there may be `0x`, which is no part of the UUID.
+    ///
+    /// Source: Apple's documentation of `CBUUID.init(string:)`.
+    ///
+    /// - Parameter string: 4, 8 or (with hyphens) 32 hexadecimal digits, in upper or lower case. Before 4 or 8 digits
+    ///   there may be `0x`, which is no part of the UUID.
     public convenience init(string: String) {
         let isPrefixed = string.lowercased().hasPrefix("0x") && [6, 10].contains(string.utf8.count)
         let digits = isPrefixed ? String(string.dropFirst(2)) : string
@@ -57,6 +64,10 @@ open class CBUUID: NSObject, NSCopying, @unchecked Sendable {
     }
 
     /// Creates a UUID from bytes. Any other number of bytes ends the process; the message names them.
+    ///
+    /// - Parameter data: 2, 4 or 16 bytes, most significant first.
+    ///
+    /// Source: Apple's documentation of `CBUUID.init(data:)`.
     ///
     /// - Parameter data: 2, 4 or 16 bytes, most significant first.
     public convenience init(data: Data) {
@@ -73,6 +84,8 @@ open class CBUUID: NSObject, NSCopying, @unchecked Sendable {
     }
 
     /// A UUID of 128 bits.
+    ///
+    /// Source: Apple's documentation of `CBUUID.init(nsuuid:)`.
     public convenience init(nsuuid uuid: UUID) {
         self.init(string: uuid.uuidString)
     }

@@ -5,6 +5,8 @@
 public import Foundation
 
 /// The operations that one of the app's own characteristics allows.
+///
+/// Source: Apple's documentation of `CBAttributePermissions`.
 public struct CBAttributePermissions: OptionSet, Sendable {
     /// The bits.
     public let rawValue: UInt
@@ -23,8 +25,12 @@ public struct CBAttributePermissions: OptionSet, Sendable {
 }
 
 /// A service of the app's own.
+///
+/// Source: Apple's documentation of `CBMutableService`.
 open class CBMutableService: CBService {
     /// A service without characteristics.
+    ///
+    /// Source: Apple's documentation of `init(type:primary:)`.
     public init(type UUID: CBUUID, primary isPrimary: Bool) {
         super.init(UUID, nil, NSLock(), isPrimary: isPrimary, peripheral: nil)
     }
@@ -43,11 +49,15 @@ open class CBMutableService: CBService {
 }
 
 /// A characteristic of the app's own.
+///
+/// Source: Apple's documentation of `CBMutableCharacteristic`.
 open class CBMutableCharacteristic: CBCharacteristic {
     private var storedPermissions: CBAttributePermissions
     private var ownProperties: CBCharacteristicProperties
 
     /// A characteristic.
+    ///
+    /// Source: Apple's documentation of `init(type:properties:value:permissions:)`.
     public init(
         type UUID: CBUUID, properties: CBCharacteristicProperties, value: Data?, permissions: CBAttributePermissions
     ) {
@@ -86,8 +96,12 @@ open class CBMutableCharacteristic: CBCharacteristic {
 }
 
 /// A descriptor of the app's own.
+///
+/// Source: Apple's documentation of `CBMutableDescriptor`.
 open class CBMutableDescriptor: CBDescriptor {
     /// A descriptor.
+    ///
+    /// Source: Apple's documentation of `init(type:value:)`.
     public init(type UUID: CBUUID, value: Any?) {
         super.init(UUID, nil, NSLock(), value: value, characteristic: nil)
     }

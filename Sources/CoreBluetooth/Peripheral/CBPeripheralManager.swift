@@ -9,6 +9,8 @@ public import Foundation
 public typealias CBL2CAPPSM = UInt16
 
 /// A channel to a peer. There is none on Linux: a descriptor from the daemon would be a way past the view.
+///
+/// Source: Apple's documentation of `CBL2CAPChannel`.
 open class CBL2CAPChannel: NSObject {
     init(_ psm: CBL2CAPPSM) {
         storedPSM = psm
@@ -26,12 +28,16 @@ open class CBL2CAPChannel: NSObject {
 }
 
 /// A central that uses the app's services. There is none on Linux.
+///
+/// Source: Apple's documentation of `CBCentral`.
 open class CBCentral: CBPeer {
     /// Bytes of one notification.
     open var maximumUpdateValueLength: Int { 20 }
 }
 
 /// A request of a central's. There is none on Linux.
+///
+/// Source: Apple's documentation of `CBATTRequest`.
 open class CBATTRequest: NSObject {
     init(_ central: CBCentral, _ characteristic: CBCharacteristic) {
         storedCentral = central
@@ -85,6 +91,8 @@ public let CBPeripheralManagerRestoredStateServicesKey = "kCBRestoredServices"
 public let CBPeripheralManagerRestoredStateAdvertisementDataKey = "kCBRestoredAdvertisement"
 
 /// Publishes the app's own services. On Linux its state is always ``CBManagerState/unsupported``.
+///
+/// Source: Apple's documentation of `CBPeripheralManager`.
 open class CBPeripheralManager: CBManager {
     private let queue: DispatchQueue
     private let reference = PeripheralManagerReference()
@@ -98,11 +106,15 @@ open class CBPeripheralManager: CBManager {
     }
 
     /// A manager.
+    ///
+    /// Source: Apple's documentation of `init(delegate:queue:)`.
     public convenience init(delegate: (any CBPeripheralManagerDelegate)?, queue: DispatchQueue?) {
         self.init(delegate: delegate, queue: queue, options: nil)
     }
 
     /// Creates a manager, which reports at once that the role is not supported.
+    ///
+    /// Source: Apple's documentation of `init(delegate:queue:options:)`.
     public init(delegate: (any CBPeripheralManagerDelegate)?, queue: DispatchQueue?, options: [String: Any]? = nil) {
         storedDelegate = delegate
         self.queue = DispatchQueue(label: "org.accessorysetup1.peripheral", target: queue ?? .main)
@@ -115,12 +127,16 @@ open class CBPeripheralManager: CBManager {
     }
 
     /// Receives all callbacks. Not retained.
+    ///
+    /// Source: Apple's documentation of `CBPeripheralManager.delegate`.
     open weak var delegate: (any CBPeripheralManagerDelegate)? {
         get { lock.withLock { storedDelegate } }
         set { lock.withLock { storedDelegate = newValue } }
     }
 
     /// Whether the app may use Bluetooth, in the words of Apple's earlier systems.
+    ///
+    /// Source: Apple's documentation of `CBPeripheralManager.authorizationStatus()`.
     @available(*, deprecated, message: "Use CBManager.authorization instead")
     open class func authorizationStatus() -> CBPeripheralManagerAuthorizationStatus {
         authorization == .allowedAlways ? .authorized : .denied
@@ -132,6 +148,8 @@ open class CBPeripheralManager: CBManager {
     open var isAdvertising: Bool { false }
 
     /// The delegate gets ``CBError/Code/operationNotSupported``.
+    ///
+    /// Source: Apple's documentation of `startAdvertising(_:)`.
     open func startAdvertising(_ advertisementData: [String: Any]?) {
         tell { $0.delegate?.peripheralManagerDidStartAdvertising($0, error: Self.unsupported) }
     }
@@ -140,6 +158,8 @@ open class CBPeripheralManager: CBManager {
     open func stopAdvertising() {}
 
     /// The delegate gets ``CBError/Code/operationNotSupported``.
+    ///
+    /// Source: Apple's documentation of `add(_:)`.
     open func add(_ service: CBMutableService) {
         let service = OwnService(service)
         tell { $0.delegate?.peripheralManager($0, didAdd: service.value, error: Self.unsupported) }
@@ -169,11 +189,15 @@ open class CBPeripheralManager: CBManager {
     }
 
     /// The delegate gets ``CBError/Code/operationNotSupported``.
+    ///
+    /// Source: Apple's documentation of `publishL2CAPChannel(withEncryption:)`.
     open func publishL2CAPChannel(withEncryption encryptionRequired: Bool) {
         tell { $0.delegate?.peripheralManager($0, didPublishL2CAPChannel: 0, error: Self.unsupported) }
     }
 
     /// The delegate gets ``CBError/Code/operationNotSupported``.
+    ///
+    /// Source: Apple's documentation of `unpublishL2CAPChannel(_:)`.
     open func unpublishL2CAPChannel(_ PSM: CBL2CAPPSM) {
         tell { $0.delegate?.peripheralManager($0, didUnpublishL2CAPChannel: PSM, error: Self.unsupported) }
     }
@@ -207,6 +231,8 @@ private final class OwnService: @unchecked Sendable {
 }
 
 /// Receives the callbacks of a peripheral manager.
+///
+/// Source: Apple's documentation of `CBPeripheralManagerDelegate`.
 public protocol CBPeripheralManagerDelegate: NSObjectProtocol {
     /// Called on the app's queue when the manager has found that the role is not supported.
     func peripheralManagerDidUpdateState(_ peripheral: CBPeripheralManager)
