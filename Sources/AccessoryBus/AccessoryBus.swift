@@ -68,7 +68,7 @@ public enum AccessoryBus {
     /// - Parameter id: `Grant.id`.
     public static func grantPath(_ id: Int64) -> ObjectPath { path("grant", "\(id)") }
 
-    /// What may not stand in a path (dots, hyphens) becomes `_` and two hexadecimal digits, the underscore itself too.
+    /// A character that a path may not contain (dots, hyphens) becomes `_` and two hexadecimal digits, the underscore itself too.
     public static func appPath(_ id: String) -> ObjectPath {
         let letters = id.utf8.map { byte in
             let character = Character(UnicodeScalar(byte))
@@ -120,7 +120,7 @@ extension SetupError.Code {
 }
 
 extension BusError {
-    /// What the names of the session API's errors begin with.
+    /// The prefix of the session API's errors.
     public static let accessorySetupPrefix = "org.accessorysetup1.Error."
 
     /// An error of the session API, on the bus.

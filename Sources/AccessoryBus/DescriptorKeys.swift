@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The keys of a descriptor (Docs/Interfaces/Session.md), a row for each: how it is read and how it is written, beside
-// each other. A new key is a row here; Docs/Contributing.md says what else it takes.
+// each other. A new key is a row here; Docs/Contributing.md lists the other files.
 
 public import AccessoryModel
 public import DBusKit

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // One dictionary of the session API while it is read: keys are taken out, with the right type and within the limits,
-// and what is left at the end is unknown.
+// and keys that remain at the end are unknown.
 
 internal import AccessoryModel
 internal import DBusKit
 
-/// One dictionary while it is read: keys are taken out, what is left is unknown.
+/// One dictionary while it is read: keys are taken out, and the remaining ones are unknown.
 struct KeyedValues {
     private var rest: [String: DBusValue]
     private let context: String
@@ -29,7 +29,7 @@ struct KeyedValues {
     mutating func string(_ key: String) throws(BusError) -> String? {
         guard let value = take(key) else { return nil }
         guard let text = value.stringValue else { throw wrongType(key, value, "s") }
-        // By its length alone: what is too long is not looked at, and not quoted.
+        // By its length alone: a text that is too long is neither examined nor quoted.
         guard text.utf8.count <= Limits.textBytes else {
             let beginning = String(decoding: text.utf8.prefix(40), as: UTF8.self)
             throw .invalid(name(key), "\(beginning)…", "\(text.utf8.count) bytes, more than \(Limits.textBytes)")
@@ -110,7 +110,7 @@ struct KeyedValues {
         .invalid(name(key), "type \(value.signature)", "must be of type \(wanted)")
     }
 
-    /// What nobody took is not part of the API.
+    /// A key that was not taken is not part of the API.
     func finish() throws(BusError) {
         guard let key = rest.keys.min() else { return }
         throw .invalid(name(key), rest[key].map { "type \($0.signature)" } ?? "", "unknown key")

@@ -203,7 +203,7 @@ public struct PolicyProblemEntry: WireRecord {
     public var key = ""
     /// The mistake.
     public var reason = ""
-    /// All of these in one line.
+    /// The four as one line.
     public var text = ""
 
     public init() {}

@@ -81,7 +81,7 @@ public enum WireDecoding {
         return item
     }
 
-    /// What makes an item a migration item; nil when nothing does.
+    /// The keys of a migration item; nil for another item.
     private static func migration(_ keys: inout KeyedValues) throws(BusError) -> Migration? {
         var migration = Migration()
         if let text = try keys.string("peripheralIdentifier") {
@@ -235,7 +235,7 @@ public enum WireDecoding {
         return settings
     }
 
-    /// What a picker answers to a prompt: exactly one of `accept` b, `passkey` u, `pin` s.
+    /// The answer to a prompt: exactly one of `accept` b, `passkey` u, `pin` s.
     public static func answer(_ value: DBusValue) throws(BusError) -> PromptAnswer {
         var keys = try KeyedValues(value, "answer")
         var answers: [PromptAnswer] = []
@@ -263,9 +263,9 @@ public enum WireDecoding {
     }
 }
 
-/// What a picker program says of itself.
+/// The description that a picker program gives.
 public struct PickerCapabilities: Hashable, Sendable {
-    /// What it calls itself for people; nil when it does not say.
+    /// Its name for people; nil when it gives none.
     public var label: String?
     /// Seconds after which its registration ends unless it registers again, within `Limits.pickerLease`; nil when it
     /// does not say.
@@ -274,11 +274,11 @@ public struct PickerCapabilities: Hashable, Sendable {
     public var isUnattended: Bool?
 }
 
-/// What `JoinNetwork` is asked.
+/// The options of `JoinNetwork`.
 public struct JoinOptions: Hashable, Sendable {
     /// The network that the app means; nil for the accessory's.
     public var ssid: SSID?
-    /// What opens the network; nil for one that is open.
+    /// The network's passphrase; nil for an open network.
     public var passphrase: NetworkJoin.Passphrase?
     /// The network does not say its name, and has to be asked for by it.
     public var isHidden = false

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may call what: the rules that the tables of members name. They are asked before a handler runs. A call that one
-// of them refuses has a line in the audit trail; what is hidden from a caller does not exist for it, and leaves none.
+// The callers that may use a member: the rules that the tables of members name, checked before a handler runs. A refused
+// call has a line in the audit trail; a hidden member does not exist for the caller, and leaves none.
 
 internal import AccessoryBus
 internal import AccessoryEngine
@@ -12,7 +12,7 @@ protocol ServiceObject: ExportedObject {
 }
 
 extension ServiceObject {
-    /// `Members` makes them, when somebody asks.
+    /// `Members` makes them at the first request.
     var hasCompleteTables: Bool { true }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An accessory on the bus: apps with a grant see what concerns them, admins see the rest too.
+// An accessory on the bus: apps with a grant see their part, admins see all properties.
 
 internal import AccessoryBus
 internal import AccessoryCore

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our interface on the bus: exported objects that decode, ask the engine and encode; who sees which of them; and the
-// engine's news as signals to the connections concerned. Here callers and objects meet.
+// Our interface on the bus: exported objects that decode, ask the engine and encode; which caller sees which object;
+// and the engine's events as signals to the connections concerned.
 
 internal import AccessoryBus
 internal import AccessoryCore
@@ -33,7 +33,7 @@ public final class AccessoryService {
     private var sessionObjects: [Int: SessionObject] = [:]
     private var appObjects: [String: AppObject] = [:]
     private var pickerObject: PickerObject?
-    /// Accessories' names, to be held against what is offered.
+    /// Accessories' names, to be compared with offers.
     private var lookAlikes = LookAlikes()
     /// Clients that are not on the bus, by their names.
     private var peers: [String: Connection] = [:]
@@ -103,7 +103,7 @@ public final class AccessoryService {
         connection.localPeers = { [unowned self] in peers[$0] }
     }
 
-    /// Exports every manifest, and tells admins what has changed.
+    /// Exports every manifest, and signals changes to admins.
     private func manifestsChanged() {
         engine.setManifests(manifests.apps)
         let entries = Dictionary(manifests.entries.map { ($0.id, $0) }) { first, _ in first }
@@ -134,8 +134,8 @@ public final class AccessoryService {
         return server.serve(message)
     }
 
-    /// Whether a request is for admins, from somebody who is none and is prepared to prove otherwise. Whether there is
-    /// such an object makes no difference: asking must not tell.
+    /// Whether a request is for admins, from a caller that is none and allows interaction. The existence of the object
+    /// makes no difference: the question must not reveal it.
     private func mayBecomeAdmin(_ message: Message) -> Bool {
         guard message.allowsInteraction, let sender = message.sender, let path = message.path, peers[sender] == nil,
             !clients.isAdmin(sender), path.isBelow(AccessoryBus.root), server.object(at: path)?.isVisible(to: sender) != true
@@ -247,7 +247,7 @@ func asking<Value>(_ body: () throws(SetupError) -> Value) throws(BusError) -> V
     do { return try body() } catch { throw BusError(error) }
 }
 
-// MARK: - What the engine tells
+// MARK: - Events of the engine
 
 extension AccessoryService {
     private func tell(_ news: EngineEvent) {
@@ -383,7 +383,7 @@ extension AccessoryService {
         server.propertiesChanged(object, AccessoryBus.accessory, names, to: .only(concerned))
     }
 
-    /// Signals to those who see an accessory by a grant how it differs from what it was.
+    /// Signals the changes of an accessory to the callers that see it by a grant.
     private func tellChanges(from old: GrantedAccessory, to new: GrantedAccessory) {
         guard let object = self.object(of: new.accessory.id) else { return }
         // `deviceChanged` signals the radio's object; any one shows whether there is a Bluetooth side.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an admin asks of the daemon as a whole: the audit trail, why accessories in range are not offered, the rules in
-// force, and whether BlueZ is locked down.
+// Requests of admins about the daemon as a whole: the audit trail, the reasons why accessories in range are not offered,
+// the rules in force, and the lock-down.
 
 internal import AccessoryBus
 internal import AccessoryCore
@@ -79,7 +79,7 @@ final class AdminObject: ServiceObject {
         }
     }
 
-    /// Reads the trail; what the store says of a failure is for the caller, who is an admin.
+    /// Reads the trail. The store's message about a failure goes to the caller, who is an admin.
     private static func reading<Value>(_ body: () throws -> Value) throws(BusError) -> Value {
         do {
             return try body()
@@ -114,7 +114,7 @@ final class AdminObject: ServiceObject {
     // MARK: Rules
 
     private static func rules(of policy: AccessPolicy) -> [PolicyRuleEntry] {
-        // Several files add up: then no one of them is the source.
+        // Where several files add up, no single file is the source.
         func only(_ files: Set<String>) -> String { files.count == 1 ? files.first ?? "" : "" }
         func names(_ apps: Set<AppID>) -> [String] { apps.sorted().map(\.rawValue) }
         var rules: [PolicyRuleEntry] = []
@@ -131,7 +131,7 @@ final class AdminObject: ServiceObject {
         return rules
     }
 
-    /// As the files are at this moment: nobody watches them.
+    /// The files are read at each request, and not watched.
     private var lockdown: String {
         guard let configuration = try? BusConfiguration(service.lockdown.configuration),
             let sockets = try? SocketLockdown(service.lockdown.units)
@@ -187,7 +187,7 @@ final class AdminObject: ServiceObject {
         }
     }
 
-    /// What a picker of the app's could look for at most: everything that its manifest declares.
+    /// The widest search of a picker of the app: all that its manifest declares.
     private static func items(of app: AppManifest) -> [DisplayItem] {
         app.services.sorted().map { service in
             var descriptor = DiscoveryDescriptor()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An app on the bus, for admins: what its manifest says, and what is wrong with it.
+// An app on the bus, for admins: its manifest, and the manifest's mistakes.
 
 internal import AccessoryBus
 internal import AccessoryModel

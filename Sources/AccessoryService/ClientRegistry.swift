@@ -15,7 +15,7 @@ final class Client {
     enum State {
         case resolving([Message])
         case known(PinnedCaller)
-        /// Nobody knows who it is, and why.
+        /// Its identity could not be determined, for this reason.
         case unknown(IdentityFailure)
     }
 
@@ -36,15 +36,15 @@ final class Client {
         self.door = door
     }
 
-    /// It speaks for an app because of what it executes, and must go on executing that.
+    /// It acts for an app because of its executable, and must keep executing that one.
     fileprivate var goesByExecutable = false
     /// An administrator has proved to be one.
     fileprivate var isAuthorized = false
     /// Requests that wait for that.
     fileprivate var unauthorized: [Message] = []
-    /// What polkit was asked about that.
+    /// The question to polkit about that.
     fileprivate var question: Polkit.Question?
-    /// It was told so, once in the log.
+    /// The refusal has been logged.
     fileprivate var wasRefused = false
 
     var pinned: PinnedCaller? { if case .known(let pinned) = state { pinned } else { nil } }
@@ -66,11 +66,11 @@ final class ClientRegistry {
     /// The group whose members may show pickers.
     let pickerGroup: String
 
-    /// What brings images.
+    /// The methods that take images.
     private static let takesDescriptors: Set = ["ShowPicker", "UpdatePicker"]
 
-    /// What waits is kept, with its descriptors. There are not many of those, and while a connection holds too much it
-    /// is not read: the answer that is waited for would not come.
+    /// A waiting message keeps its descriptors. A connection has few, and is not read while too many are in use: the
+    /// answer that the message waits for would not arrive.
     private static func mayWait(_ message: Message) -> Bool {
         !message.hasDescriptors && message.path?.rawValue.utf8.count ?? 0 <= Limits.textBytes
             && (try? message.arguments(limits: DecodingLimits(depth: 16, values: 256, bytes: Limits.textBytes))) != nil
@@ -154,7 +154,7 @@ final class ClientRegistry {
         }
     }
 
-    /// An app that could not be identified is told that its session is not to be had; every other request is denied.
+    /// An app that could not be identified gets `ActivationFailed` for its session; every other request is denied.
     private static func refusal(of message: Message, _ failure: IdentityFailure) -> BusError {
         message.member == "CreateSession" ? BusError(SetupError(.activationFailed, "\(failure)")) : .accessDenied("\(failure)")
     }
@@ -196,7 +196,7 @@ final class ClientRegistry {
         clients[name] = client
     }
 
-    /// The app that a connection speaks for; from now on it has to stay what it is.
+    /// The app that a connection acts for; from now on its executable must not change.
     func app(of name: String, in manifests: ManifestStore) throws(IdentityFailure) -> AppManifest {
         guard let client = clients[name], let pinned = client.pinned else { throw IdentityFailure(description: "unknown caller") }
         manifests.flush()
@@ -213,8 +213,8 @@ final class ClientRegistry {
         return deliver(message)
     }
 
-    /// Why a client is not what it speaks for any more; nil while it is, and for one that has ended: what it sent is
-    /// still from it.
+    /// The reason why a client no longer acts for its app; nil while it does, and for one that has ended: its messages
+    /// were sent before.
     private func change(of client: Client, _ pinned: PinnedCaller) -> IdentityFailure? {
         guard client.goesByExecutable else { return nil }
         do throws(IdentityFailure) {
@@ -230,8 +230,8 @@ final class ClientRegistry {
         }
     }
 
-    /// Why a signal or an answer may not leave, asked when it leaves: its receiver goes by what it executes, and does
-    /// not execute that any more. Nil when it may. (Docs/Decisions/0031)
+    /// The reason why a signal or an answer must not be sent, evaluated when it is sent: the receiver is identified by
+    /// its executable, and executes another one. Nil when it may be sent. (Docs/Decisions/0031)
     func refusal(of message: Message) -> BusError? {
         guard let name = message.destination, let client = clients[name], client.goesByExecutable, let pinned = client.pinned,
             !pinned.runsTheSame(in: connection.loop.turn)
@@ -272,8 +272,8 @@ final class ClientRegistry {
             log.warning("client refused", metadata: ["client": "\(client.name)", "reason": "\(failure)"])
             onRefused?(client.name, "\(failure)")
             for message in waiting { _ = refuse(message, Self.refusal(of: message, failure)) }
-            // It is remembered as long as it is connected: a number that comes round later does not make somebody of
-            // it.
+            // The verdict lasts as long as the connection: a process number that is reused later must not give it an
+            // identity.
             client.state = .unknown(failure)
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The entry to our interface: sessions for apps, registration for picker programs, the state of the radios for
-// everybody.
+// every caller.
 
 internal import AccessoryBus
 internal import AccessoryEngine
@@ -26,7 +26,7 @@ final class ManagerObject: ServiceObject {
     static func members(_ description: InterfaceDescription) -> ExportedInterface {
         var table = MemberTable<ManagerObject>(description)
         table.properties { manager, caller in manager.properties(for: caller) }
-        // Which app a connection speaks for is what this method finds out.
+        // This method determines the app that a connection acts for.
         table.method("CreateSession", for: .whoeverSeesIt, ManagerObject.createSession)
         table.method("RegisterPicker", for: .pickerPrograms, ManagerObject.registerPicker)
         table.method("UnregisterPicker", for: .whoeverSeesIt, ManagerObject.unregisterPicker)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of members: for each class of objects, what answers, and who may call it. One set for all objects of the
-// service, each made when somebody asks such an object for the first time: starting, and a daemon that nobody asks, do
-// without.
+// The tables of members: for each class of objects, the handlers and the permitted callers. One set serves all objects;
+// each table is made at the first request to such an object, so that starting costs none.
 
 internal import AccessoryBus
 internal import DBusKit

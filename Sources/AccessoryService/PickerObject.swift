@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A running picker on the bus: the registered picker program sees what the person is to see, and brings the person's
+// A running picker on the bus: the registered picker program shows it to the person, and sends the person's
 // answers.
 
 internal import AccessoryBus
@@ -121,7 +121,7 @@ final class PickerObject: ServiceObject {
             return
         }
         service.send(["Offers"], of: self)
-        // Any answer will do, an error too: it shows that what came before was read.
+        // Any answer will do, also an error: it shows that the earlier messages were read.
         receipt = service.connection.call(.pickerPing, of: run.client.rawValue, at: "/") { [weak self] _ in
             guard let self, self.isBehind else { return }
             self.isBehind = false

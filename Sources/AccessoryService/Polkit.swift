@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // polkit, where it runs: an administrator who is not root may become an admin of ours, for the life of the connection,
-// by proving it. A question that nobody waits for any more is taken off the person's screen.
+// by proving it. A question without a waiting caller is withdrawn from the person's screen.
 
 internal import CallsOut
 internal import DBusKit
@@ -19,7 +19,7 @@ final class Polkit {
         self.log = log
     }
 
-    /// What polkit was asked, and has perhaps asked a person.
+    /// A question to polkit, which may ask a person.
     final class Question {
         private let polkit: Polkit
         /// By which polkit knows it: of a connection's questions no two may have the same.
@@ -31,7 +31,7 @@ final class Polkit {
             self.polkit = polkit
         }
 
-        /// Nobody wants the answer any more. Nothing happens once it is there.
+        /// The caller no longer waits: the answer, when it arrives, has no effect.
         func withdraw() {
             guard let call, call.isPending else { return }
             call.cancel()
