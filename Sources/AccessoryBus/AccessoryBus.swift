@@ -68,7 +68,8 @@ public enum AccessoryBus {
     /// - Parameter id: `Grant.id`.
     public static func grantPath(_ id: Int64) -> ObjectPath { path("grant", "\(id)") }
 
-    /// A character that a path may not contain (dots, hyphens) becomes `_` and two hexadecimal digits, the underscore itself too.
+    /// A character that a path may not contain (dots, hyphens) becomes `_` and two hexadecimal digits, the underscore
+    /// itself too.
     public static func appPath(_ id: String) -> ObjectPath {
         let letters = id.utf8.map { byte in
             let character = Character(UnicodeScalar(byte))

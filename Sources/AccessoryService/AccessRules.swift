@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The callers that may use a member: the rules that the tables of members name, checked before a handler runs. A refused
-// call has a line in the audit trail; a hidden member does not exist for the caller, and leaves none.
+// The callers that may use a member: the rules that the tables of members name, checked before a handler runs. A
+// refused call has a line in the audit trail; a hidden member does not exist for the caller, and leaves none.
 
 internal import AccessoryBus
 internal import AccessoryEngine

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests of admins about the daemon as a whole: the audit trail, the reasons why accessories in range are not offered,
-// the rules in force, and the lock-down.
+// Requests of admins about the daemon as a whole: the audit trail, the reasons why accessories in range are not
+// offered, the rules in force, and the lock-down.
 
 internal import AccessoryBus
 internal import AccessoryCore

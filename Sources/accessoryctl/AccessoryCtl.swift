@@ -81,7 +81,7 @@ struct AccessoryCtl: ParsableCommand {
     }
 }
 
-/// What every subcommand takes.
+/// The options of every subcommand.
 struct BusOptions: ParsableArguments {
     @Option(help: "The daemon's bus: system, session, or an address.")
     var bus = "system"
@@ -94,7 +94,7 @@ enum Ending {
     static let unreachable = ExitCode(3)
     static let unlocked = ExitCode(4)
 
-    /// Runs a command; what goes wrong is said in one line and becomes the exit status.
+    /// Runs a command; a failure becomes one line and the exit status.
     static func guarding(_ body: () throws -> Void) throws {
         do {
             try body()

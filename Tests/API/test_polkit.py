@@ -159,7 +159,7 @@ class Tool(PolkitTest):
                     status, lines, errors = self.ctl(*command.split(), *words, *more)
                     self.assertEqual(status, 1, lines)
                     self.assertEqual(errors.count("\n"), 1, errors)
-                    self.assertIn("accessoryctl: refused: ", errors)
+                    self.assertIn("accessoryctl: permission denied: ", errors)
                     self.assertEqual(lines, [])
         self.assertEqual(len(self.world.grants()), 1)
         authority.remove_from_connection()
@@ -179,7 +179,7 @@ class Tool(PolkitTest):
             with self.subTest(words=words):
                 status, lines, errors = self.ctl(*words)
                 self.assertEqual((status, lines), (1, []))
-                self.assertIn("accessoryctl: refused: ", errors)
+                self.assertIn("accessoryctl: permission denied: ", errors)
 
 
 if __name__ == "__main__":

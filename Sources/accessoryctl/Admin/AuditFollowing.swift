@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trail as it is written: what the daemon tells from the moment that this is made, without what a list has already.
+// The trail as it is written: the daemon's signals from the creation of this object, without the lines of a list.
 
 internal import AccessoryBus
 internal import DBusKit
@@ -9,7 +9,7 @@ internal import Glibc
 final class AuditFollowing {
     private let connection: Connection
     private var subscriptions: [Subscription] = []
-    /// What came while the list was on its way.
+    /// Lines that arrived before the list.
     private var waiting: [AuditLine] = []
     /// The numbers of the lines that the list has.
     private var listed: Set<UInt64> = []
@@ -47,12 +47,12 @@ final class AuditFollowing {
         connection.loop.quit()
     }
 
-    /// Shows what comes, until the process is ended from outside.
+    /// Shows lines as they arrive, until a signal ends the process.
     ///
     /// - Parameter listed: lines that were shown already.
     /// - Throws: when the daemon has gone.
     func run(after listed: [AuditLine], show: @escaping (AuditLine) -> Void) throws(BusError) {
-        // Whoever reads this may stop reading: libdbus has the process ignore that.
+        // A reader of the output may stop reading: libdbus makes the process ignore that.
         signal(SIGPIPE, SIG_DFL)
         self.listed = Set(listed.map(\.id))
         self.show = show

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a shell completes: accessories, apps and grants, as the daemon knows them. For root alone: others would be asked
+// Completions for the shell: accessories, apps and grants of the daemon. For root alone: polkit would ask other users
 // for a password when they press a key.
 
 internal import AccessoryBus

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the daemon shows an admin, read once with GetManagedObjects.
+// The daemon's objects as an admin sees them, read once with GetManagedObjects.
 
 internal import AccessoryBus
 internal import AccessoryModel
@@ -40,9 +40,9 @@ struct Inventory {
     private var names: [ObjectPath: String] = [:]
     let connection: Connection
 
-    /// What is said to somebody whom the daemon does not take for an administrator. The daemon itself has no word for
-    /// it: what is an administrator's does not exist for others.
-    static let refusal = BusError.accessDenied("refused: this is for root, and for those whom polkit lets manage accessories")
+    /// The error for a caller that the daemon does not accept as an administrator. The daemon itself has no such error:
+    /// administrators' objects do not exist for other callers.
+    static let refusal = BusError.accessDenied("permission denied: run as root, or authenticate through polkit")
 
     /// Whether the daemon shows everything: it shows its admin object to administrators alone.
     private(set) var isComplete = false
@@ -51,7 +51,7 @@ struct Inventory {
 
     /// Connects as an administrator.
     ///
-    /// - Throws: `refusal` for somebody who is none.
+    /// - Throws: `refusal` for a caller that is none.
     static func connect(_ options: BusOptions) throws(BusError) -> Connection {
         let connection = try reach(options)
         guard authenticate(over: connection) else { throw refusal }
@@ -62,9 +62,10 @@ struct Inventory {
         try Connection(Connection.Address(options.bus), loop: MainLoop())
     }
 
-    /// Who is not root is an administrator only by polkit, which asks when something of an administrator's is called.
+    /// A caller other than root becomes an administrator through polkit, which asks at the first call of an
+    /// administrator's method.
     ///
-    /// - Returns: false for who is refused. Of anything else that is wrong, what follows says more.
+    /// - Returns: false for a refused caller. Other errors appear at the next call, in more detail.
     private static func authenticate(over connection: Connection) -> Bool {
         guard geteuid() != 0 else { return true }
         connection.allowsInteraction = true
@@ -79,11 +80,10 @@ struct Inventory {
         }
     }
 
-    /// All that there is.
+    /// All objects.
     ///
-    /// - Throws: `refusal` for somebody who is no administrator: what they see is a part, and looks like the whole.
-    ///
-    /// - Parameter isFresh: whether the radio looks at its devices first.
+    /// - Parameter isFresh: whether the radio reads its devices first.
+    /// - Throws: `refusal` for a caller that is no administrator: a part of the objects would look like all.
     init(_ options: BusOptions, isFresh: Bool = false) throws(BusError) {
         if isFresh {
             _ = try? Self.reach(options).callAndWait(AccessoryBus.name, AccessoryBus.adminPath, AccessoryBus.admin, "Refresh")
@@ -92,10 +92,10 @@ struct Inventory {
         guard isComplete else { throw Self.refusal }
     }
 
-    /// What may be seen, which is not all for somebody who is no administrator.
+    /// The visible objects: not all for a caller that is no administrator.
     init(visible options: BusOptions) throws(BusError) {
         connection = try Self.reach(options)
-        // Refused or not: what is shown says it.
+        // Refused or not: the output shows it.
         _ = Self.authenticate(over: connection)
         let reply = try connection.callAndWait(
             AccessoryBus.name, AccessoryBus.root, Bus.objectManager, "GetManagedObjects")

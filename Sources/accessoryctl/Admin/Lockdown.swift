@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Switches the lock-down of Bluetooth, and says whether it is on; what it is stands in `BusConfiguration` for D-Bus,
-// and in `SocketLockdown` for the kernel's sockets.
+// Switches the lock-down of Bluetooth, and reports its state; `BusConfiguration` defines it for D-Bus, and
+// `SocketLockdown` for the kernel's sockets.
 
 internal import AdminFiles
 internal import ArgumentParser
@@ -42,7 +42,7 @@ struct Lockdown: ParsableCommand {
             try SocketLockdown.removeDrafts(in: units)
         }
 
-        /// Sockets first: the bus' configuration is what a person looks at.
+        /// Sockets first: a person looks at the bus' configuration.
         func write(_ new: State, over old: State) throws {
             try new.sockets.write(over: old.sockets)
             if new.bus.isLocked != old.bus.isLocked { try new.bus.write(to: file) }

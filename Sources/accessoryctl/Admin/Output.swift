@@ -18,7 +18,7 @@ struct TableOptions: ParsableArguments {
         if json, columns != nil { throw ValidationError("--columns and --json: an object has all its keys") }
     }
 
-    /// Shows what `body` writes, in a pager where that is wanted.
+    /// Shows the output of `body`, in a pager if one is wanted.
     func paged(_ body: () throws -> Void) rethrows { noPager ? try body() : try Pager.around(body) }
 
     /// The columns of a table that are to be shown.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the admin asks about access: the policy files, the audit trail, and why an accessory in range is not offered.
+// The admin's questions about access: the policy files, the audit trail, and why an accessory in range is not offered.
 
 internal import AccessoryBus
 internal import AccessoryCore
@@ -169,7 +169,7 @@ struct Audit: ParsableCommand {
                 filter["since"] = .uint64(time)
             }
             let connection = try Inventory.connect(options)
-            // Before the list is asked for: what is written in between is told, and may be in the list too.
+            // Before the list is requested: a line that is written in between is signalled, and may be in the list too.
             let following = follow ? try AuditFollowing(connection) : nil
             let reply = try connection.callAndWait(
                 AccessoryBus.name, AccessoryBus.adminPath, AccessoryBus.admin, "GetAudit", [.vardict(filter)])

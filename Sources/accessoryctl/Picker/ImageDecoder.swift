@@ -25,7 +25,7 @@ final class ImageDecoder {
     private let readPixels: ReadPixels
     private let unref: Unref
 
-    /// What is larger than this is no product image, but an attempt to fill the memory.
+    /// A larger image is no product image, but an attempt to fill the memory.
     private static let largestSide = 4096
 
     init?() {
@@ -49,7 +49,7 @@ final class ImageDecoder {
         (self.readPixels, self.unref) = (readPixels, unref)
     }
 
-    /// The whole image, borders included, scaled into a box; nil for what cannot be read.
+    /// The whole image, borders included, scaled into a box; nil for an image that cannot be read.
     func decode(_ bytes: [UInt8], into box: (width: Int, height: Int)) -> Bitmap? {
         guard let image = ProductImage(bytes), Self.isReasonable(image) else { return nil }
         return bytes.withUnsafeBytes { buffer -> Bitmap? in
@@ -72,8 +72,8 @@ final class ImageDecoder {
         return Bitmap(width: width, height: height, rgba: rgba)
     }
 
-    /// Whether a raster image is whole, and of a size that can be held in memory. (Of one that is cut off, gdk-pixbuf
-    /// shows what there is, and leaves the rest to chance.) An SVG has no size: it is drawn in ours.
+    /// Whether a raster image is whole, and of a size that can be held in memory. (gdk-pixbuf shows the first part of a
+    /// truncated image, and leaves the rest undefined.) An SVG has no size: it is drawn in ours.
     private static func isReasonable(_ image: ProductImage) -> Bool {
         let end: [UInt8] =
             switch image.format {

@@ -67,8 +67,8 @@ final class LineView: PickerView {
     func changed(_ state: PickerProperties, from old: PickerProperties) {
         self.state = state
         if state.stage != old.stage { StandardOutput.line(Texts.stage(state)) }
-        // A list that moves under the person's fingers is no list: numbers stay, what comes is added, what goes is
-        // said.
+        // A list that moves under the person's fingers is no list: numbers stay, new offers are added, and withdrawn
+        // ones are reported.
         for offer in state.offers {
             guard let index = shown.firstIndex(where: { $0.id == offer.id }) else {
                 shown.append(offer)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bus side of the terminal picker: registers, follows the picker object, and tells a view what the person is to
-// see.
+// The bus side of the terminal picker: registers, follows the picker object, and has a view show it to the
+// person.
 
 internal import AccessoryBus
 internal import AccessoryModel
@@ -15,7 +15,7 @@ extension PickerProperties {
     var isNaming: Bool { stage == "renaming" }
 }
 
-/// What shows a picker to the person and takes the answers.
+/// Shows a picker to the person and takes the answers.
 protocol PickerView: AnyObject {
     func waiting()
     func began(_ state: PickerProperties)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a prompt asks the person, once for all views: its words, how it is answered, and what is sent for an answer. A
-// new prompt is a case here.
+// The question of a prompt, once for all views: its text, its form, and the answer to send. A new prompt is a case
+// here.
 
 internal import AccessoryBus
 internal import AccessoryModel
@@ -10,7 +10,7 @@ internal import ProgramSupport
 struct Question {
     /// How the person answers.
     enum Form {
-        /// It is only told.
+        /// It is only shown.
         case told
         case yesOrNo
         case typed(Entry)
@@ -20,20 +20,20 @@ struct Question {
     struct Entry: Sendable {
         /// Bytes.
         let limit: Int
-        /// Whether a key may be part of it.
+        /// Whether a key may be part of the text.
         let accepts: @Sendable (UInt8) -> Bool
-        /// What is sent for a text; nil for one that is no answer.
+        /// The answer to send for a text; nil for a text that is none.
         let answer: @Sendable (String) -> [String: DBusValue]?
-        /// What to say of such a text.
+        /// The hint after such a text.
         let hint: String
-        /// What was given along where nobody is there to type.
+        /// The answer from the command line where no person is present.
         let given: @Sendable (UnattendedView.Answers) -> [String: DBusValue]?
     }
 
     let text: String
     let form: Form
 
-    /// What the picker asks now; nil when it asks nothing.
+    /// The picker's present question; nil for none.
     init?(_ state: PickerProperties) {
         switch state.prompt.kind {
         case "confirm-passkey":

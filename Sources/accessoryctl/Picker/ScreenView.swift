@@ -25,7 +25,7 @@ final class ScreenView: PickerView {
     private var top = 0
     private var original = termios()
     private lazy var decoder = ImageDecoder()
-    /// What the terminal says that it can do.
+    /// The capabilities that the terminal reports.
     private var attributes: [Int] = []
     /// Product images of the offers that were selected, by offer.
     private var images: [String: [UInt8]] = [:]
@@ -39,7 +39,7 @@ final class ScreenView: PickerView {
         // Keys one by one and unechoed; signals stay, so that Ctrl-C is an interrupt.
         raw.c_lflag &= ~(UInt32(ICANON) | UInt32(ECHO))
         tcsetattr(0, TCSANOW, &raw)
-        // "What are you?" A terminal that knows sixels says so.
+        // Primary device attributes (DA1): a terminal with sixels reports them.
         StandardOutput.write("\u{1B}[c")
         loop.onReadable(0) { [unowned self] in read() }
         loop.onSignal(SIGWINCH) { [unowned self] in
@@ -71,7 +71,7 @@ final class ScreenView: PickerView {
                 move(String(decoding: keys[(keys.startIndex + 2)...end], as: UTF8.self))
                 keys = keys[(end + 1)...]
             } else if keys.starts(with: [0x1B, 0x5B]) || key == 0x1B && keys.count == 1 && count == buffer.count {
-                // The rest of what this key sends comes with the next reading. An escape alone is the key.
+                // The rest of the key's sequence comes with the next reading. A single escape is the key.
                 unfinished = Array(keys)
                 break
             } else {
@@ -83,7 +83,7 @@ final class ScreenView: PickerView {
         return true
     }
 
-    /// The answer to "what are you?": `ESC [ ? 62 ; 4 c`. Returns its length, nil when this is something else.
+    /// The answer to DA1: `ESC [ ? 62 ; 4 c`. Returns its length, nil when this is something else.
     private func takeAttributes(_ keys: ArraySlice<UInt8>) -> Int? {
         guard keys.starts(with: [0x1B, 0x5B, 0x3F]), let end = keys.firstIndex(of: UInt8(ascii: "c")) else { return nil }
         attributes = String(decoding: keys[(keys.startIndex + 3)..<end], as: UTF8.self).split(separator: ";").compactMap { Int($0) }
@@ -91,7 +91,7 @@ final class ScreenView: PickerView {
         return end - keys.startIndex + 1
     }
 
-    /// What a key marks that sends `ESC [` and this: the arrows, Page Up and Page Down, Home and End.
+    /// Moves the mark by a key that sends `ESC [` and this: the arrows, Page Up and Page Down, Home and End.
     private func move(_ key: String) {
         guard let offers = state?.offers, !offers.isEmpty else { return }
         let steps = ["A": -1, "B": 1, "5~": -Self.page, "6~": Self.page, "H": -offers.count, "F": offers.count]
@@ -202,7 +202,7 @@ final class ScreenView: PickerView {
         drawn = screen.lines.count + (screen.hasImage ? TerminalImage.rows : 0)
     }
 
-    /// The product image of what is selected, once it is here and can be drawn.
+    /// The product image of the selected offer, once it has arrived and can be drawn.
     private func selectedImage(_ state: PickerProperties) -> TerminalImage? {
         guard let offer = state.offers.first(where: { $0.id == selected }), offer.hasImage else { return nil }
         if let drawing = drawings[offer.id] { return drawing }

@@ -14,8 +14,8 @@ enum Texts {
 
     static func offer(_ offer: PickerOffer) -> String { name(offer) + rest(offer, .all) }
 
-    /// An offer's names: the app's and the advertised one. In front, where narrow screens do not cut it, which other
-    /// name one of them looks like.
+    /// An offer's names: the app's and the advertised one. In front, where narrow screens do not cut it, the other
+    /// name that one of the two resembles.
     static func name(_ offer: PickerOffer) -> String {
         let warning = offer.resembled.map { "looks like “\(StandardOutput.printable($0))”: " } ?? ""
         let name = warning + StandardOutput.printable(offer.name)
@@ -35,7 +35,7 @@ enum Texts {
         }
     }
 
-    /// What there is to know of a network: its name where it is not shown already, how it is protected and where it is.
+    /// A network: its name if it is not shown already, its protection and its band.
     private static func network(_ offer: PickerOffer) -> String {
         var words = ["Wi-Fi"]
         if let name = offer.network, name != offer.advertisedName { words.append("“\(StandardOutput.printable(name))”") }
@@ -88,7 +88,7 @@ enum Texts {
         }
     }
 
-    /// What the person is asked or told; nil when nothing.
+    /// The question to the person; nil for none.
     static func prompt(_ state: PickerProperties) -> String? {
         if let question = Question(state) { return question.text }
         guard state.isNaming else { return nil }
@@ -97,7 +97,7 @@ enum Texts {
             + (state.kind == "rename" && state.offers.first?.network != nil ? " Its network gets the same name." : "")
     }
 
-    /// What happens besides; nil when nothing does.
+    /// Accessories that are taken over besides; nil for none.
     static func besides(_ state: PickerProperties) -> String? {
         guard !state.prompt.migrations.isEmpty else { return nil }
         let names = state.prompt.migrations.map { StandardOutput.printable($0) }.joined(separator: ", ")

@@ -11,7 +11,7 @@ final class UnattendedView: PickerView {
         let accepts: Bool
         let passkey: UInt32?
         let pin: String?
-        /// What to call the accessory when asked; nil keeps its name.
+        /// The accessory's new name; nil keeps its name.
         let rename: String?
     }
 
@@ -49,7 +49,7 @@ final class UnattendedView: PickerView {
 
     private func act(_ state: PickerProperties) {
         if state.stage == "failed", hasPicked {
-            // Nobody is here to try again.
+            // No person is present to try again.
             client()?.cancel()
             return
         }
@@ -72,7 +72,7 @@ final class UnattendedView: PickerView {
         }
         switch Question(state)?.form {
         case .yesOrNo where state.kind == "migration":
-            // Who was told to pick one of them agrees.
+            // The command to pick one is the consent.
             if answers.accepts || state.offers.contains(where: { $0.name == answers.name }) {
                 client()?.respond(["accept": .boolean(true)])
             }

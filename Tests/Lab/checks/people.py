@@ -49,7 +49,7 @@ def a_person_needs_an_administrators_password(machine):
         terminal.type("her own")
         terminal.wait_for("AUTHENTICATION FAILED", 60)
         status, said = terminal.finish()
-        expect(status == 1 and "accessoryctl: refused: " in said, f"accessoryctl ends with {status}: {said}")
+        expect(status == 1 and "accessoryctl: permission denied: " in said, f"accessoryctl ends with {status}: {said}")
         expect(f'"id":{number}' not in "".join(said.split()), f"she is shown {said}")
     finally:
         accounts.set_password(PERSON, PASSWORD)
