@@ -157,9 +157,8 @@ class AnotherProgram(Leaving):
                     view.news()
                     if changes:
                         view.become_another_program()
-                        # The output until then.
-                        if name == "values":
-                            view.news()
+                        # The output until then: the witness's notifications go on, and each app with a link gets them.
+                        view.news()
                     happen()
                     self.witness.drain()
                     if changes:
