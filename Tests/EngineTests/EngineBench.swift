@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the engine's tests stand on: a radio, a store and a clock that stand still until a test moves them, and a
-// witness of what the engine tells.
+// The base of the engine's tests: a radio, a store and a clock that stand still until a test moves them, and a witness
+// of the engine's events.
 
 import AccessoryCore
 import AccessoryEngine
@@ -59,7 +59,7 @@ final class ManualRadio: Radio {
     func link(with peer: BluetoothPeer) -> RadioLink { RadioLink() }
 }
 
-/// Wi-Fi by hand: what is asked is written down, and answered when the test says so.
+/// Wi-Fi by hand: requests are written down, and answered when the test says so.
 final class ManualNetworks: NetworkRadio {
     var state = RadioState.ready
     weak var observer: (any NetworkRadioObserver)?
@@ -185,7 +185,7 @@ extension RadioBond {
     }
 }
 
-/// Writes down what it is told.
+/// Writes down the events that it receives.
 final class Witness {
     private(set) var events: [String] = []
     private(set) var errors: [SetupError.Code] = []

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole engine against a model of a few dozen lines: who consented to what, what was taken away, whose bond is
-// whose. Lives of random steps, made from a seed: three apps, five accessories, admins, rules, other programs, a disk
-// that fills, a daemon that dies between any two effects. A life that breaks the promise is cut down to its shortest
-// form and printed; the idea is that of FoundationDB's simulator.
+// The whole engine against a model of a few dozen lines: who consented to which access, which access was taken away,
+// whose bond is whose. Lives of random steps, made from a seed: three apps, five accessories, admins, rules, other
+// programs, a disk that fills, a daemon that dies between any two effects. A life that breaks the promise is cut down
+// to its shortest form and printed; the idea is that of FoundationDB's simulator.
 
 import AccessoryCore
 import AccessoryEngine
@@ -11,8 +11,8 @@ import Logging
 import TestSupport
 import Testing
 
-/// One step of a life. What it does with whom follows from the numbers and from where the world is, so any step can be
-/// left out.
+/// One step of a life. Its action and its subject follow from the numbers and from the state of the world, so any step
+/// can be left out.
 private struct Step: CustomStringConvertible {
     enum Kind: Int, CaseIterable, Hashable {
         case leadOn, show, migrate, pick, cancel, answer, name, finish, fail, remove, update, rename, leave
@@ -52,11 +52,11 @@ private final class Life {
     var policy = AccessPolicy()
 
     // The model.
-    /// Who may have what, because a person picked it, or accepted its migration, and nobody took it away since.
+    /// The access that a person gave by picking, or by accepting a migration, and that has not been taken away since.
     var consented: Set<Claim> = []
-    /// Of these, those that wait for the app.
+    /// The part of the consented claims that waits for the app.
     var unconfirmed: Set<Claim> = []
-    /// The app that has confirmed last: what is bridged is bridged for it.
+    /// The app that has confirmed last: a bridged device is bridged for it.
     var confirming: AppID?
 
     init() throws {
@@ -96,7 +96,7 @@ private final class Life {
         radio.state = state
         clock = ManualClock()
         engine = try Self.engine(radio, store, clock)
-        // What was granted and not yet told survives; what was not written is not.
+        // A grant that was written and not yet announced survives; one that was not written does not.
         try begin()
     }
 
@@ -138,7 +138,7 @@ private final class Life {
     func take(_ step: Step) throws {
         let before = engine.ledger
         let lines = store.trail.count
-        // What a person answers, and what comes of it, is for the app that asked.
+        // A person's answer, and its consequences, are for the app that asked.
         let asking = engine.picker?.session.app.id
         let actor = perform(step) ?? (Self.answers.contains(step.kind) ? asking : nil)
         engine.flushAudit()
@@ -147,7 +147,7 @@ private final class Life {
         try check(before, hasDied: hasDied, lines: store.trail[lines...], actor: actor)
     }
 
-    /// - Returns: the app that acted; nil when nobody of them did.
+    /// - Returns: the app that acted; nil when no app did.
     private func perform(_ step: Step) -> AppID? {
         let (one, two, three) = (step.numbers[0], step.numbers[1], step.numbers[2])
         let app = Self.apps[one % 3]
@@ -246,7 +246,7 @@ private final class Life {
         }
     }
 
-    /// What usually comes next, so that lives get somewhere.
+    /// The usual next step, so that lives get somewhere.
     private func leadOn(_ one: Int, _ two: Int, _ three: Int) -> AppID? {
         if radio.pairing != nil {
             radio.endPairing()
@@ -344,7 +344,7 @@ private final class Life {
                 guard let address = offer.address else { continue }
                 let claim = Claim(app: run.session.app.id, address: address.value)
                 consented.insert(claim)
-                // What is taken over was used before: there is nothing to confirm, unless that waits already.
+                // A migrated accessory was used before: there is nothing to confirm, unless that waits already.
                 guard engine.ledger.accessory(at: address).flatMap({ engine.ledger.grant(of: $0.id, to: claim.app) }) == nil else {
                     continue
                 }
@@ -365,7 +365,7 @@ private final class Life {
                     value: (Self.classics + Self.devices.map(\.number))[three / 2 % 7], kind: .public)
             }
             if radio.bridging == nil { confirming = app }
-            // What it says counts from now on, whether it can be done at once or not.
+            // The confirmation counts from now on, whether it can be carried out at once or not.
             unconfirmed.remove(Claim(app: app, address: accessory.address?.value ?? 0))
             try engine.finishAuthorization(session, accessory.id, settings: settings)
         }
@@ -393,7 +393,7 @@ private final class Life {
         radio.observer?.radioChanged(state, reason: "test")
     }
 
-    /// Where everybody is, for who reads a failure.
+    /// The state of all participants, for the reader of a failure.
     var situation: String {
         let grants = grants().map { grant in
             "\(grant.app):\(engine.ledger.accessories[grant.accessory]?.address?.value ?? 0)\(grant.isEnabled ? "" : " off")\(grant.state == .authorized ? "" : "?")"
@@ -405,7 +405,7 @@ private final class Life {
         return "grants \(grants) bonds \(bonds) intents \(intents) picker \(run) radio \(radio)\(store.isFull ? " full" : "")"
     }
 
-    // MARK: What must hold
+    // MARK: Invariants
 
     private func check(_ before: Ledger, hasDied: Bool, lines: ArraySlice<AuditEntry>, actor: AppID?) throws {
         let ledger = engine.ledger
@@ -448,7 +448,7 @@ private final class Life {
         try checkTrail(before, ledger, lines)
     }
 
-    /// What a rule speaks of, by what the accessory is, it denies: whatever the app says of it now.
+    /// A rule denies every accessory that it matches by the accessory's own properties, whatever the app says now.
     private func checkDenial(_ grant: Grant, _ accessory: Accessory, _ claim: Claim) throws {
         let device = Self.devices.first { $0.number == claim.address }
         let speaks = policy.denials.contains { rule in
@@ -506,7 +506,7 @@ private final class Life {
         }.joined(separator: "\n")
     }
 
-    /// What breaks, and at which step; nil when nothing does.
+    /// The first broken invariant, and its step; nil when all hold.
     private static func run(_ steps: [Step]) -> (why: String, steps: Int)? {
         do {
             let life = try Life()
@@ -519,7 +519,7 @@ private final class Life {
         }
     }
 
-    /// Leaves out what is not needed for the same failure.
+    /// Leaves out the steps that the same failure does not need.
     private static func shrink(_ steps: [Step], _ why: String) -> [Step] {
         var steps = steps
         var size = steps.count / 2

@@ -6,7 +6,7 @@ import AccessoryEngine
 import AccessoryModel
 import Testing
 
-/// Bonds seen after a power cut, and which is removed of them; 9 is the address that the accessory had before it was
+/// Bonds seen after a power cut, and which one is removed; 9 is the address that the accessory had before it was
 /// paired.
 struct TraceCase: Sendable {
     let bonds: [Int: String]
@@ -81,7 +81,7 @@ struct TraceCase: Sendable {
         #expect(bench.radio.isCancelled && bench.engine.picker != nil)
         bench.radio.observer?.pairingEnded(.failure(RadioFailure(.unavailable, "unplugged")))
         #expect(bench.engine.picker == nil && bench.witness.errors == [.connectionFailed] && bench.radio.scans == 0)
-        // Nobody knows how far it got: the intent waits for the radio.
+        // How far it got is unknown: the intent waits for the radio.
         #expect(bench.store.stored.intents.count == 1)
         bench.radio.state = .ready
         bench.radio.observer?.radioChanged(.ready, reason: "back")
@@ -186,7 +186,7 @@ struct TraceCase: Sendable {
         bench.radio.holdsRemovals = true
         bench.radio.pairing = nil
         bench.radio.observer?.pairingEnded(.failure(RadioFailure(.timeout, "no link")))
-        // The object has gone, and what was picked is offered still.
+        // The object has gone, and the picked accessory is offered still.
         bench.radio.observer?.lost(BluetoothAddress(value: 1, kind: .public))
         let picker = try #require(bench.engine.picker)
         try bench.engine.pick(picker, offer: try #require(picker.presentation.offers.first?.id))
@@ -228,7 +228,7 @@ struct TraceCase: Sendable {
         #expect(bench.store.stored.intents.isEmpty)
     }
 
-    /// Who shows the trail has a name for what its lines speak of, at that moment.
+    /// A program that shows the trail has a name for the accessory of each line, at that moment.
     @Test func linesAreToldWhileTheirAccessoryIsThere() throws {
         let bench = try Bench()
         let session = try bench.pickOne()
@@ -238,7 +238,8 @@ struct TraceCase: Sendable {
         #expect(bench.witness.comings == ["appeared", "granted", "revoked", "disappeared"])
     }
 
-    /// What the disk did not take waits for it, and is told once; a change takes along what waits.
+    /// A line that the disk did not take waits for it, and is reported once; a change is written with the lines that
+    /// wait.
     @Test func linesWaitForTheDisk() throws {
         let bench = try Bench()
         _ = try bench.pickOne()
@@ -264,7 +265,7 @@ struct TraceCase: Sendable {
         #expect(bench.witness.events == ["\(session.id):accessoryRemoved", "\(other.id):accessoryRemoved"])
     }
 
-    // MARK: What apps ask for besides
+    // MARK: Other requests of apps
 
     @Test func rule9NothingIsOfferedBeforeTheAppSaysSo() throws {
         let bench = try Bench()
@@ -482,7 +483,7 @@ struct TraceCase: Sendable {
         #expect(bench.engine.ledger.accessories[id]?.isBonded == false)
         try bench.engine.updateAuthorization(session, id, descriptor: bench.item().descriptor)
         let run = try #require(bench.engine.picker)
-        // Pairing needs it in range; what else is in range is not meant.
+        // Pairing needs the accessory in range; other devices in range are not meant.
         bench.hear(2)
         #expect(run.presentation.offers.isEmpty && run.request.kind == "authorization")
         bench.hear(1)

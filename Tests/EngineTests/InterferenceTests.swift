@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Non-interference, by playing each life twice: once with two apps, and once without the calls of one of them. The
+// Non-interference, by playing each life twice: once with two apps, and once without the calls of the one app. The
 // other app must observe, receive and be able to join the same in both. Outside of this promise (Docs/Decisions/0028)
 // are the display name and image of a shared accessory, a picker that is in use, progress of a pairing that a bond
-// makes superfluous, and identity: what was set up as one accessory, by its network and by Bluetooth, is one for every
-// app.
+// makes superfluous, and identity: an accessory that was set up as one, by its network and by Bluetooth, is one for
+// every app.
 //
 // A step is a whole conversation: the picker is free again at its end. Accessories are named by their address or
 // network, never by identifiers, which are random.
@@ -41,8 +41,8 @@ private final class World {
     private var sessions: [AppID: Session] = [:]
     private var denials: [AppID: AccessPolicy.Denial] = [:]
 
-    /// What the app has observed, in its order; an event that differs from the last one in nothing that it may rely on
-    /// is left out.
+    /// The events that the app has observed, in order; an event that differs from the last one only in details that it
+    /// may not rely on is left out.
     private(set) var observed: [String] = []
     private var lastSight = ""
     /// An accessory that was to be had as another one.
@@ -78,7 +78,7 @@ private final class World {
         lastSight = sight
     }
 
-    // MARK: What an app sees
+    // MARK: An app's observations
 
     private static func sight(_ granted: GrantedAccessory) -> String {
         let (grant, terms) = (granted.grant, granted.grant.terms)
@@ -194,8 +194,8 @@ private final class World {
         radio.observer?.heard([HeardDevice(address: device.address, rssi: -50, content: advertisement)])
     }
 
-    /// The person and the radio see a picker through: everything is in range, one offer is picked, what is asked is
-    /// accepted, and what remains is closed.
+    /// The person and the radio see a picker through: everything is in range, one offer is picked, each question is
+    /// accepted, and the rest is closed.
     private func play(answering isYes: Bool, _ choose: ([Offer]) -> Offer?) {
         for device in Self.devices { hear(device) }
         if networks.scans > 0 { networks.hear(Self.names[0], Self.names[1], Self.names[2]) }
@@ -228,7 +228,7 @@ private final class World {
         descriptor.supportedOptions = Self.options(number)
         if number / 3 % 3 == 0 { descriptor.ssidPrefix = Array("Dice-".utf8) }
         var item = DisplayItem(name: "\(session.app.id)", descriptor: descriptor)
-        // The app may finish at once, later, or never: what waits outlives its picker only when the app has gone.
+        // The app may finish at once, later, or never: a waiting grant outlives its picker only when the app has gone.
         let isConfirming = number / 9 % 2 == 0
         if isConfirming { item.setupOptions = .confirmAuthorization }
         try engine.showPicker(session, items: [item], settings: PickerSettings())
@@ -319,7 +319,7 @@ private final class World {
         for (number, move) in moves.enumerated() {
             let start = (both.observed.count, alone.observed.count)
             both.make(move)
-            // A world without a move stands still, and looks at what it has.
+            // A world without a move stands still, and observes its present state.
             if !move.isIntruder { alone.make(move) }
             if let mistaken = both.mistaken { return mistaken }
             let seen = both.observed[start.0...],

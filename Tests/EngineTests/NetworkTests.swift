@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accessories with Wi-Fi in the engine: what is offered of networks, alone and as the other half of what Bluetooth
-// finds, and who gets the machine onto an accessory's network.
+// Accessories with Wi-Fi in the engine: which networks are offered, alone and as the other half of an accessory that
+// Bluetooth finds, and who gets the machine onto an accessory's network.
 
 import AccessoryCore
 import AccessoryEngine
@@ -47,7 +47,7 @@ import Testing
         let accessory = try accessory(bench)
         #expect(try network(bench) == SSID("Dice-2") && accessory.address == nil && !accessory.isBonded)
         #expect(bench.networks.scans == 0 && bench.radio.pairing == nil && bench.clock.active == 0)
-        // What the app has is not offered again, and a new name is a new accessory.
+        // An accessory that the app has is not offered again, and a new name is a new accessory.
         _ = try show(bench, item(prefix: "Dice-"))
         bench.networks.hear("Dice-2", "Dice-3")
         #expect(offers(bench).map(\.advertisedName) == ["Dice-3"])

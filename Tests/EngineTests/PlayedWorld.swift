@@ -22,7 +22,7 @@ final class Fuse {
     }
 }
 
-/// A device on the air: what it advertises says what it is.
+/// A device on the air, whose advert identifies it.
 struct PlayedDevice {
     let number: UInt64
     let service: BluetoothUUID
@@ -38,12 +38,13 @@ struct PlayedDevice {
     }
 }
 
-/// Bonds, and whose they are: what the radio's service keeps while daemons come and go.
+/// Bonds and their owners: the state that the radio's service keeps while daemons come and go.
 final class PlayedBonds {
     enum Owner {
         case ours, other
         /// The daemon died after the radio said that another program is at it, and before it could write that down:
-        /// nobody can tell this bond from one that it made itself, and it may go or stay (Docs/Reliability.md).
+        /// this bond cannot be distinguished from one that the daemon made itself, and it may go or stay
+        /// (Docs/Reliability.md).
         case unknown
     }
     var owners: [UInt64: Owner] = [:]
@@ -59,7 +60,7 @@ final class PlayedRadio: Radio {
     weak var observer: (any RadioObserver)?
     var adapters: [RadioAdapter] { [] }
     var scans = 0
-    /// What is being paired, and asked to end.
+    /// The device that is being paired, or whose pairing is asked to end.
     private(set) var pairing: PlayedDevice?
     private(set) var isCancelled = false
     /// It was paired when that began: then nothing is made.
@@ -143,7 +144,7 @@ final class PlayedRadio: Radio {
                 ? .success(BluetoothAddress(value: classic, kind: .public)) : .failure(RadioFailure(.connection, "played")))
     }
 
-    /// With a device that is removed goes what is under way with it.
+    /// When a device is removed, the work under way with it ends.
     func lose(_ number: UInt64) {
         if bridging?.classic == number { endBridging(false) }
         if pairing?.number == number { failPairing(.connection) }
@@ -161,7 +162,7 @@ final class PlayedRadio: Radio {
     }
 }
 
-/// What is on the disk, and a daemon's way to it.
+/// The contents of the disk, and a daemon's way to it.
 final class PlayedStore: LedgerStore, AuditTrail {
     struct Refused: Error {}
     private(set) var ledger = Ledger()

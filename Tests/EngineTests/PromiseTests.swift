@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The promise, one defect each: an app reaches what was granted to it, for as long as it stands, and nobody's bond but
-// ours is removed.
+// The promise, one defect each: an app reaches the accessories that were granted to it, for as long as the grant
+// stands, and no bonds but ours are removed.
 
 import AccessoryCore
 import AccessoryEngine
@@ -114,7 +114,7 @@ extension Bench {
         var settings = PickerSettings()
         settings.discoveryTimeout = nil
         try bench.engine.showPicker(session, items: [bench.item()], settings: settings)
-        // What is renewed goes on, by the lease that it has.
+        // A renewed registration goes on, by the lease that it has.
         bench.clock.advance(60)
         try bench.engine.registerPicker(ClientID(":page"))
         bench.clock.advance(60)
@@ -142,7 +142,7 @@ extension Bench {
         for value: UInt64 in [7, 8, 9] {
             #expect { try bench.engine.showPicker(session, items: [migration(bench, value)], settings: PickerSettings()) } throws: {
                 guard let error = $0 as? SetupError else { return false }
-                // The same for what is paired and does not match as for what is not paired.
+                // The same for a paired accessory that does not match as for one that is not paired.
                 said.insert(error.message.replacing("0\(value)", with: "0x"))
                 return error.code == .invalidRequest
             }

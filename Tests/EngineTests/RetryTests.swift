@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What failed is tried again more and more seldom, and by one timer at most.
+// A failed action is tried again more and more seldom, and by one timer at most.
 
 import AccessoryEngine
 import Testing
